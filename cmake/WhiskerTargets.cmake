@@ -1,0 +1,31 @@
+# Flags shared by every target, and the two ways to declare one: whisker_library() and whisker_test().
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+add_library(whisker_flags INTERFACE)
+target_compile_options(whisker_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion
+                       -Wno-sign-conversion $<$<BOOL:${WHISKER_WERROR}>:-Werror>)
+if(WHISKER_SANITIZE)
+  add_compile_options(-fsanitize=${WHISKER_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${WHISKER_SANITIZE})
+endif()
+
+# whisker_library(NAME SOURCES... ): static library Whisker::NAME; headers are included as "folder/file.h".
+function(whisker_library name)
+  add_library(whisker_${name} STATIC ${ARGN})
+  add_library(Whisker::${name} ALIAS whisker_${name})
+  set_target_properties(whisker_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(whisker_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whisker>)
+  target_link_libraries(whisker_${name} PRIVATE $<BUILD_INTERFACE:whisker_flags>)
+endfunction()
+
+# whisker_test(NAME SOURCES... ): a GoogleTest program; each TEST is a ctest entry.
+function(whisker_test name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE whisker_flags GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+endfunction()

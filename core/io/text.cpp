@@ -1,0 +1,56 @@
+// Edit distance and byte counts for messages.
+#include "core/io/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+namespace whisker {
+namespace {
+
+// Levenshtein distance with two rows.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> previous(b.size() + 1), current(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    current[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substitution = previous[j] + (a[i] == b[j] ? 0 : 1);
+      current[j + 1] = std::min({substitution, previous[j + 1] + 1, current[j] + 1});
+    }
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  std::string best;
+  size_t best_distance = SIZE_MAX;
+  for (const std::string& candidate : candidates) {
+    const size_t limit = std::max<size_t>(1, std::max(name.size(), candidate.size()) / 3);
+    const size_t distance = edit_distance(name, candidate);
+    if (distance <= limit && distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024.0 && unit + 1 < units.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+}  // namespace whisker

@@ -1,0 +1,18 @@
+// Small text helpers that errors share: the nearest known name, and file sizes people can read.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+/// The candidate with the smallest edit distance to `name`, or "" when none is close enough to be
+/// a likely slip (distance over a third of the longer name).
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+/// "3.4 MiB": bytes in binary units with at most one decimal.
+std::string human_bytes(uint64_t bytes);
+
+}  // namespace whisker

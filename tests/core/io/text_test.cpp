@@ -1,0 +1,26 @@
+#include "core/io/text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace whisker {
+namespace {
+
+TEST(Text, NearestNameFindsSlipsAndRejectsStrangers) {
+  const std::vector<std::string> names = {"learning_rate", "momentum", "batch_size"};
+  EXPECT_EQ(nearest_name("learning_rat", names), "learning_rate");
+  EXPECT_EQ(nearest_name("batchsize", names), "batch_size");
+  EXPECT_EQ(nearest_name("zebra", names), "");
+}
+
+TEST(Text, HumanBytesUsesBinaryUnits) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(uint64_t{3} << 30), "3.0 GiB");
+}
+
+}  // namespace
+}  // namespace whisker
