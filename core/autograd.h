@@ -1,0 +1,235 @@
+// Reverse-mode automatic differentiation: a tape of nodes, recorded as operators run, walked in
+// descending order of recording by backward(). The engine is autograd.cpp; how to add an operator
+// is docs/adding_an_op.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/inline_list.h"
+#include "core/tensor.h"
+
+namespace whisker {
+
+class Engine;
+class Gradients;
+class Node;
+class TapeObserver;
+
+/// The thread's gradient mode.
+struct GradMode {
+  bool enabled = true;
+  TapeObserver* observer = nullptr;  ///< told of every record, save and backward step (study, tests)
+};
+inline constinit thread_local GradMode grad_mode;
+
+/// Nothing is recorded on this thread while one lives.
+class NoGrad {
+ public:
+  NoGrad() : previous_(std::exchange(grad_mode.enabled, false)) {}
+  ~NoGrad() { grad_mode.enabled = previous_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+inline bool needs_grad(const Tensor& x) {
+  return grad_mode.enabled && x.defined() && x.requires_grad();
+}
+
+/// An input of a node: which output of which node it was. An empty node wants no gradient.
+struct Edge {
+  Ref<Node> node;
+  uint32_t output = 0;
+};
+
+using GradHook = std::function<Tensor(const Tensor&)>;
+
+/// One recorded operator, or a leaf.
+class Node : public RefCounted {
+ public:
+  /// What is known of one result: its kind, and during backward its gradient.
+  struct Output {
+    Shape shape;
+    DType dtype = DType::f32;
+    Device device;
+    Tensor gradient;
+  };
+
+  explicit Node(const char* name);
+  virtual ~Node() = default;
+  /// Nodes die one after the other, never one inside the other: chains may be a million long.
+  static void dispose(Node* node);
+
+  const char* name() const { return name_; }
+  /// Grows with every node of the process: inputs are always older than what was made of them.
+  uint64_t sequence() const { return sequence_; }
+  virtual bool is_leaf() const { return false; }
+  std::span<const Edge> inputs() const { return inputs_.span(); }
+  std::span<const Output> outputs() const { return outputs_.span(); }
+  /// Called with the complete gradient of output 0; a defined result replaces it.
+  void add_hook(GradHook hook);
+
+ protected:
+  friend class Engine;
+  friend class Gradients;
+  friend class Recorder;
+  virtual void run(Gradients& gradients) = 0;
+  /// Drops what was saved for backward.
+  virtual void release() = 0;
+  virtual bool released() const { return false; }
+
+  const char* name_;
+  uint64_t sequence_;
+  bool queued_ = false;
+  InlineList<Edge, 4> inputs_;
+  InlineList<Output, 1> outputs_;
+  std::unique_ptr<std::vector<GradHook>> hooks_;
+};
+
+/// A tensor kept for backward: remembers the version it was saved at, and throws usage, naming the
+/// op, when it was changed in place since. An op's own output is kept off the tape (a cycle
+/// otherwise) and re-attached while its node runs.
+class Saved {
+ public:
+  Saved() = default;
+  Tensor operator()(const Gradients& gradients) const;
+  bool defined() const { return tensor_.defined(); }
+
+ private:
+  friend Saved save(const Tensor& tensor);
+  friend Saved save_output(const Tensor& tensor, uint32_t output);
+  Tensor tensor_;
+  uint64_t version_ = 0;
+  int32_t own_output_ = -1;
+};
+
+Saved save(const Tensor& tensor);
+/// An empty Saved unless `wanted`: what no gradient needs is not kept.
+inline Saved save_if(bool wanted, const Tensor& tensor) { return wanted ? save(tensor) : Saved(); }
+Saved save_output(const Tensor& tensor, uint32_t output = 0);
+
+/// What a backward closure sees: the gradients that arrive and where to leave its own.
+class Gradients {
+ public:
+  /// Gradient of output `output`; zeros when nothing flowed there.
+  const Tensor& dy(size_t output = 0);
+  bool has_dy(size_t output) const;
+  bool needs(size_t input) const;
+  /// Memory to overwrite with the gradient of `input`: a leaf's own memory at its first
+  /// contribution. Call once per input, only for a needed one, and never under recording().
+  Tensor target(size_t input);
+  /// Adds a finished gradient of `input`; ignored when that is not needed.
+  void give(size_t input, Tensor gradient);
+  /// True under create_graph: the closure must give() results of recorded ops.
+  bool recording() const;
+  /// Throws usage under create_graph: this op cannot be differentiated twice; `remedy` says what can.
+  void once_only(const char* remedy = "") const;
+  Node& node() const { return *node_; }
+
+ private:
+  friend class Engine;
+  Gradients(Engine& engine, Node& node) : engine_(&engine), node_(&node) {}
+  void finish();
+
+  Engine* engine_;
+  Node* node_;
+  // Targets of inputs that already had a gradient: added once the closure is done.
+  std::vector<std::pair<size_t, Tensor>> later_;
+};
+
+/// Attaches edges and outputs to a new node; the part of record() that needs no template.
+class Recorder {
+ public:
+  static void finish(Ref<Node> node, std::span<const Tensor* const> inputs,
+                     std::span<const Tensor* const> outputs);
+};
+
+template <class Closure>
+class ClosureNode final : public Node {
+ public:
+  ClosureNode(const char* name, Closure&& closure) : Node(name), closure_(std::move(closure)) {}
+
+ private:
+  void run(Gradients& gradients) override { (*closure_)(gradients); }
+  void release() override { closure_.reset(); }
+  bool released() const override { return !closure_; }
+  std::optional<Closure> closure_;
+};
+
+/// Records an operator: `closure(Gradients&)` computes the gradients of `inputs` (undefined tensors
+/// allowed) from those of `outputs`. Does nothing when no input wants a gradient.
+template <class Closure>
+void record(const char* name, std::span<const Tensor* const> inputs,
+            std::span<const Tensor* const> outputs, Closure closure) {
+  for (const Tensor* input : inputs) {
+    if (!needs_grad(*input)) continue;
+    Recorder::finish(Ref<Node>(new ClosureNode<Closure>(name, std::move(closure))), inputs, outputs);
+    return;
+  }
+}
+
+template <class Closure>
+void record(const char* name, std::initializer_list<const Tensor*> inputs, const Tensor& output,
+            Closure closure) {
+  const Tensor* const outputs[] = {&output};
+  record(name, std::span<const Tensor* const>(inputs.begin(), inputs.size()), outputs,
+         std::move(closure));
+}
+
+/// A tensor that gradients accumulate into.
+class Leaf final : public Node {
+ public:
+  /// With a defined `slot`, gradients are left in that memory (a parameter arena's slice).
+  explicit Leaf(const Tensor& value, Tensor slot = {});
+  bool is_leaf() const override { return true; }
+  /// Undefined until a gradient has arrived.
+  const Tensor& gradient() const { return gradient_; }
+  /// The next contribution overwrites. The memory of a slot stays.
+  void clear();
+
+ private:
+  friend class Engine;
+  friend class Gradients;
+  void run(Gradients& gradients) override;
+  void release() override {}
+  Tensor slot_;
+  Tensor gradient_;
+};
+
+struct BackwardOptions {
+  Tensor gradient = {};       ///< of the root; ones for a one-element root when undefined
+  bool retain_graph = false;  ///< keep what was saved, to run backward again
+  bool create_graph = false;  ///< record the backward pass itself (implies retain_graph)
+};
+
+/// Accumulates d(root)/d(leaf) into every leaf that `root` depends on. Throws usage when root has
+/// no graph, has several elements and no gradient is given, or its graph was already freed.
+void backward(const Tensor& root, const BackwardOptions& options = {});
+
+/// Returns d(root)/d(input) for each input without touching any leaf; undefined where root does not
+/// depend on it.
+std::vector<Tensor> grad(const Tensor& root, std::span<const Tensor> inputs,
+                         const BackwardOptions& options = {});
+
+/// Told what the tape does on this thread: study's listings and tests hang here.
+class TapeObserver {
+ public:
+  virtual ~TapeObserver() = default;
+  virtual void on_save(const Tensor&) {}
+  virtual void on_record(const Node&, std::span<const Tensor* const> /*outputs*/) {}
+  virtual void on_backward_begin(const Node&) {}
+  /// `gradients`: complete gradients of the node's outputs, as they arrived.
+  virtual void on_backward_end(const Node&) {}
+};
+
+}  // namespace whisker

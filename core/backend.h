@@ -1,0 +1,151 @@
+// What a device can do. Operators (core/ops/) check every argument, compute the geometry and
+// allocate outputs; a backend method computes, checks nothing and records nothing. Outputs are
+// overwritten unless a comment says otherwise. Shapes stand in the margin.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/device.h"
+#include "core/geometry.h"
+#include "core/memory.h"
+#include "core/optimizer_step.h"
+#include "core/tensor.h"
+
+namespace whisker {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // --- memory --------------------------------------------------------------------------------
+  /// 64-byte aligned (256 on a GPU). Throws device when none is left.
+  virtual void* allocate(int64_t bytes, MemoryCategory category) = 0;
+  virtual void deallocate(void* memory, int64_t bytes, MemoryCategory category) = 0;
+  virtual MemoryStats memory_stats() const = 0;
+  virtual void reset_peak() = 0;
+  /// Gives cached, unused memory back to the system.
+  virtual void empty_cache() = 0;
+  /// Host memory to device and back; both return once the copy is complete.
+  virtual void upload(const void* host, void* device, int64_t bytes) = 0;
+  virtual void download(const void* device, void* host, int64_t bytes) = 0;
+  virtual void copy(const void* source, void* target, int64_t bytes) = 0;
+  virtual void synchronize() = 0;
+
+  // --- pointwise -----------------------------------------------------------------------------
+  virtual void fill(double value, const Tensor& y) = 0;
+  virtual void cast(const Tensor& x, const Tensor& y) = 0;
+  virtual void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) = 0;
+  virtual void binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
+                      const Tensor& y) = 0;
+  /// sum += term, same shape.
+  virtual void accumulate(const Tensor& term, const Tensor& sum) = 0;
+  virtual void compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
+                       const Tensor& y /* bool */) = 0;
+  /// y = condition ? a : b, all of one shape.
+  virtual void where(const Tensor& condition /* bool */, const Tensor& a, const Tensor& b,
+                     const Tensor& y) = 0;
+  virtual void activation(ActivationSpec f, const Tensor& x, const Tensor& y) = 0;
+  /// dx = f' dy; `saved` is y where derivable_from_output, else x. dx may be dy.
+  virtual void activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                                   const Tensor& dx) = 0;
+  /// out = f'' dy v: the derivative of activation_backward by x, for double backward.
+  virtual void activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                                 const Tensor& v, const Tensor& out) = 0;
+  /// y = x / (1 - rate) where a Philox draw of (key, element index) keeps it, else 0.
+  virtual void dropout(double rate, const RandomKey& key, const Tensor& x, const Tensor& y) = 0;
+
+  // --- shape and index -----------------------------------------------------------------------
+  /// Any dtype (both alike); elements of y outside the walk stay. With `add`, y += x (floating).
+  virtual void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) = 0;
+  virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
+  /// First position of the largest element along the middle axis.
+  virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
+  virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
+                      const Tensor& y) = 0;
+  /// dx = sum of dy over the picks; dx is overwritten.
+  virtual void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                               const Tensor& dx) = 0;
+  /// y (picks, features) = table (entries, features) rows at index (picks).
+  virtual void embedding(const Tensor& table, const Tensor& index, const Tensor& y) = 0;
+  virtual void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) = 0;
+  virtual void one_hot(const Tensor& index, const Tensor& y /* (..., classes) */) = 0;
+
+  // --- matrix products -----------------------------------------------------------------------
+  virtual void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b,
+                      const Tensor& y) = 0;
+  /// b is undefined unless g.bias.
+  virtual void linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
+                      const Tensor& y) = 0;
+  /// dx, dw and db are each computed when defined. `y` carries the activation's derivative.
+  virtual void linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,
+                               const Tensor& y, const Tensor& dy, const Tensor& dx,
+                               const Tensor& dw, const Tensor& db) = 0;
+
+  // --- convolution and pooling ---------------------------------------------------------------
+  virtual void conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
+                      const Tensor& y) = 0;
+  /// dx, dw and db are each computed when defined. `y` carries the activation's derivative and is
+  /// undefined without one; x is undefined when dw is, w when dx is.
+  virtual void conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
+                               const Tensor& y, const Tensor& dy, const Tensor& dx,
+                               const Tensor& dw, const Tensor& db) = 0;
+  /// Bytes that pool2d leaves for its backward pass (which element won); 0 when x and y serve.
+  virtual int64_t pool2d_workspace_bytes(const Pool2dGeometry& g) = 0;
+  /// `workspace` (u8) is undefined when no backward pass will follow.
+  virtual void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+                      const Tensor& workspace) = 0;
+  virtual void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
+                               const Tensor& dx) = 0;
+
+  // --- normalisation -------------------------------------------------------------------------
+  /// Training: statistics of this batch. mean and inverse_deviation (channels) are f32 (f64 for
+  /// f64 x) and kept for backward; variance (channels) is the unbiased one, for running averages.
+  virtual void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                                const Tensor& beta, const Tensor& residual, const Tensor& y,
+                                const Tensor& mean, const Tensor& inverse_deviation,
+                                const Tensor& variance) = 0;
+  virtual void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
+                                    const Tensor& gamma, const Tensor& beta,
+                                    const Tensor& residual, const Tensor& mean,
+                                    const Tensor& variance, const Tensor& y) = 0;
+  /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
+  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined.
+  virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
+                                   const Tensor& x, const Tensor& gamma, const Tensor& y,
+                                   const Tensor& mean, const Tensor& inverse_deviation,
+                                   const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                                   const Tensor& dbeta, const Tensor& dresidual) = 0;
+  /// mean and inverse_deviation: (rows).
+  virtual void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                          const Tensor& beta, const Tensor& y, const Tensor& mean,
+                          const Tensor& inverse_deviation) = 0;
+  virtual void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x,
+                                   const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& inverse_deviation, const Tensor& dy,
+                                   const Tensor& dx, const Tensor& dgamma,
+                                   const Tensor& dbeta) = 0;
+
+  // --- losses --------------------------------------------------------------------------------
+  virtual void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) = 0;
+  virtual void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
+                                const Tensor& dx) = 0;
+  /// Mean loss (one element) and, when defined, its gradient by the logits, in one pass.
+  /// Labels outside [0, classes): the host throws data, a GPU sets its error word.
+  virtual void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
+                             const Tensor& target, const Tensor& class_weight, const Tensor& loss,
+                             const Tensor& dlogits) = 0;
+  /// Mean over all elements; target in [0, 1], same shape as logits.
+  virtual void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
+                                    const Tensor& dlogits) = 0;
+
+  // --- the step over flat parameter memory: see core/optimizer_step.h ------------------------
+  virtual void optimizer_step(const OptimizerStep& step) = 0;
+  /// Square root of the sum of squares of a flat tensor, accumulated in f64, as one f64 element.
+  virtual void norm(const Tensor& x, const Tensor& y) = 0;
+  /// average = decay average + (1 - decay) value.
+  virtual void moving_average(double decay, const Tensor& value, const Tensor& average) = 0;
+  virtual void swap(const Tensor& a, const Tensor& b) = 0;
+};
+
+}  // namespace whisker

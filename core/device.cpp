@@ -1,0 +1,58 @@
+// The registry: one backend per device, made on first use and kept for the life of the process.
+#include "core/device.h"
+
+#include <charconv>
+#include <memory>
+
+#include "core/cpu/cpu_backend.h"
+#include "core/reference/reference_backend.h"
+
+namespace whisker {
+
+std::string Device::str() const {
+  switch (kind) {
+    case DeviceKind::reference:
+      return "reference";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return fmt::format("cuda:{}", index);
+  }
+  return "?";
+}
+
+Device Device::parse(std::string_view text) {
+  if (text == "cpu") return cpu_device;
+  if (text == "reference") return reference_device;
+  if (text == "cuda") return {DeviceKind::cuda, 0};
+  if (text.starts_with("cuda:")) {
+    const std::string_view digits = text.substr(5);
+    int index = -1;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0) {
+      return {DeviceKind::cuda, index};
+    }
+  }
+  fail(ErrorKind::usage, "device: expected cpu, reference, cuda or cuda:N, got '{}'", text);
+}
+
+Backend& backend_of(Device device) {
+  // Never destroyed: storages in static objects may outlive main().
+  switch (device.kind) {
+    case DeviceKind::reference: {
+      static Backend* const reference = make_reference_backend().release();
+      return *reference;
+    }
+    case DeviceKind::cpu: {
+      static Backend* const cpu = make_cpu_backend().release();
+      return *cpu;
+    }
+    case DeviceKind::cuda:
+      break;
+  }
+  fail(ErrorKind::device, "device {}: this build has no CUDA backend. Use device=cpu.", device);
+}
+
+std::vector<Device> available_devices() { return {reference_device, cpu_device}; }
+
+}  // namespace whisker

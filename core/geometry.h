@@ -1,0 +1,185 @@
+// The shape arithmetic of every operator: plain comparable structs, filled and checked once by the
+// operator, handed to the backend, and the key of its plan caches. Extents are elements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace whisker {
+
+using Extents = std::array<int64_t, Shape::max_rank>;
+
+/// Pointwise functions with a known first and second derivative; the fused ops take one.
+enum class Activation : uint8_t { none, relu, leaky_relu, sigmoid, tanh, gelu, silu, softplus };
+std::string_view name_of(Activation activation);
+/// True when f'(x) follows from y = f(x) alone, so that y is all a backward pass keeps.
+constexpr bool derivable_from_output(Activation activation) {
+  return activation == Activation::none || activation == Activation::relu ||
+         activation == Activation::leaky_relu || activation == Activation::sigmoid ||
+         activation == Activation::tanh;
+}
+
+/// An activation and its parameter (leaky_relu's slope for x < 0).
+struct ActivationSpec {
+  Activation kind = Activation::none;
+  float slope = 0.01f;
+  bool operator==(const ActivationSpec&) const = default;
+};
+
+enum class UnaryOp : uint8_t {
+  neg,
+  exp,
+  log,
+  sqrt,
+  reciprocal,
+  abs,
+  sign,
+  pow,         // x ^ a
+  clamp,       // min(max(x, a), b)
+  inside,      // 1 where a <= x <= b, else 0: clamp's derivative
+  affine,      // a x + b
+};
+struct UnarySpec {
+  UnaryOp op;
+  double a = 0;
+  double b = 0;
+};
+
+enum class BinaryOp : uint8_t { add, sub, mul, div, maximum, minimum };
+enum class CompareOp : uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+enum class ReduceOp : uint8_t { sum, mean, max, min };
+
+/// Two operands broadcast to one result; neighbouring axes that move alike are merged.
+/// Strides are in elements, 0 along a broadcast axis.
+struct BroadcastGeometry {
+  int rank = 0;
+  Extents extent{};
+  Extents a_stride{};
+  Extents b_stride{};
+  int64_t count = 0;
+
+  static BroadcastGeometry of(const Shape& a, const Shape& b, const Shape& out);
+  /// Neither operand is broadcast.
+  bool same_shape() const { return rank <= 1 && (count <= 1 || (a_stride[0] == 1 && b_stride[0] == 1)); }
+};
+
+/// A reduction over some axes; neighbouring axes of one kind are merged.
+/// The result enumerates the kept axes in order.
+struct ReduceGeometry {
+  int rank = 0;
+  Extents extent{};
+  std::array<bool, Shape::max_rank> reduced{};
+  int64_t out_count = 1;
+  int64_t reduce_count = 1;
+};
+
+/// Element-by-element copy between two strided walks over dense memory (transpose, slice, concat,
+/// pad, broadcast). Strides and offsets are in elements; a source stride may be 0.
+struct CopyGeometry {
+  int rank = 0;
+  Extents extent{};
+  Extents source_stride{};
+  Extents target_stride{};
+  int64_t source_offset = 0;
+  int64_t target_offset = 0;
+};
+
+/// y[b] = op(a[b]) op(b[b]): (m,k) x (k,n) for each of `batch`; a stride of 0 shares an operand.
+struct MatmulGeometry {
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a is stored (k,m)
+  bool transpose_b = false;  // b is stored (n,k)
+  int64_t a_batch_stride = 0;
+  int64_t b_batch_stride = 0;
+  bool operator==(const MatmulGeometry&) const = default;
+};
+
+/// x (N,H,W,C) * w (c_out, kernel_h, kernel_w, C / groups) -> y (N, h_out, w_out, c_out).
+struct Conv2dGeometry {
+  int64_t n = 0, h = 0, w = 0, c = 0;
+  int64_t c_out = 0, kernel_h = 0, kernel_w = 0;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+  int64_t dilation_h = 1, dilation_w = 1;
+  int64_t groups = 1;
+  int64_t h_out = 0, w_out = 0;
+  bool bias = false;
+  ActivationSpec activation;  // applied to y; always derivable_from_output
+  DType dtype = DType::f32;
+  bool operator==(const Conv2dGeometry&) const = default;
+};
+
+enum class PoolKind : uint8_t { max, average };
+
+/// Windows over x (N,H,W,C) -> y (N, h_out, w_out, C).
+struct Pool2dGeometry {
+  PoolKind kind = PoolKind::max;
+  int64_t n = 0, h = 0, w = 0, c = 0;
+  int64_t kernel_h = 0, kernel_w = 0;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+  int64_t h_out = 0, w_out = 0;
+  bool count_padding = false;  // average: divide by the whole window, padding included
+  DType dtype = DType::f32;
+  bool operator==(const Pool2dGeometry&) const = default;
+};
+
+/// Normalisation of x (rows, channels) per channel, over all rows.
+struct BatchNormGeometry {
+  int64_t rows = 0, channels = 0;
+  int64_t n = 0, h = 1, w = 1;  // rows = n * h * w: the picture the rows came from
+  double epsilon = 1e-5;
+  ActivationSpec activation;  // none or relu
+  bool residual = false;      // y = f(normalised + residual)
+  DType dtype = DType::f32;
+  bool operator==(const BatchNormGeometry&) const = default;
+};
+
+/// Normalisation of each row of x (rows, features).
+struct LayerNormGeometry {
+  int64_t rows = 0, features = 0;
+  double epsilon = 1e-5;
+  bool operator==(const LayerNormGeometry&) const = default;
+};
+
+/// Softmax along the middle axis of (outer, classes, inner).
+struct SoftmaxGeometry {
+  int64_t outer = 0, classes = 0, inner = 1;
+  bool log = false;
+  bool operator==(const SoftmaxGeometry&) const = default;
+};
+
+/// y (rows, out) = activation(x (rows, in) w^T (out, in) + b (out)).
+struct LinearGeometry {
+  int64_t rows = 0, in = 0, out = 0;
+  bool bias = false;
+  ActivationSpec activation;  // always derivable_from_output
+  DType dtype = DType::f32;
+  bool operator==(const LinearGeometry&) const = default;
+};
+
+/// Mean loss over logits (rows, classes).
+struct CrossEntropyGeometry {
+  int64_t rows = 0, classes = 0;
+  double label_smoothing = 0;
+  bool soft = false;      // targets are (rows, classes) probabilities, else i64 class indices (rows)
+  bool weighted = false;  // class weights (classes) are given
+};
+
+/// Selection along the middle axis: x (outer, extent, inner), index (outer, picks, inner).
+struct GatherGeometry {
+  int64_t outer = 1, extent = 0, inner = 1, picks = 0;
+};
+
+/// Where a random draw lives: see core/philox.h. One dropout call uses one (stream, step).
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  uint64_t step = 0;
+};
+
+}  // namespace whisker
