@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,14 +47,16 @@ class Parameter {
   const Tensor& gradient() const { return gradient_; }
 
   bool trainable() const { return trainable_ && !is_buffer(); }
-  /// Before materialisation only.
+  /// Throws usage once an arena holds the parameter.
   void set_trainable(bool trainable);
-  /// Optimizer group (index into the step's groups). Before materialisation only.
+  /// Optimizer group: index into OptimizerStep::groups.
   int group() const { return group_; }
+  /// Throws usage once an arena holds the parameter, or outside [0, 255].
   void set_group(int group);
   void set_name(std::string name) { name_ = std::move(name); }
 
-  /// The flatten before this dense weight had (C, H, W) order in files: C, and H W (0: none).
+  /// For the weight of a dense layer behind a flatten: channels of the flattened picture, so that
+  /// files can hold its input in (C, H, W) order; memory has (H, W, C). 0 for all others.
   int64_t flattened_channels = 0;
 
  private:
@@ -64,6 +67,7 @@ class Parameter {
   Initializer initializer_;
   bool trainable_ = true;
   int group_ = 0;
+  int64_t offset_ = 0;  // in elements, within its flat tensor
   Tensor value_, gradient_, pending_;
   Ref<Leaf> leaf_;
 };
@@ -77,20 +81,23 @@ class ParameterArena {
   ParameterArena(ParameterList parameters, Device device, uint64_t seed, DType dtype = DType::f32);
 
   const ParameterList& parameters() const { return parameters_; }
-  Device device() const { return device_; }
+  Device device() const { return values_.device(); }
 
-  // Flat memory of the trainable part, in layer order. All have count() elements.
-  int64_t count() const { return count_; }
+  // Flat memory of the trainable part, in layer order. All have count() elements; padding is zero.
+  int64_t count() const { return values_.count(); }
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
-  /// u8, one group index per 256-byte block of values().
+  /// u8, one optimizer group per 256-byte block of values().
   const Tensor& block_group() const { return block_group_; }
   /// A zeroed flat tensor laid out like values(): moments, averages.
   Tensor make_like(MemoryCategory category) const;
-  /// The slice of `flat` (made by make_like, or values()) that belongs to `parameter`.
-  Tensor slice_of(const Tensor& flat, const Parameter& parameter) const;
-  /// Flat memory of frozen parameters and buffers.
-  const Tensor& constants() const { return constants_; }
+
+  /// Host copy of a parameter, buffer, or (given `flat` from make_like) of its slice there.
+  std::vector<float> read(const Parameter& parameter) const;
+  std::vector<float> read(const Tensor& flat, const Parameter& parameter) const;
+  /// Overwrites one parameter, buffer or slice of `flat`. Throws usage when the count differs.
+  void write(const Parameter& parameter, std::span<const float> values);
+  void write(const Tensor& flat, const Parameter& parameter, std::span<const float> values);
 
   /// The next backward overwrites every gradient.
   void zero_grad();
@@ -98,17 +105,16 @@ class ParameterArena {
   void complete_gradients();
   /// Makes the pending buffers current: after a step whose loss and gradients were finite.
   void commit_buffers();
-  /// Call after writing to values() or constants() as a whole: saved tensors notice.
-  void bump_epoch();
+  /// Call after writing to values() as a whole: saved tensors notice.
+  void bump_epoch() { epoch_->fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  struct Owner;
+  Tensor flat(int64_t elements, DType dtype, MemoryCategory category, Device device) const;
+  Tensor slice(const Tensor& flat, const Parameter& parameter) const;
+
   ParameterList parameters_;
-  Device device_;
-  DType dtype_;
-  int64_t count_ = 0;
-  std::vector<int64_t> offsets_;  // in elements, per parameter, within its own flat tensor
-  Tensor values_, gradients_, constants_, pending_, block_group_;
+  Tensor values_, gradients_, block_group_;
+  Tensor buffers_, pending_, frozen_;
   std::shared_ptr<std::atomic<uint64_t>> epoch_;
 };
 

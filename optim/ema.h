@@ -1,0 +1,48 @@
+// Exponential moving average of the weights (Polyak and Juditsky 1992): kept beside the arena,
+// swapped in for validation and saving.
+#pragma once
+
+#include "core/parameters.h"
+
+namespace whisker {
+
+class WeightAverage {
+ public:
+  /// Starts as a copy of the current values. `decay` in (0, 1); with `warmup`, early steps use
+  /// min(decay, (1 + n) / (10 + n)) so that the random start is forgotten.
+  WeightAverage(ParameterArena& arena, double decay, bool warmup = true);
+
+  /// After each optimizer step.
+  void update();
+  /// Exchanges the average and the live values; call twice to undo.
+  void swap();
+
+  const Tensor& flat() const { return average_; }
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+
+ private:
+  ParameterArena& arena_;
+  double decay_;
+  bool warmup_;
+  int64_t updates_ = 0;
+  Tensor average_;
+};
+
+/// The averaged weights are live while one exists.
+class AverageScope {
+ public:
+  explicit AverageScope(WeightAverage* average) : average_(average) {
+    if (average_) average_->swap();
+  }
+  ~AverageScope() {
+    if (average_) average_->swap();
+  }
+  AverageScope(const AverageScope&) = delete;
+  AverageScope& operator=(const AverageScope&) = delete;
+
+ private:
+  WeightAverage* average_;
+};
+
+}  // namespace whisker

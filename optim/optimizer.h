@@ -1,0 +1,82 @@
+// Optimizers over a parameter arena: SGD, Adam, AdamW and RMSprop as torch.optim defines them, one
+// fused pass per step. Groups give patterns of parameters their own learning rate and decay.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/optimizer_step.h"
+#include "core/parameters.h"
+
+namespace whisker {
+
+/// Parameters whose name matches `pattern` (`*` any run of characters) take these instead.
+struct GroupRule {
+  std::string pattern;
+  double learning_rate_factor = 1;     ///< multiplies the schedule's rate
+  std::optional<double> weight_decay;  ///< replaces OptimizerOptions::weight_decay
+};
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adam;
+  double learning_rate = 1e-3;
+  double momentum = 0;        ///< sgd, rmsprop
+  bool nesterov = false;      ///< sgd with momentum
+  double beta1 = 0.9;         ///< adam, adamw
+  double beta2 = 0.999;       ///< adam, adamw
+  double alpha = 0.99;        ///< rmsprop: decay of the squared average
+  bool centered = false;      ///< rmsprop: subtract the squared mean
+  double epsilon = 1e-8;
+  double weight_decay = 0;    ///< L2 added to the gradient; adamw: decoupled
+  bool decay_all = true;      ///< false: no decay on biases and normalisation parameters
+  double clip_norm = 0;       ///< scale gradients down to this global 2-norm; 0 is off
+  double clip_value = 0;      ///< clamp each gradient to +-this; 0 is off
+  std::vector<GroupRule> groups = {};  ///< the first matching rule wins
+};
+
+struct StepReport {
+  double gradient_norm = 0;  ///< global 2-norm before clipping
+  bool finite = true;        ///< false: nothing was changed
+};
+
+class Optimizer {
+ public:
+  /// Assigns every parameter its group; call before the arena exists. Throws usage when a rule
+  /// matches no parameter.
+  static void assign_groups(const ParameterList& parameters, const OptimizerOptions& options);
+
+  Optimizer(ParameterArena& arena, OptimizerOptions options);
+
+  /// One update at `learning_rate` from the arena's gradients times `gradient_scale` (1 / number of
+  /// accumulated batches). Changes nothing when the norm is NaN or Inf.
+  StepReport step(double learning_rate, double gradient_scale = 1);
+
+  const OptimizerOptions& options() const { return options_; }
+  /// Updates done so far; part of a checkpoint.
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+
+  struct Moment {
+    const char* name;  ///< torch.optim's: exp_avg, exp_avg_sq, momentum_buffer, square_avg, grad_avg
+    Tensor flat;
+  };
+  /// Flat state tensors that this kind keeps; part of a checkpoint.
+  const std::vector<Moment>& moments() const { return moments_; }
+
+ private:
+  Tensor moment(size_t index) const;
+
+  ParameterArena& arena_;
+  OptimizerOptions options_;
+  std::vector<OptimizerGroup> groups_;   // what a step hands over
+  std::vector<double> group_factors_;
+  std::vector<Moment> moments_;
+  Tensor norm_;
+  int64_t steps_ = 0;
+};
+
+/// `*` matches any run of characters, everything else itself.
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
+}  // namespace whisker

@@ -1,0 +1,67 @@
+// Learning rate schedules: pure functions of the step (plateau alone keeps state), each with a
+// linear warm-up. They are torch.optim.lr_scheduler's, with lengths given in epochs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace whisker {
+
+enum class ScheduleKind : uint8_t {
+  constant,
+  step,         ///< times gamma every step_size epochs (StepLR)
+  multi_step,   ///< times gamma at each milestone (MultiStepLR)
+  exponential,  ///< times gamma each epoch (ExponentialLR)
+  cosine,       ///< down to minimum along half a cosine (Loshchilov and Hutter 2017)
+  one_cycle,    ///< up and down along cosines (Smith and Topin 2018; OneCycleLR)
+  plateau,      ///< times gamma when the metric stalls (ReduceLROnPlateau)
+};
+
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::constant;
+  double gamma = 0.1;
+  double step_size = 10;             ///< epochs
+  std::vector<double> milestones = {};  ///< epochs, ascending
+  double minimum = 0;                ///< cosine, plateau: lowest rate
+  double peak_at = 0.3;              ///< one_cycle: share of the run spent rising
+  double start_divisor = 25;         ///< one_cycle: first rate is the base over this
+  double final_divisor = 1e4;        ///< one_cycle: last rate is the first over this
+  int patience = 10;                 ///< plateau: epochs without improvement that are forgiven
+  double threshold = 1e-4;           ///< plateau: smallest relative improvement that counts
+  bool maximise = false;             ///< plateau: the metric is better when larger
+  double warmup = 0;                 ///< epochs
+  double warmup_start = 0.01;        ///< first rate of the warm-up, as a share of the base
+};
+
+class Schedule {
+ public:
+  /// `total_steps` includes the warm-up; one_cycle and cosine end there.
+  Schedule(ScheduleOptions options, double base_rate, int64_t total_steps, int64_t steps_per_epoch);
+
+  /// The rate for step `step` (from 0).
+  double at(int64_t step) const;
+  /// Plateau only: the metric at the end of an epoch.
+  void observe(double metric);
+
+  /// What plateau remembers; part of a checkpoint.
+  struct State {
+    double factor = 1;
+    double best = 0;
+    bool any = false;
+    int stalled = 0;
+  };
+  const State& state() const { return state_; }
+  void restore(const State& state) { state_ = state; }
+
+ private:
+  double after_warmup(int64_t step) const;
+
+  ScheduleOptions options_;
+  double base_;
+  int64_t total_;
+  int64_t steps_per_epoch_;
+  int64_t warmup_steps_;
+  State state_;
+};
+
+}  // namespace whisker
