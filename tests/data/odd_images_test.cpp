@@ -1,0 +1,100 @@
+// The collection of odd pictures: each gives pixels or one error in bounded time, and agrees with
+// what Pillow said of it (recorded in INDEX.tsv) but for the differences stated here.
+#include "core/error.h"
+#include "data/decode.h"
+#include "support/test_data.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+// Where we differ from Pillow on purpose: path to whether we read it, with the reason.
+const std::map<std::string, bool>& stated_differences() {
+  static const std::map<std::string, bool> differences = {
+      // Damaged entropy data that Pillow passes on as libjpeg's warning.
+      {"jpeg-decoder/crashtest/images/imagetestsuite/8a9cc8eeed66aeb423a91c44111d9450.jpg", false},
+      {"jpeg-decoder/crashtest/images/imagetestsuite/f6b4389c3cf0f5997b2e5a4b905aea8d.jpg", false},
+      // A bad EXIF block spoils no pixels; bad animation chunks do not spoil the default image.
+      {"pillow/images/truncated_exif_dpi.jpg", true},
+      {"pillow/images/apng/chunk_no_fctl.png", true},
+      // Run-length encoded BMP is not read.
+      {"pillow/images/bmp/b/badrle.bmp", false},
+      {"pillow/images/bmp/b/rletopdown.bmp", false},
+      {"pillow/images/bmp/q/pal8rletrns.bmp", false},
+      {"pillow/images/hopper_rle8_grayscale.bmp", false},
+      {"pillow/images/hopper_rle8_row_overflow.bmp", false},
+      // Any channel masks and header versions, and a palette longer than needed, are read.
+      {"pillow/images/bmp/g/rgb32bf.bmp", true},
+      {"pillow/images/bmp/q/pal8oversizepal.bmp", true},
+      {"pillow/images/bmp/q/rgb32-111110.bmp", true},
+      {"pillow/images/bmp/q/rgb32h52.bmp", true},
+      {"pillow/images/bmp/q/rgba32h56.bmp", true},
+  };
+  return differences;
+}
+
+TEST(OddImages, PixelsOrOneErrorInAgreementWithPillow) {
+  const auto root = test::test_data_dir() / "odd_images";
+  std::ifstream index(root / "INDEX.tsv");
+  if (!index) GTEST_SKIP() << "no " << root;
+  std::string line;
+  std::getline(index, line);
+  int total = 0;
+  int read = 0;
+  double slowest = 0;
+  while (std::getline(index, line)) {
+    std::istringstream cells(line);
+    std::string path, bytes, format, mode, extents, progressive, exif, pillow;
+    for (std::string* cell :
+         {&path, &bytes, &format, &mode, &extents, &progressive, &exif, &pillow}) {
+      std::getline(cells, *cell, '\t');
+    }
+    const auto file = test::read_bytes(root / path);
+    ASSERT_EQ(file.size(), std::stoull(bytes)) << path;
+    const auto start = std::chrono::steady_clock::now();
+    std::string outcome = "ok";
+    try {
+      const Picture picture = decode(file);
+      const PictureHeader header = read_header(file);
+      EXPECT_EQ(header.width, picture.width) << path;
+      EXPECT_EQ(header.height, picture.height) << path;
+      if (pillow == "ok") {
+        const bool turned = header.orientation >= 5;
+        EXPECT_EQ(extents, fmt::format("{}x{}", turned ? picture.height : picture.width,
+                                       turned ? picture.width : picture.height))
+            << path;
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data) << path;
+      outcome = error.what();
+      EXPECT_EQ(outcome.find('\n'), std::string::npos) << path;
+    }
+    slowest = std::max(
+        slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    bool expected =
+        pillow == "ok" && format != "GIF" && format != "WEBP";  // formats we do not read
+    const auto stated = stated_differences().find(path);
+    if (stated != stated_differences().end()) {
+      EXPECT_NE(stated->second, expected) << path << " is no difference";
+      expected = stated->second;
+    }
+    EXPECT_EQ(outcome == "ok", expected) << path << ": " << outcome << "; Pillow: " << pillow;
+    ++total;
+    read += outcome == "ok";
+  }
+  EXPECT_GE(total, 433);
+  EXPECT_LT(slowest, 2);
+  std::printf("odd pictures: %d, read %d, refused %d, slowest %.1f ms\n", total, read, total - read,
+              1e3 * slowest);
+}
+
+}  // namespace
+}  // namespace whisker
