@@ -24,6 +24,7 @@ class Backend {
   virtual void deallocate(void* memory, int64_t bytes, MemoryCategory category) = 0;
   virtual MemoryStats memory_stats() const = 0;
   virtual void reset_peak() = 0;
+  virtual void set_memory_options(const MemoryOptions& options) = 0;
   /// Gives cached, unused memory back to the system.
   virtual void empty_cache() = 0;
   /// Host memory to device and back; both return once the copy is complete.
@@ -34,6 +35,7 @@ class Backend {
 
   // --- pointwise -----------------------------------------------------------------------------
   virtual void fill(double value, const Tensor& y) = 0;
+  /// Conversion rules: core/convert.h.
   virtual void cast(const Tensor& x, const Tensor& y) = 0;
   virtual void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) = 0;
   virtual void binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
@@ -52,7 +54,7 @@ class Backend {
   /// out = f'' dy v: the derivative of activation_backward by x, for double backward.
   virtual void activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
                                  const Tensor& v, const Tensor& out) = 0;
-  /// y = x / (1 - rate) where a Philox draw of (key, element index) keeps it, else 0.
+  /// y = x / (1 - rate) where dropout_keeps(key, element index), else 0: see core/dropout_mask.h.
   virtual void dropout(double rate, const RandomKey& key, const Tensor& x, const Tensor& y) = 0;
 
   // --- shape and index -----------------------------------------------------------------------
@@ -61,6 +63,7 @@ class Backend {
   virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
   /// First position of the largest element along the middle axis.
   virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
+  // An index outside its extent: the host throws data (core/host_index.h), a GPU sets its error word.
   virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
                       const Tensor& y) = 0;
   /// dx = sum of dy over the picks; dx is overwritten.

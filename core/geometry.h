@@ -123,7 +123,7 @@ struct Pool2dGeometry {
   int64_t stride_h = 1, stride_w = 1;
   int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
   int64_t h_out = 0, w_out = 0;
-  bool count_padding = false;  // average: divide by the whole window, padding included
+  bool count_padding = false;  // average: divide by the window within the padded picture
   DType dtype = DType::f32;
   bool operator==(const Pool2dGeometry&) const = default;
 };
@@ -175,7 +175,7 @@ struct GatherGeometry {
   int64_t outer = 1, extent = 0, inner = 1, picks = 0;
 };
 
-/// Where a random draw lives: see core/philox.h. One dropout call uses one (stream, step).
+/// Where a random draw lives: see core/dropout_mask.h. One dropout call uses one (stream, step).
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t stream = 0;

@@ -19,6 +19,12 @@ struct MemoryStats {
   std::array<int64_t, memory_category_count> by_category{};  ///< parts of `allocated`
 };
 
+/// What tests and users may ask of an allocator.
+struct MemoryOptions {
+  int64_t limit_bytes = 0;  ///< more than this in all fails as if memory were exhausted; 0: no limit
+  bool poison = false;      ///< fresh memory is filled with NaN, so that unwritten results show
+};
+
 /// Allocations of this thread count under `category` while the scope lives.
 class MemoryScope {
  public:

@@ -32,7 +32,10 @@ struct OptimizerStep {
   std::span<const OptimizerGroup> groups;
   Tensor block_group;           ///< u8, one per 256-byte block of `value`
   Tensor value, gradient;       ///< flat, same count
-  Tensor moment1, moment2, moment3;  ///< flat or undefined, as the kind needs
+  /// Flat or undefined, as the kind needs. moment1: momentum buffer (sgd, rmsprop; overwritten by
+  /// step 1), mean of gradients (adam). moment2: mean of squares (adam, rmsprop). moment3: mean of
+  /// gradients (centered rmsprop).
+  Tensor moment1, moment2, moment3;
 };
 
 }  // namespace whisker

@@ -1,0 +1,93 @@
+// The books of host memory. Counters are relaxed atomics: loader threads allocate too.
+#include "core/host_memory.h"
+
+#include "core/error.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace whisker {
+namespace {
+
+constexpr int64_t alignment = 64;
+
+double mebibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+}  // namespace
+
+void HostMemory::charge(int64_t bytes, MemoryCategory category) {
+  const int64_t limit = limit_.load(std::memory_order_relaxed);
+  const int64_t before = allocated_.fetch_add(bytes, std::memory_order_relaxed);
+  if (limit > 0 && bytes > limit - before) {
+    allocated_.fetch_sub(bytes, std::memory_order_relaxed);
+    exhausted(bytes);
+  }
+  by_category_[static_cast<size_t>(category)].fetch_add(bytes, std::memory_order_relaxed);
+  int64_t peak = peak_.load(std::memory_order_relaxed);
+  while (before + bytes > peak &&
+         !peak_.compare_exchange_weak(peak, before + bytes, std::memory_order_relaxed)) {
+  }
+}
+
+void HostMemory::release(int64_t bytes, MemoryCategory category) {
+  allocated_.fetch_sub(bytes, std::memory_order_relaxed);
+  by_category_[static_cast<size_t>(category)].fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void* HostMemory::take(int64_t bytes) {
+  const int64_t rounded = bytes <= 0 ? alignment : bytes;
+  if (rounded > INT64_MAX - alignment) exhausted(bytes);
+  void* memory = std::aligned_alloc(
+      alignment, static_cast<size_t>((rounded + alignment - 1) / alignment * alignment));
+  if (!memory) exhausted(bytes);
+  reserved_.fetch_add(bytes, std::memory_order_relaxed);
+  return memory;
+}
+
+void HostMemory::give(void* memory, int64_t bytes) {
+  std::free(memory);
+  reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void HostMemory::poison(void* memory, int64_t bytes) const {
+  // All bits set is a NaN in every floating type.
+  if (poison_.load(std::memory_order_relaxed)) {
+    std::memset(memory, 0xff, static_cast<size_t>(bytes));
+  }
+}
+
+void HostMemory::set_options(const MemoryOptions& options) {
+  limit_.store(options.limit_bytes, std::memory_order_relaxed);
+  poison_.store(options.poison, std::memory_order_relaxed);
+}
+
+MemoryStats HostMemory::stats() const {
+  MemoryStats stats{
+      .allocated = allocated_.load(), .reserved = reserved_.load(), .peak = peak_.load()};
+  for (size_t i = 0; i < by_category_.size(); ++i) stats.by_category[i] = by_category_[i].load();
+  return stats;
+}
+
+void HostMemory::reset_peak() {
+  peak_.store(allocated_.load());
+}
+
+void HostMemory::exhausted(int64_t bytes) const {
+  std::string holders;
+  for (int i = 0; i < memory_category_count; ++i) {
+    const int64_t held = by_category_[static_cast<size_t>(i)].load();
+    if (held == 0) continue;
+    holders += fmt::format("{}{} {:.1f}", holders.empty() ? "" : ", ",
+                           name_of(static_cast<MemoryCategory>(i)), mebibytes(held));
+  }
+  const int64_t limit = limit_.load();
+  fail(ErrorKind::device, "{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}){}. {}",
+       device_, mebibytes(bytes), mebibytes(allocated_.load()),
+       holders.empty() ? "nothing" : holders,
+       limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string(),
+       "Lower the batch size or the picture size.");
+}
+
+}  // namespace whisker

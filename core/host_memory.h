@@ -1,0 +1,43 @@
+// Host memory of one backend: the books (who holds how much), a limit, and aligned memory from the
+// system. The reference backend uses it as it is; a caching allocator calls charge() for every
+// allocation and take()/give() only when it goes to the system.
+#pragma once
+
+#include "core/memory.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace whisker {
+
+class HostMemory {
+ public:
+  /// `device` names the holder in errors.
+  explicit HostMemory(std::string device) : device_(std::move(device)) {}
+
+  /// Enters an allocation; throws device, with the holders, when it would exceed the limit.
+  void charge(int64_t bytes, MemoryCategory category);
+  void release(int64_t bytes, MemoryCategory category);
+
+  /// 64-byte aligned memory from the system (never null); throws device when there is none.
+  void* take(int64_t bytes);
+  void give(void* memory, int64_t bytes);
+  /// Fills fresh memory with NaN bytes when poisoning is on; call for reused blocks too.
+  void poison(void* memory, int64_t bytes) const;
+
+  void set_options(const MemoryOptions& options);
+  MemoryStats stats() const;
+  void reset_peak();
+
+ private:
+  [[noreturn]] void exhausted(int64_t bytes) const;
+
+  std::string device_;
+  std::atomic<int64_t> allocated_{0}, reserved_{0}, peak_{0}, limit_{0};
+  std::atomic<bool> poison_{false};
+  std::array<std::atomic<int64_t>, memory_category_count> by_category_{};
+};
+
+}  // namespace whisker

@@ -1,0 +1,177 @@
+// Element by element: y[i] = f(x[i]). Every dtype is computed in double (integers are therefore
+// exact up to 2^53) and converted back by core/convert.h. NaN operands give NaN results.
+#include "core/dropout_mask.h"
+#include "core/reference/activation_functions.h"
+#include "core/reference/loops.h"
+#include "core/reference/reference_backend.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace whisker {
+namespace {
+
+double unary_of(const UnarySpec& spec, double x) {
+  switch (spec.op) {
+    case UnaryOp::neg:
+      return -x;
+    case UnaryOp::exp:
+      return std::exp(x);
+    case UnaryOp::log:
+      return std::log(x);
+    case UnaryOp::sqrt:
+      return std::sqrt(x);
+    case UnaryOp::reciprocal:
+      return 1 / x;
+    case UnaryOp::abs:
+      return std::fabs(x);
+    case UnaryOp::sign:
+      return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
+    case UnaryOp::pow:
+      return std::pow(x, spec.a);
+    case UnaryOp::clamp:
+      return x < spec.a ? spec.a : x > spec.b ? spec.b : x;
+    case UnaryOp::inside:
+      return x >= spec.a && x <= spec.b ? 1 : 0;
+    case UnaryOp::affine:
+      return spec.a * x + spec.b;
+  }
+  return x;
+}
+
+double binary_of(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::add:
+      return a + b;
+    case BinaryOp::sub:
+      return a - b;
+    case BinaryOp::mul:
+      return a * b;
+    case BinaryOp::div:
+      return a / b;
+    case BinaryOp::maximum:
+      return a >= b || std::isnan(a) ? a : b;
+    case BinaryOp::minimum:
+      return a <= b || std::isnan(a) ? a : b;
+  }
+  return a;
+}
+
+template <class T>
+bool compares(CompareOp op, T a, T b) {
+  switch (op) {
+    case CompareOp::equal:
+      return a == b;
+    case CompareOp::not_equal:
+      return a != b;
+    case CompareOp::less:
+      return a < b;
+    case CompareOp::less_equal:
+      return a <= b;
+    case CompareOp::greater:
+      return a > b;
+    case CompareOp::greater_equal:
+      return a >= b;
+  }
+  return false;
+}
+
+/// y[i] = f(x[i]...) for tensors of one shape and dtype, f from doubles to double.
+template <class Fn, class... Tensors>
+void map(Fn&& f, const Tensor& y, const Tensors&... x) {
+  visit(y.dtype(), [&]<class T>() {
+    T* out = elements<T>(y);
+    const int64_t count = y.count();
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = convert<T>(f(convert<double>(elements<T>(x)[i])...));
+    }
+  });
+}
+
+}  // namespace
+
+void ReferenceBackend::fill(double value, const Tensor& y) {
+  visit(y.dtype(), [&]<class T>() { std::fill_n(elements<T>(y), y.count(), convert<T>(value)); });
+}
+
+void ReferenceBackend::cast(const Tensor& x, const Tensor& y) {
+  visit(x.dtype(), [&]<class From>() {
+    visit(y.dtype(), [&]<class To>() {
+      const From* in = elements<From>(x);
+      std::transform(in, in + x.count(), elements<To>(y), convert<To, From>);
+    });
+  });
+}
+
+void ReferenceBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
+  map([&](double value) { return unary_of(spec, value); }, y, x);
+}
+
+void ReferenceBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a,
+                              const Tensor& b, const Tensor& y) {
+  visit(y.dtype(), [&]<class T>() {
+    const T* left = elements<T>(a);
+    const T* right = elements<T>(b);
+    T* out = elements<T>(y);  // row-major over g.extent
+    for_each_index(g.rank, g.extent, [&](const Extents& index) {
+      *out++ = convert<T>(binary_of(op, convert<double>(left[position(index, g.a_stride, g.rank)]),
+                                    convert<double>(right[position(index, g.b_stride, g.rank)])));
+    });
+  });
+}
+
+void ReferenceBackend::accumulate(const Tensor& term, const Tensor& sum) {
+  map([](double so_far, double value) { return so_far + value; }, sum, sum, term);
+}
+
+void ReferenceBackend::compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a,
+                               const Tensor& b, const Tensor& y) {
+  visit(a.dtype(), [&]<class T>() {
+    using Comparable = std::conditional_t<is_half<T>, float, T>;
+    const T* left = elements<T>(a);
+    const T* right = elements<T>(b);
+    bool* out = elements<bool>(y);  // row-major over g.extent
+    for_each_index(g.rank, g.extent, [&](const Extents& index) {
+      *out++ = compares(op, convert<Comparable>(left[position(index, g.a_stride, g.rank)]),
+                        convert<Comparable>(right[position(index, g.b_stride, g.rank)]));
+    });
+  });
+}
+
+void ReferenceBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                             const Tensor& y) {
+  visit(y.dtype(), [&]<class T>() {
+    const bool* choose_a = elements<bool>(condition);
+    for (int64_t i = 0; i < y.count(); ++i) {
+      elements<T>(y)[i] = choose_a[i] ? elements<T>(a)[i] : elements<T>(b)[i];
+    }
+  });
+}
+
+void ReferenceBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
+  map([&](double value) { return activate(f, value); }, y, x);
+}
+
+void ReferenceBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                                           const Tensor& dx) {
+  map([&](double kept, double d) { return activation_slope(f, kept) * d; }, dx, saved, dy);
+}
+
+void ReferenceBackend::activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                                         const Tensor& v, const Tensor& out) {
+  map([&](double kept, double d, double w) { return activation_curvature(f, kept) * d * w; }, out,
+      saved, dy, v);
+}
+
+void ReferenceBackend::dropout(double rate, const RandomKey& key, const Tensor& x,
+                               const Tensor& y) {
+  const uint64_t threshold = dropout_threshold(rate);
+  uint64_t element = 0;
+  map(
+      [&](double value) {
+        return dropout_keeps(key, element++, threshold) ? value / (1 - rate) : 0;
+      },
+      y, x);
+}
+
+}  // namespace whisker

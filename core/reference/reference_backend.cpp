@@ -1,0 +1,41 @@
+// Memory of the reference backend: straight from the system, with the books kept.
+#include "core/reference/reference_backend.h"
+
+#include <cstring>
+
+namespace whisker {
+
+void* ReferenceBackend::allocate(int64_t bytes, MemoryCategory category) {
+  memory_.charge(bytes, category);
+  try {
+    void* memory = memory_.take(bytes);
+    memory_.poison(memory, bytes);
+    return memory;
+  } catch (...) {
+    memory_.release(bytes, category);
+    throw;
+  }
+}
+
+void ReferenceBackend::deallocate(void* memory, int64_t bytes, MemoryCategory category) {
+  memory_.give(memory, bytes);
+  memory_.release(bytes, category);
+}
+
+void ReferenceBackend::upload(const void* host, void* device, int64_t bytes) {
+  copy(host, device, bytes);
+}
+
+void ReferenceBackend::download(const void* device, void* host, int64_t bytes) {
+  copy(device, host, bytes);
+}
+
+void ReferenceBackend::copy(const void* source, void* target, int64_t bytes) {
+  if (bytes > 0) std::memmove(target, source, static_cast<size_t>(bytes));
+}
+
+std::unique_ptr<Backend> make_reference_backend() {
+  return std::make_unique<ReferenceBackend>();
+}
+
+}  // namespace whisker
