@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/backend.h"
+#include "core/io/text.h"
 
 namespace whisker {
 namespace {
@@ -17,26 +18,6 @@ bool is_undecayed(const Parameter& parameter, const OptimizerOptions& options) {
 }
 
 }  // namespace
-
-bool matches_pattern(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 void Optimizer::assign_groups(const ParameterList& parameters, const OptimizerOptions& options) {
   std::vector<bool> used(options.groups.size());

@@ -76,7 +76,4 @@ class Optimizer {
   int64_t steps_ = 0;
 };
 
-/// `*` matches any run of characters, everything else itself.
-bool matches_pattern(std::string_view pattern, std::string_view name);
-
 }  // namespace whisker

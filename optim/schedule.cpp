@@ -26,7 +26,7 @@ Schedule::Schedule(ScheduleOptions options, double base_rate, int64_t total_step
 double Schedule::at(int64_t step) const {
   if (step < warmup_steps_) {
     const double share = static_cast<double>(step) / static_cast<double>(warmup_steps_);
-    return base_ * (options_.warmup_start + (1 - options_.warmup_start) * share);
+    return after_warmup(0) * (options_.warmup_start + (1 - options_.warmup_start) * share);
   }
   return after_warmup(step - warmup_steps_);
 }
@@ -73,8 +73,16 @@ void Schedule::observe(double metric) {
     state_.best = metric;
     state_.any = true;
     state_.stalled = 0;
-  } else if (++state_.stalled > options_.patience) {
+  } else {
+    ++state_.stalled;
+  }
+  if (state_.cooling > 0) {
+    --state_.cooling;
+    state_.stalled = 0;
+  }
+  if (state_.stalled > options_.patience) {
     state_.factor *= options_.gamma;
+    state_.cooling = options_.cooldown;
     state_.stalled = 0;
   }
 }

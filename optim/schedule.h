@@ -27,10 +27,11 @@ struct ScheduleOptions {
   double start_divisor = 25;         ///< one_cycle: first rate is the base over this
   double final_divisor = 1e4;        ///< one_cycle: last rate is the first over this
   int patience = 10;                 ///< plateau: epochs without improvement that are forgiven
+  int cooldown = 0;                  ///< plateau: epochs after a reduction that do not count
   double threshold = 1e-4;           ///< plateau: smallest relative improvement that counts
   bool maximise = false;             ///< plateau: the metric is better when larger
   double warmup = 0;                 ///< epochs
-  double warmup_start = 0.01;        ///< first rate of the warm-up, as a share of the base
+  double warmup_start = 0.01;        ///< first rate of the warm-up, as a share of the schedule's first
 };
 
 class Schedule {
@@ -49,6 +50,7 @@ class Schedule {
     double best = 0;
     bool any = false;
     int stalled = 0;
+    int cooling = 0;
   };
   const State& state() const { return state_; }
   void restore(const State& state) { state_ = state; }

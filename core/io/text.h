@@ -12,6 +12,10 @@ namespace whisker {
 /// a likely slip (distance over a third of the longer name).
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
+/// True when `pattern` describes the whole of `name`: `*` is any run of characters, everything else
+/// itself. What patterns of parameter names mean everywhere (freeze, skip, optimizer groups).
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
 /// "3.4 MiB": bytes in binary units with at most one decimal.
 std::string human_bytes(uint64_t bytes);
 

@@ -15,6 +15,15 @@ TEST(Text, NearestNameFindsSlipsAndRejectsStrangers) {
   EXPECT_EQ(nearest_name("zebra", names), "");
 }
 
+TEST(Text, PatternStarIsAnyRun) {
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("layer1.*", "layer1.0.conv1.weight"));
+  EXPECT_TRUE(matches_pattern("*.bias", "fc.bias"));
+  EXPECT_TRUE(matches_pattern("a*b*c", "a-b-b-c"));
+  EXPECT_FALSE(matches_pattern("layer1.*", "layer10.0.weight"));
+  EXPECT_FALSE(matches_pattern("fc", "fc.bias"));
+}
+
 TEST(Text, HumanBytesUsesBinaryUnits) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");
