@@ -128,6 +128,8 @@ class Gradients {
   /// Memory to overwrite with the gradient of `input`: a leaf's own memory at its first
   /// contribution. Call once per input, only for a needed one, and never under recording().
   Tensor target(size_t input);
+  /// target(), or an undefined tensor when `input` wants no gradient.
+  Tensor target_if_needed(size_t input) { return needs(input) ? target(input) : Tensor(); }
   /// Adds a finished gradient of `input`; ignored when that is not needed.
   void give(size_t input, Tensor gradient);
   /// True under create_graph: the closure must give() results of recorded ops.

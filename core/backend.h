@@ -81,6 +81,7 @@ class Backend {
   virtual void linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
                       const Tensor& y) = 0;
   /// dx, dw and db are each computed when defined. `y` carries the activation's derivative.
+  /// It is undefined without one; x is undefined when dw is, w when dx is.
   virtual void linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,
                                const Tensor& y, const Tensor& dy, const Tensor& dx,
                                const Tensor& dw, const Tensor& db) = 0;
@@ -113,7 +114,8 @@ class Backend {
                                     const Tensor& residual, const Tensor& mean,
                                     const Tensor& variance, const Tensor& y) = 0;
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
-  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined.
+  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x is undefined when
+  /// neither dx nor dgamma is, gamma when dx is not, y without an activation.
   virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                    const Tensor& x, const Tensor& gamma, const Tensor& y,
                                    const Tensor& mean, const Tensor& inverse_deviation,
@@ -123,6 +125,8 @@ class Backend {
   virtual void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                           const Tensor& beta, const Tensor& y, const Tensor& mean,
                           const Tensor& inverse_deviation) = 0;
+  /// dx, dgamma, dbeta are each computed when defined. x is undefined when neither dx nor dgamma is,
+  /// gamma when dx is not.
   virtual void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x,
                                    const Tensor& gamma, const Tensor& mean,
                                    const Tensor& inverse_deviation, const Tensor& dy,

@@ -2,15 +2,16 @@
 // operator, handed to the backend, and the key of its plan caches. Extents are elements.
 #pragma once
 
-#include <array>
-#include <cstdint>
-
 #include "core/dtype.h"
 #include "core/shape.h"
+
+#include <array>
+#include <cstdint>
 
 namespace whisker {
 
 using Extents = std::array<int64_t, Shape::max_rank>;
+using AxisMask = std::array<bool, Shape::max_rank>;
 
 /// Pointwise functions with a known first and second derivative; the fused ops take one.
 enum class Activation : uint8_t { none, relu, leaky_relu, sigmoid, tanh, gelu, silu, softplus };
@@ -37,10 +38,10 @@ enum class UnaryOp : uint8_t {
   reciprocal,
   abs,
   sign,
-  pow,         // x ^ a
-  clamp,       // min(max(x, a), b)
-  inside,      // 1 where a <= x <= b, else 0: clamp's derivative
-  affine,      // a x + b
+  pow,     // x ^ a
+  clamp,   // min(max(x, a), b)
+  inside,  // 1 where a <= x <= b, else 0: clamp's derivative
+  affine,  // a x + b
 };
 struct UnarySpec {
   UnaryOp op;
@@ -53,7 +54,7 @@ enum class CompareOp : uint8_t { equal, not_equal, less, less_equal, greater, gr
 enum class ReduceOp : uint8_t { sum, mean, max, min };
 
 /// Two operands broadcast to one result; neighbouring axes that move alike are merged.
-/// Strides are in elements, 0 along a broadcast axis.
+/// Strides are in elements, 0 along a broadcast axis. One element may come as rank 0.
 struct BroadcastGeometry {
   int rank = 0;
   Extents extent{};
@@ -63,17 +64,21 @@ struct BroadcastGeometry {
 
   static BroadcastGeometry of(const Shape& a, const Shape& b, const Shape& out);
   /// Neither operand is broadcast.
-  bool same_shape() const { return rank <= 1 && (count <= 1 || (a_stride[0] == 1 && b_stride[0] == 1)); }
+  bool same_shape() const {
+    return rank <= 1 && (count <= 1 || (a_stride[0] == 1 && b_stride[0] == 1));
+  }
 };
 
-/// A reduction over some axes; neighbouring axes of one kind are merged.
+/// A reduction over some axes; neighbouring axes of one kind are merged, axes of extent 1 dropped.
 /// The result enumerates the kept axes in order.
 struct ReduceGeometry {
   int rank = 0;
   Extents extent{};
-  std::array<bool, Shape::max_rank> reduced{};
+  AxisMask reduced{};
   int64_t out_count = 1;
   int64_t reduce_count = 1;
+
+  static ReduceGeometry of(const Shape& x, const AxisMask& mask);
 };
 
 /// Element-by-element copy between two strided walks over dense memory (transpose, slice, concat,
@@ -85,6 +90,9 @@ struct CopyGeometry {
   Extents target_stride{};
   int64_t source_offset = 0;
   int64_t target_offset = 0;
+
+  /// Adds an inner axis, merged into the one before it when both walks allow; extent 1 is dropped.
+  void append(int64_t step_count, int64_t from_stride, int64_t to_stride);
 };
 
 /// y[b] = op(a[b]) op(b[b]): (m,k) x (k,n) for each of `batch`; a stride of 0 shares an operand.
@@ -166,7 +174,7 @@ struct LinearGeometry {
 struct CrossEntropyGeometry {
   int64_t rows = 0, classes = 0;
   double label_smoothing = 0;
-  bool soft = false;      // targets are (rows, classes) probabilities, else i64 class indices (rows)
+  bool soft = false;  // targets are (rows, classes) probabilities, else i64 class indices (rows)
   bool weighted = false;  // class weights (classes) are given
 };
 

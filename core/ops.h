@@ -1,6 +1,8 @@
 // Every operator: checks its arguments, computes on the operands' device, records its gradient.
 // All throw usage, naming the operator, the shapes and the remedy. Bodies are in core/ops/.
-// Broadcasting follows NumPy. Operands must share device and dtype.
+// Broadcasting follows NumPy. Operands must share device and dtype. Computing operators take the
+// floating types their device computes in (core/ops/checks.h); comparisons, where, cast and the
+// operators that only move elements take every type. Backends never see an empty tensor.
 #pragma once
 
 #include <initializer_list>
@@ -177,7 +179,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 
-// --- losses: one-element results ---------------------------------------------------------------
+// --- losses: scalars, f32 for 16-bit logits ------------------------------------------------------
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
 struct CrossEntropyOptions {

@@ -12,7 +12,7 @@ Shape::Shape(std::span<const int64_t> extents) {
   if (extents.size() > max_rank) {
     fail(ErrorKind::usage, "shape: expected at most {} axes, got {}", max_rank, extents.size());
   }
-  constexpr int64_t limit = int64_t{1} << 62;
+  constexpr int64_t limit = int64_t{1} << 59;  // so that bytes fit too, at 8 per element
   bool empty = false;
   for (const int64_t extent : extents) {
     if (extent < 0) {
@@ -22,7 +22,7 @@ Shape::Shape(std::span<const int64_t> extents) {
     if (extent == 0) {
       empty = true;
     } else if (count_ > limit / extent) {
-      fail(ErrorKind::usage, "shape: ({}) has more than 2^62 elements", fmt::join(extents, ","));
+      fail(ErrorKind::usage, "shape: ({}) has more than 2^59 elements", fmt::join(extents, ","));
     } else {
       count_ *= extent;
     }

@@ -16,7 +16,7 @@ class Shape {
   static constexpr int max_rank = 8;
 
   Shape() = default;
-  /// Throws usage for a negative extent, a rank over eight, or more than 2^62 elements.
+  /// Throws usage for a negative extent, a rank over eight, or more than 2^59 elements.
   Shape(std::initializer_list<int64_t> extents);
   explicit Shape(std::span<const int64_t> extents);
 

@@ -1,12 +1,12 @@
 // Handles, views, creation and host access.
 #include "core/tensor.h"
 
-#include <vector>
-
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/ops.h"
 #include "core/philox.h"
+
+#include <vector>
 
 namespace whisker {
 
@@ -18,16 +18,20 @@ Tensor::Tensor(Ref<Storage> storage, int64_t offset, const Shape& shape, DType d
   body_->dtype = dtype;
 }
 
+Tensor::Body::~Body() = default;
+
 void Tensor::undefined() {
   fail(ErrorKind::usage, "tensor: used before it was given a value (undefined tensor)");
 }
 
 void Tensor::check_host_access(DType wanted) const {
   if (wanted != dtype()) {
-    fail(ErrorKind::usage, "data: the tensor holds {}, not {}. Use to({}).", dtype(), wanted, wanted);
+    fail(ErrorKind::usage, "data: the tensor holds {}, not {}. Use to({}).", dtype(), wanted,
+         wanted);
   }
   if (is_cuda()) {
-    fail(ErrorKind::usage, "data: the tensor is on {}; copy it with to(cpu_device) first", device());
+    fail(ErrorKind::usage, "data: the tensor is on {}; copy it with to(cpu_device) first",
+         device());
   }
 }
 
@@ -55,7 +59,9 @@ double Tensor::item() const {
   return to_vector()[0];
 }
 
-Tensor Tensor::reshape(const Shape& shape) const { return whisker::reshape(*this, shape); }
+Tensor Tensor::reshape(const Shape& shape) const {
+  return whisker::reshape(*this, shape);
+}
 
 Tensor Tensor::reshape(std::initializer_list<int64_t> extents) const {
   std::vector<int64_t> resolved(extents);
@@ -88,9 +94,13 @@ Tensor Tensor::to(Device target) const {
   return copy;
 }
 
-Tensor Tensor::to(DType target) const { return target == dtype() ? *this : cast(*this, target); }
+Tensor Tensor::to(DType target) const {
+  return target == dtype() ? *this : cast(*this, target);
+}
 
-Tensor Tensor::detach() const { return Tensor(storage(), offset(), shape(), dtype()); }
+Tensor Tensor::detach() const {
+  return Tensor(storage(), offset(), shape(), dtype());
+}
 
 Tensor Tensor::clone() const {
   const Tensor copy = empty(shape(), options());
@@ -169,7 +179,9 @@ Tensor empty(const Shape& shape, TensorOptions options) {
   return Tensor(Ref<Storage>(new Storage(options.device, bytes)), 0, shape, options.dtype);
 }
 
-Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.options()); }
+Tensor empty_like(const Tensor& x) {
+  return empty(x.shape(), x.options());
+}
 
 Tensor full(const Shape& shape, double value, TensorOptions options) {
   const Tensor y = empty(shape, options);
@@ -177,8 +189,12 @@ Tensor full(const Shape& shape, double value, TensorOptions options) {
   return y;
 }
 
-Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
-Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
+Tensor zeros(const Shape& shape, TensorOptions options) {
+  return full(shape, 0, options);
+}
+Tensor ones(const Shape& shape, TensorOptions options) {
+  return full(shape, 1, options);
+}
 
 Tensor from_vector(std::span<const double> values, const Shape& shape, TensorOptions options) {
   if (static_cast<int64_t>(values.size()) != shape.count()) {

@@ -3,14 +3,14 @@
 // Operators are free functions in core/ops.h; gradients live in core/autograd.h.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/ref.h"
 #include "core/shape.h"
 #include "core/storage.h"
+
+#include <span>
+#include <vector>
 
 namespace whisker {
 
@@ -47,7 +47,8 @@ class Tensor {
   bool whole_storage() const { return offset() == 0 && bytes() == storage()->bytes(); }
   /// Untyped row-major contents on the tensor's device.
   void* raw() const {
-    return static_cast<char*>(storage()->data()) + offset() * static_cast<int64_t>(size_of(dtype()));
+    return static_cast<char*>(storage()->data()) +
+           offset() * static_cast<int64_t>(size_of(dtype()));
   }
   /// Typed contents of a host tensor. Throws usage when T is another dtype or the device is a GPU.
   template <class T>
@@ -95,6 +96,7 @@ class Tensor {
 
  private:
   struct Body : RefCounted {
+    ~Body();  // in tensor.cpp: Node is incomplete here
     Ref<Storage> storage;
     int64_t offset = 0;  // in elements
     Shape shape;

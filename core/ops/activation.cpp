@@ -1,0 +1,105 @@
+// Activations. The first derivative is one kernel; it is itself a recorded operator whose
+// derivative uses f'', so second derivatives work. See Note [Second derivatives of activations].
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops/checks.h"
+
+namespace whisker {
+
+// Note [Second derivatives of activations]
+// dx = f'(x) dy depends on x and dy. Where f' follows from y, y is what is kept, yet the derivative
+// of dx belongs to x. So under create_graph the kept values are put at x's place on the tape: the
+// recorded "activation_backward" has x's edge as its first input, whatever it computes from.
+
+std::string_view name_of(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return "none";
+    case Activation::relu:
+      return "relu";
+    case Activation::leaky_relu:
+      return "leaky_relu";
+    case Activation::sigmoid:
+      return "sigmoid";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::silu:
+      return "silu";
+    case Activation::softplus:
+      return "softplus";
+  }
+  return "?";
+}
+
+namespace {
+
+// f''(x) dy v. Ends the chain: there is no third derivative.
+Tensor activation_second(ActivationSpec f, const Tensor& kept, const Tensor& dy, const Tensor& v) {
+  const Tensor out = empty_like(dy);
+  if (out.count() > 0) backend_of(dy.device()).activation_second(f, kept, dy, v, out);
+  record("activation_second", {&kept, &dy, &v}, out, [f](Gradients&) {
+    fail(ErrorKind::usage, "{}: third derivatives of activations are not available.",
+         name_of(f.kind));
+  });
+  return out;
+}
+
+// f'(x) dy; `kept` stands at x's place on the tape.
+Tensor activation_backward(ActivationSpec f, const Tensor& kept, const Tensor& dy) {
+  const Tensor dx = empty_like(dy);
+  if (dx.count() > 0) backend_of(dy.device()).activation_backward(f, kept, dy, dx);
+  record("activation_backward", {&kept, &dy}, dx,
+         [f, kept = save(kept), dy = save_if(needs_grad(kept), dy)](Gradients& g) {
+           if (g.needs(0)) g.give(0, activation_second(f, kept(g), dy(g), g.dy()));
+           if (g.needs(1)) g.give(1, activation_backward(f, kept(g), g.dy()));
+         });
+  return dx;
+}
+
+}  // namespace
+
+Tensor activation(const Tensor& x, ActivationSpec f) {
+  if (f.kind == Activation::none) return x;
+  const char* name = name_of(f.kind).data();  // a literal, so null-terminated
+  check_computes(name, "x", x);
+  const Tensor y = empty_like(x);
+  if (y.count() > 0) backend_of(x.device()).activation(f, x, y);
+  const bool from_output = derivable_from_output(f.kind);
+  record(name, {&x}, y, [f, kept = from_output ? save_output(y) : save(x)](Gradients& g) {
+    const Tensor values = kept(g);
+    if (g.recording()) {
+      const Tensor at_x = values.detach();
+      at_x.attach(g.node().inputs()[0].node, g.node().inputs()[0].output);
+      g.give(0, activation_backward(f, at_x, g.dy()));
+    } else if (values.count() > 0) {
+      backend_of(values.device()).activation_backward(f, values, g.dy(), g.target(0));
+    }
+  });
+  return y;
+}
+
+Tensor relu(const Tensor& x) {
+  return activation(x, {.kind = Activation::relu});
+}
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return activation(x, {.kind = Activation::leaky_relu, .slope = static_cast<float>(slope)});
+}
+Tensor gelu(const Tensor& x) {
+  return activation(x, {.kind = Activation::gelu});
+}
+Tensor silu(const Tensor& x) {
+  return activation(x, {.kind = Activation::silu});
+}
+Tensor sigmoid(const Tensor& x) {
+  return activation(x, {.kind = Activation::sigmoid});
+}
+Tensor tanh(const Tensor& x) {
+  return activation(x, {.kind = Activation::tanh});
+}
+Tensor softplus(const Tensor& x) {
+  return activation(x, {.kind = Activation::softplus});
+}
+
+}  // namespace whisker

@@ -1,0 +1,105 @@
+// 2-D convolution (cross-correlation, as the field calls it) with bias and activation in one
+// operator, NHWC. Groups and dilation included.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops/checks.h"
+#include "core/ops/window.h"
+
+#include <algorithm>
+
+namespace whisker {
+
+Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
+                               const Conv2dOptions& options, DType dtype) {
+  if (x.rank() != 4 || w.rank() != 4) {
+    fail(ErrorKind::usage,
+         "conv2d: expected x (N,H,W,C) and w (c_out,kernel_h,kernel_w,C/groups), got x {}, w {}.",
+         x, w);
+  }
+  if (x.count() == 0 || w.count() == 0) {
+    fail(ErrorKind::usage, "conv2d: expected at least one element in x and w, got x {}, w {}.", x,
+         w);
+  }
+  check_attribute("conv2d", "stride", options.stride, 1);
+  check_attribute("conv2d", "dilation", options.dilation, 1);
+  check_attribute("conv2d", "padding", options.padding, 0);
+  if (options.groups < 1 || x[3] % options.groups != 0 || w[0] % options.groups != 0) {
+    fail(ErrorKind::usage,
+         "conv2d: groups {} must divide the {} channels of x and the {} filters of w: x {}, w {}.",
+         options.groups, x[3], w[0], x, w);
+  }
+  if (w[3] != x[3] / options.groups) {
+    fail(ErrorKind::usage,
+         "conv2d: x has {} channel{}, w expects {}: x {}, w {}. Make w with {} input channels, or "
+         "feed x with {}.",
+         x[3], x[3] == 1 ? "" : "s", w[3] * options.groups, x, w, x[3] / options.groups,
+         w[3] * options.groups);
+  }
+  const WindowAxis rows{.extent = x[1],
+                        .kernel = w[1],
+                        .stride = options.stride.h,
+                        .padding = options.padding.h,
+                        .dilation = options.dilation.h,
+                        .mode = options.padding_mode};
+  const WindowAxis columns{.extent = x[2],
+                           .kernel = w[2],
+                           .stride = options.stride.w,
+                           .padding = options.padding.w,
+                           .dilation = options.dilation.w,
+                           .mode = options.padding_mode};
+  const WindowPlaces down = place_windows("conv2d", "height", rows);
+  const WindowPlaces across = place_windows("conv2d", "width", columns);
+  return {.n = x[0],
+          .h = x[1],
+          .w = x[2],
+          .c = x[3],
+          .c_out = w[0],
+          .kernel_h = w[1],
+          .kernel_w = w[2],
+          .stride_h = options.stride.h,
+          .stride_w = options.stride.w,
+          .pad_top = down.before,
+          .pad_bottom = down.after,
+          .pad_left = across.before,
+          .pad_right = across.after,
+          .dilation_h = options.dilation.h,
+          .dilation_w = options.dilation.w,
+          .groups = options.groups,
+          .h_out = down.count,
+          .w_out = across.count,
+          .bias = bias,
+          .activation = options.activation,
+          .dtype = dtype};
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
+  if (!derivable_from_output(options.activation.kind)) {
+    Conv2dOptions plain = options;
+    plain.activation = {};
+    return activation(conv2d(x, w, b, plain), options.activation);
+  }
+  check_alike("conv2d", "x", x, "w", w);
+  check_computes("conv2d", "x", x);
+  const Conv2dGeometry geometry =
+      conv2d_geometry(x.shape(), w.shape(), b.defined(), options, x.dtype());
+  if (b.defined()) {
+    check_vector("conv2d", "b", b, geometry.c_out, w, "w");
+    check_alike("conv2d", "x", x, "b", b);
+  }
+  const Tensor y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options());
+  backend_of(x.device()).conv2d(geometry, x, w, b, y);
+  const bool fused = options.activation.kind != Activation::none;
+  record(
+      "conv2d", {&x, &w, &b}, y,
+      [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
+       y = fused ? save_output(y) : Saved()](Gradients& g) {
+        g.once_only();
+        const Tensor dx = g.target_if_needed(0);
+        const Tensor dw = g.target_if_needed(1);
+        const Tensor db = g.target_if_needed(2);
+        backend_of(g.dy().device()).conv2d_backward(geometry, x(g), w(g), y(g), g.dy(), dx, dw, db);
+      });
+  return y;
+}
+
+}  // namespace whisker

@@ -1,0 +1,20 @@
+// Dropout: the mask is a function of (key, element index), so backward draws it again.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops/checks.h"
+
+namespace whisker {
+
+Tensor dropout(const Tensor& x, double rate, const RandomKey& key) {
+  if (!(rate >= 0 && rate < 1)) {
+    fail(ErrorKind::usage, "dropout: expected a rate in [0, 1), got {} for x {}.", rate, x.shape());
+  }
+  if (rate == 0) return x;
+  check_computes("dropout", "x", x);
+  const Tensor y = empty_like(x);
+  if (y.count() > 0) backend_of(x.device()).dropout(rate, key, x, y);
+  record("dropout", {&x}, y, [rate, key](Gradients& g) { g.give(0, dropout(g.dy(), rate, key)); });
+  return y;
+}
+
+}  // namespace whisker

@@ -1,0 +1,170 @@
+// Batch and layer normalisation. Statistics are f32 (f64 for f64 x), whatever x is.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops/checks.h"
+
+#include <cmath>
+
+namespace whisker {
+namespace {
+
+DType statistics_dtype(DType x) {
+  return x == DType::f64 ? DType::f64 : DType::f32;
+}
+
+void check_epsilon(const char* op, double epsilon) {
+  if (!(epsilon > 0 && std::isfinite(epsilon))) {
+    fail(ErrorKind::usage, "{}: expected an epsilon above 0, got {}.", op, epsilon);
+  }
+}
+
+void check_statistic(const char* name, const Tensor& statistic, const Tensor& x) {
+  check_vector("batch_norm", name, statistic, x.extent(-1), x, "x");
+  if (statistic.dtype() != statistics_dtype(x.dtype())) {
+    fail(ErrorKind::usage, "batch_norm: expected {} of {} for x of {}, got {}.", name,
+         statistics_dtype(x.dtype()), x.dtype(), statistic.dtype());
+  }
+}
+
+BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const BatchNormOptions& options, const Tensor& residual) {
+  if (x.rank() < 2) {
+    fail(ErrorKind::usage, "batch_norm: expected x (N, ..., C), got {}.", x.shape());
+  }
+  check_computes("batch_norm", "x", x);
+  check_not_empty("batch_norm", "x", x);
+  check_epsilon("batch_norm", options.epsilon);
+  check_vector("batch_norm", "gamma", gamma, x.extent(-1), x, "x");
+  check_vector("batch_norm", "beta", beta, x.extent(-1), x, "x");
+  check_alike("batch_norm", "gamma", gamma, "beta", beta);
+  check_computes("batch_norm", "gamma", gamma);
+  if (residual.defined()) {
+    check_alike("batch_norm", "x", x, "residual", residual);
+    if (!(residual.shape() == x.shape())) {
+      fail(ErrorKind::usage, "batch_norm: expected a residual of x's shape {}, got {}.", x.shape(),
+           residual.shape());
+    }
+  }
+  const bool picture = x.rank() == 4;
+  const int64_t rows = x.count() / x.extent(-1);
+  return {.rows = rows,
+          .channels = x.extent(-1),
+          .n = picture ? x.extent(0) : rows,
+          .h = picture ? x.extent(1) : 1,
+          .w = picture ? x.extent(2) : 1,
+          .epsilon = options.epsilon,
+          .activation = options.activation,
+          .residual = residual.defined(),
+          .dtype = x.dtype()};
+}
+
+// pending' = (1 - momentum) running + momentum batch.
+void update_running(const Tensor& running, const Tensor& batch, double momentum,
+                    const Tensor& pending) {
+  const NoGrad off_tape;
+  pending.copy_(add(affine(running, 1 - momentum, 0), affine(batch, momentum, 0)));
+}
+
+void train_statistics(const BatchNormState& state, const BatchNormOptions& options, const Tensor& x,
+                      const Tensor& mean, const Tensor& variance) {
+  if (!state.pending_mean.defined() && !state.pending_var.defined()) return;
+  check_statistic("running_mean", state.running_mean, x);
+  check_statistic("running_var", state.running_var, x);
+  check_statistic("pending_mean", state.pending_mean, x);
+  check_statistic("pending_var", state.pending_var, x);
+  update_running(state.running_mean, mean, options.momentum, state.pending_mean);
+  update_running(state.running_var, variance, options.momentum, state.pending_var);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const BatchNormState& state, const BatchNormOptions& options,
+                  const Tensor& residual) {
+  if (options.activation.kind != Activation::none && options.activation.kind != Activation::relu) {
+    BatchNormOptions plain = options;
+    plain.activation = {};
+    return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
+  }
+  const BatchNormGeometry geometry = batch_norm_geometry(x, gamma, beta, options, residual);
+  Backend& backend = backend_of(x.device());
+  const Tensor y = empty_like(x);
+  Tensor mean, inverse_deviation;
+  if (options.training) {
+    if (geometry.rows < 2) {
+      fail(
+          ErrorKind::usage,
+          "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
+          x.shape());
+    }
+    if (!(options.momentum >= 0 && options.momentum <= 1)) {
+      fail(ErrorKind::usage, "batch_norm: expected a momentum in [0, 1], got {}.",
+           options.momentum);
+    }
+    const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
+    mean = empty({geometry.channels}, statistics);
+    inverse_deviation = empty({geometry.channels}, statistics);
+    const Tensor variance = empty({geometry.channels}, statistics);
+    backend.batch_norm_train(geometry, x, gamma, beta, residual, y, mean, inverse_deviation,
+                             variance);
+    train_statistics(state, options, x, mean, variance);
+  } else {
+    check_statistic("running_mean", state.running_mean, x);
+    check_statistic("running_var", state.running_var, x);
+    mean = state.running_mean;
+    backend.batch_norm_inference(geometry, x, gamma, beta, residual, mean, state.running_var, y);
+    if (needs_grad(x) || needs_grad(gamma)) {
+      const NoGrad constant;
+      inverse_deviation = pow(affine(state.running_var, 1, options.epsilon), -0.5);
+    }
+  }
+  record(
+      "batch_norm", {&x, &gamma, &beta, &residual}, y,
+      [geometry, training = options.training, x = save_if(needs_grad(x) || needs_grad(gamma), x),
+       gamma = save_if(needs_grad(x), gamma), mean = save(mean),
+       inverse_deviation = save(inverse_deviation),
+       y = options.activation.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
+        g.once_only();
+        const Tensor dx = g.target_if_needed(0);
+        const Tensor dgamma = g.target_if_needed(1);
+        const Tensor dbeta = g.target_if_needed(2);
+        const Tensor dresidual = g.target_if_needed(3);
+        backend_of(g.dy().device())
+            .batch_norm_backward(geometry, training, x(g), gamma(g), y(g), mean(g),
+                                 inverse_deviation(g), g.dy(), dx, dgamma, dbeta, dresidual);
+      });
+  return y;
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  if (x.rank() < 1) fail(ErrorKind::usage, "layer_norm: expected x (..., features), got a scalar.");
+  check_computes("layer_norm", "x", x);
+  check_not_empty("layer_norm", "x", x);
+  check_epsilon("layer_norm", epsilon);
+  check_vector("layer_norm", "gamma", gamma, x.extent(-1), x, "x");
+  check_vector("layer_norm", "beta", beta, x.extent(-1), x, "x");
+  check_alike("layer_norm", "gamma", gamma, "beta", beta);
+  check_computes("layer_norm", "gamma", gamma);
+  const LayerNormGeometry geometry{
+      .rows = x.count() / x.extent(-1), .features = x.extent(-1), .epsilon = epsilon};
+  const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
+  const Tensor y = empty_like(x);
+  const Tensor mean = empty({geometry.rows}, statistics);
+  const Tensor inverse_deviation = empty({geometry.rows}, statistics);
+  backend_of(x.device()).layer_norm(geometry, x, gamma, beta, y, mean, inverse_deviation);
+  record("layer_norm", {&x, &gamma, &beta}, y,
+         [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
+          gamma = save_if(needs_grad(x), gamma), mean = save(mean),
+          inverse_deviation = save(inverse_deviation)](Gradients& g) {
+           g.once_only();
+           const Tensor dx = g.target_if_needed(0);
+           const Tensor dgamma = g.target_if_needed(1);
+           const Tensor dbeta = g.target_if_needed(2);
+           backend_of(g.dy().device())
+               .layer_norm_backward(geometry, x(g), gamma(g), mean(g), inverse_deviation(g), g.dy(),
+                                    dx, dgamma, dbeta);
+         });
+  return y;
+}
+
+}  // namespace whisker

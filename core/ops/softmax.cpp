@@ -1,0 +1,34 @@
+// softmax and log_softmax along one axis.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops/checks.h"
+
+namespace whisker {
+namespace {
+
+Tensor softmax(const char* name, bool log, const Tensor& x, int axis) {
+  const int along = x.shape().normalize_axis(axis, name);
+  check_computes(name, "x", x);
+  const AroundAxis a = around(x.shape(), along);
+  const SoftmaxGeometry geometry{
+      .outer = a.outer, .classes = a.extent, .inner = a.inner, .log = log};
+  const Tensor y = empty_like(x);
+  if (y.count() > 0) backend_of(x.device()).softmax(geometry, x, y);
+  record(name, {&x}, y, [geometry, y = save_output(y)](Gradients& g) {
+    g.once_only();
+    const Tensor dx = g.target(0);
+    if (dx.count() > 0) backend_of(dx.device()).softmax_backward(geometry, y(g), g.dy(), dx);
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int axis) {
+  return softmax("softmax", false, x, axis);
+}
+Tensor log_softmax(const Tensor& x, int axis) {
+  return softmax("log_softmax", true, x, axis);
+}
+
+}  // namespace whisker

@@ -1,0 +1,40 @@
+// Padding arithmetic of windowed operators.
+#include "core/ops/window.h"
+
+#include "core/ops/checks.h"
+
+#include <algorithm>
+
+namespace whisker {
+
+WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a) {
+  if (a.extent > max_attribute || a.kernel > max_attribute) {
+    fail(ErrorKind::usage, "{}: {} {} or kernel {} is above {}.", op, axis, a.extent, a.kernel,
+         max_attribute);
+  }
+  const int64_t reach = (a.kernel - 1) * a.dilation + 1;
+  WindowPlaces places;
+  if (a.mode == PaddingMode::same) {
+    places.count = (a.extent + a.stride - 1) / a.stride;
+    const int64_t total = std::max((places.count - 1) * a.stride + reach - a.extent, int64_t{0});
+    places.before = total / 2;
+    places.after = total - places.before;
+    return places;
+  }
+  if (a.mode == PaddingMode::number) places.before = places.after = a.padding;
+  const int64_t room = a.extent + places.before + places.after - reach;
+  if (room < 0) {
+    fail(ErrorKind::usage,
+         "{}: a window of {} (kernel {}, dilation {}) does not fit the {} of {} with padding {}. "
+         "Use a smaller kernel or padding: same.",
+         op, reach, a.kernel, a.dilation, axis, a.extent, places.before);
+  }
+  places.count = room / a.stride + 1;
+  if (a.ceil && room % a.stride != 0 && places.count * a.stride < a.extent + places.before) {
+    places.after = places.count * a.stride + reach - a.extent - places.before;
+    ++places.count;
+  }
+  return places;
+}
+
+}  // namespace whisker

@@ -1,0 +1,22 @@
+// Where the windows of a convolution or pooling lie along one axis; shared by both.
+#pragma once
+
+#include "core/ops.h"
+
+#include <cstdint>
+
+namespace whisker {
+
+/// One axis of a windowed operator. All parts but `extent` are checked to fit 32 bits.
+struct WindowAxis {
+  int64_t extent = 0, kernel = 1, stride = 1, padding = 0, dilation = 1;
+  PaddingMode mode = PaddingMode::number;
+  bool ceil = false;  ///< a last window may hang over the end, if it starts before it
+};
+struct WindowPlaces {
+  int64_t before = 0, after = 0, count = 0;  ///< padding on both sides, number of windows
+};
+/// Throws usage, naming `op` and `axis`, when no window fits.
+WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a);
+
+}  // namespace whisker
