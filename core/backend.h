@@ -63,7 +63,6 @@ class Backend {
   virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
   /// First position of the largest element along the middle axis.
   virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
-  // An index outside its extent: the host throws data (core/host_index.h), a GPU sets its error word.
   virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
                       const Tensor& y) = 0;
   /// dx = sum of dy over the picks; dx is overwritten.
@@ -138,7 +137,8 @@ class Backend {
   virtual void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
                                 const Tensor& dx) = 0;
   /// Mean loss (one element) and, when defined, its gradient by the logits, in one pass.
-  /// Labels outside [0, classes): the host throws data, a GPU sets its error word.
+  /// Labels outside [0, classes): the host throws data (core/host_label.h), a GPU sets its error
+  /// word.
   virtual void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
                              const Tensor& target, const Tensor& class_weight, const Tensor& loss,
                              const Tensor& dlogits) = 0;

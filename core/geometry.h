@@ -131,7 +131,7 @@ struct Pool2dGeometry {
   int64_t stride_h = 1, stride_w = 1;
   int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
   int64_t h_out = 0, w_out = 0;
-  bool count_padding = false;  // average: divide by the window within the padded picture
+  bool count_padding = false;  // average: divide by the whole window, padding included
   DType dtype = DType::f32;
   bool operator==(const Pool2dGeometry&) const = default;
 };

@@ -1,6 +1,6 @@
 // Softmax and the losses, computed without overflow: exponents are taken after the largest logit is
 // subtracted (Goodfellow, Bengio and Courville, "Deep Learning", section 4.1).
-#include "core/host_index.h"
+#include "core/host_label.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
@@ -81,7 +81,7 @@ void ReferenceBackend::cross_entropy(const CrossEntropyGeometry& g, const Tensor
     T* gradient = elements<T>(dlogits);                  // (rows, classes) or null
     const auto label_of = [&](int64_t r) {               // target: i64 (rows), or T (rows, classes)
       const int64_t label = elements<int64_t>(target)[r];
-      check_index("cross_entropy", label, g.classes, r);
+      check_label("cross_entropy", label, g.classes, r);
       return label;
     };
     const auto weight_of = [&](int64_t c) { return g.weighted ? double{class_weights[c]} : 1; };

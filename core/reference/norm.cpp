@@ -85,7 +85,7 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
                                            const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
                                            const Tensor& dbeta, const Tensor& dresidual) {
   visit_real("batch_norm", dy.dtype(), [&]<class T>() {
-    const T* in = elements<T>(x);         // (rows, channels)
+    const T* in = elements<T>(x);         // (rows, channels), null when only dbeta is wanted
     const T* out = elements<T>(y);        // (rows, channels), null without an activation
     const T* gradient = elements<T>(dy);  // (rows, channels)
     for (int64_t c = 0; c < g.channels; ++c) {
@@ -100,19 +100,18 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
       double correlation = 0;  // of dz with the normalised x: dgamma
       for (int64_t at = c; at < g.rows * g.channels; at += g.channels) {
         sum += dz(at);
-        correlation += dz(at) * normalised(at);
+        if (in) correlation += dz(at) * normalised(at);
+        if (dresidual.defined()) elements<T>(dresidual)[at] = convert<T>(dz(at));
       }
       if (dbeta.defined()) elements<T>(dbeta)[c] = convert<T>(sum);
       if (dgamma.defined()) elements<T>(dgamma)[c] = convert<T>(correlation);
-      const auto rows = static_cast<double>(g.rows);
+      if (!dx.defined()) continue;
+      const double scale = double{elements<T>(gamma)[c]} * inverse;
       for (int64_t at = c; at < g.rows * g.channels; at += g.channels) {
-        const double d = dz(at);
-        if (dresidual.defined()) elements<T>(dresidual)[at] = convert<T>(d);
-        if (!dx.defined()) continue;
-        const double through_statistics =
-            batch_statistics ? (sum + normalised(at) * correlation) / rows : 0;
-        elements<T>(dx)[at] =
-            convert<T>(double{elements<T>(gamma)[c]} * inverse * (d - through_statistics));
+        const double through_statistics = sum + normalised(at) * correlation;
+        const double d =
+            batch_statistics ? dz(at) - through_statistics / static_cast<double>(g.rows) : dz(at);
+        elements<T>(dx)[at] = convert<T>(scale * d);
       }
     }
   });
@@ -144,7 +143,7 @@ void ReferenceBackend::layer_norm_backward(const LayerNormGeometry& g, const Ten
                                            const Tensor& dx, const Tensor& dgamma,
                                            const Tensor& dbeta) {
   visit_real("layer_norm", dy.dtype(), [&]<class T>() {
-    const T* in = elements<T>(x);         // (rows, features)
+    const T* in = elements<T>(x);         // (rows, features), null when only dbeta is wanted
     const T* gradient = elements<T>(dy);  // (rows, features)
     const auto normalised = [&](int64_t r, int64_t f) {
       return (double{in[r * g.features + f]} - double{elements<T>(mean)[r]}) *
@@ -174,7 +173,7 @@ void ReferenceBackend::layer_norm_backward(const LayerNormGeometry& g, const Ten
       double correlation = 0;
       for (int64_t r = 0; r < g.rows; ++r) {
         sum += double{gradient[r * g.features + f]};
-        correlation += double{gradient[r * g.features + f]} * normalised(r, f);
+        if (in) correlation += double{gradient[r * g.features + f]} * normalised(r, f);
       }
       if (dbeta.defined()) elements<T>(dbeta)[f] = convert<T>(sum);
       if (dgamma.defined()) elements<T>(dgamma)[f] = convert<T>(correlation);

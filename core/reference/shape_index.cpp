@@ -1,5 +1,4 @@
 // Moving elements about (any dtype), picking them by index, and reductions over axes.
-#include "core/host_index.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
 
@@ -83,13 +82,12 @@ namespace {
 
 /// Calls fn(position among the picks, position in x) for every pick.
 template <class Fn>
-void for_each_pick(const char* op, const GatherGeometry& g, const Tensor& index, Fn&& fn) {
+void for_each_pick(const GatherGeometry& g, const Tensor& index, Fn&& fn) {
   const int64_t* picks = elements<int64_t>(index);  // (outer, picks, inner)
   for (int64_t o = 0; o < g.outer; ++o) {
     for (int64_t p = 0; p < g.picks; ++p) {
       for (int64_t i = 0; i < g.inner; ++i) {
         const int64_t at = (o * g.picks + p) * g.inner + i;
-        check_index(op, picks[at], g.extent, at);
         fn(at, (o * g.extent + picks[at]) * g.inner + i);
       }
     }
@@ -103,7 +101,7 @@ void ReferenceBackend::gather(const GatherGeometry& g, const Tensor& x, const Te
   visit(x.dtype(), [&]<class T>() {
     const T* in = elements<T>(x);  // (outer, extent, inner)
     T* out = elements<T>(y);       // (outer, picks, inner)
-    for_each_pick("gather", g, index, [&](int64_t pick, int64_t from) { out[pick] = in[from]; });
+    for_each_pick(g, index, [&](int64_t pick, int64_t from) { out[pick] = in[from]; });
   });
 }
 
@@ -113,7 +111,7 @@ void ReferenceBackend::gather_backward(const GatherGeometry& g, const Tensor& in
     const T* gradient = elements<T>(dy);  // (outer, picks, inner)
     T* out = elements<T>(dx);             // (outer, extent, inner)
     std::vector<double> sum(static_cast<size_t>(dx.count()));
-    for_each_pick("gather", g, index, [&](int64_t pick, int64_t from) {
+    for_each_pick(g, index, [&](int64_t pick, int64_t from) {
       sum[static_cast<size_t>(from)] += double{gradient[pick]};
     });
     std::transform(sum.begin(), sum.end(), out, convert<T, double>);
@@ -121,14 +119,12 @@ void ReferenceBackend::gather_backward(const GatherGeometry& g, const Tensor& in
 }
 
 void ReferenceBackend::embedding(const Tensor& table, const Tensor& index, const Tensor& y) {
-  const int64_t entries = table.extent(0);
   const int64_t features = table.extent(1);
   const int64_t* rows = elements<int64_t>(index);  // (picks)
   visit(table.dtype(), [&]<class T>() {
     const T* in = elements<T>(table);  // (entries, features)
     T* out = elements<T>(y);           // (picks, features)
     for (int64_t p = 0; p < index.count(); ++p) {
-      check_index("embedding", rows[p], entries, p);
       std::copy_n(in + rows[p] * features, features, out + p * features);
     }
   });
@@ -137,7 +133,7 @@ void ReferenceBackend::embedding(const Tensor& table, const Tensor& index, const
 void ReferenceBackend::embedding_backward(const Tensor& index, const Tensor& dy,
                                           const Tensor& dtable) {
   const int64_t features = dtable.extent(1);
-  const int64_t* rows = elements<int64_t>(index);  // (picks), checked by the forward pass
+  const int64_t* rows = elements<int64_t>(index);  // (picks)
   visit_real("embedding", dtable.dtype(), [&]<class T>() {
     const T* gradient = elements<T>(dy);  // (picks, features)
     T* out = elements<T>(dtable);         // (entries, features)
@@ -158,7 +154,6 @@ void ReferenceBackend::one_hot(const Tensor& index, const Tensor& y) {
     T* out = elements<T>(y);  // (picks, classes)
     std::fill_n(out, y.count(), convert<T>(0.0));
     for (int64_t p = 0; p < index.count(); ++p) {
-      check_index("one_hot", labels[p], classes, p);
       out[p * classes + labels[p]] = convert<T>(1.0);
     }
   });
