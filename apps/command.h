@@ -1,0 +1,36 @@
+// How a subcommand joins the program: it adds itself to the CLI11 app and leaves in Invocation what
+// main() is to run. One file per subcommand; conventions (streams, exit codes) are in
+// docs/command_line.md.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// Options every subcommand shares, and the chosen one's action.
+struct Invocation {
+  int verbosity = 0;           ///< -1 quiet, 0 normal, 1 and more verbose
+  std::string color = "auto";  ///< auto, always, never
+  std::function<int()> run;    ///< returns the exit code
+};
+
+void add_train_command(CLI::App& app, Invocation& invocation);
+void add_evaluate_command(CLI::App& app, Invocation& invocation);
+void add_classify_command(CLI::App& app, Invocation& invocation);
+void add_summary_command(CLI::App& app, Invocation& invocation);
+void add_data_command(CLI::App& app, Invocation& invocation);
+void add_study_command(CLI::App& app, Invocation& invocation);
+void add_config_command(CLI::App& app, Invocation& invocation);
+void add_devices_command(CLI::App& app, Invocation& invocation);
+void add_version_command(CLI::App& app, Invocation& invocation);
+void add_completion_command(CLI::App& app, Invocation& invocation);
+
+/// Writes a result to stdout. Throws disk when stdout is full or closed.
+void print_result(const std::string& text);
+
+}  // namespace whisker

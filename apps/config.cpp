@@ -1,0 +1,35 @@
+// whisker config print|schema: what a configuration resolves to, and its JSON Schema for editors.
+#include "apps/command.h"
+#include "train/config.h"
+
+namespace whisker {
+
+void add_config_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* config = app.add_subcommand("config", "Show a configuration or its schema");
+  config->require_subcommand(1);
+
+  CLI::App* print = config->add_subcommand("print", "The resolved configuration as YAML");
+  struct Arguments {
+    std::string file;
+    std::vector<std::string> overrides;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  print->add_option("CONFIG", arguments->file, "YAML file")->required();
+  print->add_option("OVERRIDES", arguments->overrides, "section.key=value");
+  print->callback([&invocation, arguments] {
+    invocation.run = [arguments] {
+      print_result(print_config(read_config(arguments->file, arguments->overrides)));
+      return 0;
+    };
+  });
+
+  CLI::App* schema = config->add_subcommand("schema", "JSON Schema of every key");
+  schema->callback([&invocation] {
+    invocation.run = [] {
+      print_result(config_schema() + "\n");
+      return 0;
+    };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,78 @@
+// The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
+// the exit code of its kind.
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "apps/command.h"
+#include "apps/terminal.h"
+#include "core/error.h"
+
+namespace whisker {
+
+void print_result(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail(ErrorKind::disk, "standard output: cannot be written (full or closed)");
+  }
+}
+
+namespace {
+
+int report(int exit_code, const char* message) {
+  fmt::print(stderr, "{} {}\n", paint(stderr, "whisker: error:", Color::red), message);
+  return exit_code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Whisker: train, fine-tune and use image classifiers.", "whisker");
+  Invocation invocation;
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag_callback("-q,--quiet", [&] { invocation.verbosity = -1; }, "Only errors");
+  app.add_flag("-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
+               "More detail");
+  app.add_option("--color", invocation.color, "Colours: auto, always or never (NO_COLOR is obeyed)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+
+  add_train_command(app, invocation);
+  add_evaluate_command(app, invocation);
+  add_classify_command(app, invocation);
+  add_summary_command(app, invocation);
+  add_data_command(app, invocation);
+  add_study_command(app, invocation);
+  add_config_command(app, invocation);
+  add_devices_command(app, invocation);
+  add_version_command(app, invocation);
+  add_completion_command(app, invocation);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    set_color(invocation.color);
+    return report(static_cast<int>(ErrorKind::usage),
+                  fmt::format("{}\nSee 'whisker{} --help'.", error.what(), [&] {
+                    const auto chosen = app.get_subcommands();
+                    return chosen.empty() ? std::string() : " " + chosen[0]->get_name();
+                  }()).c_str());
+  }
+  set_color(invocation.color);
+  return invocation.run();
+}
+
+}  // namespace
+}  // namespace whisker
+
+int main(int argc, char** argv) {
+  using whisker::ErrorKind;
+  try {
+    return whisker::run(argc, argv);
+  } catch (const whisker::Error& error) {
+    return whisker::report(error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return whisker::report(static_cast<int>(ErrorKind::device),
+                           "out of memory. Use a smaller train.batch_size or data.image_size.");
+  } catch (const std::exception& error) {
+    return whisker::report(static_cast<int>(ErrorKind::internal), error.what());
+  }
+}

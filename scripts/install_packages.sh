@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs what is missing from the Debian 12 / Ubuntu 24.04 packages that Whisker is built from.
+#   scripts/install_packages.sh [build|test]      test adds what ./run-tests needs
+# Asks for root (directly or through sudo) only when something is missing.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build pkg-config libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
+          libjpeg-dev libstb-dev libzip-dev libdnnl-dev libopenblas-openmp-dev)
+if [ "${1:-build}" = test ]; then
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev ccache git python3 curl
+             libjpeg-turbo-progs zip clang-16 libclang-rt-16-dev)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  # A virtual name (libjpeg-dev on some releases) counts as installed when something provides it.
+  dpkg-query -W -f='${Status}\n${Provides}\n' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+    dpkg-query -W -f='${Status} ${Provides}\n' 2>/dev/null | grep '^install ok installed' | grep -qw -- "$package" ||
+    missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "Installing: ${missing[*]}" >&2
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "These packages are missing and need root to install: ${missing[*]}" >&2
+    echo "Run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2

@@ -1,0 +1,174 @@
+// Every optimizer replays PyTorch's trace, in f64 on the reference and in f32 on the CPU.
+#include "optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/ops.h"
+#include "tests/optim/traces.h"
+
+namespace whisker {
+namespace {
+
+OptimizerKind kind_of(const std::string& torch_name) {
+  if (torch_name == "SGD") return OptimizerKind::sgd;
+  if (torch_name == "Adam") return OptimizerKind::adam;
+  if (torch_name == "AdamW") return OptimizerKind::adamw;
+  return OptimizerKind::rmsprop;
+}
+
+OptimizerOptions options_of(const JsonValue& entry) {
+  const JsonValue& given = entry.at("options");
+  const auto flag = [&](const char* key) { return given.find(key) && given.at(key).as_bool(); };
+  OptimizerOptions options{
+      .kind = kind_of(entry.at("kind").as_string()),
+      .learning_rate = given.at("lr").as_double(),
+      .momentum = traces::number_or(given, "momentum", 0),
+      .nesterov = flag("nesterov"),
+      .alpha = traces::number_or(given, "alpha", 0.99),
+      .centered = flag("centered"),
+      .epsilon = traces::number_or(given, "eps", 1e-8),
+      .weight_decay = traces::number_or(given, "weight_decay", 0),
+  };
+  if (const JsonValue* betas = given.find("betas")) {
+    options.beta1 = betas->items()[0].as_double();
+    options.beta2 = betas->items()[1].as_double();
+  }
+  return options;
+}
+
+void replay(Device device, DType dtype, double tolerance) {
+  for (const auto& [name, entry] : traces::file().at("optimizers").members()) {
+    SCOPED_TRACE(name);
+    traces::Model model(device, dtype);
+    const OptimizerOptions options = options_of(entry);
+    Optimizer optimizer(model.arena, options);
+    const JsonValue* rates = entry.at("options").find("rates");
+    for (int t = 1; t <= traces::step_count; ++t) {
+      model.set_gradient(t);
+      const auto index = static_cast<size_t>(t - 1);
+      const double rate = rates ? rates->items()[index].as_double() : options.learning_rate;
+      ASSERT_TRUE(optimizer.step(rate).finite);
+      const std::vector<double> expected = traces::numbers(entry.at("trace").items()[index]);
+      const std::vector<double> got = model.values();
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+            << "step " << t << ", element " << i;
+      }
+    }
+  }
+}
+
+TEST(Optimizer, FollowsPyTorchInF64OnTheReference) {
+  replay(reference_device, DType::f64, 2e-9);  // the traces hold nine digits
+}
+
+// f32: ten steps of at most a few roundings each, relative to values below 5.
+TEST(Optimizer, FollowsPyTorchInF32OnTheReference) { replay(reference_device, DType::f32, 5e-6); }
+TEST(Optimizer, FollowsPyTorchInF32OnTheCpu) { replay(cpu_device, DType::f32, 5e-6); }
+
+struct TwoParameters {
+  std::shared_ptr<Parameter> a, b;
+  ParameterArena arena;
+  static std::shared_ptr<Parameter> make(const char* name, ParameterRole role, int64_t size) {
+    auto parameter = std::make_shared<Parameter>(Shape{size}, role, nullptr);
+    parameter->set_name(name);
+    return parameter;
+  }
+  static ParameterList list(const std::shared_ptr<Parameter>& a, const std::shared_ptr<Parameter>& b,
+                            const OptimizerOptions& options) {
+    Optimizer::assign_groups({a, b}, options);
+    return {a, b};
+  }
+  explicit TwoParameters(const OptimizerOptions& options, int64_t size_a = 3, int64_t size_b = 4)
+      : a(make("a.weight", ParameterRole::weight, size_a)),
+        b(make("b.bias", ParameterRole::bias, size_b)),
+        arena(list(a, b, options), cpu_device, 0) {}
+  void set_gradients(const std::vector<double>& ga, const std::vector<double>& gb) {
+    arena.zero_grad();
+    backward(add(sum(a->value() * from_vector(ga, a->shape())),
+                 sum(b->value() * from_vector(gb, b->shape()))));
+  }
+};
+
+TEST(Optimizer, ClipsByNormAndValueAsPyTorch) {
+  const JsonValue& clipping = traces::file().at("clipping");
+  const auto first = traces::numbers(clipping.at("gradients").items()[0]);
+  const auto second = traces::numbers(clipping.at("gradients").items()[1]);
+  const auto check = [&](const OptimizerOptions& options, const JsonValue& expected, double* norm) {
+    TwoParameters model(options);
+    Optimizer optimizer(model.arena, options);
+    model.set_gradients(first, second);
+    const StepReport report = optimizer.step(1);  // plain SGD at rate 1: value = -gradient
+    if (norm) EXPECT_NEAR(report.gradient_norm, *norm, 1e-5 * *norm);
+    const auto a = model.a->value().to_vector(), b = model.b->value().to_vector();
+    const auto ea = traces::numbers(expected.at("clipped").items()[0]);
+    const auto eb = traces::numbers(expected.at("clipped").items()[1]);
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(-a[i], ea[i], 1e-5 * (1 + std::abs(ea[i])));
+    for (size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(-b[i], eb[i], 1e-5 * (1 + std::abs(eb[i])));
+  };
+  for (const JsonValue& entry : clipping.at("by_norm").items()) {
+    double norm = entry.at("norm").as_double();
+    check({.kind = OptimizerKind::sgd, .clip_norm = entry.at("max_norm").as_double()}, entry, &norm);
+  }
+  for (const JsonValue& entry : clipping.at("by_value").items()) {
+    check({.kind = OptimizerKind::sgd, .clip_value = entry.at("limit").as_double()}, entry, nullptr);
+  }
+}
+
+TEST(Optimizer, GroupsHaveTheirOwnRateAndDecay) {
+  const OptimizerOptions options{.kind = OptimizerKind::sgd,
+                                 .weight_decay = 0.5,
+                                 .decay_all = false,
+                                 .groups = {{.pattern = "a.*", .learning_rate_factor = 10}}};
+  TwoParameters model(options, 70, 5);  // 70 floats: more than one 256-byte block
+  model.a->value().fill_(1);
+  model.b->value().fill_(1);
+  Optimizer optimizer(model.arena, options);
+  model.set_gradients(std::vector<double>(70, 1.0), std::vector<double>(5, 1.0));
+  optimizer.step(0.01);
+  // a: 1 - 0.1 (1 + 0.5); b, a bias: 1 - 0.01.
+  for (const double v : model.a->value().to_vector()) EXPECT_NEAR(v, 0.85, 1e-6);
+  for (const double v : model.b->value().to_vector()) EXPECT_NEAR(v, 0.99, 1e-6);
+}
+
+TEST(Optimizer, NonFiniteGradientsChangeNothing) {
+  const OptimizerOptions options{.kind = OptimizerKind::adam};
+  TwoParameters model(options);
+  Optimizer optimizer(model.arena, options);
+  model.a->value().fill_(2);
+  model.set_gradients({1, std::nan(""), 1}, {1, 1, 1, 1});
+  const StepReport report = optimizer.step(0.1);
+  EXPECT_FALSE(report.finite);
+  EXPECT_EQ(optimizer.steps(), 0);
+  for (const double v : model.a->value().to_vector()) EXPECT_EQ(v, 2);
+  for (const double v : optimizer.moments()[0].flat.to_vector()) EXPECT_EQ(v, 0);
+}
+
+TEST(Optimizer, ParametersWithoutGradientDoNotMove) {
+  const OptimizerOptions options{.kind = OptimizerKind::sgd};
+  TwoParameters model(options);
+  Optimizer optimizer(model.arena, options);
+  model.set_gradients({1, 1, 1}, {1, 1, 1, 1});
+  optimizer.step(0.5);
+  model.arena.zero_grad();
+  backward(sum(model.a->value()));  // b takes no part: its old gradient must not be used again
+  optimizer.step(0.5);
+  for (const double v : model.a->value().to_vector()) EXPECT_NEAR(v, -1, 1e-6);
+  for (const double v : model.b->value().to_vector()) EXPECT_NEAR(v, -0.5, 1e-6);
+}
+
+TEST(Optimizer, PatternThatMatchesNothingIsNamed) {
+  const OptimizerOptions options{.groups = {{.pattern = "head.*"}}};
+  try {
+    TwoParameters model(options);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "optimizer.groups: pattern 'head.*' matches no parameter name");
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace whisker

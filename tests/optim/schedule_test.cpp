@@ -1,0 +1,85 @@
+// Every schedule replays PyTorch's rates, with and without warm-up.
+#include "optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/optim/traces.h"
+
+namespace whisker {
+namespace {
+
+ScheduleOptions options_of(const JsonValue& entry) {
+  const std::string& kind = entry.at("kind").as_string();
+  const JsonValue& given = entry.at("options");
+  ScheduleOptions options;
+  options.gamma = traces::number_or(given, "gamma", 0.1);
+  if (kind == "StepLR") {
+    options.kind = ScheduleKind::step;
+    options.step_size = given.at("step_size").as_double();
+  } else if (kind == "MultiStepLR") {
+    options.kind = ScheduleKind::multi_step;
+    options.milestones = traces::numbers(given.at("milestones"));
+  } else if (kind == "ExponentialLR") {
+    options.kind = ScheduleKind::exponential;
+  } else if (kind == "CosineAnnealingLR") {
+    options.kind = ScheduleKind::cosine;
+    options.minimum = given.at("eta_min").as_double();
+  } else if (kind == "OneCycleLR") {
+    options.kind = ScheduleKind::one_cycle;
+    options.peak_at = given.at("pct_start").as_double();
+    options.start_divisor = given.at("div_factor").as_double();
+    options.final_divisor = given.at("final_div_factor").as_double();
+  } else {
+    options.kind = ScheduleKind::plateau;
+    options.gamma = given.at("factor").as_double();
+    options.patience = static_cast<int>(given.at("patience").as_int());
+    options.cooldown = static_cast<int>(given.at("cooldown").as_int());
+    options.threshold = given.at("threshold").as_double();
+    options.minimum = given.at("min_lr").as_double();
+  }
+  if (const JsonValue* warmup = entry.find("warmup")) {
+    options.warmup = warmup->at("warmup_steps").as_double();
+    options.warmup_start = warmup->at("start_factor").as_double();
+  }
+  return options;
+}
+
+TEST(Schedule, FollowsPyTorch) {
+  const std::vector<double> metrics = traces::numbers(traces::file().at("plateau_metrics"));
+  for (const auto& [name, entry] : traces::file().at("schedules").members()) {
+    SCOPED_TRACE(name);
+    const std::vector<double> rates = traces::numbers(entry.at("rates"));
+    const ScheduleOptions options = options_of(entry);
+    Schedule schedule(options, entry.at("base_rate").as_double(),
+                      static_cast<int64_t>(rates.size()), 1);
+    for (size_t t = 0; t < rates.size(); ++t) {
+      EXPECT_NEAR(schedule.at(static_cast<int64_t>(t)), rates[t], 2e-9 * rates[t] + 1e-13)
+          << "step " << t;
+      if (static_cast<double>(t) >= options.warmup) schedule.observe(metrics[t]);
+    }
+  }
+}
+
+TEST(Schedule, LengthsAreEpochs) {
+  const ScheduleOptions options{.kind = ScheduleKind::step, .gamma = 0.5, .step_size = 2};
+  const Schedule schedule(options, 1.0, 100, 10);
+  EXPECT_EQ(schedule.at(19), 1.0);
+  EXPECT_EQ(schedule.at(20), 0.5);
+  EXPECT_EQ(schedule.at(40), 0.25);
+}
+
+TEST(Schedule, PlateauStateRestores) {
+  const ScheduleOptions options{.kind = ScheduleKind::plateau, .gamma = 0.5, .patience = 0};
+  Schedule schedule(options, 1.0, 10, 1);
+  schedule.observe(1.0);
+  schedule.observe(1.0);
+  EXPECT_EQ(schedule.at(5), 0.5);
+  Schedule resumed(options, 1.0, 10, 1);
+  resumed.restore(schedule.state());
+  EXPECT_EQ(resumed.at(5), 0.5);
+}
+
+}  // namespace
+}  // namespace whisker

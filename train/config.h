@@ -1,0 +1,147 @@
+// The typed configuration of a training run. config_fields.cpp describes every field once: key,
+// range, meaning. Lengths are epochs unless the name says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/io/yaml.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/schema.h"
+
+namespace whisker {
+
+enum class CacheKind : uint8_t { none, memory, disk };
+enum class DecodeKind : uint8_t { fast, exact };
+enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
+enum class ResizeChoice : uint8_t { crop, squash, letterbox };
+enum class InterpolationChoice : uint8_t { bilinear, bicubic };
+enum class FillChoice : uint8_t { nearest, reflect, constant };
+enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
+enum class ClassWeighting : uint8_t { none, balanced };
+enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
+enum class MetricKind : uint8_t { accuracy, loss };
+
+struct DataConfig {
+  std::string train;
+  std::string val;
+  double val_split = 0;
+  std::string label_pattern;
+  std::string csv;
+  int64_t image_size = 128;
+  int64_t channels = 3;
+  int64_t resize_short = 0;
+  ResizeChoice resize_mode = ResizeChoice::crop;
+  InterpolationChoice interpolation = InterpolationChoice::bilinear;
+  double scale = 1.0 / 255;
+  std::vector<double> mean = {0, 0, 0};
+  std::vector<double> std = {1, 1, 1};
+  DecodeKind decode = DecodeKind::fast;
+  CacheKind cache = CacheKind::none;
+  double cache_limit_mib = 4096;
+  AutoInt workers;
+  int64_t prefetch = 4;
+  SamplingKind sampling = SamplingKind::shuffle;
+  double max_bad = 0.01;
+  int64_t max_pixels = 100'000'000;
+};
+
+struct AugmentSettings {
+  bool random_resized_crop = false;
+  std::vector<double> crop_scale = {0.08, 1.0};
+  std::vector<double> crop_ratio = {0.75, 1.0 / 0.75};
+  bool horizontal_flip = false;
+  bool vertical_flip = false;
+  double rotation = 0;  // degrees, either way
+  double shear = 0;     // degrees, either way
+  double zoom = 0;      // scale in [1 - zoom, 1 + zoom]
+  double shift = 0;     // share of the side, either way
+  FillChoice fill = FillChoice::nearest;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double erasing = 0;   // probability
+  double mixup = 0, cutmix = 0;  // alpha of the Beta distribution
+};
+
+struct LossConfig {
+  LossKind kind = LossKind::automatic;
+  double label_smoothing = 0;
+  ClassWeighting class_weights = ClassWeighting::none;
+};
+
+struct EmaConfig {
+  double decay = 0;  // 0: off
+  bool warmup = true;
+};
+
+struct EarlyStopping {
+  int64_t patience = 0;  // epochs without improvement; 0: off
+  double min_delta = 0;
+};
+
+struct TrainSettings {
+  int64_t epochs = 10;
+  int64_t batch_size = 32;
+  int64_t accumulate = 1;
+  bool drop_last = false;
+  double time_budget_minutes = 0;  // 0: none
+  MetricKind metric = MetricKind::accuracy;
+  EarlyStopping early_stopping;
+  int64_t log_every = 50;       // steps
+  int64_t validate_every = 1;   // epochs
+  int64_t overfit_batches = 0;  // 0: the whole set
+};
+
+struct CheckpointConfig {
+  int64_t every = 0;  // steps; 0: at the end of each epoch
+  int64_t keep = 1;   // generations in last/
+};
+
+struct InitConfig {
+  std::string from;
+  std::vector<std::string> skip;
+  bool new_head = true;
+};
+
+struct RuntimeConfig {
+  int64_t threads = 0;  // 0: all cores
+  bool winograd = true;
+};
+
+struct Config {
+  std::string name = "run";
+  std::string runs = "runs";
+  int64_t seed = 1;
+  std::string device = "auto";
+  PrecisionKind precision = PrecisionKind::automatic;
+  bool deterministic = false;
+  DataConfig data;
+  AugmentSettings augment;
+  YamlNode model;
+  InitConfig init;
+  std::vector<std::string> freeze;
+  LossConfig loss;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  EmaConfig ema;
+  TrainSettings train;
+  CheckpointConfig checkpoint;
+  RuntimeConfig runtime;
+};
+
+/// Visits every field of `config`, in the order in which it prints.
+void visit_fields(FieldVisitor& visitor, Config& config);
+
+/// Reads a file and applies `overrides` ("train.epochs=3"). Throws usage with file:line:column, the
+/// key's path, what was expected and what was there, and the nearest known key.
+Config read_config(const std::string& path, const std::vector<std::string>& overrides);
+Config read_config_text(const std::string& text, const std::string& name,
+                        const std::vector<std::string>& overrides = {});
+
+/// The resolved configuration as YAML: reading it gives the same configuration.
+std::string print_config(Config config);
+/// JSON Schema (draft 2020-12) of the configuration, for editors.
+std::string config_schema();
+
+}  // namespace whisker

@@ -1,0 +1,213 @@
+// Every key of the configuration: where it lives, what it may be, what it means.
+#include "train/config.h"
+
+namespace whisker {
+namespace {
+
+using Names = std::span<const std::string_view>;
+constexpr std::string_view cache_names[] = {"none", "memory", "disk"};
+constexpr std::string_view decode_names[] = {"fast", "exact"};
+constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};
+constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
+constexpr std::string_view interpolation_names[] = {"bilinear", "bicubic"};
+constexpr std::string_view fill_names[] = {"nearest", "reflect", "constant"};
+constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
+constexpr std::string_view weighting_names[] = {"none", "balanced"};
+constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
+constexpr std::string_view metric_names[] = {"accuracy", "loss"};
+constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
+constexpr std::string_view schedule_names[] = {"constant",    "step",   "multi_step", "exponential",
+                                               "cosine",      "one_cycle", "plateau"};
+
+constexpr FieldInfo share(const char* about) { return {.about = about, .low = 0, .high = 1}; }
+constexpr FieldInfo at_least(double low, const char* about) { return {.about = about, .low = low}; }
+constexpr FieldInfo above_zero(const char* about) {
+  return {.about = about, .low = 0, .exclusive_low = true};
+}
+constexpr FieldInfo below_one(const char* about) {
+  return {.about = about, .low = 0, .high = 1, .exclusive_high = true};
+}
+
+void data_fields(FieldVisitor& v, DataConfig& c) {
+  v.field("train", c.train, {.about = "folder of class folders to train on"});
+  v.field("val", c.val, {.about = "folder with the same classes to validate on"});
+  v.field("val_split", c.val_split,
+          {.about = "share of each class held back for validation when data.val is empty",
+           .low = 0, .high = 1, .exclusive_high = true});
+  v.field("label_pattern", c.label_pattern,
+          {.about = "label from the file name, such as '{label}.*.jpg'; empty: from the folder"});
+  v.field("csv", c.csv, {.about = "CSV file with columns path and label; empty: from the folder"});
+  v.field("image_size", c.image_size,
+          {.about = "height and width of the network's input, pixels", .low = 1, .high = 4096});
+  v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
+  v.field("resize_short", c.resize_short,
+          {.about = "validation: shorter side before the center crop, pixels; 0: image_size",
+           .low = 0, .high = 8192});
+  v.field("resize_mode", EnumField(c.resize_mode, Names(resize_names)),
+          {.about = "how a picture that is not square becomes one"});
+  v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
+          {.about = "resampling filter"});
+  v.field("scale", c.scale, above_zero("factor from 0..255 to the network's range, before mean"));
+  v.field("mean", c.mean, {.about = "subtracted, per channel", .least = 1, .most = 3});
+  v.field("std", c.std,
+          {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
+  v.field("decode", EnumField(c.decode, Names(decode_names)),
+          {.about = "fast: training crops may decode at reduced scale"});
+  v.field("cache", EnumField(c.cache, Names(cache_names)), {.about = "keep decoded pictures"});
+  v.field("cache_limit_mib", c.cache_limit_mib, above_zero("largest cache, MiB"));
+  v.field("workers", c.workers,
+          {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 1024});
+  v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});
+  v.field("sampling", EnumField(c.sampling, Names(sampling_names)), {.about = "order of an epoch"});
+  v.field("max_bad", c.max_bad, share("share of unreadable pictures above which a run stops"));
+  v.field("max_pixels", c.max_pixels,
+          {.about = "largest picture accepted, pixels", .low = 1, .high = 4'294'836'225.0});
+}
+
+void augment_fields(FieldVisitor& v, AugmentSettings& c) {
+  v.field("random_resized_crop", c.random_resized_crop,
+          {.about = "crop a random part of the picture and resize it"});
+  v.field("crop_scale", c.crop_scale,
+          {.about = "area of that part, share of the picture: from, to", .low = 0, .high = 1,
+           .exclusive_low = true, .least = 2, .most = 2});
+  v.field("crop_ratio", c.crop_ratio,
+          {.about = "width over height of that part: from, to", .low = 0, .exclusive_low = true,
+           .least = 2, .most = 2});
+  v.field("horizontal_flip", c.horizontal_flip, {.about = "mirror half of the pictures"});
+  v.field("vertical_flip", c.vertical_flip, {.about = "turn half of the pictures upside down"});
+  v.field("rotation", c.rotation, {.about = "largest angle, degrees", .low = 0, .high = 180});
+  v.field("shear", c.shear, {.about = "largest shear angle, degrees", .low = 0, .high = 89});
+  v.field("zoom", c.zoom, below_one("scale between 1 - zoom and 1 + zoom"));
+  v.field("shift", c.shift, share("largest shift, share of the side"));
+  v.field("fill", EnumField(c.fill, Names(fill_names)), {.about = "what moves in from outside"});
+  v.field("brightness", c.brightness, share("factor between 1 - x and 1 + x"));
+  v.field("contrast", c.contrast, share("factor between 1 - x and 1 + x"));
+  v.field("saturation", c.saturation, share("factor between 1 - x and 1 + x"));
+  v.field("hue", c.hue, {.about = "largest shift, share of the colour circle", .low = 0, .high = 0.5});
+  v.field("erasing", c.erasing, share("probability of erasing a random rectangle"));
+  v.field("mixup", c.mixup, at_least(0, "alpha of mixup's Beta distribution; 0 is off"));
+  v.field("cutmix", c.cutmix, at_least(0, "alpha of cutmix's Beta distribution; 0 is off"));
+}
+
+void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
+  v.field("kind", EnumField(c.kind, Names(optimizer_names)), {.about = "update rule"});
+  v.field("lr", c.learning_rate, above_zero("base learning rate"));
+  v.field("momentum", c.momentum, below_one("sgd, rmsprop"));
+  v.field("nesterov", c.nesterov, {.about = "sgd: look ahead"});
+  v.field("beta1", c.beta1, below_one("adam: decay of the gradient average"));
+  v.field("beta2", c.beta2, below_one("adam: decay of the squared average"));
+  v.field("alpha", c.alpha, below_one("rmsprop: decay of the squared average"));
+  v.field("centered", c.centered, {.about = "rmsprop: subtract the squared mean"});
+  v.field("epsilon", c.epsilon, above_zero("added to the root"));
+  v.field("weight_decay", c.weight_decay, at_least(0, "L2; decoupled for adamw"));
+  v.field("decay_all", c.decay_all, {.about = "false: no decay on biases and normalisation"});
+  v.field("clip_norm", c.clip_norm, at_least(0, "largest global gradient norm; 0 is off"));
+  v.field("clip_value", c.clip_value, at_least(0, "largest gradient element; 0 is off"));
+  v.list(
+      "groups", "parameters with their own rate; the first matching pattern wins", c.groups.size(),
+      [&c](size_t size) { c.groups.resize(size); },
+      [&c](FieldVisitor& item, size_t i) {
+        GroupRule& rule = c.groups[i];
+        item.field("pattern", rule.pattern, {.about = "parameter names; * is any run"});
+        item.field("lr_factor", rule.learning_rate_factor, at_least(0, "times the learning rate"));
+        double decay = rule.weight_decay.value_or(-1);
+        item.field("weight_decay", decay, at_least(-1, "replaces optimizer.weight_decay; -1 keeps it"));
+        if (decay >= 0) rule.weight_decay = decay;
+      });
+}
+
+void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
+  v.field("kind", EnumField(c.kind, Names(schedule_names)), {.about = "shape over the run"});
+  v.field("gamma", c.gamma, {.about = "factor of step, multi_step, exponential, plateau", .low = 0,
+                             .high = 1, .exclusive_low = true});
+  v.field("step_size", c.step_size, above_zero("step: epochs between factors"));
+  v.field("milestones", c.milestones, at_least(0, "multi_step: epochs"));
+  v.field("minimum", c.minimum, at_least(0, "cosine, plateau: lowest rate"));
+  v.field("peak_at", c.peak_at, {.about = "one_cycle: share of the run spent rising", .low = 0,
+                                 .high = 1, .exclusive_low = true, .exclusive_high = true});
+  v.field("start_divisor", c.start_divisor, at_least(1, "one_cycle: base over first rate"));
+  v.field("final_divisor", c.final_divisor, at_least(1, "one_cycle: first over last rate"));
+  int64_t patience = c.patience, cooldown = c.cooldown;
+  v.field("patience", patience, {.about = "plateau: epochs forgiven", .low = 0, .high = 1e6});
+  v.field("cooldown", cooldown,
+          {.about = "plateau: epochs after a reduction that do not count", .low = 0, .high = 1e6});
+  c.patience = static_cast<int>(patience);
+  c.cooldown = static_cast<int>(cooldown);
+  v.field("threshold", c.threshold, share("plateau: smallest relative improvement"));
+  v.field("warmup", c.warmup, at_least(0, "epochs of linear rise before the schedule"));
+  v.field("warmup_start", c.warmup_start, share("first rate as a share of the schedule's first"));
+}
+
+void train_fields(FieldVisitor& v, TrainSettings& c) {
+  v.field("epochs", c.epochs, {.about = "passes over the training set", .low = 1, .high = 1e6});
+  v.field("batch_size", c.batch_size, {.about = "pictures per step", .low = 1, .high = 65536});
+  v.field("accumulate", c.accumulate, {.about = "batches per optimizer step", .low = 1, .high = 4096});
+  v.field("drop_last", c.drop_last, {.about = "leave out the last batch when it is not full"});
+  v.field("time_budget_minutes", c.time_budget_minutes,
+          at_least(0, "stop, saved, after this long; 0 is no limit"));
+  v.field("metric", EnumField(c.metric, Names(metric_names)), {.about = "what `best` means"});
+  v.section("early_stopping", "stop when the metric stalls", [&c](FieldVisitor& s) {
+    s.field("patience", c.early_stopping.patience,
+            {.about = "validations without improvement; 0 is off", .low = 0, .high = 1e6});
+    s.field("min_delta", c.early_stopping.min_delta, at_least(0, "smallest change that counts"));
+  });
+  v.field("log_every", c.log_every, {.about = "steps between logged steps", .low = 1, .high = 1e9});
+  v.field("validate_every", c.validate_every,
+          {.about = "epochs between validations", .low = 1, .high = 1e6});
+  v.field("overfit_batches", c.overfit_batches,
+          {.about = "train on this many batches only, to see whether they can be learned; 0 is off",
+           .low = 0, .high = 1e6});
+}
+
+}  // namespace
+
+void visit_fields(FieldVisitor& v, Config& c) {
+  v.field("name", c.name, {.about = "name of the run folder"});
+  v.field("runs", c.runs, {.about = "folder that holds run folders"});
+  v.field("seed", c.seed,
+          {.about = "of every random number", .low = 0, .high = 9'007'199'254'740'992.0});
+  v.field("device", c.device, {.about = "auto, cpu, cuda, cuda:N or reference"});
+  v.field("precision", EnumField(c.precision, Names(precision_names)),
+          {.about = "of activations; auto is f32 on a CPU"});
+  v.field("deterministic", c.deterministic, {.about = "same bits in every run, slower"});
+  v.section("data", "pictures and how they become the network's input",
+            [&c](FieldVisitor& s) { data_fields(s, c.data); });
+  v.section("augment", "random changes to training pictures",
+            [&c](FieldVisitor& s) { augment_fields(s, c.augment); });
+  v.node("model", c.model, {.about = "a preset's name, or layers: a list of layers"});
+  v.section("init", "weights to start from", [&c](FieldVisitor& s) {
+    s.field("from", c.init.from, {.about = "safetensors file; empty: random weights"});
+    s.field("skip", c.init.skip, {.about = "patterns of weights left random"});
+    s.field("new_head", c.init.new_head,
+            {.about = "re-initialise the last layer when the number of classes differs"});
+  });
+  v.field("freeze", c.freeze, {.about = "patterns of parameters that stay as they are"});
+  v.section("loss", "what is minimised", [&c](FieldVisitor& s) {
+    s.field("kind", EnumField(c.loss.kind, Names(loss_names)),
+            {.about = "auto: binary_cross_entropy for one output, else cross_entropy"});
+    s.field("label_smoothing", c.loss.label_smoothing, below_one("share spread over all classes"));
+    s.field("class_weights", EnumField(c.loss.class_weights, Names(weighting_names)),
+            {.about = "balanced: rarer classes weigh more"});
+  });
+  v.section("optimizer", "how weights change",
+            [&c](FieldVisitor& s) { optimizer_fields(s, c.optimizer); });
+  v.section("schedule", "learning rate over time",
+            [&c](FieldVisitor& s) { schedule_fields(s, c.schedule); });
+  v.section("ema", "moving average of the weights, used for validation and best", [&c](FieldVisitor& s) {
+    s.field("decay", c.ema.decay, below_one("0 is off"));
+    s.field("warmup", c.ema.warmup, {.about = "forget the random start faster"});
+  });
+  v.section("train", "the loop", [&c](FieldVisitor& s) { train_fields(s, c.train); });
+  v.section("checkpoint", "what a stopped run resumes from", [&c](FieldVisitor& s) {
+    s.field("every", c.checkpoint.every,
+            {.about = "steps between checkpoints; 0: each epoch", .low = 0, .high = 1e9});
+    s.field("keep", c.checkpoint.keep, {.about = "generations kept", .low = 1, .high = 1000});
+  });
+  v.section("runtime", "the machine", [&c](FieldVisitor& s) {
+    s.field("threads", c.runtime.threads,
+            {.about = "compute threads; 0: all cores", .low = 0, .high = 4096});
+    s.field("winograd", c.runtime.winograd, {.about = "allow Winograd convolutions"});
+  });
+}
+
+}  // namespace whisker
