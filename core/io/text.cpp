@@ -1,12 +1,14 @@
-// Edit distance and byte counts for messages.
+// Edit distance, excerpts and byte counts for messages.
 #include "core/io/text.h"
 
-#include <fmt/format.h>
+#include "core/io/utf8.h"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace whisker {
 namespace {
@@ -60,6 +62,26 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr int max_code_points = 60;
+  std::string quoted = "'";
+  for (int i = 0; !text.empty(); ++i) {
+    if (i == max_code_points) {
+      quoted += "...";
+      break;
+    }
+    const size_t length = utf8_sequence_length(text);
+    const auto byte = static_cast<uint8_t>(text.front());
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\x{:02x}", byte);
+    } else {
+      quoted += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return quoted + "'";
 }
 
 std::string human_bytes(uint64_t bytes) {

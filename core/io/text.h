@@ -1,4 +1,5 @@
-// Small text helpers that errors share: the nearest known name, and file sizes people can read.
+// Small text helpers that errors share: the nearest known name, quoted excerpts of foreign text,
+// and file sizes people can read.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,10 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
 /// True when `pattern` describes the whole of `name`: `*` is any run of characters, everything else
 /// itself. What patterns of parameter names mean everywhere (freeze, skip, optimizer groups).
 bool matches_pattern(std::string_view pattern, std::string_view name);
+
+/// `text` in single quotes for a message: control characters and bytes that are not UTF-8 as \xNN,
+/// cut after 60 code points.
+std::string excerpt(std::string_view text);
 
 /// "3.4 MiB": bytes in binary units with at most one decimal.
 std::string human_bytes(uint64_t bytes);

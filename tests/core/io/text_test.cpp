@@ -1,9 +1,9 @@
 #include "core/io/text.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace whisker {
 namespace {

@@ -1,0 +1,82 @@
+// See Note [Order on disk] in the header.
+#include "core/io/atomic_file.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+constexpr size_t buffer_bytes = 64 * 1024;  // larger pieces go straight to write()
+constexpr std::string_view temporary_suffix = ".whisker-tmp";
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path, const FileCalls& calls)
+    : path_(std::move(path)), calls_(calls) {
+  // The name carries no part of the destination's, which may already have 255 bytes.
+  for (int attempt = 0; fd_ < 0; ++attempt) {
+    temporary_ = folder() / fmt::format(".{}-{}{}", ::getpid(), attempt, temporary_suffix);
+    fd_ = calls_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0 && errno != EEXIST && errno != EINTR) fail_disk("create", path_, errno);
+  }
+  buffer_.reserve(buffer_bytes);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) calls_.close(fd_);
+  if (!temporary_.empty()) calls_.unlink(temporary_.c_str());
+}
+
+std::filesystem::path AtomicFile::folder() const {
+  const std::filesystem::path parent = path_.parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  hash_.update(bytes);
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() > buffer_bytes) flush();
+  if (bytes.size() > buffer_bytes) {
+    write_all(calls_, fd_, bytes, path_);
+  } else {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+}
+
+void AtomicFile::flush() {
+  write_all(calls_, fd_, buffer_, path_);
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
+  if (calls_.close(std::exchange(fd_, -1)) != 0) fail_disk("close", path_, errno);
+  if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail_disk("rename", path_, errno);
+  temporary_.clear();
+  sync_folder(calls_, folder());
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+int remove_stale_temporaries(const std::filesystem::path& folder) {
+  int removed = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(temporary_suffix)) {
+      removed += std::filesystem::remove(entry.path(), error) ? 1 : 0;
+    }
+  }
+  return removed;
+}
+
+}  // namespace whisker

@@ -1,0 +1,179 @@
+// Layout checks of the reader; the writer is in safetensors_writer.cpp, the JSON in
+// safetensors_header.cpp. See Note [Safetensors verdict].
+#include "core/io/safetensors.h"
+
+#include "core/io/safetensors_header.h"
+#include "core/io/text.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are used as they lie on disk");
+
+constexpr uint64_t max_header_bytes = 100'000'000;  // the Python package's own limit
+constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
+    {DType::f64, "F64"},
+    {DType::f32, "F32"},
+    {DType::f16, "F16"},
+    {DType::bf16, "BF16"},
+    {DType::i64, "I64"},
+    {DType::i32, "I32"},
+    {DType::u8, "U8"},
+    {DType::boolean, "BOOL"},
+}};
+
+// torch.save writes zip archives, before version 1.6 it wrote pickle streams (protocol 2 to 5).
+void refuse_pickles(std::string_view content, const std::string& file) {
+  const bool zip = content.starts_with("PK\x03\x04");
+  const bool pickle =
+      content.size() >= 2 && content[0] == '\x80' && content[1] >= '\x02' && content[1] <= '\x05';
+  // A safetensors file whose header has a length that begins alike has '{' at byte 8.
+  if ((!zip && !pickle) || (content.size() > 8 && content[8] == '{')) return;
+  fail(ErrorKind::checkpoint,
+       "{}: expected a safetensors file, got a {} as torch.save writes, which can run code when "
+       "loaded. Convert it where you trust it: safetensors.torch.save_file(torch.load(FILE, "
+       "weights_only=True), 'weights.safetensors').",
+       file, zip ? "zip archive" : "pickle");
+}
+
+// shape x element size, or nothing on overflow. As in the Python package, the element count in bits
+// must fit too, and [2^40, 2^40, 0] overflows although its product is 0.
+std::optional<uint64_t> byte_count(std::span<const uint64_t> shape, DType dtype) {
+  uint64_t count = 1;
+  for (const uint64_t extent : shape) {
+    if (__builtin_mul_overflow(count, extent, &count)) return std::nullopt;
+  }
+  uint64_t bits = 0;
+  if (__builtin_mul_overflow(count, uint64_t{8} * size_of(dtype), &bits)) return std::nullopt;
+  return bits / 8;
+}
+
+// Every byte belongs to exactly one tensor: sorted by offsets, each begins where the last one
+// ended.
+void check_layout(const std::vector<SafetensorsRecord>& records, uint64_t data_bytes,
+                  const std::string& file) {
+  std::vector<const SafetensorsRecord*> order;
+  order.reserve(records.size());
+  for (const SafetensorsRecord& record : records) order.push_back(&record);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  uint64_t position = 0;
+  for (const SafetensorsRecord* record : order) {
+    const std::string name = excerpt(record->name);
+    const std::optional<uint64_t> expected = byte_count(record->shape, record->dtype);
+    if (!expected) {
+      fail(ErrorKind::checkpoint, "{}: tensor {}: the byte count of shape ({}) overflows 64 bits.",
+           file, name, fmt::join(record->shape, ","));
+    }
+    if (record->end < record->begin || record->end - record->begin != *expected) {
+      fail(ErrorKind::checkpoint,
+           "{}: tensor {}: expected {} bytes for {} of shape ({}), got data_offsets [{}, {}].",
+           file, name, *expected, safetensors_name(record->dtype), fmt::join(record->shape, ","),
+           record->begin, record->end);
+    }
+    if (record->begin != position) {
+      fail(ErrorKind::checkpoint,
+           "{}: tensor {}: expected to begin at byte {}, where the one before it ends, got {}: "
+           "tensors {}.",
+           file, name, position, record->begin,
+           record->begin < position ? "overlap" : "leave a hole");
+    }
+    position = record->end;
+  }
+  if (position != data_bytes) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected {} bytes of tensors, got {}. The file is {}; fetch it again.", file,
+         position, data_bytes, position > data_bytes ? "cut short" : "too long");
+  }
+}
+
+}  // namespace
+
+std::string_view safetensors_name(DType dtype) {
+  for (const auto& [ours, name] : dtype_names) {
+    if (ours == dtype) return name;
+  }
+  fail(ErrorKind::internal, "safetensors: dtype {} has no name in the format", dtype);
+}
+
+std::optional<DType> safetensors_dtype(std::string_view name) {
+  for (const auto& [ours, theirs] : dtype_names) {
+    if (theirs == name) return ours;
+  }
+  return std::nullopt;
+}
+
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  MappedFile mapping(path, ErrorKind::checkpoint);
+  SafetensorsFile file = parse(mapping.bytes(), path.string());
+  file.mapping_.emplace(std::move(mapping));
+  return file;
+}
+
+SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const std::string& name) {
+  SafetensorsFile file;
+  file.name_ = name;
+  file.read(bytes);
+  return file;
+}
+
+void SafetensorsFile::read(std::span<const std::byte> bytes) {
+  const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  refuse_pickles(content, name_);
+  if (bytes.size() < 8) {
+    fail(ErrorKind::checkpoint, "{}: expected a safetensors file of at least 8 bytes, got {}.",
+         name_, bytes.size());
+  }
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  if (header_bytes > max_header_bytes) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a header of at most {} bytes, got {}. This is no safetensors file.", name_,
+         max_header_bytes, header_bytes);
+  }
+  if (header_bytes > bytes.size() - 8) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a header of {} bytes, the file has {} after its first 8. It is cut short or "
+         "no safetensors file.",
+         name_, header_bytes, bytes.size() - 8);
+  }
+  const std::string_view json = content.substr(8, header_bytes);
+  if (!json.starts_with('{')) {
+    fail(ErrorKind::checkpoint, "{}: header: expected '{{' first. This is no safetensors file.",
+         name_);
+  }
+  SafetensorsHeader header = read_safetensors_header(json, name_);
+  const std::span<const std::byte> data = bytes.subspan(8 + header_bytes);
+  check_layout(header.records, data.size(), name_);
+
+  metadata_ = std::move(header.metadata);
+  tensors_.reserve(header.records.size());
+  for (SafetensorsRecord& record : header.records) {
+    tensors_.push_back({std::move(record.name), record.dtype, std::move(record.shape),
+                        data.subspan(record.begin, record.end - record.begin)});
+  }
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto twin =
+      std::adjacent_find(tensors_.begin(), tensors_.end(),
+                         [](const auto& a, const auto& b) { return a.name == b.name; });
+  if (twin != tensors_.end()) {
+    fail(ErrorKind::checkpoint, "{}: expected every tensor once, got {} twice.", name_,
+         excerpt(twin->name));
+  }
+}
+
+const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                      [](const auto& t, std::string_view n) { return t.name < n; });
+  return found != tensors_.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace whisker

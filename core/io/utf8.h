@@ -1,0 +1,18 @@
+// UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace whisker {
+
+/// Byte offset of the first byte that does not start or continue a valid UTF-8 sequence, or npos.
+size_t find_invalid_utf8(std::string_view text);
+
+/// Length in bytes of the valid sequence at the start of `text`; 0 when there is none.
+size_t utf8_sequence_length(std::string_view text);
+
+/// Number of code points in valid UTF-8 (the column an editor shows, less one).
+size_t count_code_points(std::string_view text);
+
+}  // namespace whisker
