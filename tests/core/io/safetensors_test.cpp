@@ -1,0 +1,306 @@
+// Safetensors: layout on disk, round trips, one exact message for every rejection (P7), and that a
+// refused or interrupted write leaves the old file (P11).
+#include "core/io/safetensors.h"
+
+#include "faulty_calls.h"
+#include "scratch.h"
+#include "support/test_data.h"
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using testing::ElementsAre;
+
+// A file of this header text and these bytes.
+std::string file_of(std::string_view header, std::string_view data) {
+  const uint64_t length = header.size();
+  std::string file(8, '\0');
+  std::memcpy(file.data(), &length, 8);
+  return file.append(header).append(data);
+}
+
+SafetensorsFile parse(std::string_view file) {
+  return SafetensorsFile::parse(std::as_bytes(std::span(file)), "w.safetensors");
+}
+
+std::string refusal(std::string_view file) {
+  try {
+    parse(file);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "accepted";
+}
+
+// Refusal of a header over four bytes of data.
+std::string header_refusal(std::string_view header) {
+  return refusal(file_of(header, std::string_view("\0\0\0\0", 4)));
+}
+
+constexpr std::string_view good =
+    R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+
+TEST(Safetensors, ReadsTensorsAndMetadataWithoutCopying) {
+  const std::string file =
+      file_of(R"({"b":{"dtype":"U8","shape":[3],"data_offsets":[4,7]},"__metadata__":{"x":"1"},)"
+              R"("a":{"shape":[1,1],"dtype":"F32","data_offsets":[0,4],"note":{"deep":[[[{}]]]}}})",
+              "abcdefg");
+  const SafetensorsFile weights = parse(file);
+  EXPECT_EQ(weights.metadata().at("x"), "1");
+  ASSERT_EQ(weights.tensors().size(), 2u);
+  EXPECT_EQ(weights.tensors()[0].name, "a");
+  const SafetensorsTensor& b = *weights.find("b");
+  EXPECT_EQ(b.dtype, DType::u8);
+  EXPECT_THAT(b.shape, ElementsAre(3u));
+  EXPECT_EQ(reinterpret_cast<const char*>(b.bytes.data()), file.data() + file.size() - 3);
+  EXPECT_EQ(weights.find("c"), nullptr);
+}
+
+TEST(Safetensors, AcceptsWhatPythonAccepts) {
+  for (const char* header :
+       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}  \n\t",
+        "{\"\":{\"dtype\":\"BOOL\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+        "{\"__metadata__\":null,\"a\":{\"dtype\":\"\\u004632\",\"shape\":[],\"data_offsets\":[0,4]}"
+        "}",
+        "{\"a\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,4]},"
+        "\"b\":{\"dtype\":\"F64\",\"shape\":[0,18446744073709551615],\"data_offsets\":[4,4]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1,\"x\":-1e-999}}"}) {
+    EXPECT_EQ(header_refusal(header), "accepted") << header;
+  }
+  EXPECT_EQ(refusal(file_of("{}", "")), "accepted");
+}
+
+TEST(Safetensors, RefusesBrokenFrames) {
+  EXPECT_EQ(refusal("1234567"),
+            "w.safetensors: expected a safetensors file of at least 8 bytes, got 7.");
+  EXPECT_EQ(refusal(std::string(8, '\x7f')),
+            "w.safetensors: expected a header of at most 100000000 bytes, got 9187201950435737471. "
+            "This is no safetensors file.");
+  EXPECT_EQ(refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
+            "w.safetensors: expected a header of 5 bytes, the file has 4 after its first 8. It is "
+            "cut short or no safetensors file.");
+  EXPECT_EQ(refusal(file_of("", "")),
+            "w.safetensors: header: expected '{' first. This is no safetensors file.");
+  EXPECT_EQ(refusal(file_of(" {}", "")),
+            "w.safetensors: header: expected '{' first. This is no safetensors file.");
+  EXPECT_EQ(refusal(file_of(good, "123")),
+            "w.safetensors: expected 4 bytes of tensors, got 3. The file is cut short; fetch it "
+            "again.");
+  EXPECT_EQ(refusal(file_of(good, "12345")),
+            "w.safetensors: expected 4 bytes of tensors, got 5. The file is too long; fetch it "
+            "again.");
+}
+
+TEST(Safetensors, RefusesBrokenHeaders) {
+  const auto tensor = [](std::string_view fields) {
+    return header_refusal("{\"a\":{" + std::string(fields) + "}}");
+  };
+  const std::string start = "w.safetensors: tensor 'a': expected ";
+  EXPECT_EQ(tensor(R"("shape":[1],"data_offsets":[0,4])"), start + "dtype, got none.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","data_offsets":[0,4])"), start + "shape, got none.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[1])"), start + "data_offsets, got none.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"dtype":"F32")"),
+            start + "dtype once, got it twice.");
+  EXPECT_EQ(tensor(R"("dtype":"I8","shape":[4],"data_offsets":[0,4])"),
+            start +
+                "a dtype of F64, F32, F16, BF16, I64, I32, U8, BOOL, got 'I8'. Convert the file "
+                "to one of these in Python.");
+  EXPECT_EQ(tensor(R"("dtype":{"F32":null},"shape":[1],"data_offsets":[0,4])"),
+            start + "dtype as text, got an object.");
+  EXPECT_EQ(tensor(R"("dtype":3,"shape":[1],"data_offsets":[0,4])"),
+            start + "dtype as text, got a number.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":1,"data_offsets":[0,4])"),
+            start + "shape as an array of integers, got a number.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[1.0],"data_offsets":[0,4])"),
+            start + "unsigned integers in shape, got 1.0.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"),
+            start + "unsigned integers in shape, got a negative number.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,4])"),
+            start + "unsigned integers in shape, got 18446744073709551616.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[[1]],"data_offsets":[0,4])"),
+            start + "unsigned integers in shape, got an array.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0])"),
+            start + "two data_offsets, got 1.");
+  EXPECT_EQ(tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,4])"),
+            start + "two data_offsets, got more.");
+  EXPECT_EQ(header_refusal(R"({"a":["F32",[1],[0,4]]})"),
+            start + "an object with dtype, shape and data_offsets, got an array.");
+  EXPECT_EQ(header_refusal(R"({"a":null})"),
+            start + "an object with dtype, shape and data_offsets, got null.");
+  EXPECT_EQ(header_refusal(R"({"__metadata__":{"x":1}})"),
+            "w.safetensors: __metadata__: 'x': expected text, got a number.");
+  EXPECT_EQ(header_refusal(R"({"__metadata__":[]})"),
+            "w.safetensors: __metadata__: expected an object, got an array.");
+  EXPECT_EQ(header_refusal(R"({"__metadata__":{"x":"1","x":"2"}})"),
+            "w.safetensors: __metadata__: expected every key once, got 'x' twice.");
+  EXPECT_EQ(header_refusal(R"({"__metadata__":{},"__metadata__":{}})"),
+            "w.safetensors: header: expected __metadata__ once, got it twice.");
+  EXPECT_EQ(header_refusal("{\"a\":{\"x\":" + std::string(126, '[') + std::string(126, ']') + "}}"),
+            "w.safetensors: header: expected at most 127 nested objects and arrays.");
+  const std::string at =
+      "w.safetensors: header: expected valid JSON in UTF-8, got an error at byte ";
+  EXPECT_EQ(header_refusal("{\"\xff\":1}"), at + "3.");
+  EXPECT_EQ(header_refusal("{\"\\ud800\":1}"), at + "9.");
+  EXPECT_EQ(header_refusal("{} {}"), at + "4.");
+  EXPECT_EQ(header_refusal(std::string_view("{}\0", 3)), at + "3.");
+  EXPECT_EQ(header_refusal("{"), at + "2.");
+  EXPECT_EQ(header_refusal("{\"a\":{\"dtype\":\"F32\",}}"), at + "21.");
+}
+
+TEST(Safetensors, RefusesBrokenLayouts) {
+  const auto two = [](std::string_view a, std::string_view b) {
+    return header_refusal("{\"a\":{\"dtype\":\"U8\"," + std::string(a) +
+                          "},\"b\":{\"dtype\":\"U8\"," + std::string(b) + "}}");
+  };
+  EXPECT_EQ(two(R"("shape":[3],"data_offsets":[0,3])", R"("shape":[2],"data_offsets":[2,4])"),
+            "w.safetensors: tensor 'b': expected to begin at byte 3, where the one before it ends, "
+            "got 2: tensors overlap.");
+  EXPECT_EQ(two(R"("shape":[1],"data_offsets":[0,1])", R"("shape":[2],"data_offsets":[2,4])"),
+            "w.safetensors: tensor 'b': expected to begin at byte 1, where the one before it ends, "
+            "got 2: tensors leave a hole.");
+  EXPECT_EQ(two(R"("shape":[3],"data_offsets":[0,2])", R"("shape":[2],"data_offsets":[2,4])"),
+            "w.safetensors: tensor 'a': expected 3 bytes for U8 of shape (3), got data_offsets [0, "
+            "2].");
+  EXPECT_EQ(two(R"("shape":[0],"data_offsets":[3,2])", R"("shape":[4],"data_offsets":[0,4])"),
+            "w.safetensors: tensor 'a': expected 0 bytes for U8 of shape (0), got data_offsets [3, "
+            "2].");
+  EXPECT_EQ(
+      two(R"("shape":[4294967296,4294967296,0],"data_offsets":[0,0])",
+          R"("shape":[4],"data_offsets":[0,4])"),
+      "w.safetensors: tensor 'a': the byte count of shape (4294967296,4294967296,0) overflows "
+      "64 bits.");
+  EXPECT_EQ(two(R"("shape":[2305843009213693952],"data_offsets":[0,2305843009213693952])",
+                R"("shape":[4],"data_offsets":[0,4])"),
+            "w.safetensors: tensor 'a': the byte count of shape (2305843009213693952) overflows 64 "
+            "bits.");
+  EXPECT_EQ(header_refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                           R"("a":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}})"),
+            "w.safetensors: expected every tensor once, got 'a' twice.");
+}
+
+TEST(Safetensors, RecognisesPicklesAndNamesTheRemedy) {
+  const std::string rest =
+      " as torch.save writes, which can run code when loaded. Convert it where you trust it: "
+      "safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'weights.safetensors').";
+  EXPECT_EQ(refusal("PK\x03\x04 and so on"),
+            "w.safetensors: expected a safetensors file, got a zip archive" + rest);
+  EXPECT_EQ(refusal("\x80\x02}q\x01."),
+            "w.safetensors: expected a safetensors file, got a pickle" + rest);
+  // A header of 0x0280 bytes begins with the same two bytes.
+  std::string header(good);
+  header.resize(0x280, ' ');
+  EXPECT_EQ(header_refusal(header), "accepted");
+}
+
+SafetensorsEntry entry(std::string name, DType dtype, std::vector<uint64_t> shape,
+                       std::string_view bytes) {
+  return {std::move(name), dtype, std::move(shape),
+          [bytes] { return std::as_bytes(std::span(bytes)); }};
+}
+
+TEST(Safetensors, WritesSortedPaddedAndReadsBack) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder / "w.safetensors";
+  const WrittenFile written =
+      write_safetensors(path, {{"format", "pt"}, {"classes", "[\"c\xc3\xa9\"]"}},
+                        {entry("b", DType::u8, {3}, "xyz"), entry("z", DType::f32, {}, "1234"),
+                         entry("a", DType::f32, {2, 1}, "abcdefgh"),
+                         entry("n", DType::i64, {0, 5}, ""), entry("h", DType::bf16, {1}, "hh")});
+  const std::string content = content_of(path);
+  EXPECT_EQ(written.bytes, content.size());
+  EXPECT_EQ(written.hash, hash64(content));
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, content.data(), 8);
+  EXPECT_EQ(header_bytes % 8, 0u);
+  EXPECT_TRUE(content.ends_with("abcdefgh1234hhxyz"));
+  EXPECT_TRUE(content.substr(8).starts_with(
+      R"({"__metadata__":{"classes":"[\"cé\"]","format":"pt"},"n":{"dtype":"I64","shape":[0,5],)"
+      R"("data_offsets":[0,0]},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"z":)"));
+
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  EXPECT_EQ(file.metadata().at("classes"), "[\"c\xc3\xa9\"]");
+  EXPECT_EQ(file.tensors().size(), 5u);
+  EXPECT_EQ(file.find("z")->bytes.size(), 4u);
+  EXPECT_EQ(std::memcmp(file.find("b")->bytes.data(), "xyz", 3), 0);
+}
+
+TEST(Safetensors, WriterRefusesBadEntriesAndKeepsTheOldFile) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder / "w.safetensors";
+  put_file(path, "old");
+  const auto refused = [&](std::vector<SafetensorsEntry> entries) -> std::string {
+    try {
+      write_safetensors(path, {}, std::move(entries));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_EQ(content_of(path), "old");
+      return std::string(error.what()).substr(path.string().size());
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refused({entry("a", DType::u8, {1}, "x"), entry("a", DType::u8, {1}, "x")}),
+            ": expected every tensor once and none named __metadata__, got 'a'.");
+  EXPECT_EQ(refused({entry("__metadata__", DType::u8, {1}, "x")}),
+            ": expected every tensor once and none named __metadata__, got '__metadata__'.");
+  EXPECT_EQ(refused({entry("\xff", DType::u8, {1}, "x")}),
+            ": expected tensor names in UTF-8, got '\\xff'.");
+  EXPECT_EQ(refused({entry("a", DType::f32, {2}, "1234")}),
+            ": tensor 'a': expected 8 bytes for F32 of shape (2), got 4.");
+  EXPECT_EQ(refused({entry("a", DType::f32, {1ull << 32, 1ull << 32}, "")}),
+            ": tensor 'a': the byte count of shape (4294967296,4294967296) overflows 64 bits.");
+}
+
+TEST(Safetensors, AFullDiskKeepsTheOldFile) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder / "w.safetensors";
+  const std::string big(300'000, 'w');
+  int n = 0;
+  for (int index = 0;; ++index) {
+    put_file(path, "old");
+    const FaultyCalls calls(index, ENOSPC);
+    try {
+      write_safetensors(path, {}, {entry("a", DType::u8, {300'000}, big)}, calls);
+      ASSERT_TRUE(calls.failed_call().empty());
+      break;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::disk);
+      if (calls.failed_call().find("folder") == std::string::npos) {
+        EXPECT_EQ(content_of(path), "old") << calls.failed_call();
+      } else {
+        EXPECT_NO_THROW(SafetensorsFile::open(path));
+      }
+    }
+    ++n;
+  }
+  EXPECT_GE(n, 8);
+  fmt::print("n = {} injected failures\n", n);
+}
+
+// A file made by torchvision's names and Python's safetensors (README.md of the data folder).
+TEST(Safetensors, LoadsARealImageNetModel) {
+  const std::filesystem::path path =
+      test::test_data_dir() / "weights/squeezenet1_1_imagenet.safetensors";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is missing";
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  uint64_t parameters = 0;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    EXPECT_EQ(tensor.dtype, DType::f32);
+    parameters += tensor.bytes.size() / 4;
+  }
+  EXPECT_EQ(file.tensors().size(), 52u);
+  EXPECT_EQ(parameters, 1'235'496u);
+  EXPECT_THAT(file.find("features.0.weight")->shape, ElementsAre(64u, 3u, 3u, 3u));
+  EXPECT_TRUE(file.metadata().contains("classes"));
+}
+
+}  // namespace
+}  // namespace whisker
