@@ -1,0 +1,77 @@
+// The preprocessing that belongs to a model: how an upright picture becomes its input. Stored in
+// the weights file under exactly the keys below, and used alike by train (as the base of
+// augmentation), evaluate and classify.
+#pragma once
+
+#include "data/normalise.h"
+#include "data/picture.h"
+#include "data/resize.h"
+
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace whisker {
+
+/// crop: shrink or enlarge, keeping the shape, then cut the center out; squash: to `size`, shape
+/// lost; letterbox: whole into `size`, keeping the shape, black bars around.
+enum class ResizeMode { crop, squash, letterbox };
+
+struct Extents {
+  int height = 0;
+  int width = 0;
+  bool operator==(const Extents&) const = default;
+};
+
+/// One stored key: JSON's booleans, numbers, strings and lists of numbers.
+using PreprocessValue = std::variant<bool, double, std::string, std::vector<double>>;
+using PreprocessFields = std::vector<std::pair<std::string, PreprocessValue>>;
+
+struct Preprocess {
+  /// Short side after resizing (mode crop, as torchvision's Resize(int)); 0 when `size` is used.
+  int resize_short = 0;
+  /// Extents after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
+  Extents size;
+  /// What is cut out of the center in mode crop; {0, 0}: `size`, or a square of resize_short.
+  Extents crop;
+  ResizeMode resize_mode = ResizeMode::crop;
+  Interpolation interpolation = Interpolation::bilinear;
+  bool antialias = true;
+  int channels = 3;  ///< 3, or 1: gray
+  Normalisation normalisation;
+
+  /// Throws usage for extents that are missing, contradict each other or do not fit.
+  void check() const;
+  /// Extents of the network's input.
+  Extents output() const;
+
+  /// The keys resize_short or size, crop, resize_mode, interpolation, antialias, channels, scale,
+  /// mean, std, in this order.
+  PreprocessFields fields() const;
+  /// Reads fields(); missing keys keep their defaults. Throws data for an unknown or repeated key,
+  /// a value of the wrong type, and what check() refuses.
+  static Preprocess from_fields(const PreprocessFields& fields);
+};
+
+/// Extents after resizing a (height, width) picture, before the crop or the bars.
+Extents resized_extents(const Preprocess& preprocess, int height, int width);
+
+/// Where a centered extent starts: Python's round((outer - inner) / 2), half to even.
+int centered_offset(int outer, int inner);
+
+struct PreprocessScratch {
+  ResizeScratch resize;
+  Picture resized;
+  Picture placed;
+};
+
+/// `picture` to `out` (H, W, channels) with extents preprocess.output(). Throws usage when `out`
+/// has another size.
+void apply(const Preprocess& preprocess, const Picture& picture, std::span<float> out,
+           PreprocessScratch& scratch);
+std::vector<float> apply(const Preprocess& preprocess, const Picture& picture);
+
+}  // namespace whisker

@@ -1,0 +1,168 @@
+#include "data/resize.h"
+
+#include "core/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace whisker {
+namespace {
+
+double support_of(Interpolation interpolation) {
+  return interpolation == Interpolation::bilinear ? 1.0 : 2.0;
+}
+
+double filter_at(Interpolation interpolation, double x) {
+  x = std::abs(x);
+  if (interpolation == Interpolation::bilinear) return x < 1 ? 1 - x : 0;
+  constexpr double a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+  return 0;
+}
+
+void put_weight(AxisWeights& weights, int i, int tap, int32_t value) {
+  int16_t* pair =
+      weights.halves.data() +
+      (static_cast<size_t>(i) * static_cast<size_t>(weights.pairs) + static_cast<size_t>(tap / 2)) *
+          4;
+  pair[tap % 2] = static_cast<int16_t>(value >> AxisWeights::low_bits);
+  pair[2 + tap % 2] = static_cast<int16_t>(value & ((1 << AxisWeights::low_bits) - 1));
+}
+
+}  // namespace
+
+void make_axis_weights(int in, double from, double to, int out, const ResizeOptions& options,
+                       std::vector<double>& exact, AxisWeights& weights) {
+  // Pillow keeps the box in single precision; the same rounding here keeps the results equal.
+  const auto start = static_cast<float>(from);
+  const double scale = static_cast<double>(static_cast<float>(to) - start) / out;
+  const double stretch = options.antialias ? std::max(scale, 1.0) : 1.0;
+  const double support = support_of(options.interpolation) * stretch;
+  const double inverse = 1.0 / stretch;
+  const int most = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, in);
+  weights.pairs = (most + 1) / 2;
+  weights.start.resize(static_cast<size_t>(out));
+  weights.halves.assign(static_cast<size_t>(out) * static_cast<size_t>(weights.pairs) * 4, 0);
+  exact.resize(static_cast<size_t>(most));
+  int used = 0;
+  for (int i = 0; i < out; ++i) {
+    const double center = static_cast<double>(start) + (i + 0.5) * scale;
+    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
+    const int last = std::min(static_cast<int>(center + support + 0.5), in);
+    double sum = 0;
+    for (int tap = 0; tap < last - first; ++tap) {
+      const double weight =
+          filter_at(options.interpolation, (tap + first - center + 0.5) * inverse);
+      exact[static_cast<size_t>(tap)] = weight;
+      sum += weight;
+    }
+    weights.start[static_cast<size_t>(i)] = first;
+    for (int tap = 0; tap < last - first; ++tap) {
+      constexpr double one = 1 << AxisWeights::fraction_bits;
+      double weight = exact[static_cast<size_t>(tap)];
+      if (sum != 0) weight *= 1.0 / sum;
+      const auto fixed = static_cast<int32_t>(weight * one + (weight < 0 ? -0.5 : 0.5));
+      if (fixed != 0) used = std::max(used, tap + 1);
+      put_weight(weights, i, tap, fixed);
+    }
+  }
+  // The bound on taps is often two above what is used: repack so that kernels skip the zeros.
+  const int pairs = std::max((used + 1) / 2, 1);
+  if (pairs < weights.pairs) {
+    int16_t* to_pairs = weights.halves.data();
+    for (int i = 0; i < out; ++i, to_pairs += 4 * pairs) {
+      std::memmove(to_pairs, weights.of(i), static_cast<size_t>(pairs) * 4 * sizeof(int16_t));
+    }
+    weights.pairs = pairs;
+    weights.halves.resize(static_cast<size_t>(out) * static_cast<size_t>(pairs) * 4);
+  }
+}
+
+namespace {
+
+// Output samples in reverse order.
+void reverse(AxisWeights& weights) {
+  std::reverse(weights.start.begin(), weights.start.end());
+  const size_t size = static_cast<size_t>(weights.pairs) * 4;
+  for (size_t i = 0, j = weights.start.size() - 1; i < j; ++i, --j) {
+    std::swap_ranges(&weights.halves[i * size], &weights.halves[i * size] + size,
+                     &weights.halves[j * size]);
+  }
+}
+
+void check(const PictureView& source, const Box& box, const ResizeOptions& options) {
+  if (options.height < 1 || options.width < 1) {
+    fail(ErrorKind::usage, "resize: expected a target of at least 1x1, got {}x{}", options.width,
+         options.height);
+  }
+  const bool inside = box.x0 >= 0 && box.y0 >= 0 && box.x1 <= source.width &&
+                      box.y1 <= source.height && box.x0 < box.x1 && box.y0 < box.y1;
+  if (!inside) {
+    fail(ErrorKind::usage, "resize: box ({}, {}, {}, {}) is empty or leaves the {}x{} picture",
+         box.x0, box.y0, box.x1, box.y1, source.width, source.height);
+  }
+}
+
+// A row followed by enough readable bytes: the source's own, or a copy when its buffer ends too
+// soon.
+const uint8_t* readable_row(const PictureView& source, int y, size_t overread,
+                            std::vector<uint8_t>& copy) {
+  const size_t bytes = static_cast<size_t>(source.width) * 3;
+  const size_t offset = static_cast<size_t>(y) * static_cast<size_t>(source.stride);
+  if (offset + bytes + overread <= source.readable) return source.row(y);
+  copy.resize(bytes + overread);
+  std::memcpy(copy.data(), source.row(y), bytes);
+  return copy.data();
+}
+
+}  // namespace
+
+void resize(const PictureView& source, const Box& box, const ResizeOptions& options, Picture& out,
+            ResizeScratch& scratch) {
+  check(source, box, options);
+  const ResizeKernels& kernels = resize_kernels();
+  AxisWeights& rows = scratch.rows;
+  make_axis_weights(source.height, box.y0, box.y1, options.height, options, scratch.exact, rows);
+  out.reshape(options.height, options.width);
+  const size_t bytes = static_cast<size_t>(options.width) * 3;
+
+  const uint8_t* between = source.rgb;
+  ptrdiff_t stride = source.stride;
+  int first_row = 0;
+  int row_count = source.height;
+  const bool columns_change = options.width != source.width || box.x0 != 0 ||
+                              box.x1 != source.width || options.flip_horizontal;
+  if (columns_change) {
+    make_axis_weights(source.width, box.x0, box.x1, options.width, options, scratch.exact,
+                      scratch.columns);
+    if (options.flip_horizontal) reverse(scratch.columns);
+    first_row = rows.start.front();
+    row_count = std::min(rows.start.back() + 2 * rows.pairs, source.height) - first_row;
+    stride = static_cast<ptrdiff_t>((bytes + 4 + 31) / 32 * 32);
+    scratch.between.resize(static_cast<size_t>(stride) * static_cast<size_t>(row_count));
+    const size_t overread = horizontal_overread(scratch.columns);
+    int y = 0;
+    for (; y + 1 < row_count; y += 2) {
+      uint8_t* to = scratch.between.data() + stride * y;
+      const uint8_t* row0 = readable_row(source, first_row + y, overread, scratch.last_row);
+      if (row0 == scratch.last_row.data()) break;
+      const uint8_t* row1 = readable_row(source, first_row + y + 1, overread, scratch.last_row);
+      kernels.horizontal_pair(row0, row1, scratch.columns, to, to + stride);
+    }
+    for (; y < row_count; ++y) {
+      kernels.horizontal(readable_row(source, first_row + y, overread, scratch.last_row),
+                         scratch.columns, scratch.between.data() + stride * y);
+    }
+    between = scratch.between.data();
+  }
+  const uint8_t* end = between + stride * (row_count - 1) + static_cast<ptrdiff_t>(bytes);
+  for (int i = 0; i < options.height; ++i) {
+    const int from = rows.start[static_cast<size_t>(i)] - first_row;
+    kernels.vertical(between + stride * from, stride, end, i, rows, bytes,
+                     out.row(options.flip_vertical ? options.height - 1 - i : i));
+  }
+}
+
+}  // namespace whisker

@@ -1,0 +1,48 @@
+// Antialiased resampling of 8-bit pictures with Pillow's arithmetic: separable, columns first,
+// weights of 22 fractional bits, an 8-bit picture between the passes. Bit-equal to Pillow's
+// Image.resize(size, resample, box) up to version 12 on every machine, whichever kernel runs.
+// (Pillow 13 takes rows first where the height shrinks far more than the width: another rounding.)
+#pragma once
+
+#include "data/picture.h"
+#include "data/resize_kernels.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace whisker {
+
+/// Interpolation filters: triangle, and Keys' cubic with a = -0.5 (Keys 1981).
+enum class Interpolation { bilinear, bicubic };
+
+struct ResizeOptions {
+  int height = 0;
+  int width = 0;
+  Interpolation interpolation = Interpolation::bilinear;
+  /// Widens the filter when shrinking, so that every source pixel counts; off: point sampling.
+  bool antialias = true;
+  /// Mirrors the result, at no cost: the columns' weights, or the rows, are taken in reverse.
+  bool flip_horizontal = false;
+  bool flip_vertical = false;
+};
+
+/// What resize() keeps between calls: weights and the picture between the passes. One per thread.
+struct ResizeScratch {
+  AxisWeights columns;
+  AxisWeights rows;
+  std::vector<double> exact;      // one output's weights before rounding
+  std::vector<uint8_t> between;   // (rows needed, W_out, 3), padded rows
+  std::vector<uint8_t> last_row;  // a source row with room behind it
+};
+
+/// Resamples `box` of `source` into `out`, which is given the extents of `options`. Samples outside
+/// the view are never used: a box that is the whole view equals cropping first. Throws usage for an
+/// empty target, or a box that is empty or leaves the view.
+void resize(const PictureView& source, const Box& box, const ResizeOptions& options, Picture& out,
+            ResizeScratch& scratch);
+
+/// The weights of one axis: `out` samples over [from, to) of `in` samples.
+void make_axis_weights(int in, double from, double to, int out, const ResizeOptions& options,
+                       std::vector<double>& exact, AxisWeights& weights);
+
+}  // namespace whisker
