@@ -150,23 +150,24 @@ void SafetensorsFile::read(std::span<const std::byte> bytes) {
          name_);
   }
   SafetensorsHeader header = read_safetensors_header(json, name_);
-  const std::span<const std::byte> data = bytes.subspan(8 + header_bytes);
-  check_layout(header.records, data.size(), name_);
-
-  metadata_ = std::move(header.metadata);
-  tensors_.reserve(header.records.size());
-  for (SafetensorsRecord& record : header.records) {
-    tensors_.push_back({std::move(record.name), record.dtype, std::move(record.shape),
-                        data.subspan(record.begin, record.end - record.begin)});
-  }
-  std::sort(tensors_.begin(), tensors_.end(),
+  std::vector<SafetensorsRecord>& records = header.records;
+  std::sort(records.begin(), records.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   const auto twin =
-      std::adjacent_find(tensors_.begin(), tensors_.end(),
+      std::adjacent_find(records.begin(), records.end(),
                          [](const auto& a, const auto& b) { return a.name == b.name; });
-  if (twin != tensors_.end()) {
+  if (twin != records.end()) {
     fail(ErrorKind::checkpoint, "{}: expected every tensor once, got {} twice.", name_,
          excerpt(twin->name));
+  }
+  const std::span<const std::byte> data = bytes.subspan(8 + header_bytes);
+  check_layout(records, data.size(), name_);
+
+  metadata_ = std::move(header.metadata);
+  tensors_.reserve(records.size());
+  for (SafetensorsRecord& record : records) {
+    tensors_.push_back({std::move(record.name), record.dtype, std::move(record.shape),
+                        data.subspan(record.begin, record.end - record.begin)});
   }
 }
 
