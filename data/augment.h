@@ -21,7 +21,7 @@ namespace whisker {
 enum class FillMode { constant, nearest, reflect, wrap };
 
 struct AugmentRecord {
-  Rect crop;  ///< of the upright picture at full resolution
+  Rect crop{};  ///< of the upright picture at full resolution
   int height = 0;
   int width = 0;
   int channels = 3;  ///< 3, or 1: gray_of() right after resizing
@@ -39,7 +39,7 @@ struct AugmentRecord {
   double fill_value = 0;  ///< for FillMode::constant, in [0, 255]
   std::array<JitterStep, 4> jitter{};
   int jitter_steps = 0;
-  Normalisation normalisation;
+  Normalisation normalisation{};
   std::optional<Rect> erase = {};  ///< set to erase_value after normalising
   std::array<double, 3> erase_value{0, 0, 0};
 };

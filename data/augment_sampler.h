@@ -74,7 +74,7 @@ struct BatchMix {
   enum class Kind { none, mixup, cutmix };
   Kind kind = Kind::none;
   double lambda = 1;
-  Rect box;
+  Rect box{};
 };
 
 /// `key.index` is the batch's number in the epoch; `extents` are those of the network's input.

@@ -41,7 +41,7 @@ struct PictureHeader {
 
 /// A training crop, for which decoding may be scaled and partial (DECISIONS.md 27).
 struct CropRequest {
-  Rect crop;  ///< in full-resolution upright pixels
+  Rect crop{};  ///< in full-resolution upright pixels
   int target_height = 0;
   int target_width = 0;
 };

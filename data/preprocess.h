@@ -34,14 +34,14 @@ struct Preprocess {
   /// Short side after resizing (mode crop, as torchvision's Resize(int)); 0 when `size` is used.
   int resize_short = 0;
   /// Extents after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
-  Extents size;
+  Extents size{};
   /// What is cut out of the center in mode crop; {0, 0}: `size`, or a square of resize_short.
-  Extents crop;
+  Extents crop{};
   ResizeMode resize_mode = ResizeMode::crop;
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
   int channels = 3;  ///< 3, or 1: gray
-  Normalisation normalisation;
+  Normalisation normalisation{};
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
   void check() const;
