@@ -99,7 +99,7 @@ void sample_jitter(const AugmentConfig& config, AugmentRecord& record, PhiloxStr
 
 void check_range(const char* key, const Range& range, double low, double high) {
   if (!(range.low >= low && range.low <= range.high && range.high <= high)) {
-    fail(ErrorKind::usage, "data.augment.{}: expected [low, high] within [{}, {}], got [{}, {}]",
+    fail(ErrorKind::usage, "augment.{}: expected [low, high] within [{}, {}], got [{}, {}]",
          key, low, high, range.low, range.high);
   }
 }
@@ -155,14 +155,14 @@ void AugmentConfig::check() const {
                 {"cutmix", cutmix, huge}};
   for (const auto& [key, value, high] : bounds) {
     if (!(value >= 0 && value <= high)) {
-      fail(ErrorKind::usage, "data.augment.{}: expected a number from 0 to {}, got {}", key, high,
+      fail(ErrorKind::usage, "augment.{}: expected a number from 0 to {}, got {}", key, high,
            value);
     }
   }
 }
 
 AugmentRecord plain_augmentation(const Preprocess& preprocess, int height, int width) {
-  const Extents output = preprocess.output();
+  const PictureSize output = preprocess.output();
   AugmentRecord record;
   record.height = output.height;
   record.width = output.width;
@@ -171,7 +171,7 @@ AugmentRecord plain_augmentation(const Preprocess& preprocess, int height, int w
   record.antialias = preprocess.antialias;
   record.normalisation = preprocess.normalisation;
   record.crop = {0, 0, width, height};
-  const Extents resized = resized_extents(preprocess, height, width);
+  const PictureSize resized = resized_extents(preprocess, height, width);
   if (preprocess.resize_mode == ResizeMode::letterbox) {
     record.place =
         Rect{-centered_offset(resized.width, output.width),
@@ -210,7 +210,7 @@ AugmentRecord sample_augmentation(const AugmentConfig& config, const Preprocess&
   return record;
 }
 
-BatchMix sample_mix(const AugmentConfig& config, const DrawKey& key, const Extents& extents) {
+BatchMix sample_mix(const AugmentConfig& config, const DrawKey& key, const PictureSize& extents) {
   BatchMix mix;
   if (config.mixup <= 0 && config.cutmix <= 0) return mix;
   PhiloxStream random = stream_for("mix", key);

@@ -49,7 +49,7 @@ struct AugmentConfig {
   double mixup = 0;
   double cutmix = 0;
 
-  /// Throws usage, naming data.augment.<key>, for a range that is empty or out of bounds.
+  /// Throws usage, naming augment.<key>, for a range that is empty or out of bounds.
   void check() const;
 };
 
@@ -78,6 +78,6 @@ struct BatchMix {
 };
 
 /// `key.index` is the batch's number in the epoch; `extents` are those of the network's input.
-BatchMix sample_mix(const AugmentConfig& config, const DrawKey& key, const Extents& extents);
+BatchMix sample_mix(const AugmentConfig& config, const DrawKey& key, const PictureSize& extents);
 
 }  // namespace whisker

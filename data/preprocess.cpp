@@ -48,7 +48,7 @@ int extent_from(const std::string& key, double number) {
   return static_cast<int>(number);
 }
 
-Extents extents_from(const std::string& key, const PreprocessValue& value) {
+PictureSize extents_from(const std::string& key, const PreprocessValue& value) {
   if (const double* side = std::get_if<double>(&value)) {
     return {extent_from(key, *side), extent_from(key, *side)};
   }
@@ -60,7 +60,7 @@ Extents extents_from(const std::string& key, const PreprocessValue& value) {
   return {extent_from(key, sides[0]), extent_from(key, sides[1])};
 }
 
-PreprocessValue value_of(const Extents& extents) {
+PreprocessValue value_of(const PictureSize& extents) {
   if (extents.height == extents.width) return static_cast<double>(extents.height);
   return std::vector<double>{static_cast<double>(extents.height),
                              static_cast<double>(extents.width)};
@@ -125,7 +125,7 @@ void read_field(const std::string& key, const PreprocessValue& value, Preprocess
 }  // namespace
 
 void Preprocess::check() const {
-  const bool has_size = size != Extents{};
+  const bool has_size = size != PictureSize{};
   if (has_size == (resize_short != 0)) {
     fail(ErrorKind::usage, "preprocess: expected either size or resize_short, got {}",
          has_size ? "both" : "neither");
@@ -134,7 +134,7 @@ void Preprocess::check() const {
     fail(ErrorKind::usage, "preprocess.resize_mode: {} needs size, not resize_short",
          name_of(resize_mode));
   }
-  if (resize_mode != ResizeMode::crop && crop != Extents{}) {
+  if (resize_mode != ResizeMode::crop && crop != PictureSize{}) {
     fail(ErrorKind::usage, "preprocess.crop: only resize_mode crop has a crop, not {}",
          name_of(resize_mode));
   }
@@ -143,7 +143,7 @@ void Preprocess::check() const {
       fail(ErrorKind::usage, "preprocess: expected extents up to {}, got {}", max_extent, extent);
     }
   }
-  const Extents room = has_size ? size : Extents{resize_short, resize_short};
+  const PictureSize room = has_size ? size : PictureSize{resize_short, resize_short};
   if (crop.height > room.height || crop.width > room.width) {
     fail(ErrorKind::usage, "preprocess.crop: {}x{} does not fit the resized {}x{}", crop.width,
          crop.height, room.width, room.height);
@@ -159,17 +159,17 @@ void Preprocess::check() const {
   }
 }
 
-Extents Preprocess::output() const {
-  if (crop != Extents{}) return crop;
-  if (size != Extents{}) return size;
+PictureSize Preprocess::output() const {
+  if (crop != PictureSize{}) return crop;
+  if (size != PictureSize{}) return size;
   return {resize_short, resize_short};
 }
 
 PreprocessFields Preprocess::fields() const {
   PreprocessFields fields;
   if (resize_short != 0) fields.emplace_back("resize_short", static_cast<double>(resize_short));
-  if (size != Extents{}) fields.emplace_back("size", value_of(size));
-  if (crop != Extents{}) fields.emplace_back("crop", value_of(crop));
+  if (size != PictureSize{}) fields.emplace_back("size", value_of(size));
+  if (crop != PictureSize{}) fields.emplace_back("crop", value_of(crop));
   fields.emplace_back("resize_mode", name_of(resize_mode));
   fields.emplace_back("interpolation",
                       interpolation == Interpolation::bilinear ? "bilinear" : "bicubic");
@@ -206,8 +206,8 @@ int centered_offset(int outer, int inner) {
   return half && (below & 1) != 0 ? below + 1 : below;
 }
 
-Extents resized_extents(const Preprocess& preprocess, int height, int width) {
-  const Extents& size = preprocess.size;
+PictureSize resized_extents(const Preprocess& preprocess, int height, int width) {
+  const PictureSize& size = preprocess.size;
   if (preprocess.resize_short != 0) {
     // torchvision: the long side is truncated.
     const int64_t side = preprocess.resize_short;
@@ -229,7 +229,7 @@ Extents resized_extents(const Preprocess& preprocess, int height, int width) {
 namespace {
 
 // Copies the part of `from` that lies in a centered (height, width) window; black around it.
-void center(const Picture& from, const Extents& extents, Picture& out) {
+void center(const Picture& from, const PictureSize& extents, Picture& out) {
   const int top = centered_offset(from.height, extents.height);
   const int left = centered_offset(from.width, extents.width);
   out.reshape(extents.height, extents.width);
@@ -246,7 +246,7 @@ void center(const Picture& from, const Extents& extents, Picture& out) {
 
 void apply(const Preprocess& preprocess, const Picture& picture, std::span<float> out,
            PreprocessScratch& scratch) {
-  const Extents resized = resized_extents(preprocess, picture.height, picture.width);
+  const PictureSize resized = resized_extents(preprocess, picture.height, picture.width);
   const Box whole{0, 0, static_cast<double>(picture.width), static_cast<double>(picture.height)};
   resize(PictureView(picture), whole,
          {.height = resized.height,
@@ -254,7 +254,7 @@ void apply(const Preprocess& preprocess, const Picture& picture, std::span<float
           .interpolation = preprocess.interpolation,
           .antialias = preprocess.antialias},
          scratch.resized, scratch.resize);
-  const Extents extents = preprocess.output();
+  const PictureSize extents = preprocess.output();
   const size_t expected = static_cast<size_t>(extents.height) * static_cast<size_t>(extents.width) *
                           static_cast<size_t>(preprocess.channels);
   if (out.size() != expected) {
@@ -270,7 +270,7 @@ void apply(const Preprocess& preprocess, const Picture& picture, std::span<float
 }
 
 std::vector<float> apply(const Preprocess& preprocess, const Picture& picture) {
-  const Extents extents = preprocess.output();
+  const PictureSize extents = preprocess.output();
   std::vector<float> out(static_cast<size_t>(extents.height) * static_cast<size_t>(extents.width) *
                          static_cast<size_t>(preprocess.channels));
   PreprocessScratch scratch;

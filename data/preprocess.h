@@ -20,10 +20,10 @@ namespace whisker {
 /// lost; letterbox: whole into `size`, keeping the shape, black bars around.
 enum class ResizeMode { crop, squash, letterbox };
 
-struct Extents {
+struct PictureSize {
   int height = 0;
   int width = 0;
-  bool operator==(const Extents&) const = default;
+  bool operator==(const PictureSize&) const = default;
 };
 
 /// One stored key: JSON's booleans, numbers, strings and lists of numbers.
@@ -33,10 +33,10 @@ using PreprocessFields = std::vector<std::pair<std::string, PreprocessValue>>;
 struct Preprocess {
   /// Short side after resizing (mode crop, as torchvision's Resize(int)); 0 when `size` is used.
   int resize_short = 0;
-  /// Extents after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
-  Extents size{};
+  /// PictureSize after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
+  PictureSize size{};
   /// What is cut out of the center in mode crop; {0, 0}: `size`, or a square of resize_short.
-  Extents crop{};
+  PictureSize crop{};
   ResizeMode resize_mode = ResizeMode::crop;
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
@@ -45,8 +45,8 @@ struct Preprocess {
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
   void check() const;
-  /// Extents of the network's input.
-  Extents output() const;
+  /// PictureSize of the network's input.
+  PictureSize output() const;
 
   /// The keys resize_short or size, crop, resize_mode, interpolation, antialias, channels, scale,
   /// mean, std, in this order.
@@ -56,8 +56,8 @@ struct Preprocess {
   static Preprocess from_fields(const PreprocessFields& fields);
 };
 
-/// Extents after resizing a (height, width) picture, before the crop or the bars.
-Extents resized_extents(const Preprocess& preprocess, int height, int width);
+/// PictureSize after resizing a (height, width) picture, before the crop or the bars.
+PictureSize resized_extents(const Preprocess& preprocess, int height, int width);
 
 /// Where a centered extent starts: Python's round((outer - inner) / 2), half to even.
 int centered_offset(int outer, int inner);
