@@ -15,7 +15,7 @@ namespace whisker {
 struct GroupRule {
   std::string pattern;
   double learning_rate_factor = 1;     ///< multiplies the schedule's rate
-  std::optional<double> weight_decay;  ///< replaces OptimizerOptions::weight_decay
+  std::optional<double> weight_decay = {};  ///< replaces OptimizerOptions::weight_decay
 };
 
 struct OptimizerOptions {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/io/yaml.h"
+#include "data/augment_sampler.h"
+#include "data/preprocess.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/schema.h"
@@ -16,9 +18,6 @@ namespace whisker {
 enum class CacheKind : uint8_t { none, memory, disk };
 enum class DecodeKind : uint8_t { fast, exact };
 enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
-enum class ResizeChoice : uint8_t { crop, squash, letterbox };
-enum class InterpolationChoice : uint8_t { bilinear, bicubic };
-enum class FillChoice : uint8_t { nearest, reflect, constant };
 enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
@@ -33,8 +32,9 @@ struct DataConfig {
   int64_t image_size = 128;
   int64_t channels = 3;
   int64_t resize_short = 0;
-  ResizeChoice resize_mode = ResizeChoice::crop;
-  InterpolationChoice interpolation = InterpolationChoice::bilinear;
+  ResizeMode resize_mode = ResizeMode::crop;
+  Interpolation interpolation = Interpolation::bilinear;
+  bool antialias = true;
   double scale = 1.0 / 255;
   std::vector<double> mean = {0, 0, 0};
   std::vector<double> std = {1, 1, 1};
@@ -46,22 +46,6 @@ struct DataConfig {
   SamplingKind sampling = SamplingKind::shuffle;
   double max_bad = 0.01;
   int64_t max_pixels = 100'000'000;
-};
-
-struct AugmentSettings {
-  bool random_resized_crop = false;
-  std::vector<double> crop_scale = {0.08, 1.0};
-  std::vector<double> crop_ratio = {0.75, 1.0 / 0.75};
-  bool horizontal_flip = false;
-  bool vertical_flip = false;
-  double rotation = 0;  // degrees, either way
-  double shear = 0;     // degrees, either way
-  double zoom = 0;      // scale in [1 - zoom, 1 + zoom]
-  double shift = 0;     // share of the side, either way
-  FillChoice fill = FillChoice::nearest;
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
-  double erasing = 0;   // probability
-  double mixup = 0, cutmix = 0;  // alpha of the Beta distribution
 };
 
 struct LossConfig {
@@ -117,7 +101,7 @@ struct Config {
   PrecisionKind precision = PrecisionKind::automatic;
   bool deterministic = false;
   DataConfig data;
-  AugmentSettings augment;
+  AugmentConfig augment;
   YamlNode model;
   InitConfig init;
   std::vector<std::string> freeze;

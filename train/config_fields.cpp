@@ -10,7 +10,7 @@ constexpr std::string_view decode_names[] = {"fast", "exact"};
 constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};
 constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
 constexpr std::string_view interpolation_names[] = {"bilinear", "bicubic"};
-constexpr std::string_view fill_names[] = {"nearest", "reflect", "constant"};
+constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wrap"};
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
@@ -47,6 +47,7 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           {.about = "how a picture that is not square becomes one"});
   v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
           {.about = "resampling filter"});
+  v.field("antialias", c.antialias, {.about = "widen the filter when shrinking"});
   v.field("scale", c.scale, above_zero("factor from 0..255 to the network's range, before mean"));
   v.field("mean", c.mean, {.about = "subtracted, per channel", .least = 1, .most = 3});
   v.field("std", c.std,
@@ -64,29 +65,45 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           {.about = "largest picture accepted, pixels", .low = 1, .high = 4'294'836'225.0});
 }
 
-void augment_fields(FieldVisitor& v, AugmentSettings& c) {
+// A range as a list of two.
+void range_field(FieldVisitor& v, const char* key, Range& range, const FieldInfo& info) {
+  std::vector<double> ends = {range.low, range.high};
+  v.field(key, ends, info);
+  range = {ends[0], ends[1]};
+}
+
+// "true" mirrors half of the pictures.
+void flip_field(FieldVisitor& v, const char* key, double& probability, const char* about) {
+  bool flip = probability > 0;
+  v.field(key, flip, {.about = about});
+  probability = flip ? 0.5 : 0;
+}
+
+void augment_fields(FieldVisitor& v, AugmentConfig& c) {
   v.field("random_resized_crop", c.random_resized_crop,
           {.about = "crop a random part of the picture and resize it"});
-  v.field("crop_scale", c.crop_scale,
-          {.about = "area of that part, share of the picture: from, to", .low = 0, .high = 1,
-           .exclusive_low = true, .least = 2, .most = 2});
-  v.field("crop_ratio", c.crop_ratio,
-          {.about = "width over height of that part: from, to", .low = 0, .exclusive_low = true,
-           .least = 2, .most = 2});
-  v.field("horizontal_flip", c.horizontal_flip, {.about = "mirror half of the pictures"});
-  v.field("vertical_flip", c.vertical_flip, {.about = "turn half of the pictures upside down"});
+  range_field(v, "crop_scale", c.crop_scale,
+              {.about = "area of that part, share of the picture: from, to", .low = 0, .high = 1,
+               .exclusive_low = true, .least = 2, .most = 2});
+  range_field(v, "crop_ratio", c.crop_ratio,
+              {.about = "width over height of that part: from, to", .low = 0, .exclusive_low = true,
+               .least = 2, .most = 2});
+  flip_field(v, "horizontal_flip", c.flip_horizontal, "mirror half of the pictures");
+  flip_field(v, "vertical_flip", c.flip_vertical, "turn half of the pictures upside down");
   v.field("rotation", c.rotation, {.about = "largest angle, degrees", .low = 0, .high = 180});
   v.field("shear", c.shear, {.about = "largest shear angle, degrees", .low = 0, .high = 89});
   v.field("zoom", c.zoom, below_one("scale between 1 - zoom and 1 + zoom"));
-  v.field("shift", c.shift, share("largest shift, share of the side"));
-  v.field("fill", EnumField(c.fill, Names(fill_names)), {.about = "what moves in from outside"});
+  v.field("shift_horizontal", c.shift_horizontal, share("largest shift, share of the width"));
+  v.field("shift_vertical", c.shift_vertical, share("largest shift, share of the height"));
+  v.field("fill_mode", EnumField(c.fill_mode, Names(fill_names)), {.about = "what moves in from outside"});
+  v.field("fill_value", c.fill_value, {.about = "for fill_mode constant", .low = 0, .high = 255});
   v.field("brightness", c.brightness, share("factor between 1 - x and 1 + x"));
   v.field("contrast", c.contrast, share("factor between 1 - x and 1 + x"));
   v.field("saturation", c.saturation, share("factor between 1 - x and 1 + x"));
   v.field("hue", c.hue, {.about = "largest shift, share of the colour circle", .low = 0, .high = 0.5});
-  v.field("erasing", c.erasing, share("probability of erasing a random rectangle"));
-  v.field("mixup", c.mixup, at_least(0, "alpha of mixup's Beta distribution; 0 is off"));
-  v.field("cutmix", c.cutmix, at_least(0, "alpha of cutmix's Beta distribution; 0 is off"));
+  v.field("erase", c.erase, share("probability of erasing a random rectangle"));
+  v.field("mixup", c.mixup, {.about = "alpha of mixup's Beta distribution; 0 is off", .low = 0, .high = 100});
+  v.field("cutmix", c.cutmix, {.about = "alpha of cutmix's Beta distribution; 0 is off", .low = 0, .high = 100});
 }
 
 void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {

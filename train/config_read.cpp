@@ -180,10 +180,9 @@ void check_together(const YamlNode& root, const Config& config) {
   if (!data.val.empty() && data.val_split > 0) {
     refuse("data.val_split", "no data.val beside it", "Give one of the two.");
   }
-  const AugmentSettings& augment = config.augment;
-  for (const auto& [path, range] : {std::pair{"augment.crop_scale", &augment.crop_scale},
-                                    {"augment.crop_ratio", &augment.crop_ratio}}) {
-    if ((*range)[0] > (*range)[1]) refuse(path, "the smaller number first");
+  for (const auto& [path, range] : {std::pair{"augment.crop_scale", config.augment.crop_scale},
+                                    {"augment.crop_ratio", config.augment.crop_ratio}}) {
+    if (range.low > range.high) refuse(path, "the smaller number first");
   }
   if (!std::ranges::is_sorted(config.schedule.milestones)) {
     refuse("schedule.milestones", "ascending epochs");

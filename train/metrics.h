@@ -28,6 +28,7 @@ class ClassificationMetrics {
   void add_loss(double mean_loss, int64_t pictures);
 
   int64_t count() const { return count_; }
+  int64_t correct() const { return correct_; }
   double loss() const;
   double accuracy() const;
   /// Label among the top_k; nothing counted gives 0.

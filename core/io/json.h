@@ -96,6 +96,12 @@ class JsonValue {
   static JsonValue parse(std::string_view text, const JsonLimits& limits);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
+  bool is_bool() const { return std::holds_alternative<bool>(data_); }
+  bool is_string() const { return std::holds_alternative<std::string>(data_); }
+  bool is_number() const {
+    return std::holds_alternative<int64_t>(data_) || std::holds_alternative<uint64_t>(data_) ||
+           std::holds_alternative<double>(data_);
+  }
   bool as_bool() const;
   int64_t as_int() const;
   uint64_t as_uint() const;

@@ -101,7 +101,9 @@ TEST(Optimizer, ClipsByNormAndValueAsPyTorch) {
     Optimizer optimizer(model.arena, options);
     model.set_gradients(first, second);
     const StepReport report = optimizer.step(1);  // plain SGD at rate 1: value = -gradient
-    if (norm) EXPECT_NEAR(report.gradient_norm, *norm, 1e-5 * *norm);
+    if (norm) {
+      EXPECT_NEAR(report.gradient_norm, *norm, 1e-5 * *norm);
+    }
     const auto a = model.a->value().to_vector(), b = model.b->value().to_vector();
     const auto ea = traces::numbers(expected.at("clipped").items()[0]);
     const auto eb = traces::numbers(expected.at("clipped").items()[1]);

@@ -1,0 +1,251 @@
+// Snapshots, the background writer, and the way back.
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/io/file.h"
+#include "core/io/hash.h"
+#include "core/io/json.h"
+#include "layers/weights.h"
+
+namespace whisker {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int state_version = 1;
+
+SnapshotTensor snapshot_of(std::string name, const Parameter& parameter, std::vector<float> values) {
+  SnapshotTensor tensor{.name = std::move(name), .shape = {}, .values = {}};
+  for (const int64_t extent : file_shape(parameter)) tensor.shape.push_back(static_cast<uint64_t>(extent));
+  tensor.values = to_file_order(parameter, values);
+  return tensor;
+}
+
+WrittenFile write_snapshot(const fs::path& path, const Snapshot& snapshot,
+                           const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  for (const SnapshotTensor& tensor : snapshot) {
+    entries.push_back({.name = tensor.name,
+                       .dtype = DType::f32,
+                       .shape = tensor.shape,
+                       .bytes = [&tensor] { return std::as_bytes(std::span(tensor.values)); }});
+  }
+  return write_safetensors(path, metadata, std::move(entries));
+}
+
+void write_file_entry(JsonWriter& json, const char* key, const fs::path& path, const WrittenFile& file) {
+  json.key(key).begin_object().field("name", path.filename().string());
+  json.field("bytes", file.bytes).field("hash", file.hash).end_object();
+}
+
+std::string state_json(const TrainState& s, const fs::path& model, const WrittenFile& model_file,
+                       const fs::path& optimizer, const WrittenFile& optimizer_file) {
+  JsonWriter json;
+  json.begin_object().field("version", state_version);
+  write_file_entry(json, "model", model, model_file);
+  write_file_entry(json, "optimizer", optimizer, optimizer_file);
+  json.field("epoch", s.epoch).field("batch", s.batch).field("step", s.step);
+  json.field("loss_sum", s.loss_sum).field("correct", s.correct).field("pictures", s.pictures);
+  json.field("best_metric", s.best_metric).field("best_epoch", s.best_epoch);
+  json.field("stalled", s.stalled).field("ema_updates", s.ema_updates);
+  json.key("schedule").begin_object().field("factor", s.schedule.factor);
+  json.field("best", s.schedule.best).field("any", s.schedule.any);
+  json.field("stalled", s.schedule.stalled).field("cooling", s.schedule.cooling).end_object();
+  json.field("seconds", s.seconds).field("metrics_bytes", s.metrics_bytes);
+  json.field("data_fingerprint", s.data_fingerprint).field("preprocess", s.preprocess);
+  json.end_object();
+  return json.str() + "\n";
+}
+
+TrainState read_state(const JsonValue& json) {
+  TrainState s;
+  s.epoch = json.at("epoch").as_int();
+  s.batch = json.at("batch").as_int();
+  s.step = json.at("step").as_int();
+  s.loss_sum = json.at("loss_sum").as_double();
+  s.correct = json.at("correct").as_int();
+  s.pictures = json.at("pictures").as_int();
+  s.best_metric = json.at("best_metric").as_double();
+  s.best_epoch = json.at("best_epoch").as_int();
+  s.stalled = json.at("stalled").as_int();
+  s.ema_updates = json.at("ema_updates").as_int();
+  const JsonValue& schedule = json.at("schedule");
+  s.schedule.factor = schedule.at("factor").as_double();
+  s.schedule.best = schedule.at("best").as_double();
+  s.schedule.any = schedule.at("any").as_bool();
+  s.schedule.stalled = static_cast<int>(schedule.at("stalled").as_int());
+  s.schedule.cooling = static_cast<int>(schedule.at("cooling").as_int());
+  s.seconds = json.at("seconds").as_double();
+  s.metrics_bytes = json.at("metrics_bytes").as_uint();
+  s.data_fingerprint = json.at("data_fingerprint").as_string();
+  s.preprocess = json.at("preprocess").as_string();
+  return s;
+}
+
+SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
+  const std::string& name = entry.at("name").as_string();
+  if (name.find('/') != std::string::npos) {
+    fail(ErrorKind::checkpoint, "{}/state.json: '{}' is not a file of this folder", folder.string(), name);
+  }
+  const fs::path path = folder / name;
+  const MappedFile file(path, ErrorKind::checkpoint);
+  Hash64 hash;
+  hash.update(file.bytes());
+  if (file.bytes().size() != entry.at("bytes").as_uint() || hash.value() != entry.at("hash").as_uint()) {
+    fail(ErrorKind::checkpoint,
+         "{}: not the file that state.json describes ({} bytes with hash {}; expected {} with {}). It "
+         "was changed or damaged; fine-tune from best.safetensors with --init instead.",
+         path.string(), file.bytes().size(), hash.value(), entry.at("bytes").as_uint(),
+         entry.at("hash").as_uint());
+  }
+  return SafetensorsFile::open(path);
+}
+
+// Everything that belongs to no generation younger than `keep` back.
+void remove_old_generations(const fs::path& folder, int64_t keep) {
+  std::map<int64_t, std::vector<fs::path>> generations;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string stem = entry.path().stem().string();
+    for (const std::string_view prefix : {"model-", "optim-", "state-"}) {
+      if (!stem.starts_with(prefix)) continue;
+      const std::string digits = stem.substr(prefix.size());
+      if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) continue;
+      generations[std::stoll(digits)].push_back(entry.path());
+    }
+  }
+  auto excess = static_cast<int64_t>(generations.size()) - keep;
+  for (const auto& [step, paths] : generations) {
+    if (excess-- <= 0) break;
+    for (const fs::path& path : paths) fs::remove(path);
+  }
+}
+
+}  // namespace
+
+Snapshot snapshot_model(const ParameterArena& arena) {
+  Snapshot snapshot;
+  for (const auto& parameter : arena.parameters()) {
+    snapshot.push_back(snapshot_of(parameter->name(), *parameter, arena.read(*parameter)));
+  }
+  return snapshot;
+}
+
+Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
+                            const WeightAverage* average) {
+  Snapshot snapshot;
+  for (const auto& parameter : arena.parameters()) {
+    if (!parameter->trainable()) continue;
+    for (const Optimizer::Moment& moment : optimizer.moments()) {
+      snapshot.push_back(snapshot_of(fmt::format("{}.{}", moment.name, parameter->name()), *parameter,
+                                     arena.read(moment.flat, *parameter)));
+    }
+    if (average) {
+      snapshot.push_back(snapshot_of("ema." + parameter->name(), *parameter,
+                                     arena.read(average->flat(), *parameter)));
+    }
+  }
+  return snapshot;
+}
+
+CheckpointWriter::CheckpointWriter(fs::path last, int64_t keep) : last_(std::move(last)), keep_(keep) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (running_.valid()) running_.wait();
+}
+
+void CheckpointWriter::enqueue(std::function<void()> job) {
+  finish();
+  running_ = std::async(std::launch::async, std::move(job));
+}
+
+void CheckpointWriter::finish() {
+  if (running_.valid()) running_.get();
+}
+
+void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const TrainState& state) {
+  enqueue([last = last_, keep = keep_, model = std::move(model), optimizer = std::move(optimizer), state] {
+    const fs::path model_path = last / fmt::format("model-{}.safetensors", state.step);
+    const fs::path optimizer_path = last / fmt::format("optim-{}.safetensors", state.step);
+    const WrittenFile model_file = write_snapshot(model_path, model, {{"format", "pt"}});
+    const WrittenFile optimizer_file = write_snapshot(optimizer_path, optimizer, {});
+    const std::string json = state_json(state, model_path, model_file, optimizer_path, optimizer_file);
+    if (keep > 1) write_file_atomically(last / fmt::format("state-{}.json", state.step), json);
+    write_file_atomically(last / "state.json", json);  // see Note [Commit point]
+    remove_old_generations(last, keep);
+  });
+}
+
+void CheckpointWriter::save_best(fs::path path, Snapshot model,
+                                 std::map<std::string, std::string> metadata) {
+  enqueue([path = std::move(path), model = std::move(model), metadata = std::move(metadata)] {
+    write_snapshot(path, model, metadata);
+  });
+}
+
+LoadedCheckpoint load_last(const fs::path& last) {
+  const fs::path path = last / "state.json";
+  if (!fs::exists(path)) {
+    fail(ErrorKind::checkpoint,
+         "{}: nothing to resume from: the run stopped before its first checkpoint. Start it again.",
+         last.string());
+  }
+  constexpr size_t most_bytes = 1 << 20;
+  const JsonValue json = JsonValue::parse(read_file(path, most_bytes, ErrorKind::checkpoint),
+                                          {.name = path.string(), .kind = ErrorKind::checkpoint});
+  if (const int64_t version = json.at("version").as_int(); version != state_version) {
+    fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {})", path.string(),
+         version, state_version);
+  }
+  return {.state = read_state(json),
+          .model = open_checked(last, json.at("model")),
+          .optimizer = open_checked(last, json.at("optimizer"))};
+}
+
+void restore(const LoadedCheckpoint& checkpoint, ParameterArena& arena, Optimizer& optimizer,
+             WeightAverage* average) {
+  struct Write {
+    const Parameter* parameter;
+    const Tensor* flat;  // null: the parameter itself
+    std::vector<float> values;
+  };
+  std::vector<Write> writes;  // everything is read and checked before anything is written
+  const auto read = [&](const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
+                        const Tensor* flat) {
+    const SafetensorsTensor* tensor = file.find(name);
+    const Shape shape = file_shape(parameter);
+    if (!tensor || tensor->dtype != DType::f32 ||
+        !std::ranges::equal(tensor->shape, shape, [](uint64_t a, int64_t b) {
+          return a == static_cast<uint64_t>(b);
+        })) {
+      fail(ErrorKind::checkpoint, "{}: expected tensor {} of shape {} in f32, got {}. The model in "
+           "config.yaml is not the one this run was started with.",
+           file.name(), name, shape,
+           tensor ? fmt::format("({}) {}", fmt::join(tensor->shape, ","), tensor->dtype) : "none");
+    }
+    std::vector<float> stored(static_cast<size_t>(shape.count()));
+    std::memcpy(stored.data(), tensor->bytes.data(), tensor->bytes.size());
+    writes.push_back({&parameter, flat, from_file_order(parameter, stored)});
+  };
+  for (const auto& parameter : arena.parameters()) {
+    read(checkpoint.model, parameter->name(), *parameter, nullptr);
+    if (!parameter->trainable()) continue;
+    for (const Optimizer::Moment& moment : optimizer.moments()) {
+      read(checkpoint.optimizer, fmt::format("{}.{}", moment.name, parameter->name()), *parameter,
+           &moment.flat);
+    }
+    if (average) {
+      read(checkpoint.optimizer, "ema." + parameter->name(), *parameter, &average->flat());
+    }
+  }
+  for (const Write& write : writes) {
+    if (write.flat) {
+      arena.write(*write.flat, *write.parameter, write.values);
+    } else {
+      arena.write(*write.parameter, write.values);
+    }
+  }
+  if (average) average->set_updates(checkpoint.state.ema_updates);
+}
+
+}  // namespace whisker

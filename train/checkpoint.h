@@ -1,0 +1,88 @@
+// What a run leaves on disk: best.safetensors for use, last/ for resuming.
+//
+// Note [Commit point]: last/ holds model-<step>.safetensors, optim-<step>.safetensors and
+// state.json. The two are written first; state.json, which names them with sizes and hashes, is
+// renamed last and makes the checkpoint exist. Older generations are removed after that.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/io/safetensors.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace whisker {
+
+/// Everything about a run that is neither weights nor configuration.
+struct TrainState {
+  int64_t epoch = 0;         ///< the one in progress
+  int64_t batch = 0;         ///< next batch of that epoch
+  int64_t step = 0;          ///< optimizer steps done
+  double loss_sum = 0;       ///< of the epoch's batches so far, weighted by pictures
+  int64_t correct = 0;       ///< of the epoch's pictures so far
+  int64_t pictures = 0;      ///< likewise, all of them
+  double best_metric = 0;
+  int64_t best_epoch = -1;
+  int64_t stalled = 0;       ///< validations without improvement
+  Schedule::State schedule;
+  int64_t ema_updates = 0;
+  double seconds = 0;        ///< of training so far
+  uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this
+  std::string data_fingerprint;
+  std::string preprocess;    ///< JSON
+};
+
+/// A tensor on its way to disk: a host copy in the file's layout.
+struct SnapshotTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+using Snapshot = std::vector<SnapshotTensor>;
+
+/// Weights and buffers under their names, in the layout of files.
+Snapshot snapshot_model(const ParameterArena& arena);
+/// Moments ("exp_avg.NAME"), and the average ("ema.NAME") when there is one.
+Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
+                            const WeightAverage* average);
+
+/// Writes snapshots on a thread of its own, one after the other, so that training goes on.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(std::filesystem::path last, int64_t keep);
+  ~CheckpointWriter();
+
+  void save_last(Snapshot model, Snapshot optimizer, const TrainState& state);
+  void save_best(std::filesystem::path path, Snapshot model,
+                 std::map<std::string, std::string> metadata);
+  /// Waits until everything is on disk; rethrows the first failure.
+  void finish();
+
+ private:
+  void enqueue(std::function<void()> job);
+
+  std::filesystem::path last_;
+  int64_t keep_;
+  std::future<void> running_;
+};
+
+/// Reads last/ back: state, and the two files checked against their sizes and hashes. Throws
+/// checkpoint, naming the file, when something is missing or damaged.
+struct LoadedCheckpoint {
+  TrainState state;
+  SafetensorsFile model;
+  SafetensorsFile optimizer;
+};
+LoadedCheckpoint load_last(const std::filesystem::path& last);
+
+/// Overwrites weights, buffers, moments and average; all or nothing.
+void restore(const LoadedCheckpoint& checkpoint, ParameterArena& arena, Optimizer& optimizer,
+             WeightAverage* average);
+
+}  // namespace whisker

@@ -1,0 +1,19 @@
+// A classifier over a source of batches, without gradients.
+#pragma once
+
+#include "data/batch_source.h"
+#include "train/classifier.h"
+#include "train/metrics.h"
+#include "train/objective.h"
+
+namespace whisker {
+
+/// Adds every row of `batch` to `metrics` (without a loss).
+void add_predictions(ClassificationMetrics& metrics, const Classifier& classifier,
+                     const Tensor& logits, const Batch& batch);
+
+/// Metrics of epoch 0 of `source`; top-5 is counted from six classes on.
+ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,
+                               BatchSource& source);
+
+}  // namespace whisker

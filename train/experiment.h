@@ -1,0 +1,50 @@
+// Everything a run needs, made from one configuration: data, network, optimizer and what goes with
+// it. Order matters and is kept here: classes come from the data, shapes from both, memory last.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/batch_source.h"
+#include "data/image_folder.h"
+#include "data/loader.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/classifier.h"
+#include "train/config.h"
+#include "train/objective.h"
+
+namespace whisker {
+
+struct Experiment {
+  /// Throws what reading the data, building the model and loading weights throw. `notes` says in
+  /// sentences what a person should know: fused layers, a new head, frozen parameters.
+  explicit Experiment(Config config);
+  Experiment(const Experiment&) = delete;
+  Experiment& operator=(const Experiment&) = delete;
+
+  int64_t batches_per_epoch() const { return train->batches(); }
+  WeightsInfo weights_info(int64_t epoch, std::string metrics) const;
+
+  Config config;
+  Device device;
+  std::vector<std::string> notes;
+  ImageFolder train_files, val_files;
+  std::string data_fingerprint;
+  std::unique_ptr<Loader> train, val;
+  std::shared_ptr<ParameterArena> arena;
+  std::unique_ptr<Classifier> classifier;
+  std::unique_ptr<Objective> objective;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Schedule> schedule;
+  std::unique_ptr<WeightAverage> average;  ///< null when ema.decay is 0
+};
+
+/// The device that `text` (auto, cpu, cuda, ...) means here.
+Device resolve_device(const std::string& text);
+/// How pictures become the network's input, as the data section says.
+Preprocess preprocess_of(const DataConfig& data);
+
+}  // namespace whisker

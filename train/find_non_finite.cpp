@@ -1,0 +1,68 @@
+// The search is one more forward and backward pass with an observer that looks at every value.
+#include "train/find_non_finite.h"
+
+#include <cmath>
+#include <optional>
+
+#include "core/autograd.h"
+
+namespace whisker {
+namespace {
+
+bool all_finite(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return true;
+  for (const double value : tensor.to_vector()) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+class Watch final : public TapeObserver {
+ public:
+  void on_record(const Node& node, std::span<const Tensor* const> outputs) override {
+    ++operators_;
+    for (const Tensor* output : outputs) {
+      if (first_.empty() && !all_finite(*output)) {
+        first_ = fmt::format("the result {} of {}, operator {} of the forward pass", output->shape(),
+                             node.name(), operators_);
+      }
+    }
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  int operators_ = 0;
+  std::string first_;
+};
+
+}  // namespace
+
+std::string find_non_finite(Experiment& experiment, const Batch& batch) {
+  if (!all_finite(batch.images)) return "the input pictures";
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (!all_finite(parameter->value())) return fmt::format("the weights {}", parameter->name());
+  }
+  Watch watch;
+  grad_mode.observer = &watch;
+  Tensor loss;
+  experiment.arena->zero_grad();
+  try {
+    const Pass pass{.training = true, .seed = static_cast<uint64_t>(experiment.config.seed)};
+    loss = experiment.objective->loss(experiment.classifier->logits(batch.images, pass), batch);
+    backward(loss);
+  } catch (...) {
+    grad_mode.observer = nullptr;
+    throw;
+  }
+  grad_mode.observer = nullptr;
+  if (!watch.first().empty()) return watch.first();
+  if (!all_finite(loss)) return "the loss";
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (parameter->trainable() && !all_finite(parameter->gradient())) {
+      return fmt::format("the gradient of {}", parameter->name());
+    }
+  }
+  return "the sum of squared gradients, which overflowed";
+}
+
+}  // namespace whisker
