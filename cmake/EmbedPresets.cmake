@@ -1,0 +1,25 @@
+# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY as string literals.
+# Usage: cmake -DDIRECTORY=configs/presets -DNAMES=chollet,vgg16 -DOUTPUT=x.cpp -P EmbedPresets.cmake
+string(REPLACE "," ";" names "${NAMES}")
+set(entries "")
+foreach(name IN LISTS names)
+  file(READ "${DIRECTORY}/${name}.yaml" text)
+  string(APPEND entries "    {\"${name}\", R\"preset(${text})preset\"},\n")
+endforeach()
+file(WRITE "${OUTPUT}.new" "// Made from configs/presets by cmake/EmbedPresets.cmake.
+#include \"layers/presets.h\"
+
+namespace whisker {
+namespace {
+
+constexpr Preset embedded[] = {
+${entries}};
+
+}  // namespace
+
+std::span<const Preset> presets() { return embedded; }
+
+}  // namespace whisker
+")
+file(COPY_FILE "${OUTPUT}.new" "${OUTPUT}" ONLY_IF_DIFFERENT)
+file(REMOVE "${OUTPUT}.new")

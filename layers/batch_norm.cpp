@@ -1,0 +1,68 @@
+// Parameters and buffers under PyTorch's names; the operator does the rest.
+#include "layers/batch_norm.h"
+
+#include "layers/initializers.h"
+
+namespace whisker {
+
+BatchNorm::BatchNorm(const Options& options) : options_(options) {
+  const Options& o = options_;
+  if (o.channels < 1 || !(o.momentum >= 0 && o.momentum <= 1) || !(o.epsilon > 0)) {
+    fail(ErrorKind::usage,
+         "batch_norm: expected channels of at least 1, momentum in [0, 1] and epsilon above 0, got "
+         "{}, {} and {}",
+         o.channels, o.momentum, o.epsilon);
+  }
+  const Shape shape{o.channels};
+  const auto constant = [](double value) {
+    return make_initializer({.kind = InitializerKind::constant, .value = value}, {});
+  };
+  weight_ = add_parameter("weight", shape, ParameterRole::norm, constant(o.initial_weight));
+  bias_ = add_parameter("bias", shape, ParameterRole::norm, constant(0));
+  running_mean_ = add_parameter("running_mean", shape, ParameterRole::buffer, constant(0));
+  running_var_ = add_parameter("running_var", shape, ParameterRole::buffer, constant(1));
+  for (const auto& parameter : own_parameters()) {
+    parameter->flattened_channels = o.flattened_channels;
+  }
+}
+
+Tensor BatchNorm::forward(const Tensor& x, const Pass& pass) {
+  return forward_add(x, {}, options_.activation, pass);
+}
+
+Tensor BatchNorm::forward_add(const Tensor& x, const Tensor& residual, ActivationSpec activation,
+                              const Pass& pass) {
+  const BatchNormState state{.running_mean = running_mean_->value(),
+                             .running_var = running_var_->value(),
+                             .pending_mean = running_mean_->pending(),
+                             .pending_var = running_var_->pending()};
+  return batch_norm(x, weight_->value(), bias_->value(), state,
+                    {.training = pass.training && !frozen(),
+                     .momentum = options_.momentum,
+                     .epsilon = options_.epsilon,
+                     .activation = activation},
+                    residual);
+}
+
+std::string BatchNorm::describe() const {
+  const std::string text = activation_suffix(options_.activation);
+  return text.empty() ? text : text.substr(1);
+}
+
+Shape BatchNorm::output_shape(const Shape& x) const {
+  if (x.rank() < 2 || x[-1] != options_.channels) {
+    fail(ErrorKind::usage, "batch_norm: expected (N, ..., {}), got {}", options_.channels, x);
+  }
+  return x;
+}
+
+OperatorCost BatchNorm::cost(const Shape& x, bool x_needs_grad) const {
+  const bool needs = x_needs_grad || !frozen();
+  const bool active = options_.activation.kind != Activation::none;
+  return {.multiply_adds = x.count(),
+          .keeps_input = needs,
+          .keeps_output = needs && active,
+          .kept_elements = needs ? 2 * options_.channels : 0};
+}
+
+}  // namespace whisker

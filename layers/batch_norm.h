@@ -1,0 +1,48 @@
+// Batch normalisation per channel (Ioffe and Szegedy 2015), with a residual add and an activation
+// in the same operator.
+#pragma once
+
+#include "layers/activation.h"
+
+namespace whisker {
+
+/// weight (gamma), bias (beta), running_mean and running_var, all (channels). A frozen layer
+/// (neither weight nor bias is trained) normalises with its stored statistics and never updates
+/// them.
+class BatchNorm final : public Module {
+ public:
+  struct Options {
+    int64_t channels = 0;
+    double momentum = 0.1;  ///< weight of the new batch: PyTorch's meaning, 1 - Keras'
+    double epsilon = 1e-5;
+    ActivationSpec activation = {};
+    /// Channels of the picture that a flatten before this layer laid out; 0: none.
+    int64_t flattened_channels = 0;
+    double initial_weight = 1;  ///< 0 makes a residual branch start as nothing
+  };
+  /// Throws usage for channels below 1, momentum outside [0, 1] or epsilon not above 0.
+  explicit BatchNorm(const Options& options);
+
+  /// x (..., channels) -> the same shape. In training the new statistics wait as pending buffers.
+  Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// activation(normalised x + residual).
+  Tensor forward_add(const Tensor& x, const Tensor& residual, ActivationSpec activation,
+                     const Pass& pass);
+  std::string type() const override { return "batch_norm"; }
+  std::string describe() const override;
+  Shape output_shape(const Shape& x) const override;
+  OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+
+  const Options& options() const { return options_; }
+  void set_activation(ActivationSpec activation) { options_.activation = activation; }
+  /// True for what the operator computes itself: none and relu.
+  static bool fuses(ActivationSpec activation) {
+    return activation.kind == Activation::none || activation.kind == Activation::relu;
+  }
+
+ private:
+  Options options_;
+  std::shared_ptr<Parameter> weight_, bias_, running_mean_, running_var_;
+};
+
+}  // namespace whisker

@@ -1,0 +1,65 @@
+// Weight first, then bias: the order PyTorch lists them in.
+#include "layers/conv2d.h"
+
+namespace whisker {
+
+Conv2D::Conv2D(const Options& options) : options_(options) {
+  const Options& o = options_;
+  if (o.in_channels < 1 || o.filters < 1 || o.groups < 1 || o.in_channels % o.groups != 0 ||
+      o.filters % o.groups != 0) {
+    fail(ErrorKind::usage,
+         "conv2d: {} input channels and {} filters in {} groups; both must be positive multiples "
+         "of the groups",
+         o.in_channels, o.filters, o.groups);
+  }
+  if (o.kernel.h < 1 || o.kernel.w < 1) {
+    fail(ErrorKind::usage, "conv2d: kernel must be at least 1, got {}x{}", o.kernel.h, o.kernel.w);
+  }
+  const Shape shape{o.filters, o.kernel.h, o.kernel.w, o.in_channels / o.groups};
+  const Fans fans = fans_of(shape);
+  weight_ = add_parameter("weight", shape, ParameterRole::conv_weight,
+                          make_initializer(o.weight_initializer, fans));
+  if (o.bias) {
+    bias_ = add_parameter("bias", {o.filters}, ParameterRole::bias,
+                          make_initializer(o.bias_initializer, fans, true));
+  }
+}
+
+Conv2dOptions Conv2D::operator_options() const {
+  return {.stride = options_.stride,
+          .padding = options_.padding,
+          .padding_mode = options_.padding_mode,
+          .dilation = options_.dilation,
+          .groups = options_.groups,
+          .activation = options_.activation};
+}
+
+Tensor Conv2D::forward(const Tensor& x, const Pass&) {
+  return conv2d(x, weight_->value(), bias_ ? bias_->value() : Tensor(), operator_options());
+}
+
+std::string Conv2D::describe() const {
+  const Options& o = options_;
+  std::string text = fmt::format("{} {}x{}", o.filters, o.kernel.h, o.kernel.w);
+  if (!(o.stride == Pair(1))) text += fmt::format(" /{}", o.stride.h);
+  if (o.groups > 1) text += fmt::format(" groups {}", o.groups);
+  return text + activation_suffix(o.activation);
+}
+
+Shape Conv2D::output_shape(const Shape& x) const {
+  const Conv2dGeometry g = conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
+  return {g.n, g.h_out, g.w_out, g.c_out};
+}
+
+OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
+  const Shape y = output_shape(x);
+  const bool needs = x_needs_grad || !frozen();
+  const bool active = options_.activation.kind != Activation::none;
+  const bool fused = derivable_from_output(options_.activation.kind);
+  return {.multiply_adds = y.count() * (weight_->shape().count() / options_.filters),
+          .keeps_input = weight_->trainable(),
+          .keeps_output = needs && active && fused,
+          .kept_elements = needs && !fused ? y.count() : 0};
+}
+
+}  // namespace whisker

@@ -1,0 +1,49 @@
+// Two-dimensional convolution over (N,H,W,C), with bias and activation in the same operator.
+#pragma once
+
+#include "layers/activation.h"
+#include "layers/initializers.h"
+
+namespace whisker {
+
+/// weight (filters, kernel_h, kernel_w, in_channels / groups), bias (filters).
+class Conv2D final : public Module {
+ public:
+  struct Options {
+    int64_t in_channels = 0;
+    int64_t filters = 0;
+    Pair kernel = 3;
+    Pair stride = 1;
+    Pair padding = 0;  ///< on both sides, for PaddingMode::number
+    PaddingMode padding_mode = PaddingMode::number;
+    Pair dilation = 1;
+    int64_t groups = 1;
+    bool bias = true;
+    ActivationSpec activation = {};
+    InitializerSpec weight_initializer = {};
+    InitializerSpec bias_initializer = {};
+  };
+
+  /// Throws usage for channel counts below 1 or not divisible by the groups.
+  explicit Conv2D(const Options& options);
+
+  /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters).
+  Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  std::string type() const override { return "conv2d"; }
+  std::string describe() const override;
+  Shape output_shape(const Shape& x) const override;
+  OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+
+  const Options& options() const { return options_; }
+  void set_activation(ActivationSpec activation) { options_.activation = activation; }
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }
+  const std::shared_ptr<Parameter>& bias() const { return bias_; }  ///< null without one
+
+ private:
+  Conv2dOptions operator_options() const;
+
+  Options options_;
+  std::shared_ptr<Parameter> weight_, bias_;
+};
+
+}  // namespace whisker

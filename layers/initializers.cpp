@@ -1,0 +1,138 @@
+// Draws go block by block, so element i depends on (seed, stream, i) alone.
+#include "layers/initializers.h"
+
+#include "core/philox.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+namespace whisker {
+namespace {
+
+struct NamedInitializer {
+  const char* name;
+  InitializerSpec spec;
+};
+
+const std::vector<NamedInitializer>& table() {
+  using enum InitializerKind;
+  static const std::vector<NamedInitializer> rows = {
+      {"pytorch", {.kind = torch_default}},
+      {"kaiming_uniform", {.kind = kaiming_uniform}},
+      {"kaiming_normal", {.kind = kaiming_normal}},
+      {"he_uniform", {.kind = kaiming_uniform}},
+      {"he_normal", {.kind = kaiming_normal}},
+      {"glorot_uniform", {.kind = glorot_uniform}},
+      {"glorot_normal", {.kind = glorot_normal}},
+      {"xavier_uniform", {.kind = glorot_uniform}},
+      {"xavier_normal", {.kind = glorot_normal}},
+      {"uniform", {.kind = uniform}},
+      {"random_uniform", {.kind = uniform}},
+      {"normal", {.kind = normal}},
+      {"random_normal", {.kind = normal}},
+      {"zeros", InitializerSpec::zeros()},
+      {"ones", InitializerSpec::ones()},
+      {"constant", {.kind = constant}},
+  };
+  return rows;
+}
+
+Initializer draw_uniform(double low, double high) {
+  return [low, width = high - low](uint64_t seed, uint64_t stream, std::span<float> values) {
+    for (size_t i = 0; i < values.size(); i += 4) {
+      const PhiloxBlock words = philox_block(seed, stream, i / 4);
+      for (size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+        values[i + j] = static_cast<float>(low + width * double{uniform_from(words[j])});
+      }
+    }
+  };
+}
+
+// Box and Muller (1958), both branches; the half keeps the logarithm's argument above zero.
+Initializer draw_normal(double mean, double deviation) {
+  return [mean, deviation](uint64_t seed, uint64_t stream, std::span<float> values) {
+    for (size_t i = 0; i < values.size(); i += 4) {
+      const PhiloxBlock words = philox_block(seed, stream, i / 4);
+      std::array<double, 4> z{};
+      for (size_t pair = 0; pair < 4; pair += 2) {
+        const double u = (static_cast<double>(words[pair] >> 8) + 0.5) * 0x1p-24;
+        const double radius = std::sqrt(-2 * std::log(u));
+        const double angle = 2 * std::numbers::pi * double{uniform_from(words[pair + 1])};
+        z[pair] = radius * std::cos(angle);
+        z[pair + 1] = radius * std::sin(angle);
+      }
+      for (size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+        values[i + j] = static_cast<float>(mean + deviation * z[j]);
+      }
+    }
+  };
+}
+
+Initializer draw_constant(double value) {
+  return [value](uint64_t, uint64_t, std::span<float> values) {
+    std::fill(values.begin(), values.end(), static_cast<float>(value));
+  };
+}
+
+Initializer draw_within(double bound) {
+  return draw_uniform(-bound, bound);
+}
+
+}  // namespace
+
+Fans fans_of(const Shape& weight) {
+  int64_t area = 1;
+  for (int axis = 1; axis + 1 < weight.rank(); ++axis) area *= weight[axis];
+  return {.in = area * weight[-1], .out = area * weight[0]};
+}
+
+Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) {
+  using enum InitializerKind;
+  const bool needs_fans = spec.kind == kaiming_uniform || spec.kind == kaiming_normal ||
+                          spec.kind == glorot_uniform || spec.kind == glorot_normal;
+  if (bias && needs_fans) {
+    fail(ErrorKind::usage,
+         "initializer: kaiming and glorot describe weights; give the bias zeros, a constant, "
+         "uniform or normal values");
+  }
+  const auto fan_in = static_cast<double>(std::max<int64_t>(fans.in, 1));
+  const auto fan_out = static_cast<double>(std::max<int64_t>(fans.out, 1));
+  const double fan = spec.fan_out ? fan_out : fan_in;
+  const double gain_squared = 2 / (1 + spec.slope * spec.slope);
+  switch (spec.kind) {
+    case torch_default:
+      // For a weight, gain^2 = 2 / (1 + 5) makes the bound sqrt(3 gain^2 / fan) the same.
+      return draw_within(1 / std::sqrt(fan_in));
+    case kaiming_uniform:
+      return draw_within(std::sqrt(3 * gain_squared / fan));
+    case kaiming_normal:
+      return draw_normal(0, std::sqrt(gain_squared / fan));
+    case glorot_uniform:
+      return draw_within(std::sqrt(6 / (fan_in + fan_out)));
+    case glorot_normal:
+      return draw_normal(0, std::sqrt(2 / (fan_in + fan_out)));
+    case uniform:
+      return draw_uniform(spec.low, spec.high);
+    case normal:
+      return draw_normal(spec.mean, spec.deviation);
+    case constant:
+      return draw_constant(spec.value);
+  }
+  fail(ErrorKind::internal, "initializer: kind {} is not one of ours", static_cast<int>(spec.kind));
+}
+
+std::optional<InitializerSpec> find_initializer(std::string_view name) {
+  for (const NamedInitializer& row : table()) {
+    if (name == row.name) return row.spec;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> initializer_names() {
+  std::vector<std::string> names;
+  for (const NamedInitializer& row : table()) names.push_back(row.name);
+  return names;
+}
+
+}  // namespace whisker

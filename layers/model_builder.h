@@ -1,0 +1,46 @@
+// From the `model` section of a configuration to a network: a list of layers in Keras' vocabulary,
+// or a preset by name. All shapes are worked out here; no tensor is made (see docs of
+// configs/presets).
+#pragma once
+
+#include "core/io/yaml.h"
+#include "layers/layer_factory.h"
+#include "layers/sequential.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct BuildOptions {
+  Shape input;          ///< (N,H,W,C)
+  int64_t classes = 0;  ///< what the word `classes` stands for; 0: the file may not use it
+  /// Keys of the section that the caller reads itself.
+  std::vector<std::string> other_keys = {};
+};
+
+struct Model {
+  std::shared_ptr<Sequential> net = {};  ///< (N,H,W,C) -> logits
+  Shape input = {};
+  Shape output = {};  ///< (N, classes), or (N, 1) for two classes and a sigmoid
+  OutputKind output_kind = OutputKind::softmax;
+  std::string preset = {};              ///< "" when the file listed the layers
+  std::vector<std::string> notes = {};  ///< what was joined: "relu into conv2d_1"
+  std::vector<std::string> head = {};   ///< names of layers whose extent is the number of classes
+};
+
+/// Builds the network of `section`: a preset's name, {preset: name, ...} or {layers: [...]}, with
+/// - `layers`, `head`: lists, one after the other; either replaces the preset's;
+/// - `defaults`: settings per layer type;
+/// - `initializer`: pytorch (default) or keras;
+/// - `fuse`: false keeps separate activations and residual adds separate operators.
+/// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
+/// shapes do not fit.
+Model build_model(const YamlNode& section, const BuildOptions& options);
+
+/// Probabilities (N, classes) from logits; a sigmoid's two classes become two columns.
+Tensor probabilities(const Tensor& logits, OutputKind kind);
+
+}  // namespace whisker

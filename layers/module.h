@@ -1,0 +1,98 @@
+// The base of every layer: one tensor in, one out, parameters and buffers under dotted names.
+// Training or evaluation is a property of the pass, not of the module; layers with several inputs
+// do not exist, Residual and Concat are containers.
+#pragma once
+
+#include "core/parameters.h"
+#include "core/tensor.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace whisker {
+
+class Plan;
+
+/// How a forward pass runs. `seed` and `step` key the random masks of dropout.
+struct Pass {
+  bool training = false;
+  uint64_t seed = 0;
+  uint64_t step = 0;
+};
+
+/// What one operator costs beyond its output, worked out from shapes (see layers/plan.h).
+struct OperatorCost {
+  int64_t multiply_adds = 0;  ///< of one forward pass over the batch
+  bool keeps_input = false;   ///< its input stays in memory for backward
+  bool keeps_output = false;  ///< its output does
+  int64_t kept_elements = 0;  ///< f32 elements kept besides
+  bool view = false;          ///< the output is the input's memory
+};
+
+class Module {
+ public:
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+
+  virtual Tensor forward(const Tensor& x, const Pass& pass = {}) = 0;
+  Tensor operator()(const Tensor& x, const Pass& pass = {}) { return forward(x, pass); }
+
+  /// The layer's name in a model file: "conv2d".
+  virtual std::string type() const = 0;
+  /// Its settings in a few words, for summaries: "32 3x3 relu".
+  virtual std::string describe() const { return {}; }
+  /// Shape of forward's result. Throws usage, naming the shapes, when `x` does not fit.
+  virtual Shape output_shape(const Shape& x) const = 0;
+  /// `x_needs_grad`: gradients flow to the input. Containers cost what their children do.
+  virtual OperatorCost cost(const Shape& x, bool x_needs_grad) const;
+  /// Adds the operators of a forward pass on value `x` to `plan`; returns the result's value.
+  virtual int add_to(Plan& plan, int x) const;
+
+  /// Dotted name below the root; "" for the root itself.
+  const std::string& path() const { return path_; }
+  /// Renames this module, everything below it and their parameters.
+  void set_path(const std::string& path);
+
+  struct Child {
+    std::string name;  ///< "" adds nothing to the names of what is below
+    std::shared_ptr<Module> module;
+  };
+  std::span<const Child> children() const { return children_; }
+  /// This module's own parameters and buffers, without its children's.
+  const ParameterList& own_parameters() const { return own_; }
+  /// Every parameter and buffer in layer order, each once. Throws usage when two share a name.
+  ParameterList parameters() const;
+  /// True when the module has parameters of its own and none of them is trained.
+  bool frozen() const;
+
+  /// Stops training of all parameters whose name is selected by one of the patterns; returns
+  /// how many. Throws usage when a pattern matches nothing, or once an arena exists.
+  int64_t freeze(std::span<const std::string> patterns);
+
+ protected:
+  std::shared_ptr<Parameter> add_parameter(const std::string& name, const Shape& shape,
+                                           ParameterRole role, Initializer initializer);
+  void add_child(const std::string& name, std::shared_ptr<Module> module);
+
+ private:
+  std::string path_;
+  std::vector<Child> children_;
+  std::vector<std::string> own_names_;  // beside own_: the last part of each name
+  ParameterList own_;
+};
+
+/// True when `pattern` (see matches_pattern) describes a parameter's name, or a module above it:
+/// `features` selects "features.0.weight".
+bool selects(std::string_view pattern, std::string_view name);
+
+/// "a.b", or the one that is not empty.
+std::string join_path(const std::string& parent, const std::string& name);
+
+}  // namespace whisker

@@ -1,0 +1,242 @@
+// Model files: the vocabulary, names, shapes, joined operators, and every error with its place.
+#include "layers/model_builder.h"
+
+#include "layers/layers.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+Model build(const std::string& text, const Shape& input = {2, 32, 32, 3}, int64_t classes = 0) {
+  return build_model(YamlNode::parse(text, "m.yaml"), {.input = input, .classes = classes});
+}
+
+std::string error_of(const std::string& text, const Shape& input = {2, 32, 32, 3},
+                     int64_t classes = 0) {
+  try {
+    build(text, input, classes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> names_of(const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& parameter : model.net->parameters()) names.push_back(parameter->name());
+  return names;
+}
+
+TEST(ModelBuilder, KerasVocabularyAndDefaultNames) {
+  const Model model = build(R"(
+layers:
+  - conv2d: {filters: 8, kernel: 3, activation: relu, padding: same, strides: 2}
+  - max_pool2d: 2
+  - conv2d: {filters: 16, kernel: [3, 1]}
+  - batch_norm
+  - flatten
+  - dropout: 0.5
+  - dense: 10
+)");
+  EXPECT_EQ(model.output, (Shape{2, 10}));
+  EXPECT_EQ(names_of(model), (std::vector<std::string>{
+                                 "conv2d.weight", "conv2d.bias", "conv2d_1.weight", "conv2d_1.bias",
+                                 "batch_norm.weight", "batch_norm.bias", "batch_norm.running_mean",
+                                 "batch_norm.running_var", "dense.weight", "dense.bias"}));
+  const ParameterList parameters = model.net->parameters();
+  EXPECT_EQ(parameters[2]->shape(), (Shape{16, 3, 1, 8}));
+  EXPECT_EQ(parameters[8]->shape(), (Shape{10, 6 * 8 * 16}));
+  EXPECT_EQ(parameters[8]->flattened_channels, 16);
+}
+
+TEST(ModelBuilder, SynonymsBuildTheSameNetwork) {
+  const Model keras = build(R"(
+layers:
+  - conv2d: {filters: 4, kernel: 3, strides: 2, use_bias: false}
+  - max_pool2d: {kernel: 3, strides: 2}
+  - global_avg_pool2d
+  - dense: {units: 5}
+)");
+  const Model torch = build(R"(
+layers:
+  - Conv2D: {out_channels: 4, kernel_size: 3, stride: 2, bias: false}
+  - MaxPooling2D: {pool_size: 3, stride: 2}
+  - GlobalAveragePooling2D
+  - Linear: {out_features: 5}
+)");
+  EXPECT_EQ(names_of(keras), names_of(torch));
+  EXPECT_EQ(keras.output, torch.output);
+}
+
+TEST(ModelBuilder, JoinsActivationsAndSaysSo) {
+  const std::string text = R"(
+layers:
+  - conv2d: {filters: 4, kernel: 3}
+  - relu
+  - batch_norm
+  - relu
+  - conv2d: {filters: 4, kernel: 3}
+  - gelu
+  - flatten
+  - dense: 6
+  - activation: tanh
+  - dense: 3
+)";
+  const Model joined = build(text);
+  EXPECT_EQ(joined.notes, (std::vector<std::string>{"relu into conv2d", "relu into batch_norm",
+                                                    "tanh into dense"}));
+  EXPECT_EQ(joined.net->size(), 7u);
+  const Model apart = build(text + "fuse: false\n");
+  EXPECT_TRUE(apart.notes.empty());
+  EXPECT_EQ(apart.net->size(), 10u);
+}
+
+TEST(ModelBuilder, OutputActivationBelongsToTheLoss) {
+  const Model sigmoid =
+      build("layers: [flatten, dense: {units: 1, activation: sigmoid}]", {2, 4, 4, 3}, 2);
+  EXPECT_EQ(sigmoid.output_kind, OutputKind::sigmoid);
+  EXPECT_EQ(static_cast<Dense&>(*sigmoid.net->layer(1)).options().activation.kind,
+            Activation::none);
+  const Model separate = build("layers: [flatten, dense: classes, softmax]", {2, 4, 4, 3}, 7);
+  EXPECT_EQ(separate.output_kind, OutputKind::softmax);
+  EXPECT_EQ(separate.net->size(), 2u);
+  EXPECT_EQ(separate.output, (Shape{2, 7}));
+  EXPECT_EQ(separate.head, (std::vector<std::string>{"dense"}));
+  const Model nested = build(
+      "layers: [flatten, sequential: [dense: {units: 1, activation: sigmoid}]]", {2, 4, 4, 3}, 2);
+  EXPECT_EQ(nested.output_kind, OutputKind::sigmoid);
+  EXPECT_EQ(nested.net->parameters()[0]->name(), "dense.weight");
+}
+
+TEST(ModelBuilder, ContainersNameWhatIsBelow) {
+  const Model model = build(R"(
+layers:
+  - residual:
+      name: block.0
+      body:
+        - conv2d: {name: conv1, filters: 6, kernel: 3, padding: 1}
+        - batch_norm: {name: bn1}
+      projection:
+        name: downsample
+        layers: [conv2d: {name: "0", filters: 6, kernel: 1}]
+  - repeat:
+      n: 2
+      start: 3
+      layers:
+        - sequential:
+            name: fire.{i}
+            layers:
+              - concat:
+                  - [conv2d: {name: left, filters: 2, kernel: 1}]
+                  - [conv2d: {name: right, filters: 3, kernel: 1}]
+  - concat:
+      - [conv2d: {filters: 2, kernel: 1, use_bias: false}]
+      - [conv2d: {filters: 2, kernel: 1, use_bias: false}]
+)");
+  EXPECT_EQ(
+      names_of(model),
+      (std::vector<std::string>{
+          "block.0.conv1.weight", "block.0.conv1.bias", "block.0.bn1.weight", "block.0.bn1.bias",
+          "block.0.bn1.running_mean", "block.0.bn1.running_var", "block.0.downsample.0.weight",
+          "block.0.downsample.0.bias", "fire.3.left.weight", "fire.3.left.bias",
+          "fire.3.right.weight", "fire.3.right.bias", "fire.4.left.weight", "fire.4.left.bias",
+          "fire.4.right.weight", "fire.4.right.bias", "conv2d.weight", "conv2d_1.weight"}));
+  EXPECT_EQ(model.output, (Shape{2, 32, 32, 4}));
+  EXPECT_EQ(model.notes, (std::vector<std::string>{"add of block.0 into batch_norm"}));
+}
+
+TEST(ModelBuilder, HeadAndDefaultsOfAPresetCanBeReplaced) {
+  const Model model = build(R"(
+preset: vgg16
+head:
+  - flatten
+  - dense: {name: fc1, units: 128, activation: relu}
+  - dense: {name: fc2, units: classes}
+)",
+                            {1, 224, 224, 3}, 10);
+  int64_t backbone = 0, head = 0;
+  for (const auto& parameter : model.net->parameters()) {
+    (parameter->name().starts_with("features") ? backbone : head) += parameter->shape().count();
+  }
+  EXPECT_EQ(backbone, 14'714'688);
+  EXPECT_EQ(head, 3'212'682);
+  EXPECT_EQ(model.head, (std::vector<std::string>{"fc2"}));
+}
+
+struct BadModel {
+  const char* text;
+  const char* expected;
+};
+
+TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
+  const BadModel rows[] = {
+      {"layers:\n  - conv2d: {kernel: 3}\n", "m.yaml:2:5: layers[0]: 'filters' is missing"},
+      {"layers:\n  - conv2d: {filterz: 3}\n",
+       "m.yaml:2:14: layers[0].conv2d.filterz: unknown key; did you mean 'filters'?"},
+      {"layers:\n  - conv2d: {filters: 3, kernel: 3, strids: 2}\n",
+       "m.yaml:2:37: layers[0].conv2d.strids: unknown key; did you mean 'strides'?"},
+      {"layers:\n  - conf2d: {filters: 3}\n",
+       "m.yaml:2:5: layers[0].conf2d: unknown layer; did you mean 'conv2d'?"},
+      {"layers:\n  - flaten\n",
+       "m.yaml:2:5: layers[0]: unknown layer 'flaten'; did you mean 'flatten'?"},
+      {"layers:\n  - conv2d: {filters: 3, kernel: 3, activation: rely}\n",
+       "m.yaml:2:49: layers[0].conv2d.activation: unknown activation 'rely'; did you mean 'relu'?"},
+      {"layers:\n  - conv2d: {filters: 3, kernel: 3, stride: 1, strides: 1}\n",
+       "m.yaml:2:45: layers[0].conv2d.stride: the same as 'strides', which is given too; keep one"},
+      {"layers:\n  - conv2d: {filters: 0, kernel: 3}\n",
+       "m.yaml:2:23: layers[0].conv2d.filters: expected an integer from 1 to 1048576, got '0'."},
+      {"layers:\n  - conv2d: {filters: 3, kernel: 3, groups: 2}\n",
+       "m.yaml:2:5: layers[0]: conv2d: 3 input channels and 3 filters in 2 groups; both must be "
+       "positive multiples of the groups"},
+      {"layers:\n  - dense: {units: classes}\n",
+       "m.yaml:2:20: layers[0].dense.units: the number of classes is not known here; give a "
+       "number"},
+      {"layers:\n  - dense: {name: a, units: 3}\n  - dense: {name: a, units: 3}\n",
+       "m.yaml:3:5: layers[1]: the name 'a' is taken by a layer before; choose another"},
+      {"layers:\n  - dense: {name: 'a{i}', units: 3}\n",
+       "m.yaml:2:19: layers[0].dense.name: {i} counts inside a repeat only"},
+      {"layers:\n  - dense: {units: 3, activation: softmax}\n  - relu\n",
+       "m.yaml:2:35: layers[0].dense.activation: softmax as an activation ends a model; elsewhere "
+       "use a softmax layer"},
+      {"layrs: []\n", "m.yaml:1:1: layrs: unknown key; did you mean 'layers'?"},
+      {"resnet19\n", "m.yaml:1:1: unknown preset 'resnet19'; did you mean 'resnet18'?"},
+      {"layers:\n  - flatten\ndefaults: {danse: {units: 3}}\n",
+       "m.yaml:3:12: defaults.danse: unknown layer; did you mean 'dense'?"},
+  };
+  for (const BadModel& row : rows) EXPECT_EQ(error_of(row.text), row.expected) << row.text;
+}
+
+TEST(ModelBuilder, ShapesThatDoNotFitNameLayerLineAndBothShapes) {
+  const std::string pool = error_of("layers:\n  - max_pool2d: 40\n");
+  EXPECT_TRUE(pool.starts_with("m.yaml:2:5: layers[0]: layer 'max_pool2d' on (2,32,32,3): "))
+      << pool;
+  const std::string residual = error_of(
+      "layers:\n  - residual:\n      body: [conv2d: {filters: 8, kernel: 3, padding: 1}]\n");
+  EXPECT_EQ(residual,
+            "m.yaml:2:5: layers[0]: layer 'residual' on (2,32,32,3): residual: the body gives "
+            "(2,32,32,8), the input (2,32,32,3); they must be alike. Use a projection with the "
+            "body's strides and filters.");
+  const std::string concat = error_of(
+      "layers:\n  - concat:\n    - [conv2d: {filters: 8, kernel: 3}]\n    - [conv2d: {filters: "
+      "8, kernel: 1}]\n");
+  EXPECT_EQ(concat,
+            "m.yaml:2:5: layers[0]: layer 'concat' on (2,32,32,3): concat: branch 1 gives "
+            "(2,32,32,8), the ones before it (2,30,30,8); they may differ in channels only");
+  const std::string output = error_of("layers: [flatten, dense: 5]", {2, 4, 4, 1}, 10);
+  EXPECT_NE(output.find("for 10 classes expected (2,10) at the end, got (2,5)"), std::string::npos)
+      << output;
+}
+
+TEST(ModelBuilder, ManyLayersAreRefusedBeforeTheyCostTime) {
+  const std::string text =
+      "layers: [repeat: {n: 1000, layers: [repeat: {n: 1000, layers: [relu]}]}]";
+  EXPECT_NE(error_of(text).find("more than 4096 layers"), std::string::npos) << error_of(text);
+}
+
+}  // namespace
+}  // namespace whisker

@@ -1,0 +1,69 @@
+// Presets against the counts of the networks they are named after.
+#include "layers/presets.h"
+
+#include "layers/model_builder.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+Model build_preset(const std::string& name, int64_t side, int64_t classes) {
+  return build_model(YamlNode::parse(name, "test"),
+                     {.input = {1, side, side, 3}, .classes = classes});
+}
+
+struct PresetCounts {
+  const char* name;
+  int64_t side, classes;
+  int64_t elements, tensors;  // of trained parameters
+};
+
+TEST(Presets, HaveTheirParameterCounts) {
+  const PresetCounts rows[] = {
+      {"resnet18", 224, 1000, 11'689'512, 62}, {"resnet50", 224, 1000, 25'557'032, 161},
+      {"vgg16", 224, 1000, 138'357'544, 32},   {"squeezenet1_1", 224, 1000, 1'235'496, 52},
+      {"keras_small", 64, 2, 3'937'409, 6},    {"chollet", 128, 2, 2'601'666, 12}};
+  EXPECT_EQ(presets().size(), std::size(rows));
+  for (const PresetCounts& row : rows) {
+    const Model model = build_preset(row.name, row.side, row.classes);
+    int64_t elements = 0, tensors = 0;
+    for (const auto& parameter : model.net->parameters()) {
+      if (parameter->is_buffer()) continue;
+      elements += parameter->shape().count();
+      ++tensors;
+    }
+    EXPECT_EQ(elements, row.elements) << row.name;
+    EXPECT_EQ(tensors, row.tensors) << row.name;
+    EXPECT_EQ(model.preset, row.name);
+  }
+}
+
+TEST(Presets, CarryTorchvisionsNamesInItsOrder) {
+  const Model model = build_preset("resnet50", 224, 1000);
+  const ParameterList parameters = model.net->parameters();
+  EXPECT_EQ(parameters.front()->name(), "conv1.weight");
+  EXPECT_EQ(parameters.back()->name(), "fc.bias");
+  const auto position = [&](const std::string& name) {
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [&](const auto& p) { return p->name() == name; });
+    EXPECT_NE(found, parameters.end()) << name;
+    return found - parameters.begin();
+  };
+  EXPECT_LT(position("layer1.0.bn3.running_var"), position("layer1.0.downsample.0.weight"));
+  EXPECT_LT(position("layer1.0.downsample.1.bias"), position("layer1.1.conv1.weight"));
+  EXPECT_LT(position("layer4.2.conv3.weight"), position("fc.weight"));
+}
+
+TEST(Presets, TheResidualAddOfEveryResnetBlockRunsInItsBatchNorm) {
+  const Model model = build_preset("resnet18", 224, 10);
+  EXPECT_EQ(std::count_if(model.notes.begin(), model.notes.end(),
+                          [](const std::string& note) { return note.starts_with("add of layer"); }),
+            8);
+}
+
+}  // namespace
+}  // namespace whisker
