@@ -1,0 +1,35 @@
+// The passes of batch normalisation over any arrangement of channels. Per-channel arrays are as
+// long as the padded channels (blocks inner).
+#pragma once
+
+#include "core/cpu/allocator.h"
+#include "core/cpu/planes.h"
+
+namespace whisker::cpu {
+
+/// What every pass walks: p.outer() planes of `places` rows, each p.inner channels wide.
+struct NormPlanes {
+  Planes planes;
+  int64_t places = 0;
+  bool relu = false;
+
+  int64_t lanes() const { return planes.blocks * planes.inner; }
+};
+
+/// sum and squares (lanes): sums of (x - shift) and (x - shift)^2 per channel, in f64.
+void norm_moments(Allocator& allocator, const NormPlanes& p, const float* x, const float* shift,
+                  double* sum, double* squares);
+/// y = f((x - mean) scale + beta + residual); residual may be null.
+void norm_apply(const NormPlanes& p, const float* x, const float* residual, const float* mean,
+                const float* scale, const float* beta, float* y);
+/// dz = f'(y) dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written
+/// to dresidual unless that is null; x may be null, then correlation is not computed.
+void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const float* x, const float* y,
+                        const float* dy, const float* mean, float* dresidual, double* sum,
+                        double* correlation);
+/// dx = scale dz - offset - slope (x - mean); slope may be null.
+void norm_backward_apply(const NormPlanes& p, const float* x, const float* y, const float* dy,
+                         const float* mean, const float* scale, const float* offset,
+                         const float* slope, float* dx);
+
+}  // namespace whisker::cpu

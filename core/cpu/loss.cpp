@@ -1,0 +1,230 @@
+// Softmax and the losses. Exponents are taken after the largest logit is subtracted; sums are f64.
+// Formulas of the cross-entropy's weights: core/reference/loss.cpp.
+#include "core/cpu/backend_class.h"
+#include "core/cpu/parallel.h"
+#include "core/cpu/vector_math.h"
+#include "core/cpu/vectorize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace whisker::cpu {
+namespace {
+
+void check_label(const char* op, int64_t label, int64_t classes, int64_t row) {
+  if (label < 0 || label >= classes) {
+    fail(ErrorKind::data, "{}: label {} of row {} is outside [0, {}).", op, label, row, classes);
+  }
+}
+
+WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+// y = exp(x - largest), returns the sum. y may be null.
+WHISKER_VECTORIZE double exponentials(const float* x, float largest, float* y, int64_t count) {
+  double sum = 0;
+  if (y) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = vector_exp(x[i] - largest);
+      sum += static_cast<double>(y[i]);
+    }
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - largest));
+  }
+  return sum;
+}
+
+WHISKER_VECTORIZE void affine_row(const float* x, float scale, float shift, float* y,
+                                  int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = scale * x[i] + shift;
+}
+
+void softmax_row(const float* x, bool log, float* y, int64_t classes) {
+  const float largest = largest_of(x, classes);
+  const double sum = exponentials(x, largest, log ? nullptr : y, classes);
+  if (log) {
+    const float shift = static_cast<float>(-std::log(sum));
+    for (int64_t c = 0; c < classes; ++c) y[c] = x[c] - largest + shift;
+  } else {
+    affine_row(y, static_cast<float>(1 / sum), 0, y, classes);
+  }
+}
+
+void softmax_backward_row(const float* y, const float* dy, bool log, float* dx, int64_t classes) {
+  double sum = 0;
+  for (int64_t c = 0; c < classes; ++c) {
+    sum += static_cast<double>(dy[c]) * (log ? 1.0 : static_cast<double>(y[c]));
+  }
+  const auto total = static_cast<float>(sum);
+  for (int64_t c = 0; c < classes; ++c) {
+    dx[c] = log ? dy[c] - vector_exp(y[c]) * total : y[c] * (dy[c] - total);
+  }
+}
+
+/// Calls fn(in1, in2, out) with contiguous rows of `classes` elements, gathered from the middle
+/// axis and scattered back when `inner` > 1.
+template <class Fn>
+void for_each_softmax_row(Allocator& allocator, const SoftmaxGeometry& g, const float* a,
+                          const float* b, float* y, Fn&& fn) {
+  const int64_t rows = g.outer * g.inner;
+  const int team = team_size(rows, rows_grain(g.classes * 8));
+  const Scratch<float> memory(allocator, g.inner > 1 ? team * 3 * g.classes : 0);
+  parallel_ranges(rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end; ++row) {
+      if (g.inner == 1) {
+        fn(a + row * g.classes, b ? b + row * g.classes : nullptr, y + row * g.classes);
+        continue;
+      }
+      const int64_t first = row / g.inner * g.classes * g.inner + row % g.inner;
+      float* own = memory.data() + thread * 3 * g.classes;
+      for (int64_t c = 0; c < g.classes; ++c) {
+        own[c] = a[first + c * g.inner];
+        if (b) own[g.classes + c] = b[first + c * g.inner];
+      }
+      fn(own, own + g.classes, own + 2 * g.classes);
+      for (int64_t c = 0; c < g.classes; ++c) y[first + c * g.inner] = own[2 * g.classes + c];
+    }
+  });
+}
+
+struct CrossEntropyRow {
+  const CrossEntropyGeometry& g;
+  const float* class_weight;
+  double divisor;
+
+  double weight(int64_t c) const {
+    return class_weight ? static_cast<double>(class_weight[c]) : 1.0;
+  }
+  /// The row's loss, undivided. soft: probabilities (classes) or null; gradient may be null.
+  double operator()(const float* logits, int64_t label, const float* soft, float* gradient) const {
+    const float largest = largest_of(logits, g.classes);
+    const double sum = exponentials(logits, largest, gradient, g.classes);
+    const double log_sum = static_cast<double>(largest) + std::log(sum);
+    const double smooth = g.label_smoothing / static_cast<double>(g.classes);
+    const auto target = [&](int64_t c) {
+      const double wanted = soft ? static_cast<double>(soft[c]) : static_cast<double>(c == label);
+      return weight(c) * ((1 - g.label_smoothing) * wanted + smooth);
+    };
+    double loss = 0;
+    double target_sum = 0;
+    if (!soft && g.label_smoothing == 0) {
+      target_sum = weight(label);
+      loss = target_sum == 0 ? 0 : target_sum * (log_sum - static_cast<double>(logits[label]));
+    } else {
+      for (int64_t c = 0; c < g.classes; ++c) {
+        const double t = target(c);
+        target_sum += t;
+        // A class without weight adds nothing, even where its log probability is -infinity.
+        if (t != 0) loss += t * (log_sum - static_cast<double>(logits[c]));
+      }
+    }
+    if (!gradient) return loss;
+    affine_row(gradient, static_cast<float>(target_sum / sum / divisor), 0, gradient, g.classes);
+    if (!soft && g.label_smoothing == 0) {
+      gradient[label] -= static_cast<float>(target_sum / divisor);
+    } else {
+      for (int64_t c = 0; c < g.classes; ++c) {
+        gradient[c] -= static_cast<float>(target(c) / divisor);
+      }
+    }
+    return loss;
+  }
+};
+
+}  // namespace
+
+void CpuBackend::softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {
+  for_each_softmax_row(
+      allocator_, g, f32(x), nullptr, f32(y),
+      [&](const float* in, const float*, float* out) { softmax_row(in, g.log, out, g.classes); });
+}
+
+void CpuBackend::softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
+                                  const Tensor& dx) {
+  for_each_softmax_row(allocator_, g, f32(y), f32(dy), f32(dx),
+                       [&](const float* out, const float* gradient, float* result) {
+                         softmax_backward_row(out, gradient, g.log, result, g.classes);
+                       });
+}
+
+void CpuBackend::cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
+                               const Tensor& target, const Tensor& class_weight, const Tensor& loss,
+                               const Tensor& dlogits) {
+  const float* in = f32(logits);  // (rows, classes)
+  const float* soft = g.soft ? f32(target) : nullptr;
+  const int64_t* labels = g.soft ? nullptr : static_cast<const int64_t*>(target.raw());
+  float* gradient = dlogits.defined() ? f32(dlogits) : nullptr;
+  CrossEntropyRow row{.g = g,
+                      .class_weight = g.weighted ? f32(class_weight) : nullptr,
+                      .divisor = static_cast<double>(g.rows)};
+  if (labels) {
+    row.divisor = 0;
+    for (int64_t r = 0; r < g.rows; ++r) {
+      check_label("cross_entropy", labels[r], g.classes, r);
+      row.divisor += row.weight(labels[r]);
+    }
+  }
+  const int team = team_size(g.rows, rows_grain(g.classes * 8));
+  const Scratch<double> totals = scratch<double>(team);
+  std::fill_n(totals.data(), team, 0.0);
+  parallel_ranges(g.rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t at = r * g.classes;
+      totals[thread] += row(in + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
+                            gradient ? gradient + at : nullptr);
+    }
+  });
+  double total = 0;
+  for (int t = 0; t < team; ++t) total += totals[t];
+  f32(loss)[0] = static_cast<float>(total / row.divisor);
+}
+
+namespace {
+
+// The loss is max(x, 0) - x t + log(1 + exp(-|x|)), its derivative sigmoid(x) - t.
+WHISKER_VECTORIZE double binary_range(const float* x, const float* t, float scale, float* dx,
+                                      int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    const float positive = x[i] < 0 ? 0 : x[i];
+    const float magnitude = x[i] < 0 ? -x[i] : x[i];
+    sum += static_cast<double>(positive - x[i] * t[i] + vector_log1p_exp_minus(magnitude));
+  }
+  if (dx) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) dx[i] = (vector_sigmoid(x[i]) - t[i]) * scale;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void CpuBackend::binary_cross_entropy(const Tensor& logits, const Tensor& target,
+                                      const Tensor& loss, const Tensor& dlogits) {
+  const float* x = f32(logits);
+  const float* t = f32(target);
+  float* dx = dlogits.defined() ? f32(dlogits) : nullptr;
+  const int64_t count = logits.count();
+  const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
+  const int team = team_size(count, pointwise_grain / 8);
+  const Scratch<double> totals = scratch<double>(team);
+  std::fill_n(totals.data(), team, 0.0);
+  parallel_ranges(count, pointwise_grain / 8, [&](int64_t begin, int64_t end, int thread) {
+    totals[thread] +=
+        binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
+  });
+  double total = 0;
+  for (int i = 0; i < team; ++i) total += totals[i];
+  f32(loss)[0] = static_cast<float>(total / static_cast<double>(count));
+}
+
+}  // namespace whisker::cpu

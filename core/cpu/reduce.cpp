@@ -1,0 +1,207 @@
+// Reductions over any axes: sums in f64 over vectorised f32 stretches, so that the error does not
+// grow with the number of terms.
+#include "core/cpu/backend_class.h"
+#include "core/cpu/parallel.h"
+#include "core/cpu/vectorize.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace whisker::cpu {
+namespace {
+
+constexpr int64_t stretch = 4096;
+
+WHISKER_VECTORIZE float sum_stretch(const float* x, int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += x[i];
+  return sum;
+}
+
+struct Sum {
+  static constexpr double start = 0;
+  static double row(const float* x, int64_t count) {
+    double total = 0;
+    for (int64_t i = 0; i < count; i += stretch) {
+      total += static_cast<double>(sum_stretch(x + i, std::min(stretch, count - i)));
+    }
+    return total;
+  }
+  static double join(double a, double b) { return a + b; }
+};
+
+// A NaN wins, whichever side it is on: divergence must be seen.
+struct Max {
+  static constexpr double start = -std::numeric_limits<double>::infinity();
+  static double join(double a, double b) { return a >= b || a != a ? a : b; }
+  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+    float best = x[0];
+    bool nan = false;
+    for (int64_t i = 0; i < count; ++i) {
+      best = x[i] > best ? x[i] : best;
+      nan |= x[i] != x[i];
+    }
+    return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
+  }
+};
+struct Min {
+  static constexpr double start = std::numeric_limits<double>::infinity();
+  static double join(double a, double b) { return a <= b || a != a ? a : b; }
+  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+    float best = x[0];
+    bool nan = false;
+    for (int64_t i = 0; i < count; ++i) {
+      best = x[i] < best ? x[i] : best;
+      nan |= x[i] != x[i];
+    }
+    return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
+  }
+};
+
+template <class Op>
+WHISKER_VECTORIZE void join_row(Op, const float* x, double* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = Op::join(y[i], static_cast<double>(x[i]));
+}
+
+/// The axes of one kind, without the last axis, as a mixed-radix counter over x.
+struct Walk {
+  int rank = 0;
+  Extents extent{};
+  Extents stride{};
+  int64_t count = 1;
+
+  int64_t offset(int64_t index) const {
+    int64_t at = 0;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      const auto i = static_cast<size_t>(axis);
+      at += index % extent[i] * stride[i];
+      index /= extent[i];
+    }
+    return at;
+  }
+};
+
+Walk walk_of(const ReduceGeometry& g, bool reduced) {
+  Extents strides{};
+  int64_t stride = 1;
+  for (int axis = g.rank - 1; axis >= 0; --axis) {
+    strides[static_cast<size_t>(axis)] = stride;
+    stride *= g.extent[static_cast<size_t>(axis)];
+  }
+  Walk walk;
+  for (size_t axis = 0; static_cast<int>(axis) < g.rank - 1; ++axis) {
+    if (g.reduced[axis] != reduced) continue;
+    walk.extent[static_cast<size_t>(walk.rank)] = g.extent[axis];
+    walk.stride[static_cast<size_t>(walk.rank++)] = strides[axis];
+    walk.count *= g.extent[axis];
+  }
+  return walk;
+}
+
+// The last axis is reduced: each result is joined from rows.
+template <class Op>
+void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
+                 const float* x, float* y, double scale) {
+  const int64_t work = reduced.count * length;
+  if (kept.count >= 2 * team_size(kept.count * work, pointwise_grain) || kept.count > 64) {
+    parallel_ranges(kept.count, rows_grain(work), [&](int64_t begin, int64_t end, int) {
+      for (int64_t o = begin; o < end; ++o) {
+        double total = Op::start;
+        const float* base = x + kept.offset(o);
+        for (int64_t r = 0; r < reduced.count; ++r) {
+          total = Op::join(total, Op::row(base + reduced.offset(r), length));
+        }
+        y[o] = static_cast<float>(total * scale);
+      }
+    });
+    return;
+  }
+  // Few results: the team shares the pieces of each.
+  const int64_t pieces_per_row = (length + stretch - 1) / stretch;
+  const int64_t pieces = reduced.count * pieces_per_row;
+  const Scratch<double> partial(allocator, pieces);
+  for (int64_t o = 0; o < kept.count; ++o) {
+    const float* base = x + kept.offset(o);
+    parallel_ranges(pieces, rows_grain(std::min(length, stretch)),
+                    [&](int64_t begin, int64_t end, int) {
+                      for (int64_t p = begin; p < end; ++p) {
+                        const int64_t at = p % pieces_per_row * stretch;
+                        partial[p] = Op::row(base + reduced.offset(p / pieces_per_row) + at,
+                                             std::min(stretch, length - at));
+                      }
+                    });
+    double total = Op::start;
+    for (int64_t p = 0; p < pieces; ++p) total = Op::join(total, partial[p]);
+    y[o] = static_cast<float>(total * scale);
+  }
+}
+
+// The last axis is kept: rows are joined into a row of results. A long reduction onto few rows is
+// cut in as many parts as there are threads.
+template <class Op>
+void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
+                    const float* x, float* y, double scale) {
+  const int team = team_size(kept.count * reduced.count * length, pointwise_grain);
+  const int64_t parts = kept.count >= team ? 1 : std::min<int64_t>(team, reduced.count);
+  const int64_t jobs = kept.count * parts;
+  const Scratch<double> sums(allocator, jobs * length);
+  const int64_t work = reduced.count * length / std::max<int64_t>(parts, 1);
+  parallel_ranges(jobs, rows_grain(work), [&](int64_t begin, int64_t end, int) {
+    for (int64_t job = begin; job < end; ++job) {
+      double* sum = sums.data() + job * length;
+      std::fill_n(sum, length, Op::start);
+      const float* base = x + kept.offset(job / parts);
+      const int64_t part = job % parts;
+      for (int64_t r = reduced.count * part / parts; r < reduced.count * (part + 1) / parts; ++r) {
+        join_row(Op{}, base + reduced.offset(r), sum, length);
+      }
+    }
+  });
+  for (int64_t o = 0; o < kept.count; ++o) {
+    for (int64_t i = 0; i < length; ++i) {
+      double total = Op::start;
+      for (int64_t part = 0; part < parts; ++part) {
+        total = Op::join(total, sums[(o * parts + part) * length + i]);
+      }
+      y[o * length + i] = static_cast<float>(total * scale);
+    }
+  }
+}
+
+template <class Op>
+void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, float* y,
+               double scale) {
+  if (g.rank == 0) {
+    y[0] = static_cast<float>(Op::join(Op::start, static_cast<double>(x[0])) * scale);
+    return;
+  }
+  const auto last = static_cast<size_t>(g.rank - 1);
+  const Walk kept = walk_of(g, false);
+  const Walk reduced = walk_of(g, true);
+  if (g.reduced[last]) {
+    reduce_rows<Op>(allocator, kept, reduced, g.extent[last], x, y, scale);
+  } else {
+    reduce_columns<Op>(allocator, kept, reduced, g.extent[last], x, y, scale);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) {
+  const float* from = f32(x);
+  float* to = f32(y);
+  switch (op) {
+    case ReduceOp::sum:
+      return reduce_as<Sum>(allocator_, g, from, to, 1);
+    case ReduceOp::mean:
+      return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
+    case ReduceOp::max:
+      return reduce_as<Max>(allocator_, g, from, to, 1);
+    case ReduceOp::min:
+      return reduce_as<Min>(allocator_, g, from, to, 1);
+  }
+}
+
+}  // namespace whisker::cpu

@@ -1,0 +1,186 @@
+// Copies between strided walks, and reads and writes by index.
+#include "core/cpu/backend_class.h"
+#include "core/cpu/parallel.h"
+#include "core/cpu/vectorize.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace whisker::cpu {
+namespace {
+
+/// An element as opaque bits, for copies that do not look inside.
+template <class Fn>
+void visit_size(size_t bytes, Fn&& fn) {
+  switch (bytes) {
+    case 1:
+      return fn.template operator()<uint8_t>();
+    case 2:
+      return fn.template operator()<uint16_t>();
+    case 4:
+      return fn.template operator()<uint32_t>();
+    default:
+      return fn.template operator()<uint64_t>();
+  }
+}
+
+template <class T>
+WHISKER_VECTORIZE void copy_row(const T* x, int64_t x_stride, T* y, int64_t y_stride,
+                                int64_t count) {
+  if (x_stride == 1 && y_stride == 1) {
+    std::memcpy(y, x, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) y[i * y_stride] = x[i * x_stride];
+}
+
+WHISKER_VECTORIZE void add_row(const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                               int64_t count) {
+  if (x_stride == 1 && y_stride == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) y[i * y_stride] += x[i * x_stride];
+}
+
+/// Calls fn(source_at, target_at) for every row of the last axis; in parallel over the first axis.
+template <class Fn>
+void for_each_copy_row(const CopyGeometry& g, Fn&& fn) {
+  const int last = g.rank - 1;
+  if (last < 0) return fn(g.source_offset, g.target_offset);
+  int64_t rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= g.extent[static_cast<size_t>(axis)];
+  const int64_t length = g.extent[static_cast<size_t>(last)];
+  if (rows == 0 || length == 0) return;
+  parallel_ranges(rows, rows_grain(length), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t source = g.source_offset;
+      int64_t target = g.target_offset;
+      int64_t rest = row;
+      for (int axis = last - 1; axis >= 0; --axis) {
+        const auto i = static_cast<size_t>(axis);
+        source += rest % g.extent[i] * g.source_stride[i];
+        target += rest % g.extent[i] * g.target_stride[i];
+        rest /= g.extent[i];
+      }
+      fn(source, target);
+    }
+  });
+}
+
+void check_index(const char* op, int64_t index, int64_t extent) {
+  if (index < 0 || index >= extent) {
+    fail(ErrorKind::usage, "{}: index {} is outside [0, {})", op, index, extent);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) {
+  const auto last = static_cast<size_t>(g.rank > 0 ? g.rank - 1 : 0);
+  const int64_t length = g.rank > 0 ? g.extent[last] : 1;
+  if (add) {
+    const float* from = f32(x);
+    float* to = f32(y);
+    for_each_copy_row(g, [&](int64_t source, int64_t target) {
+      add_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
+    });
+    return;
+  }
+  visit_size(size_of(x.dtype()), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.raw());
+    T* to = static_cast<T*>(y.raw());
+    for_each_copy_row(g, [&](int64_t source, int64_t target) {
+      copy_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
+    });
+  });
+}
+
+void CpuBackend::argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {
+  const float* from = f32(x);
+  int64_t* to = static_cast<int64_t*>(y.raw());
+  for (int64_t o = 0; o < g.outer; ++o) {
+    for (int64_t i = 0; i < g.inner; ++i) {
+      const float* row = from + o * g.classes * g.inner + i;
+      int64_t best = 0;
+      for (int64_t c = 1; c < g.classes; ++c) {
+        if (row[c * g.inner] > row[best * g.inner]) best = c;
+      }
+      to[o * g.inner + i] = best;
+    }
+  }
+}
+
+void CpuBackend::gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
+                        const Tensor& y) {
+  const int64_t* picks = static_cast<const int64_t*>(index.raw());
+  visit_size(size_of(x.dtype()), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.raw());
+    T* to = static_cast<T*>(y.raw());
+    for (int64_t o = 0; o < g.outer; ++o) {
+      for (int64_t p = 0; p < g.picks; ++p) {
+        const int64_t row = (o * g.picks + p) * g.inner;
+        for (int64_t i = 0; i < g.inner; ++i) {
+          check_index("gather", picks[row + i], g.extent);
+          to[row + i] = from[(o * g.extent + picks[row + i]) * g.inner + i];
+        }
+      }
+    }
+  });
+}
+
+void CpuBackend::gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                                 const Tensor& dx) {
+  const int64_t* picks = static_cast<const int64_t*>(index.raw());
+  const float* from = f32(dy);
+  float* to = f32(dx);
+  std::fill_n(to, dx.count(), 0.0f);
+  for (int64_t o = 0; o < g.outer; ++o) {
+    for (int64_t p = 0; p < g.picks; ++p) {
+      const int64_t row = (o * g.picks + p) * g.inner;
+      for (int64_t i = 0; i < g.inner; ++i) {
+        to[(o * g.extent + picks[row + i]) * g.inner + i] += from[row + i];
+      }
+    }
+  }
+}
+
+void CpuBackend::embedding(const Tensor& table, const Tensor& index, const Tensor& y) {
+  const int64_t entries = table.extent(0);
+  const auto row_bytes = static_cast<size_t>(table.bytes() / std::max<int64_t>(entries, 1));
+  const int64_t* picks = static_cast<const int64_t*>(index.raw());
+  const char* from = static_cast<const char*>(table.raw());
+  char* to = static_cast<char*>(y.raw());
+  for (int64_t i = 0; i < index.count(); ++i) {
+    check_index("embedding", picks[i], entries);
+    std::memcpy(to + static_cast<size_t>(i) * row_bytes,
+                from + static_cast<size_t>(picks[i]) * row_bytes, row_bytes);
+  }
+}
+
+void CpuBackend::embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) {
+  const int64_t features = dtable.count() / std::max<int64_t>(dtable.extent(0), 1);
+  const int64_t* picks = static_cast<const int64_t*>(index.raw());
+  const float* from = f32(dy);
+  float* to = f32(dtable);
+  std::fill_n(to, dtable.count(), 0.0f);
+  for (int64_t i = 0; i < index.count(); ++i) {
+    add_row(from + i * features, 1, to + picks[i] * features, 1, features);
+  }
+}
+
+void CpuBackend::one_hot(const Tensor& index, const Tensor& y) {
+  fill(0, y);
+  const int64_t classes = y.extent(-1);
+  const int64_t* picks = static_cast<const int64_t*>(index.raw());
+  visit(y.dtype(), [&]<class T>() {
+    T* to = static_cast<T*>(y.raw());
+    for (int64_t i = 0; i < index.count(); ++i) {
+      check_index("one_hot", picks[i], classes);
+      to[i * classes + picks[i]] = T(1);
+    }
+  });
+}
+
+}  // namespace whisker::cpu

@@ -1,0 +1,27 @@
+// One function of tensors run on the reference device and on the CPU, forward and backward, on the
+// same random operands; results and gradients must agree.
+#pragma once
+
+#include "core/ops.h"
+#include "core/tensor.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace whisker::test {
+
+using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
+
+struct Agreement {
+  std::string name;
+  std::vector<Shape> shapes;  ///< of the operands, standard normal
+  TensorFunction function;
+  double tolerance = 2e-5;  ///< of the largest magnitude
+  DType dtype = DType::f32;
+};
+
+/// Adds a failure naming the case and the worst element where the devices differ.
+void expect_agreement(const Agreement& a);
+
+}  // namespace whisker::test
