@@ -1,5 +1,5 @@
-// Reductions over any axes: sums in f64 over vectorised f32 stretches, so that the error does not
-// grow with the number of terms.
+// Reductions over any axes. Sums are f64, so that their error does not grow with the number of
+// terms and large ones may cancel.
 #include "core/cpu/backend_class.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
@@ -10,25 +10,19 @@
 namespace whisker::cpu {
 namespace {
 
-constexpr int64_t stretch = 4096;
-
-WHISKER_VECTORIZE float sum_stretch(const float* x, int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += x[i];
-  return sum;
-}
+constexpr int64_t stretch = 4096;  // elements of a row that one thread takes at a time
 
 struct Sum {
   static constexpr double start = 0;
-  static double row(const float* x, int64_t count) {
-    double total = 0;
-    for (int64_t i = 0; i < count; i += stretch) {
-      total += static_cast<double>(sum_stretch(x + i, std::min(stretch, count - i)));
-    }
-    return total;
+  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
   }
-  static double join(double a, double b) { return a + b; }
+  static double join(double a, double b) {
+    return a + b;
+  }
 };
 
 // A NaN wins, whichever side it is on: divergence must be seen.
