@@ -9,8 +9,11 @@ add_library(whisker_flags INTERFACE)
 target_compile_options(whisker_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion
                        -Wno-sign-conversion $<$<BOOL:${WHISKER_WERROR}>:-Werror>)
 if(WHISKER_SANITIZE)
-  add_compile_options(-fsanitize=${WHISKER_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${WHISKER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${WHISKER_SANITIZE})
+endif()
+if(WHISKER_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage feedback from the libraries, too
 endif()
 
 # whisker_library(NAME SOURCES... ): static library Whisker::NAME; headers are included as "folder/file.h".

@@ -95,6 +95,10 @@ class YamlTreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     const bool quoted = tag == "!" && starts_quoted(mark);
     check_properties(mark, quoted ? "!" : "?", anchor, tag);
+    if (find_invalid_utf8(value) !=
+        std::string_view::npos) {  // yaml-cpp's own \N and \_ are Latin-1
+      refuse(mark_at(mark), "no escapes \\N and \\_; write \\u0085 and \\u00a0");
+    }
     if (expects_key()) {
       add_key(mark, value);
       return;

@@ -183,6 +183,8 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
   EXPECT_EQ(refusal(many + "]"), "c.yaml:1:20000: expected at most 10000 values in one file.");
   EXPECT_EQ(refusal("a: [1, 2\nb: 3"),
             "c.yaml:2:2: expected YAML, got a mistake: end of sequence flow not found.");
+  EXPECT_EQ(refusal("a: \"x\\N\""),
+            "c.yaml:1:4: expected no escapes \\N and \\_; write \\u0085 and \\u00a0.");
   EXPECT_EQ(refusal("a: *b"),
             "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined.");
   EXPECT_EQ(message_of([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
