@@ -26,7 +26,8 @@ TEST(Presets, HaveTheirParameterCounts) {
   const PresetCounts rows[] = {
       {"resnet18", 224, 1000, 11'689'512, 62}, {"resnet50", 224, 1000, 25'557'032, 161},
       {"vgg16", 224, 1000, 138'357'544, 32},   {"squeezenet1_1", 224, 1000, 1'235'496, 52},
-      {"keras_small", 64, 2, 3'937'409, 6},    {"chollet", 128, 2, 2'601'666, 12}};
+      {"keras_small", 64, 2, 3'937'409, 6},    {"chollet", 128, 2, 2'601'666, 12},
+      {"small_resnet", 128, 2, 1'226'914, 38}};
   EXPECT_EQ(presets().size(), std::size(rows));
   for (const PresetCounts& row : rows) {
     const Model model = build_preset(row.name, row.side, row.classes);

@@ -55,8 +55,8 @@ TEST(Schedule, FollowsPyTorch) {
     Schedule schedule(options, entry.at("base_rate").as_double(),
                       static_cast<int64_t>(rates.size()), 1);
     for (size_t t = 0; t < rates.size(); ++t) {
-      EXPECT_NEAR(schedule.at(static_cast<int64_t>(t)), rates[t], 2e-9 * rates[t] + 1e-13)
-          << "step " << t;
+      EXPECT_NEAR(schedule.at(static_cast<int64_t>(t)), rates[t], 5.1e-9 * rates[t])
+          << "step " << t;  // the traces hold nine digits
       if (static_cast<double>(t) >= options.warmup) schedule.observe(metrics[t]);
     }
   }
