@@ -2,93 +2,12 @@
 // the youngest queued node always has its gradient complete. Nothing here recurses over the graph.
 #include "core/autograd.h"
 
-#include <algorithm>
-#include <atomic>
-
 #include "core/backend.h"
 #include "core/ops.h"
 
+#include <algorithm>
+
 namespace whisker {
-
-// --- nodes -----------------------------------------------------------------------------------
-
-Node::Node(const char* name) : name_(name) {
-  static std::atomic<uint64_t> next{0};
-  sequence_ = next.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Node::dispose(Node* node) {
-  static constinit thread_local std::vector<Node*>* dying = nullptr;
-  if (dying) {
-    dying->push_back(node);
-    return;
-  }
-  std::vector<Node*> rest;
-  dying = &rest;
-  delete node;
-  while (!rest.empty()) {
-    Node* next = rest.back();
-    rest.pop_back();
-    delete next;
-  }
-  dying = nullptr;
-}
-
-void Node::add_hook(GradHook hook) {
-  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
-  hooks_->push_back(std::move(hook));
-}
-
-void Recorder::finish(Ref<Node> node, std::span<const Tensor* const> inputs,
-                      std::span<const Tensor* const> outputs) {
-  node->inputs_.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i]->defined()) {
-      node->inputs_[i] = {inputs[i]->node(), inputs[i]->output_index()};
-    }
-  }
-  node->outputs_.resize(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Node::Output& output = node->outputs_[i];
-    output.shape = outputs[i]->shape();
-    output.dtype = outputs[i]->dtype();
-    output.device = outputs[i]->device();
-    outputs[i]->attach(node, static_cast<uint32_t>(i));
-  }
-  if (grad_mode.observer) grad_mode.observer->on_record(*node, outputs);
-}
-
-// --- saved tensors ---------------------------------------------------------------------------
-
-Saved save(const Tensor& tensor) {
-  Saved saved;
-  if (!tensor.defined() || !grad_mode.enabled) return saved;
-  saved.tensor_ = tensor;
-  saved.version_ = tensor.storage()->version();
-  if (grad_mode.observer) grad_mode.observer->on_save(tensor);
-  return saved;
-}
-
-Saved save_output(const Tensor& tensor, uint32_t output) {
-  if (!grad_mode.enabled) return {};
-  Saved saved = save(tensor.detach());
-  saved.own_output_ = static_cast<int32_t>(output);
-  return saved;
-}
-
-Tensor Saved::operator()(const Gradients& gradients) const {
-  if (!tensor_.defined()) return {};
-  if (tensor_.storage()->version() != version_) {
-    fail(ErrorKind::usage,
-         "{}: a tensor of shape {} saved for backward was changed in place afterwards. Change a "
-         "clone() of it, or call backward() first.",
-         gradients.node().name(), tensor_.shape());
-  }
-  if (own_output_ < 0 || !gradients.recording()) return tensor_;
-  const Tensor attached = tensor_.detach();
-  attached.attach(Ref<Node>(&gradients.node()), static_cast<uint32_t>(own_output_));
-  return attached;
-}
 
 // --- the engine ------------------------------------------------------------------------------
 
@@ -99,10 +18,14 @@ class Engine {
     Tensor gradient;
   };
 
-  Engine(const BackwardOptions& options, std::vector<Capture>* captures)
+  Engine(const BackwardOptions& options, std::span<Capture> captures)
       : retain_(options.retain_graph || options.create_graph),
         recording_(options.create_graph),
-        captures_(captures) {}
+        captures_(captures) {
+    for (const Capture& capture : captures_) {
+      oldest_ = std::min(oldest_, capture.edge.node->sequence_);
+    }
+  }
 
   ~Engine() {  // something is left only when an operator threw
     if (current_) reset(*current_);
@@ -110,12 +33,12 @@ class Engine {
   }
 
   void run(const Tensor& root, Tensor gradient) {
-    const bool was_enabled = std::exchange(grad_mode.enabled, recording_);
     struct Restore {
-      bool value;
-      ~Restore() { grad_mode.enabled = value; }
-    } restore{was_enabled};
-    contribute({root.node(), root.output_index()}, std::move(gradient));
+      bool enabled;
+      ~Restore() { grad_mode.enabled = enabled; }
+    } restore{std::exchange(grad_mode.enabled, recording_)};
+    const Edge start{root.node(), root.output_index()};
+    if (wants(start)) contribute(start, std::move(gradient));
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), younger_last);
       current_ = heap_.back();
@@ -125,6 +48,13 @@ class Engine {
     }
   }
 
+  // True when a gradient at `edge` serves somebody: grad() needs none that cannot reach its inputs.
+  bool wants(const Edge& edge) const {
+    const Node* node = edge.node.get();
+    if (!node || captures_.empty()) return node;
+    return node->is_leaf() ? captured(*node) : node->sequence_ >= oldest_;
+  }
+
   void contribute(const Edge& edge, Tensor gradient) {
     Node& node = *edge.node;
     Node::Output& output = node.outputs_[edge.output];
@@ -132,12 +62,43 @@ class Engine {
       fail(ErrorKind::internal, "backward: gradient {} {} arrived for a result {} {} of {}",
            gradient.shape(), gradient.dtype(), output.shape, output.dtype, node.name_);
     }
+    queue(node);
     if (!output.gradient.defined()) {
       output.gradient = std::move(gradient);
     } else {
       accumulate(node, output.gradient, gradient);
     }
+  }
+
+  // Memory for the gradient of `edge`, already entered as its gradient; undefined when it has one.
+  Tensor place(const Edge& edge) {
+    Node& node = *edge.node;
+    Node::Output& output = node.outputs_[edge.output];
+    if (output.gradient.defined()) return {};
     queue(node);
+    if (node.is_leaf() && captures_.empty()) {
+      const auto& leaf = static_cast<const Leaf&>(node);
+      if (leaf.slot_.defined() && !leaf.gradient_.defined()) output.gradient = leaf.slot_;
+    }
+    if (!output.gradient.defined()) {
+      output.gradient = empty(output.shape, {.dtype = output.dtype, .device = output.device});
+    }
+    return output.gradient;
+  }
+
+  bool recording() const { return recording_; }
+
+ private:
+  static bool younger_last(const Node* a, const Node* b) { return a->sequence_ < b->sequence_; }
+
+  static void reset(Node& node) {
+    node.engine_ = nullptr;
+    for (Node::Output& output : node.outputs_.span()) output.gradient = {};
+  }
+
+  bool captured(const Node& node) const {
+    return std::any_of(captures_.begin(), captures_.end(),
+                       [&](const Capture& capture) { return capture.edge.node.get() == &node; });
   }
 
   // sum += term; in place when nobody else can see `sum`, or it is a leaf's own memory.
@@ -151,37 +112,19 @@ class Engine {
     }
   }
 
-  // Memory for the gradient of `edge`, already entered as its gradient; undefined when it has one.
-  Tensor place(const Edge& edge) {
-    Node& node = *edge.node;
-    Node::Output& output = node.outputs_[edge.output];
-    if (output.gradient.defined()) return {};
-    if (node.is_leaf() && !captures_) {
-      const auto& leaf = static_cast<const Leaf&>(node);
-      if (leaf.slot_.defined() && !leaf.gradient_.defined()) output.gradient = leaf.slot_;
-    }
-    if (!output.gradient.defined()) {
-      output.gradient = empty(output.shape, {.dtype = output.dtype, .device = output.device});
-    }
-    queue(node);
-    return output.gradient;
-  }
-
-  bool recording() const { return recording_; }
-
- private:
-  static bool younger_last(const Node* a, const Node* b) { return a->sequence_ < b->sequence_; }
-
-  static void reset(Node& node) {
-    node.queued_ = false;
-    for (Node::Output& output : node.outputs_.span()) output.gradient = {};
-  }
-
   void queue(Node& node) {
-    if (node.queued_) return;
-    node.queued_ = true;
+    if (node.engine_ == this) return;
+    if (node.engine_) {
+      // An outer run will come to a leaf anyway; other nodes hold that run's gradients.
+      if (node.is_leaf() && captures_.empty() && node.engine_->captures_.empty()) return;
+      fail(ErrorKind::usage,
+           "backward: {} belongs to a graph that an outer backward() is walking. A hook or closure "
+           "may only walk a graph of its own.",
+           node.name_);
+    }
     heap_.push_back(&node);
     std::push_heap(heap_.begin(), heap_.end(), younger_last);
+    node.engine_ = this;
   }
 
   void step(Node& node) {
@@ -192,21 +135,18 @@ class Engine {
            node.name_);
     }
     if (grad_mode.observer) grad_mode.observer->on_backward_begin(node);
-    if (node.hooks_) {
-      for (const GradHook& hook : *node.hooks_) {
-        if (Tensor replaced = hook(node.outputs_[0].gradient); replaced.defined()) {
-          node.outputs_[0].gradient = std::move(replaced);
-        }
-      }
-    }
-    if (captures_) {
-      for (Capture& capture : *captures_) {
+    if (node.hooks_) run_hooks(node);
+    bool onward = captures_.empty();
+    if (!onward) {
+      for (Capture& capture : captures_) {
         if (capture.edge.node.get() == &node) {
           capture.gradient = node.outputs_[capture.edge.output].gradient;
         }
       }
+      const auto inputs = node.inputs();
+      onward = std::any_of(inputs.begin(), inputs.end(), [&](const Edge& e) { return wants(e); });
     }
-    if (!(captures_ && node.is_leaf())) {
+    if (onward) {
       Gradients gradients(*this, node);
       node.run(gradients);
       gradients.finish();
@@ -216,9 +156,23 @@ class Engine {
     if (!retain_) node.release();
   }
 
+  static void run_hooks(Node& node) {
+    Tensor& gradient = node.outputs_[0].gradient;
+    for (size_t i = 0; gradient.defined() && i < node.hooks_->size(); ++i) {
+      const Tensor replaced = (*node.hooks_)[i](gradient);
+      if (!replaced.defined()) continue;
+      if (!(replaced.shape() == gradient.shape()) || replaced.dtype() != gradient.dtype()) {
+        fail(ErrorKind::usage, "backward: a hook of {} was given {} {} and returned {} {}",
+             node.name_, gradient.shape(), gradient.dtype(), replaced.shape(), replaced.dtype());
+      }
+      gradient = replaced;
+    }
+  }
+
   bool retain_;
   bool recording_;
-  std::vector<Capture>* captures_;
+  std::span<Capture> captures_;
+  uint64_t oldest_ = UINT64_MAX;
   Node* current_ = nullptr;
   std::vector<Node*> heap_;
 };
@@ -233,11 +187,17 @@ const Tensor& Gradients::dy(size_t output) {
   return slot.gradient;
 }
 
-bool Gradients::has_dy(size_t output) const { return node_->outputs_[output].gradient.defined(); }
+bool Gradients::has_dy(size_t output) const {
+  return node_->outputs_[output].gradient.defined();
+}
 
-bool Gradients::needs(size_t input) const { return static_cast<bool>(node_->inputs_[input].node); }
+bool Gradients::needs(size_t input) const {
+  return engine_->wants(node_->inputs_[input]);
+}
 
-bool Gradients::recording() const { return engine_->recording(); }
+bool Gradients::recording() const {
+  return engine_->recording();
+}
 
 Tensor Gradients::target(size_t input) {
   const Edge& edge = node_->inputs_[input];
@@ -262,35 +222,6 @@ void Gradients::finish() {
   for (auto& [input, gradient] : later_) give(input, std::move(gradient));
 }
 
-// --- leaves ----------------------------------------------------------------------------------
-
-Leaf::Leaf(const Tensor& value, Tensor slot) : Node("leaf"), slot_(std::move(slot)) {
-  outputs_.resize(1);
-  outputs_[0].shape = value.shape();
-  outputs_[0].dtype = value.dtype();
-  outputs_[0].device = value.device();
-}
-
-void Leaf::clear() { gradient_ = {}; }
-
-void Leaf::run(Gradients& gradients) {
-  Tensor& arrived = outputs_[0].gradient;
-  if (gradient_.defined()) {
-    if (gradients.recording()) {
-      gradient_ = add(gradient_, arrived);
-    } else {
-      backend_of(gradient_.device()).accumulate(arrived, gradient_);
-    }
-  } else if (slot_.defined()) {
-    if (!arrived.same(slot_)) slot_.copy_(arrived);
-    gradient_ = slot_;
-  } else if (arrived.exclusive() || gradients.recording()) {
-    gradient_ = std::move(arrived);
-  } else {
-    gradient_ = arrived.clone();
-  }
-}
-
 // --- entry points ----------------------------------------------------------------------------
 
 namespace {
@@ -301,11 +232,14 @@ Tensor root_gradient(const Tensor& root, const BackwardOptions& options, const c
          op);
   }
   if (options.gradient.defined()) {
-    if (!(options.gradient.shape() == root.shape())) {
-      fail(ErrorKind::usage, "{}: gradient has shape {}, the root has {}", op,
-           options.gradient.shape(), root.shape());
+    const Tensor& gradient = options.gradient;
+    if (!(gradient.shape() == root.shape()) || gradient.dtype() != root.dtype() ||
+        !(gradient.device() == root.device())) {
+      fail(ErrorKind::usage, "{}: the gradient is {} {} on {}, the root {} {} on {}", op,
+           gradient.shape(), gradient.dtype(), gradient.device(), root.shape(), root.dtype(),
+           root.device());
     }
-    return options.gradient;
+    return gradient;
   }
   if (root.count() != 1) {
     fail(ErrorKind::usage,
@@ -318,7 +252,11 @@ Tensor root_gradient(const Tensor& root, const BackwardOptions& options, const c
 }  // namespace
 
 void backward(const Tensor& root, const BackwardOptions& options) {
-  Engine(options, nullptr).run(root, root_gradient(root, options, "backward"));
+  if (options.create_graph) {
+    fail(ErrorKind::usage,
+         "backward: create_graph belongs to grad(), which returns gradients that are on the tape");
+  }
+  Engine(options, {}).run(root, root_gradient(root, options, "backward"));
 }
 
 std::vector<Tensor> grad(const Tensor& root, std::span<const Tensor> inputs,
@@ -330,7 +268,8 @@ std::vector<Tensor> grad(const Tensor& root, std::span<const Tensor> inputs,
     }
     captures.push_back({{input.node(), input.output_index()}, {}});
   }
-  Engine(options, &captures).run(root, root_gradient(root, options, "grad"));
+  if (captures.empty()) return {};
+  Engine(options, captures).run(root, root_gradient(root, options, "grad"));
   std::vector<Tensor> gradients;
   for (Engine::Capture& capture : captures) gradients.push_back(std::move(capture.gradient));
   return gradients;

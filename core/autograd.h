@@ -1,7 +1,17 @@
 // Reverse-mode automatic differentiation: a tape of nodes, recorded as operators run, walked in
-// descending order of recording by backward(). The engine is autograd.cpp; how to add an operator
-// is docs/adding_an_op.md.
+// descending order of recording by backward(). Nodes are in tape.cpp, the engine in autograd.cpp;
+// docs/autograd.md walks through it, docs/adding_an_op.md says how to add an operator.
 #pragma once
+
+// Note [Graph ownership]
+// A result's handle owns its node; a node owns its inputs' nodes (edges point from younger to
+// older, so there are no cycles) and, inside its closure, what backward needs. backward() drops the
+// closures and leaves the bare nodes to their handles. Two things could close a circle and are kept
+// from it: an operator that saves its own output keeps it off the tape (Saved), and a leaf never
+// keeps a gradient that is itself on the tape (create_graph belongs to grad()).
+
+#include "core/inline_list.h"
+#include "core/tensor.h"
 
 #include <array>
 #include <cstdint>
@@ -13,20 +23,29 @@
 #include <utility>
 #include <vector>
 
-#include "core/inline_list.h"
-#include "core/tensor.h"
-
 namespace whisker {
 
 class Engine;
 class Gradients;
 class Node;
-class TapeObserver;
+
+/// Told what the tape does on this thread: study's listings and tests hang here.
+class TapeObserver {
+ public:
+  virtual ~TapeObserver() = default;
+  /// A tensor was kept for the next on_record(), or dropped by the next on_unrecorded().
+  virtual void on_save(const Tensor&) {}
+  virtual void on_record(const Node&, std::span<const Tensor* const> /*outputs*/) {}
+  virtual void on_unrecorded() {}
+  virtual void on_backward_begin(const Node&) {}
+  /// node.outputs(): the complete gradients, as they arrived or hooks left them.
+  virtual void on_backward_end(const Node&) {}
+};
 
 /// The thread's gradient mode.
 struct GradMode {
   bool enabled = true;
-  TapeObserver* observer = nullptr;  ///< told of every record, save and backward step (study, tests)
+  TapeObserver* observer = nullptr;  ///< told of every record, save and backward step
 };
 inline constinit thread_local GradMode grad_mode;
 
@@ -76,7 +95,8 @@ class Node : public RefCounted {
   virtual bool is_leaf() const { return false; }
   std::span<const Edge> inputs() const { return inputs_.span(); }
   std::span<const Output> outputs() const { return outputs_.span(); }
-  /// Called with the complete gradient of output 0; a defined result replaces it.
+  /// Called with the complete gradient of output 0, which it must not change in place; a defined
+  /// result of the same shape and dtype replaces it.
   void add_hook(GradHook hook);
 
  protected:
@@ -90,8 +110,9 @@ class Node : public RefCounted {
 
   const char* name_;
   uint64_t sequence_;
-  bool queued_ = false;
-  InlineList<Edge, 4> inputs_;
+  const Engine* engine_ = nullptr;  // the run that has this node in its heap
+  Node* next_dying_ = nullptr;
+  InlineList<Edge, 2> inputs_;
   InlineList<Output, 1> outputs_;
   std::unique_ptr<std::vector<GradHook>> hooks_;
 };
@@ -115,7 +136,9 @@ class Saved {
 
 Saved save(const Tensor& tensor);
 /// An empty Saved unless `wanted`: what no gradient needs is not kept.
-inline Saved save_if(bool wanted, const Tensor& tensor) { return wanted ? save(tensor) : Saved(); }
+inline Saved save_if(bool wanted, const Tensor& tensor) {
+  return wanted ? save(tensor) : Saved();
+}
 Saved save_output(const Tensor& tensor, uint32_t output = 0);
 
 /// What a backward closure sees: the gradients that arrive and where to leave its own.
@@ -125,8 +148,8 @@ class Gradients {
   const Tensor& dy(size_t output = 0);
   bool has_dy(size_t output) const;
   bool needs(size_t input) const;
-  /// Memory to overwrite with the gradient of `input`: a leaf's own memory at its first
-  /// contribution. Call once per input, only for a needed one, and never under recording().
+  /// Memory to overwrite, before the next give(), with the gradient of `input`: a leaf's own memory
+  /// at its first contribution. Once per input, only for a needed one, never under recording().
   Tensor target(size_t input);
   /// target(), or an undefined tensor when `input` wants no gradient.
   Tensor target_if_needed(size_t input) { return needs(input) ? target(input) : Tensor(); }
@@ -134,7 +157,8 @@ class Gradients {
   void give(size_t input, Tensor gradient);
   /// True under create_graph: the closure must give() results of recorded ops.
   bool recording() const;
-  /// Throws usage under create_graph: this op cannot be differentiated twice; `remedy` says what can.
+  /// Throws usage under create_graph: this op cannot be differentiated twice; `remedy` says what
+  /// can.
   void once_only(const char* remedy = "") const;
   Node& node() const { return *node_; }
 
@@ -175,9 +199,11 @@ void record(const char* name, std::span<const Tensor* const> inputs,
             std::span<const Tensor* const> outputs, Closure closure) {
   for (const Tensor* input : inputs) {
     if (!needs_grad(*input)) continue;
-    Recorder::finish(Ref<Node>(new ClosureNode<Closure>(name, std::move(closure))), inputs, outputs);
+    Recorder::finish(Ref<Node>(new ClosureNode<Closure>(name, std::move(closure))), inputs,
+                     outputs);
     return;
   }
+  if (grad_mode.observer) grad_mode.observer->on_unrecorded();
 }
 
 template <class Closure>
@@ -211,27 +237,18 @@ class Leaf final : public Node {
 struct BackwardOptions {
   Tensor gradient = {};       ///< of the root; ones for a one-element root when undefined
   bool retain_graph = false;  ///< keep what was saved, to run backward again
-  bool create_graph = false;  ///< record the backward pass itself (implies retain_graph)
+  bool create_graph = false;  ///< grad() only: record the backward pass too; implies retain_graph
 };
 
 /// Accumulates d(root)/d(leaf) into every leaf that `root` depends on. Throws usage when root has
-/// no graph, has several elements and no gradient is given, or its graph was already freed.
+/// no graph, has several elements and no gradient is given, or its graph was already freed. A
+/// closure or hook may call it on a graph of its own, which may share leaves with the one being
+/// walked.
 void backward(const Tensor& root, const BackwardOptions& options = {});
 
 /// Returns d(root)/d(input) for each input without touching any leaf; undefined where root does not
-/// depend on it.
+/// depend on it. With create_graph the results are on the tape and can be differentiated again.
 std::vector<Tensor> grad(const Tensor& root, std::span<const Tensor> inputs,
                          const BackwardOptions& options = {});
-
-/// Told what the tape does on this thread: study's listings and tests hang here.
-class TapeObserver {
- public:
-  virtual ~TapeObserver() = default;
-  virtual void on_save(const Tensor&) {}
-  virtual void on_record(const Node&, std::span<const Tensor* const> /*outputs*/) {}
-  virtual void on_backward_begin(const Node&) {}
-  /// `gradients`: complete gradients of the node's outputs, as they arrived.
-  virtual void on_backward_end(const Node&) {}
-};
 
 }  // namespace whisker

@@ -69,7 +69,7 @@ Tensor Tensor::reshape(std::initializer_list<int64_t> extents) const {
   int64_t* open = nullptr;
   for (int64_t& extent : resolved) {
     if (extent != -1) {
-      known *= extent;
+      if (__builtin_mul_overflow(known, extent, &known)) known = 0;  // fills nothing
     } else if (open) {
       fail(ErrorKind::usage, "reshape: only one extent may be -1, got ({})",
            fmt::join(extents, ","));
@@ -222,9 +222,10 @@ Tensor from_vector(std::initializer_list<double> values, const Shape& shape,
 }
 
 Tensor arange(int64_t count, TensorOptions options) {
+  const Shape shape{count};  // refuses a negative count before memory is asked for
   std::vector<double> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
-  return from_vector(values, {count}, options);
+  return from_vector(values, shape, options);
 }
 
 Tensor rand_uniform(const Shape& shape, double low, double high, uint64_t seed, uint64_t stream,

@@ -1,0 +1,113 @@
+// What recording leaves behind: nodes, leaves and saved tensors.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/ops.h"
+
+#include <atomic>
+
+namespace whisker {
+
+// --- nodes -----------------------------------------------------------------------------------
+
+Node::Node(const char* name) : name_(name) {
+  static std::atomic<uint64_t> next{0};
+  sequence_ = next.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Node::dispose(Node* node) {
+  static constinit thread_local bool deleting = false;
+  static constinit thread_local Node* dying = nullptr;
+  node->next_dying_ = dying;
+  dying = node;
+  if (deleting) return;
+  deleting = true;
+  while (dying) delete std::exchange(dying, dying->next_dying_);
+  deleting = false;
+}
+
+void Node::add_hook(GradHook hook) {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  hooks_->push_back(std::move(hook));
+}
+
+void Recorder::finish(Ref<Node> node, std::span<const Tensor* const> inputs,
+                      std::span<const Tensor* const> outputs) {
+  node->inputs_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]->defined()) {
+      node->inputs_[i] = {inputs[i]->node(), inputs[i]->output_index()};
+    }
+  }
+  node->outputs_.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Node::Output& output = node->outputs_[i];
+    output.shape = outputs[i]->shape();
+    output.dtype = outputs[i]->dtype();
+    output.device = outputs[i]->device();
+    outputs[i]->attach(node, static_cast<uint32_t>(i));
+  }
+  if (grad_mode.observer) grad_mode.observer->on_record(*node, outputs);
+}
+
+// --- saved tensors ---------------------------------------------------------------------------
+
+Saved save(const Tensor& tensor) {
+  Saved saved;
+  if (!tensor.defined() || !grad_mode.enabled) return saved;
+  saved.tensor_ = tensor;
+  saved.version_ = tensor.storage()->version();
+  if (grad_mode.observer) grad_mode.observer->on_save(tensor);
+  return saved;
+}
+
+Saved save_output(const Tensor& tensor, uint32_t output) {
+  if (!grad_mode.enabled) return {};
+  Saved saved = save(tensor.detach());
+  saved.own_output_ = static_cast<int32_t>(output);
+  return saved;
+}
+
+Tensor Saved::operator()(const Gradients& gradients) const {
+  if (!tensor_.defined()) return {};
+  if (tensor_.storage()->version() != version_) {
+    fail(ErrorKind::usage,
+         "{}: a tensor of shape {} saved for backward was changed in place afterwards. Change a "
+         "clone() of it, or call backward() first.",
+         gradients.node().name(), tensor_.shape());
+  }
+  if (own_output_ < 0 || !gradients.recording()) return tensor_;
+  const Tensor attached = tensor_.detach();
+  attached.attach(Ref<Node>(&gradients.node()), static_cast<uint32_t>(own_output_));
+  return attached;
+}
+
+// --- leaves ----------------------------------------------------------------------------------
+
+Leaf::Leaf(const Tensor& value, Tensor slot) : Node("leaf"), slot_(std::move(slot)) {
+  outputs_.resize(1);
+  outputs_[0].shape = value.shape();
+  outputs_[0].dtype = value.dtype();
+  outputs_[0].device = value.device();
+}
+
+void Leaf::clear() {
+  gradient_ = {};
+}
+
+void Leaf::run(Gradients&) {
+  Tensor& arrived = outputs_[0].gradient;
+  if (!gradient_.defined()) {
+    if (!slot_.defined()) {
+      gradient_ = arrived.exclusive() ? std::move(arrived) : arrived.clone();
+    } else {
+      if (!arrived.same(slot_)) slot_.copy_(arrived);
+      gradient_ = slot_;
+    }
+  } else if (slot_.defined() || gradient_.exclusive()) {
+    backend_of(gradient_.device()).accumulate(arrived, gradient_);
+  } else {
+    gradient_ = add(gradient_, arrived);  // somebody holds the old sum
+  }
+}
+
+}  // namespace whisker
