@@ -1,0 +1,55 @@
+// Short forms for the tape's tests: f64 tensors on the reference device, and the text of an error.
+#pragma once
+
+#include "core/autograd.h"
+#include "core/ops.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+inline constexpr TensorOptions exact{.dtype = DType::f64, .device = reference_device};
+
+inline Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
+  return from_vector(values, shape, exact).set_requires_grad();
+}
+inline Tensor leaf(std::initializer_list<double> values) {
+  return leaf(values, {static_cast<int64_t>(values.size())});
+}
+
+inline std::vector<double> values(const Tensor& x) {
+  return x.to_vector();
+}
+
+/// The message of the Error that fn throws, with its kind in front ("2: ..."); "" when none.
+template <class Fn>
+std::string error_of(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return std::to_string(error.exit_code()) + ": " + error.what();
+  }
+  return "";
+}
+
+/// Names every recorded operator, and every node that backward ran.
+struct Listing final : TapeObserver {
+  Listing() { grad_mode.observer = this; }
+  ~Listing() override { grad_mode.observer = nullptr; }
+  void on_save(const Tensor& x) override { pending_bytes += x.bytes(); }
+  void on_record(const Node& node, std::span<const Tensor* const>) override {
+    recorded.emplace_back(node.name());
+    saved_bytes.push_back(std::exchange(pending_bytes, 0));
+  }
+  void on_unrecorded() override { pending_bytes = 0; }
+  void on_backward_begin(const Node& node) override { ran.emplace_back(node.name()); }
+
+  std::vector<std::string> recorded, ran;
+  std::vector<int64_t> saved_bytes;
+  int64_t pending_bytes = 0;
+};
+
+}  // namespace whisker
