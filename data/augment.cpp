@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace whisker {
 namespace {
@@ -69,16 +68,6 @@ void warp(const AugmentRecord& record, const std::vector<float>& from, std::vect
         out[c] = above + v * (below - above);
       }
     }
-  }
-}
-
-void place_on_black(const Picture& picture, const Rect& place, int height, int width,
-                    Picture& out) {
-  out.reshape(height, width);
-  std::fill(out.rgb.begin(), out.rgb.end(), uint8_t{0});
-  for (int y = 0; y < place.height; ++y) {
-    std::memcpy(out.row(place.top + y) + ptrdiff_t{3} * place.left, picture.row(y),
-                static_cast<size_t>(place.width) * 3);
   }
 }
 

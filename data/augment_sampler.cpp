@@ -99,8 +99,8 @@ void sample_jitter(const AugmentConfig& config, AugmentRecord& record, PhiloxStr
 
 void check_range(const char* key, const Range& range, double low, double high) {
   if (!(range.low >= low && range.low <= range.high && range.high <= high)) {
-    fail(ErrorKind::usage, "augment.{}: expected [low, high] within [{}, {}], got [{}, {}]",
-         key, low, high, range.low, range.high);
+    fail(ErrorKind::usage, "augment.{}: expected [low, high] within [{}, {}], got [{}, {}]", key,
+         low, high, range.low, range.high);
   }
 }
 

@@ -1,12 +1,9 @@
 #include "data/preprocess.h"
 
 #include "core/error.h"
-#include "core/io/text.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <set>
 
 namespace whisker {
 namespace {
@@ -23,103 +20,6 @@ const char* name_of(ResizeMode mode) {
       return "letterbox";
   }
   return "";
-}
-
-const std::vector<std::string>& known_keys() {
-  static const std::vector<std::string> keys = {
-      "resize_short", "size",     "crop",  "resize_mode", "interpolation",
-      "antialias",    "channels", "scale", "mean",        "std"};
-  return keys;
-}
-
-// One typed reader per kind of value; each names the key when the type is another.
-template <class T>
-const T& value_as(const std::string& key, const PreprocessValue& value, const char* expected) {
-  const T* typed = std::get_if<T>(&value);
-  if (typed == nullptr) fail(ErrorKind::data, "preprocess.{}: expected {}", key, expected);
-  return *typed;
-}
-
-int extent_from(const std::string& key, double number) {
-  if (!(number >= 1 && number <= max_extent) || number != std::floor(number)) {
-    fail(ErrorKind::data, "preprocess.{}: expected whole numbers from 1 to {}, got {}", key,
-         max_extent, number);
-  }
-  return static_cast<int>(number);
-}
-
-PictureSize extents_from(const std::string& key, const PreprocessValue& value) {
-  if (const double* side = std::get_if<double>(&value)) {
-    return {extent_from(key, *side), extent_from(key, *side)};
-  }
-  const auto& sides = value_as<std::vector<double>>(key, value, "a number or [height, width]");
-  if (sides.size() != 2) {
-    fail(ErrorKind::data, "preprocess.{}: expected a number or [height, width], got {} numbers",
-         key, sides.size());
-  }
-  return {extent_from(key, sides[0]), extent_from(key, sides[1])};
-}
-
-PreprocessValue value_of(const PictureSize& extents) {
-  if (extents.height == extents.width) return static_cast<double>(extents.height);
-  return std::vector<double>{static_cast<double>(extents.height),
-                             static_cast<double>(extents.width)};
-}
-
-// One number for all channels, or one each.
-std::array<double, 3> channels_from(const std::string& key, const PreprocessValue& value) {
-  if (const double* same = std::get_if<double>(&value)) return {*same, *same, *same};
-  const auto& list = value_as<std::vector<double>>(key, value, "one number per channel");
-  if (list.size() == 1) return {list[0], list[0], list[0]};
-  if (list.size() != 3) {
-    fail(ErrorKind::data, "preprocess.{}: expected one number per channel, got {} numbers", key,
-         list.size());
-  }
-  return {list[0], list[1], list[2]};
-}
-
-template <class T>
-T one_of(const std::string& key, const PreprocessValue& value,
-         std::initializer_list<std::pair<const char*, T>> choices) {
-  const auto& text = value_as<std::string>(key, value, "a name");
-  std::string names;
-  for (const auto& [name, choice] : choices) {
-    if (text == name) return choice;
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  fail(ErrorKind::data, "preprocess.{}: expected one of {}, got '{}'", key, names, text);
-}
-
-void read_field(const std::string& key, const PreprocessValue& value, Preprocess& out) {
-  if (key == "resize_short") {
-    out.resize_short = extent_from(key, value_as<double>(key, value, "a number"));
-  } else if (key == "size") {
-    out.size = extents_from(key, value);
-  } else if (key == "crop") {
-    out.crop = extents_from(key, value);
-  } else if (key == "resize_mode") {
-    out.resize_mode = one_of<ResizeMode>(key, value,
-                                         {{"crop", ResizeMode::crop},
-                                          {"squash", ResizeMode::squash},
-                                          {"letterbox", ResizeMode::letterbox}});
-  } else if (key == "interpolation") {
-    out.interpolation = one_of<Interpolation>(
-        key, value, {{"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
-  } else if (key == "antialias") {
-    out.antialias = value_as<bool>(key, value, "true or false");
-  } else if (key == "channels") {
-    out.channels = extent_from(key, value_as<double>(key, value, "1 or 3"));
-  } else if (key == "scale") {
-    out.normalisation.scale = value_as<double>(key, value, "a number");
-  } else if (key == "mean") {
-    out.normalisation.mean = channels_from(key, value);
-  } else if (key == "std") {
-    out.normalisation.std = channels_from(key, value);
-  } else {
-    const std::string nearest = nearest_name(key, known_keys());
-    fail(ErrorKind::data, "preprocess: unknown key '{}'{}", key,
-         nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
-  }
 }
 
 }  // namespace
@@ -159,44 +59,10 @@ void Preprocess::check() const {
   }
 }
 
-PictureSize Preprocess::output() const {
+Extents Preprocess::output() const {
   if (crop != PictureSize{}) return crop;
   if (size != PictureSize{}) return size;
   return {resize_short, resize_short};
-}
-
-PreprocessFields Preprocess::fields() const {
-  PreprocessFields fields;
-  if (resize_short != 0) fields.emplace_back("resize_short", static_cast<double>(resize_short));
-  if (size != PictureSize{}) fields.emplace_back("size", value_of(size));
-  if (crop != PictureSize{}) fields.emplace_back("crop", value_of(crop));
-  fields.emplace_back("resize_mode", name_of(resize_mode));
-  fields.emplace_back("interpolation",
-                      interpolation == Interpolation::bilinear ? "bilinear" : "bicubic");
-  fields.emplace_back("antialias", antialias);
-  fields.emplace_back("channels", static_cast<double>(channels));
-  fields.emplace_back("scale", normalisation.scale);
-  const auto per_channel = [&](const std::array<double, 3>& values) {
-    return std::vector<double>(values.begin(), values.begin() + channels);
-  };
-  fields.emplace_back("mean", per_channel(normalisation.mean));
-  fields.emplace_back("std", per_channel(normalisation.std));
-  return fields;
-}
-
-Preprocess Preprocess::from_fields(const PreprocessFields& fields) {
-  Preprocess preprocess;
-  std::set<std::string> seen;
-  for (const auto& [key, value] : fields) {
-    if (!seen.insert(key).second) fail(ErrorKind::data, "preprocess: key '{}' given twice", key);
-    read_field(key, value, preprocess);
-  }
-  try {
-    preprocess.check();
-  } catch (const Error& error) {
-    throw Error(ErrorKind::data, error.what());
-  }
-  return preprocess;
 }
 
 int centered_offset(int outer, int inner) {
@@ -210,9 +76,13 @@ PictureSize resized_extents(const Preprocess& preprocess, int height, int width)
   const PictureSize& size = preprocess.size;
   if (preprocess.resize_short != 0) {
     // torchvision: the long side is truncated.
-    const int64_t side = preprocess.resize_short;
-    if (height < width) return {preprocess.resize_short, static_cast<int>(side * width / height)};
-    return {static_cast<int>(side * height / width), preprocess.resize_short};
+    const int side = preprocess.resize_short;
+    const auto long_side = [side](int64_t longer, int64_t shorter) {
+      constexpr int64_t most = 1 << 30;  // a strip one pixel wide may ask for more than an int
+      return static_cast<int>(std::min(side * longer / shorter, most));
+    };
+    if (height < width) return {side, long_side(width, height)};
+    return {long_side(height, width), side};
   }
   if (preprocess.resize_mode == ResizeMode::squash) return size;
   const double by_height = static_cast<double>(size.height) / height;
@@ -226,47 +96,33 @@ PictureSize resized_extents(const Preprocess& preprocess, int height, int width)
   return {cover ? std::max(other, size.height) : std::min(other, size.height), size.width};
 }
 
-namespace {
-
-// Copies the part of `from` that lies in a centered (height, width) window; black around it.
-void center(const Picture& from, const PictureSize& extents, Picture& out) {
-  const int top = centered_offset(from.height, extents.height);
-  const int left = centered_offset(from.width, extents.width);
-  out.reshape(extents.height, extents.width);
-  std::fill(out.rgb.begin(), out.rgb.end(), uint8_t{0});
-  const int x0 = std::max(0, -left);
-  const int x1 = std::min(extents.width, from.width - left);
-  for (int y = std::max(0, -top); y < std::min(extents.height, from.height - top); ++y) {
-    std::memcpy(out.row(y) + ptrdiff_t{3} * x0, from.row(y + top) + ptrdiff_t{3} * (x0 + left),
-                static_cast<size_t>(x1 - x0) * 3);
-  }
-}
-
-}  // namespace
-
 void apply(const Preprocess& preprocess, const Picture& picture, std::span<float> out,
            PreprocessScratch& scratch) {
-  const PictureSize resized = resized_extents(preprocess, picture.height, picture.width);
-  const Box whole{0, 0, static_cast<double>(picture.width), static_cast<double>(picture.height)};
-  resize(PictureView(picture), whole,
-         {.height = resized.height,
-          .width = resized.width,
-          .interpolation = preprocess.interpolation,
-          .antialias = preprocess.antialias},
-         scratch.resized, scratch.resize);
-  const PictureSize extents = preprocess.output();
-  const size_t expected = static_cast<size_t>(extents.height) * static_cast<size_t>(extents.width) *
+  const PictureSize output = preprocess.output();
+  const size_t expected = static_cast<size_t>(output.height) * static_cast<size_t>(output.width) *
                           static_cast<size_t>(preprocess.channels);
   if (out.size() != expected) {
     fail(ErrorKind::usage, "preprocess: room for {} values, {}x{}x{} are written", out.size(),
-         extents.height, extents.width, preprocess.channels);
+         output.height, output.width, preprocess.channels);
   }
-  if (resized == extents) {
-    normalise(scratch.resized, preprocess.channels, preprocess.normalisation, out);
-    return;
+  const PictureSize resized = resized_extents(preprocess, picture.height, picture.width);
+  ResizeOptions options{.height = resized.height,
+                        .width = resized.width,
+                        .interpolation = preprocess.interpolation,
+                        .antialias = preprocess.antialias};
+  const int left = centered_offset(resized.width, output.width);
+  const int top = centered_offset(resized.height, output.height);
+  const bool letterbox = preprocess.resize_mode == ResizeMode::letterbox;
+  if (!letterbox) options.window = Rect{left, top, output.width, output.height};
+  const Box whole{0, 0, static_cast<double>(picture.width), static_cast<double>(picture.height)};
+  resize(PictureView(picture), whole, options, scratch.resized, scratch.resize);
+  const Picture* input = &scratch.resized;
+  if (letterbox) {
+    place_on_black(scratch.resized, {-left, -top, resized.width, resized.height}, output.height,
+                   output.width, scratch.placed);
+    input = &scratch.placed;
   }
-  center(scratch.resized, extents, scratch.placed);
-  normalise(scratch.placed, preprocess.channels, preprocess.normalisation, out);
+  normalise(*input, preprocess.channels, preprocess.normalisation, out);
 }
 
 std::vector<float> apply(const Preprocess& preprocess, const Picture& picture) {

@@ -10,8 +10,7 @@
 #include <array>
 #include <span>
 #include <string>
-#include <utility>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -25,10 +24,6 @@ struct PictureSize {
   int width = 0;
   bool operator==(const PictureSize&) const = default;
 };
-
-/// One stored key: JSON's booleans, numbers, strings and lists of numbers.
-using PreprocessValue = std::variant<bool, double, std::string, std::vector<double>>;
-using PreprocessFields = std::vector<std::pair<std::string, PreprocessValue>>;
 
 struct Preprocess {
   /// Short side after resizing (mode crop, as torchvision's Resize(int)); 0 when `size` is used.
@@ -48,12 +43,14 @@ struct Preprocess {
   /// PictureSize of the network's input.
   PictureSize output() const;
 
-  /// The keys resize_short or size, crop, resize_mode, interpolation, antialias, channels, scale,
-  /// mean, std, in this order.
-  PreprocessFields fields() const;
-  /// Reads fields(); missing keys keep their defaults. Throws data for an unknown or repeated key,
-  /// a value of the wrong type, and what check() refuses.
-  static Preprocess from_fields(const PreprocessFields& fields);
+  /// A JSON object with the keys resize_short or size, crop, resize_mode, interpolation, antialias,
+  /// channels ("RGB" or "gray"), scale, mean, std. Extents are one number for squares, else
+  /// [height, width]; mean and std have one number per channel.
+  std::string json() const;
+  /// Reads json(); missing keys keep their defaults. `name` is the file for errors. Throws
+  /// checkpoint for an unknown or repeated key, a value of the wrong type, and what check()
+  /// refuses.
+  static Preprocess from_json(std::string_view text, const std::string& name);
 };
 
 /// PictureSize after resizing a (height, width) picture, before the crop or the bars.

@@ -33,24 +33,25 @@ void put_weight(AxisWeights& weights, int i, int tap, int32_t value) {
 
 }  // namespace
 
-void make_axis_weights(int in, double from, double to, int out, const ResizeOptions& options,
+void make_axis_weights(const ResizeAxis& axis, const ResizeOptions& options,
                        std::vector<double>& exact, AxisWeights& weights) {
   // Pillow keeps the box in single precision; the same rounding here keeps the results equal.
-  const auto start = static_cast<float>(from);
-  const double scale = static_cast<double>(static_cast<float>(to) - start) / out;
+  const auto start = static_cast<float>(axis.from);
+  const double scale = static_cast<double>(static_cast<float>(axis.to) - start) / axis.out;
   const double stretch = options.antialias ? std::max(scale, 1.0) : 1.0;
   const double support = support_of(options.interpolation) * stretch;
   const double inverse = 1.0 / stretch;
-  const int most = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, in);
+  const int most = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, axis.in);
   weights.pairs = (most + 1) / 2;
-  weights.start.resize(static_cast<size_t>(out));
-  weights.halves.assign(static_cast<size_t>(out) * static_cast<size_t>(weights.pairs) * 4, 0);
+  weights.start.resize(static_cast<size_t>(axis.count));
+  weights.halves.assign(static_cast<size_t>(axis.count) * static_cast<size_t>(weights.pairs) * 4,
+                        0);
   exact.resize(static_cast<size_t>(most));
   int used = 0;
-  for (int i = 0; i < out; ++i) {
-    const double center = static_cast<double>(start) + (i + 0.5) * scale;
+  for (int i = 0; i < axis.count; ++i) {
+    const double center = static_cast<double>(start) + (axis.first + i + 0.5) * scale;
     const int first = std::max(static_cast<int>(center - support + 0.5), 0);
-    const int last = std::min(static_cast<int>(center + support + 0.5), in);
+    const int last = std::min(static_cast<int>(center + support + 0.5), axis.in);
     double sum = 0;
     for (int tap = 0; tap < last - first; ++tap) {
       const double weight =
@@ -72,11 +73,11 @@ void make_axis_weights(int in, double from, double to, int out, const ResizeOpti
   const int pairs = std::max((used + 1) / 2, 1);
   if (pairs < weights.pairs) {
     int16_t* to_pairs = weights.halves.data();
-    for (int i = 0; i < out; ++i, to_pairs += 4 * pairs) {
+    for (int i = 0; i < axis.count; ++i, to_pairs += 4 * pairs) {
       std::memmove(to_pairs, weights.of(i), static_cast<size_t>(pairs) * 4 * sizeof(int16_t));
     }
     weights.pairs = pairs;
-    weights.halves.resize(static_cast<size_t>(out) * static_cast<size_t>(pairs) * 4);
+    weights.halves.resize(static_cast<size_t>(axis.count) * static_cast<size_t>(pairs) * 4);
   }
 }
 
@@ -92,10 +93,16 @@ void reverse(AxisWeights& weights) {
   }
 }
 
-void check(const PictureView& source, const Box& box, const ResizeOptions& options) {
+void check(const PictureView& source, const Box& box, const Rect& window,
+           const ResizeOptions& options) {
   if (options.height < 1 || options.width < 1) {
     fail(ErrorKind::usage, "resize: expected a target of at least 1x1, got {}x{}", options.width,
          options.height);
+  }
+  if (window.left < 0 || window.top < 0 || window.width < 1 || window.height < 1 ||
+      window.width > options.width - window.left || window.height > options.height - window.top) {
+    fail(ErrorKind::usage, "resize: window {}x{} at ({},{}) is not inside the {}x{} result",
+         window.width, window.height, window.left, window.top, options.width, options.height);
   }
   const bool inside = box.x0 >= 0 && box.y0 >= 0 && box.x1 <= source.width &&
                       box.y1 <= source.height && box.x0 < box.x1 && box.y0 < box.y1;
@@ -121,22 +128,25 @@ const uint8_t* readable_row(const PictureView& source, int y, size_t overread,
 
 void resize(const PictureView& source, const Box& box, const ResizeOptions& options, Picture& out,
             ResizeScratch& scratch) {
-  check(source, box, options);
+  const Rect window = options.window.value_or(Rect{0, 0, options.width, options.height});
+  check(source, box, window, options);
   const ResizeKernels& kernels = resize_kernels();
   AxisWeights& rows = scratch.rows;
-  make_axis_weights(source.height, box.y0, box.y1, options.height, options, scratch.exact, rows);
-  out.reshape(options.height, options.width);
-  const size_t bytes = static_cast<size_t>(options.width) * 3;
+  make_axis_weights({source.height, box.y0, box.y1, options.height, window.top, window.height},
+                    options, scratch.exact, rows);
+  out.reshape(window.height, window.width);
+  const size_t bytes = static_cast<size_t>(window.width) * 3;
 
   const uint8_t* between = source.rgb;
   ptrdiff_t stride = source.stride;
   int first_row = 0;
   int row_count = source.height;
   const bool columns_change = options.width != source.width || box.x0 != 0 ||
-                              box.x1 != source.width || options.flip_horizontal;
+                              box.x1 != source.width || window.width != options.width ||
+                              options.flip_horizontal;
   if (columns_change) {
-    make_axis_weights(source.width, box.x0, box.x1, options.width, options, scratch.exact,
-                      scratch.columns);
+    make_axis_weights({source.width, box.x0, box.x1, options.width, window.left, window.width},
+                      options, scratch.exact, scratch.columns);
     if (options.flip_horizontal) reverse(scratch.columns);
     first_row = rows.start.front();
     row_count = std::min(rows.start.back() + 2 * rows.pairs, source.height) - first_row;
@@ -158,10 +168,20 @@ void resize(const PictureView& source, const Box& box, const ResizeOptions& opti
     between = scratch.between.data();
   }
   const uint8_t* end = between + stride * (row_count - 1) + static_cast<ptrdiff_t>(bytes);
-  for (int i = 0; i < options.height; ++i) {
+  for (int i = 0; i < window.height; ++i) {
     const int from = rows.start[static_cast<size_t>(i)] - first_row;
     kernels.vertical(between + stride * from, stride, end, i, rows, bytes,
-                     out.row(options.flip_vertical ? options.height - 1 - i : i));
+                     out.row(options.flip_vertical ? window.height - 1 - i : i));
+  }
+}
+
+void place_on_black(const Picture& picture, const Rect& place, int height, int width,
+                    Picture& out) {
+  out.reshape(height, width);
+  std::fill(out.rgb.begin(), out.rgb.end(), uint8_t{0});
+  for (int y = 0; y < place.height; ++y) {
+    std::memcpy(out.row(place.top + y) + ptrdiff_t{3} * place.left, picture.row(y),
+                static_cast<size_t>(place.width) * 3);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "data/resize_kernels.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace whisker {
@@ -21,6 +22,8 @@ struct ResizeOptions {
   Interpolation interpolation = Interpolation::bilinear;
   /// Widens the filter when shrinking, so that every source pixel counts; off: point sampling.
   bool antialias = true;
+  /// The part of the (height, width) result that is computed and returned; nothing: all of it.
+  std::optional<Rect> window = {};
   /// Mirrors the result, at no cost: the columns' weights, or the rows, are taken in reverse.
   bool flip_horizontal = false;
   bool flip_vertical = false;
@@ -35,14 +38,29 @@ struct ResizeScratch {
   std::vector<uint8_t> last_row;  // a source row with room behind it
 };
 
-/// Resamples `box` of `source` into `out`, which is given the extents of `options`. Samples outside
-/// the view are never used: a box that is the whole view equals cropping first. Throws usage for an
-/// empty target, or a box that is empty or leaves the view.
+/// Resamples `box` of `source` into `out`, which is given the extents of `options`, or of its
+/// window. Samples outside the view are never used: a box that is the whole view equals cropping
+/// first. Throws usage for an empty target, a window outside it, or a box that is empty or leaves
+/// the view.
 void resize(const PictureView& source, const Box& box, const ResizeOptions& options, Picture& out,
             ResizeScratch& scratch);
 
-/// The weights of one axis: `out` samples over [from, to) of `in` samples.
-void make_axis_weights(int in, double from, double to, int out, const ResizeOptions& options,
+/// `picture` at `place` of a black (height, width) picture; `place` has its extents and lies
+/// inside.
+void place_on_black(const Picture& picture, const Rect& place, int height, int width, Picture& out);
+
+/// One axis of a resize: samples [first, first + count) of `out` ones over [from, to) of `in` ones.
+struct ResizeAxis {
+  int in = 0;
+  double from = 0;
+  double to = 0;
+  int out = 0;
+  int first = 0;
+  int count = 0;
+};
+
+/// The weights of `axis`; `exact` is scratch.
+void make_axis_weights(const ResizeAxis& axis, const ResizeOptions& options,
                        std::vector<double>& exact, AxisWeights& weights);
 
 }  // namespace whisker

@@ -7,48 +7,10 @@
 
 namespace whisker {
 
-std::string preprocess_to_json(const Preprocess& preprocess) {
-  JsonWriter json;
-  json.begin_object();
-  for (const auto& [key, field] : preprocess.fields()) {
-    json.key(key);
-    std::visit(
-        [&](const auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<double>>) {
-            json.begin_array();
-            for (const double item : value) json.value(item);
-            json.end_array();
-          } else {
-            json.value(value);
-          }
-        },
-        field);
-  }
-  return json.end_object().str();
-}
+std::string preprocess_to_json(const Preprocess& preprocess) { return preprocess.json(); }
 
 Preprocess preprocess_from_json(const std::string& text, const std::string& source) {
-  const JsonValue json =
-      JsonValue::parse(text, {.name = source + ": preprocess", .kind = ErrorKind::checkpoint});
-  PreprocessFields fields;
-  for (const auto& [key, value] : json.members()) {
-    if (value.is_bool()) {
-      fields.emplace_back(key, value.as_bool());
-    } else if (value.is_number()) {
-      fields.emplace_back(key, value.as_double());
-    } else if (value.is_string()) {
-      fields.emplace_back(key, value.as_string());
-    } else {
-      std::vector<double> items;
-      for (const JsonValue& item : value.items()) items.push_back(item.as_double());
-      fields.emplace_back(key, std::move(items));
-    }
-  }
-  try {
-    return Preprocess::from_fields(fields);
-  } catch (const Error& error) {
-    fail(ErrorKind::checkpoint, "{}: {}", source, error.what());
-  }
+  return Preprocess::from_json(text, source);
 }
 
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {

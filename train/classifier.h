@@ -49,7 +49,7 @@ class Classifier {
   Preprocess preprocess_;
 };
 
-/// The preprocessing as JSON with the keys of Preprocess::fields(), and back. Reading throws
+/// The preprocessing as JSON as Preprocess::json() writes it, and back. Reading throws
 /// checkpoint naming `source`.
 std::string preprocess_to_json(const Preprocess& preprocess);
 Preprocess preprocess_from_json(const std::string& text, const std::string& source);

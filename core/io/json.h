@@ -102,6 +102,7 @@ class JsonValue {
     return std::holds_alternative<int64_t>(data_) || std::holds_alternative<uint64_t>(data_) ||
            std::holds_alternative<double>(data_);
   }
+  bool is_array() const { return std::holds_alternative<Items>(data_); }
   bool as_bool() const;
   int64_t as_int() const;
   uint64_t as_uint() const;

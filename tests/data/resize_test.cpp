@@ -102,6 +102,24 @@ TEST(Resize, FlipsMirrorTheResult) {
   }
 }
 
+TEST(Resize, AWindowIsAPartOfTheResult) {
+  const Picture source = formula_picture(90, 70, 13);
+  ResizeScratch scratch;
+  Picture whole, part;
+  for (const auto& [width, height] : {std::pair{31, 40}, {90, 70}, {200, 50}}) {
+    const Box box{0, 0, 90, 70};
+    const Rect window{7, 9, 20, 30};
+    resize(PictureView(source), box, {.height = height, .width = width}, whole, scratch);
+    resize(PictureView(source), box, {.height = height, .width = width, .window = window}, part,
+           scratch);
+    ASSERT_EQ(part.width, 20);
+    ASSERT_EQ(part.height, 30);
+    for (int y = 0; y < 30; ++y) {
+      EXPECT_TRUE(std::equal(part.row(y), part.row(y) + 60, whole.row(y + 9) + 3 * 7));
+    }
+  }
+}
+
 TEST(Resize, KernelsAgreeBitForBit) {
   const ResizeKernels& fast = resize_kernels();
   const ResizeKernels& plain = portable_resize_kernels();
@@ -111,7 +129,7 @@ TEST(Resize, KernelsAgreeBitForBit) {
     for (const int in : {1, 2, 5, 33, 170, 500}) {
       const ResizeOptions options{.interpolation = interpolation};
       constexpr int out = 37;
-      make_axis_weights(in, 0, in, out, options, exact, weights);
+      make_axis_weights({in, 0, static_cast<double>(in), out, 0, out}, options, exact, weights);
       const Picture source = formula_picture(in, std::max(in, 2), 29);
       const size_t row_bytes = static_cast<size_t>(in) * 3;
       std::vector<uint8_t> rows[2];
@@ -172,6 +190,8 @@ TEST(Resize, BadBoxesAndTargetsAreUsageErrors) {
             "resize: box (0, 0, 10.5, 8) is empty or leaves the 10x8 picture");
   EXPECT_EQ(reason({3, 0, 3, 8}, {.height = 4, .width = 4}),
             "resize: box (3, 0, 3, 8) is empty or leaves the 10x8 picture");
+  EXPECT_EQ(reason({0, 0, 10, 8}, {.height = 4, .width = 4, .window = Rect{1, 0, 4, 4}}),
+            "resize: window 4x4 at (1,0) is not inside the 4x4 result");
 }
 
 }  // namespace
