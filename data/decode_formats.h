@@ -12,7 +12,7 @@ namespace whisker::formats {
 
 using Bytes = std::span<const uint8_t>;
 
-/// PictureSize as stored in the file, and the EXIF orientation that turns them upright.
+/// Extents as stored in the file, and the EXIF orientation that turns them upright.
 struct StoredHeader {
   int height = 0;
   int width = 0;

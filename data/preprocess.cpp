@@ -59,7 +59,7 @@ void Preprocess::check() const {
   }
 }
 
-Extents Preprocess::output() const {
+PictureSize Preprocess::output() const {
   if (crop != PictureSize{}) return crop;
   if (size != PictureSize{}) return size;
   return {resize_short, resize_short};

@@ -28,7 +28,7 @@ struct PictureSize {
 struct Preprocess {
   /// Short side after resizing (mode crop, as torchvision's Resize(int)); 0 when `size` is used.
   int resize_short = 0;
-  /// PictureSize after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
+  /// Extents after resizing; in mode crop the picture is made to cover them. {0, 0}: not used.
   PictureSize size{};
   /// What is cut out of the center in mode crop; {0, 0}: `size`, or a square of resize_short.
   PictureSize crop{};
@@ -40,7 +40,7 @@ struct Preprocess {
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
   void check() const;
-  /// PictureSize of the network's input.
+  /// Extents of the network's input.
   PictureSize output() const;
 
   /// A JSON object with the keys resize_short or size, crop, resize_mode, interpolation, antialias,
@@ -53,7 +53,7 @@ struct Preprocess {
   static Preprocess from_json(std::string_view text, const std::string& name);
 };
 
-/// PictureSize after resizing a (height, width) picture, before the crop or the bars.
+/// Extents after resizing a (height, width) picture, before the crop or the bars.
 PictureSize resized_extents(const Preprocess& preprocess, int height, int width);
 
 /// Where a centered extent starts: Python's round((outer - inner) / 2), half to even.

@@ -416,10 +416,9 @@ TEST(AugmentSampler, BadRangesAreNamed) {
     }
   };
   EXPECT_EQ(reason({.crop_scale = {0.5, 0.2}}),
-            "data.augment.crop_scale: expected [low, high] within [1e-06, 1], got [0.5, 0.2]");
-  EXPECT_EQ(reason({.zoom = 1}), "data.augment.zoom: expected a number from 0 to 0.99, got 1");
-  EXPECT_EQ(reason({.hue = std::nan("")}),
-            "data.augment.hue: expected a number from 0 to 0.5, got nan");
+            "augment.crop_scale: expected [low, high] within [1e-06, 1], got [0.5, 0.2]");
+  EXPECT_EQ(reason({.zoom = 1}), "augment.zoom: expected a number from 0 to 0.99, got 1");
+  EXPECT_EQ(reason({.hue = std::nan("")}), "augment.hue: expected a number from 0 to 0.5, got nan");
 }
 
 }  // namespace

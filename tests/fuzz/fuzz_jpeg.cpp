@@ -1,0 +1,49 @@
+// Any bytes as a JPEG: pixels or one data error, decoded whole and as a crop whose place and target
+// the last bytes choose.
+#include "core/error.h"
+#include "data/decode.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+namespace {
+
+constexpr int64_t max_pixels = 1 << 20;
+
+// The crop that four bytes ask for, inside the picture.
+whisker::CropRequest crop_from(std::span<const uint8_t> bytes,
+                               const whisker::PictureHeader& header) {
+  const auto at = [&](size_t i) { return int{bytes[bytes.size() - 1 - i]}; };
+  whisker::Rect crop;
+  crop.left = header.width * at(0) / 256;
+  crop.top = header.height * at(1) / 256;
+  crop.width = 1 + (header.width - crop.left - 1) * at(2) / 255;
+  crop.height = 1 + (header.height - crop.top - 1) * at(3) / 255;
+  return {crop, 1 + at(4) % 64, 1 + at(5) % 64};
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span bytes(data, size);
+  if (size < 8 || data[0] != 0xFF || data[1] != 0xD8) return 0;
+  try {
+    const whisker::PictureHeader header = whisker::read_header(bytes, max_pixels);
+    const whisker::CropRequest request = crop_from(bytes, header);
+    try {
+      whisker::Decoded part;
+      whisker::decode(bytes, {.max_pixels = max_pixels, .fast = request}, part);
+      const auto [view, box] = whisker::crop_view(part, request.crop);
+      if (view.width < 1 || box.x1 <= box.x0 || box.x1 > view.width || box.y1 > view.height)
+        std::abort();
+    } catch (const whisker::Error& error) {
+      if (error.kind() != whisker::ErrorKind::data) std::abort();
+    }
+    const whisker::Picture picture = whisker::decode(bytes, max_pixels);
+    if (picture.width != header.width || picture.height != header.height) std::abort();
+  } catch (const whisker::Error& error) {
+    if (error.kind() != whisker::ErrorKind::data) std::abort();
+  }
+  return 0;
+}
