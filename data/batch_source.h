@@ -1,0 +1,43 @@
+// What the training loop sees of the data: batches of an epoch in order, from any batch on, and how
+// long it waited for them.
+#pragma once
+
+#include "data/dataset.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct LoaderStats {
+  double wait_seconds = 0;  ///< next() had to wait (or, without workers, to work) this long
+  double work_seconds = 0;  ///< reading, decoding and augmenting, summed over the threads
+  int64_t samples = 0;      ///< delivered
+  int64_t batches = 0;      ///< delivered
+};
+
+/// An unreadable example, and the one that stood in for it (-1: left out).
+struct BadSample {
+  int64_t index = 0;
+  int64_t replacement = -1;
+  std::string reason = {};
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Begins `epoch` at its batch `first_batch`, dropping what was prepared of another. Workers
+  /// begin at once, so a call before validation hides the next epoch's start.
+  virtual void start_epoch(int64_t epoch, int64_t first_batch = 0) = 0;
+  /// The next batch, or nothing at the epoch's end. Rethrows what went wrong in a worker when its
+  /// batch is due; the epoch is over then.
+  virtual std::optional<Batch> next() = 0;
+  /// Since construction. One thread uses a source; these are for the same one.
+  virtual LoaderStats stats() const = 0;
+  /// Every bad example met in the batches delivered so far, once each, in order.
+  virtual const std::vector<BadSample>& bad_samples() const = 0;
+};
+
+}  // namespace whisker

@@ -1,0 +1,77 @@
+// What a training loop reads from: examples by index (Dataset) or one after another
+// (IterableDataset), and the batch that a loader makes of them. A dataset of one's own is a class
+// with two functions; see tests/data/dataset_example_test.cpp.
+#pragma once
+
+#include "core/tensor.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace whisker {
+
+/// One example: f32 values of any shape, all alike where they are stacked (pictures: (H, W, C)).
+struct Sample {
+  Tensor image;
+  int64_t label = 0;
+};
+
+/// Examples stacked along a new first axis. The tensors are views into memory that the loader
+/// reuses once every handle on it is gone; clone() what must live longer than a step or two.
+struct Batch {
+  Tensor images;                 ///< f32 (N, H, W, C)
+  Tensor labels;                 ///< i64 (N)
+  Tensor soft_labels;            ///< f32 (N, classes) after mixup or cutmix, else undefined
+  std::vector<int64_t> indices;  ///< where each row came from, (N)
+  int64_t size() const { return static_cast<int64_t>(indices.size()); }
+};
+
+/// Which example is wanted, and in which epoch: what random augmentation is keyed by.
+struct SampleKey {
+  int64_t index = 0;
+  int64_t epoch = 0;
+};
+
+/// Examples that can be had in any order. The functions are called by several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  /// Example `index`, 0 <= index < size(). Throws ErrorKind::data, naming the example, when it is
+  /// unreadable: the loader then takes another in its place.
+  virtual Sample get(int64_t index) const = 0;
+
+  /// Shape of every example. Override it when reading the first one is slow or may fail.
+  virtual Shape sample_shape() const;
+  /// Writes the example's values to `image` (sample_shape().count() of them) and returns its label.
+  /// Override it to write into the batch's memory without a copy, or to depend on the epoch.
+  virtual int64_t write(SampleKey key, std::span<float> image) const;
+};
+
+/// Where to start reading a stream.
+struct StreamStart {
+  int64_t epoch = 0;
+  int64_t skip = 0;  ///< examples to leave out, counted over all ranks
+  int rank = 0;      ///< this process takes examples rank, rank + world, ... of what follows
+  int world = 1;
+};
+
+/// Examples that come one after another, their number unknown. Used by one thread at a time.
+class IterableDataset {
+ public:
+  virtual ~IterableDataset() = default;
+  virtual void start(StreamStart where) = 0;
+  /// The next example, or nothing at the end of the epoch.
+  virtual std::optional<Sample> next() = 0;
+};
+
+/// Makes the batch's tensors from its examples; the loader sets `indices`.
+using Collate = std::function<Batch(std::span<const Sample>)>;
+
+/// The Collate that stacks examples of one shape; throws usage naming two shapes that differ.
+Batch stack_samples(std::span<const Sample> samples);
+
+}  // namespace whisker

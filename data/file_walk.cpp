@@ -1,0 +1,157 @@
+// Iterative walk: first everything real, then the links met on the way.
+#include "data/file_walk.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/utf8.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+class Walker {
+ public:
+  Walker(const std::filesystem::path& root, std::string_view what)
+      : root_(root.string()), what_(what) {}
+
+  FileWalk walk() {
+    visit_entry("", true);
+    walk_folders();
+    // Links sorted, so that the same tree gives the same list on every machine.
+    while (!links_.empty()) {
+      std::vector<std::string> links = std::exchange(links_, {});
+      std::sort(links.begin(), links.end());
+      for (const std::string& link : links) {
+        visit_entry(link, true);
+        walk_folders();
+      }
+    }
+    const auto by_path = [](const auto& a, const auto& b) { return a.path < b.path; };
+    std::sort(found_.files.begin(), found_.files.end(), by_path);
+    std::sort(found_.skipped.begin(), found_.skipped.end(), by_path);
+    std::sort(found_.folders.begin(), found_.folders.end());
+    return std::move(found_);
+  }
+
+ private:
+  std::string full(const std::string& path) const {
+    return path.empty() ? root_ : root_ + "/" + path;
+  }
+
+  void visit_entry(const std::string& path, bool follow) {
+    struct stat info {};
+    const std::string name = full(path);
+    if ((follow ? ::stat(name.c_str(), &info) : ::lstat(name.c_str(), &info)) != 0) {
+      found_.skipped.push_back({path, follow ? "link to nothing that can be read" : reason(errno)});
+      return;
+    }
+    if (S_ISLNK(info.st_mode)) {
+      links_.push_back(path);
+    } else if (S_ISDIR(info.st_mode)) {
+      if (first_visit(path, info)) folders_.push_back(path);
+    } else if (S_ISREG(info.st_mode)) {
+      if (first_visit(path, info)) {
+        found_.files.push_back({path, static_cast<uint64_t>(info.st_size)});
+      }
+    } else {
+      found_.skipped.push_back({path, "neither a file nor a folder"});
+    }
+  }
+
+  bool first_visit(const std::string& path, const struct stat& info) {
+    if (visited_.emplace(info.st_dev, info.st_ino).second) {
+      if (S_ISDIR(info.st_mode) && !path.empty() && path.find('/') == std::string::npos) {
+        found_.folders.push_back(path);
+      }
+      return true;
+    }
+    found_.skipped.push_back({path, "the same file or folder under a second name"});
+    return false;
+  }
+
+  void walk_folders() {
+    while (!folders_.empty()) {
+      const std::string folder = std::move(folders_.back());
+      folders_.pop_back();
+      std::vector<std::string> names = list(folder);
+      std::sort(names.begin(), names.end());
+      for (const std::string& name : names) {
+        visit_entry(folder.empty() ? name : folder + "/" + name, false);
+      }
+    }
+  }
+
+  std::vector<std::string> list(const std::string& folder) const {
+    const std::string name = full(folder);
+    const auto close = [](DIR* directory) { ::closedir(directory); };
+    const std::unique_ptr<DIR, decltype(close)> directory(::opendir(name.c_str()), close);
+    if (!directory) {
+      fail(ErrorKind::data, "{}: cannot read the folder {}: {}.", what_, printable(name),
+           reason(errno));
+    }
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(directory.get())) {
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    }
+    if (errno != 0) {
+      fail(ErrorKind::data, "{}: cannot read the folder {}: {}.", what_, printable(name),
+           reason(errno));
+    }
+    return names;
+  }
+
+  static std::string reason(int error) { return std::generic_category().message(error); }
+
+  std::string root_;
+  std::string_view what_;
+  FileWalk found_;
+  std::vector<std::string> folders_;  // still to be listed
+  std::vector<std::string> links_;
+  std::set<std::pair<dev_t, ino_t>> visited_;
+};
+
+}  // namespace
+
+FileWalk walk_files(const std::filesystem::path& root, std::string_view what) {
+  return Walker(root, what).walk();
+}
+
+bool has_picture_bytes(const std::filesystem::path& file) {
+  const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return false;
+  std::array<char, 8> bytes{};
+  const ssize_t count = ::read(fd.get(), bytes.data(), bytes.size());
+  const std::string_view start(bytes.data(), count > 0 ? static_cast<size_t>(count) : 0);
+  return start.starts_with("\xff\xd8\xff") || start.starts_with("\x89PNG\r\n\x1a\n") ||
+         (start.starts_with("BM") && start.size() == bytes.size());
+}
+
+std::string printable(std::string_view name) {
+  std::string text;
+  while (!name.empty()) {
+    const size_t length = std::max<size_t>(1, utf8_sequence_length(name));
+    const auto first = static_cast<unsigned char>(name.front());
+    if (utf8_sequence_length(name) == 0 || first < 0x20 || first == 0x7f) {
+      text += fmt::format("\\x{:02x}", first);
+    } else {
+      text += name.substr(0, length);
+    }
+    name.remove_prefix(length);
+  }
+  return text;
+}
+
+}  // namespace whisker

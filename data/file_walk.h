@@ -1,0 +1,40 @@
+// Every visible file under a folder, in the order of its bytes, whatever its name holds. Links are
+// followed, but each (device, inode) is visited once, so that loops end and nothing counts twice.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// A file left out, and why.
+struct SkippedFile {
+  std::string path;  ///< relative to the folder walked
+  std::string reason;
+};
+
+struct WalkedFile {
+  std::string path;  ///< relative to the folder walked, '/' between names
+  uint64_t bytes = 0;
+};
+
+struct FileWalk {
+  std::vector<WalkedFile> files;     ///< sorted bytewise by path
+  std::vector<std::string> folders;  ///< the folder's own visible subfolders, sorted bytewise
+  std::vector<SkippedFile> skipped;  ///< broken links, sockets, links to what was visited already
+};
+
+/// Walks `root`, leaving out names that begin with a dot. Real files and folders come before links
+/// to them. Throws data when a folder cannot be read; `what` names it in the error ("data.train").
+FileWalk walk_files(const std::filesystem::path& root, std::string_view what);
+
+/// Whether the file's first bytes are those of a JPEG, PNG or BMP.
+bool has_picture_bytes(const std::filesystem::path& file);
+
+/// A name for messages: control characters and bytes that are no UTF-8 as \xNN.
+std::string printable(std::string_view name);
+
+}  // namespace whisker

@@ -1,0 +1,77 @@
+// An image folder as a dataset: reads, decodes and augments (or only preprocesses) each picture
+// straight into the batch's memory, with decoded pictures kept in memory or on disk if wanted.
+#pragma once
+
+#include "data/augment_sampler.h"
+#include "data/dataset.h"
+#include "data/decode.h"
+#include "data/image_folder.h"
+#include "data/picture_cache.h"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace whisker {
+
+enum class CacheKind { none, memory, disk };
+
+struct CacheOptions {
+  CacheKind kind = CacheKind::none;
+  /// For memory: what does not fit is decoded anew each time, with the same result.
+  uint64_t max_bytes = uint64_t{2} << 30;
+  /// For disk: the packed file, made on construction when it is missing or of other data.
+  std::filesystem::path file = {};
+  /// Pictures are kept shrunk to this short side; 0: as decoded.
+  int short_side = 0;
+};
+
+struct PictureDatasetOptions {
+  Preprocess preprocess = {};
+  /// Training augmentation; nothing: every picture exactly as evaluate and classify see it.
+  std::optional<AugmentConfig> augment = {};
+  uint64_t seed = 0;  ///< augmentation is keyed by (seed, epoch, index)
+  int64_t max_pixels = default_max_pixels;
+  /// Lets training crops be decoded scaled and in part (DECISIONS.md 27). With a cache pictures are
+  /// always decoded exactly, so that it does not matter which of them are cached.
+  bool fast_decode = true;
+  CacheOptions cache = {};
+  int workers = -1;  ///< for making a disk cache; -1: auto
+};
+
+class PictureDataset final : public Dataset {
+ public:
+  PictureDataset(ImageFolder folder, PictureDatasetOptions options);
+  ~PictureDataset() override;
+
+  int64_t size() const override { return folder_.size(); }
+  /// The picture in epoch 0.
+  Sample get(int64_t index) const override;
+  Shape sample_shape() const override;
+  /// Throws data naming the file when it cannot be read as a picture.
+  int64_t write(SampleKey key, std::span<float> image) const override;
+
+  const ImageFolder& folder() const { return folder_; }
+  const PictureDatasetOptions& options() const { return options_; }
+
+ private:
+  struct Scratch;
+  std::unique_ptr<Scratch> take_scratch() const;
+  void give_scratch(std::unique_ptr<Scratch> scratch) const;
+  void write_picture(SampleKey key, std::span<float> image, Scratch& scratch) const;
+  const Picture& cached_picture(int64_t index, Scratch& scratch) const;
+
+  ImageFolder folder_;
+  PictureDatasetOptions options_;
+  std::unique_ptr<PictureCache> cache_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // one per thread that ever ran
+};
+
+/// Decodes file `index` of `folder` exactly, shrunk to `short_side` if that is above 0 and smaller.
+/// Throws data naming the file.
+Picture read_picture(const ImageFolder& folder, int64_t index, int64_t max_pixels,
+                     int short_side = 0);
+
+}  // namespace whisker
