@@ -113,8 +113,9 @@ class Backend {
                                     const Tensor& residual, const Tensor& mean,
                                     const Tensor& variance, const Tensor& y) = 0;
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
-  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x is undefined when
-  /// neither dx nor dgamma is, gamma when dx is not, y without an activation.
+  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
+  /// inverse_deviation are undefined when neither dx nor dgamma is, gamma when dx is not, y without
+  /// an activation.
   virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                    const Tensor& x, const Tensor& gamma, const Tensor& y,
                                    const Tensor& mean, const Tensor& inverse_deviation,

@@ -1,16 +1,16 @@
 // The checks of one row. Everything is deterministic: values are keyed by the row's name.
 #include "tests/support/check_op.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <numeric>
-
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/philox.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace whisker::test {
 namespace {
@@ -48,14 +48,16 @@ std::vector<Tensor> make_inputs(const OpCase& row, const std::vector<Values>& va
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < values.size(); ++i) {
     const Input& input = row.inputs[i];
-    tensors.push_back(from_vector(
-        values[i], input.shape,
-        {.dtype = dtype_of_input(input, options.dtype), .device = options.device}));
+    tensors.push_back(
+        from_vector(values[i], input.shape,
+                    {.dtype = dtype_of_input(input, options.dtype), .device = options.device}));
   }
   return tensors;
 }
 
-bool varies(const OpCase& row, size_t i) { return row.inputs[i].kind == InputKind::variable; }
+bool varies(const OpCase& row, size_t i) {
+  return row.inputs[i].kind == InputKind::variable;
+}
 
 double dot(const Values& a, const Values& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
@@ -143,7 +145,8 @@ std::vector<Tensor> recorded_gradients(const OpCase& row, const std::vector<Tens
   }
   const Tensor y = row.op(inputs);
   const Values w = weights(static_cast<size_t>(y.count()), 1);
-  return grad(y, leaves, {.gradient = from_vector(w, y.shape(), y.options()), .create_graph = true});
+  return grad(y, leaves,
+              {.gradient = from_vector(w, y.shape(), y.options()), .create_graph = true});
 }
 
 void check_twice(const OpCase& row, const std::vector<Values>& values) {
@@ -183,8 +186,8 @@ void check_refused_twice(const OpCase& row, const std::vector<Values>& values) {
     ADD_FAILURE() << "gradients of gradients: expected a refusal";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.what(),
-                ::testing::HasSubstr(": gradients of gradients are not available for this operator"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(
+                                  ": gradients of gradients are not available for this operator"));
     const std::string refused(error.what(), std::string_view(error.what()).find(':'));
     EXPECT_THAT(row.name, ::testing::StartsWith(refused)) << "the refusal names another operator";
   }
@@ -218,10 +221,12 @@ void check_op(const OpCase& row) {
   for (const Input& input : row.inputs) {
     values.push_back(draw(input, stream_of(row.name) + values.size()));
   }
-  for (const Device device : test_devices()) backend_of(device).set_memory_options({.poison = true});
+  for (const Device device : test_devices())
+    backend_of(device).set_memory_options({.poison = true});
   const Run plain = run(row, values, exact);
   ASSERT_TRUE(row.expected) << "a row needs plain loops to compare with";
-  EXPECT_TRUE(close(plain.result, row.expected(values), tolerance(DType::f64, row.terms), row.scale))
+  EXPECT_TRUE(
+      close(plain.result, row.expected(values), tolerance(DType::f64, row.terms), row.scale))
       << "forward on the reference against plain loops";
   if (row.twice != Twice::not_at_all) check_gradients(row, values);
   if (row.twice == Twice::works) check_twice(row, values);

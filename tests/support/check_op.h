@@ -7,12 +7,12 @@
 //  - inputs unchanged, fresh memory poisoned with NaN, and NaN never close to anything.
 #pragma once
 
+#include "core/ops.h"
+
 #include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
-
-#include "core/ops.h"
 
 namespace whisker::test {
 
@@ -37,13 +37,15 @@ inline Input constant(const Shape& shape, double low = -1, double high = 1) {
 inline Input index(const Shape& shape, int64_t extent) {
   return {shape, InputKind::index, 0, static_cast<double>(extent)};
 }
-inline Input mask(const Shape& shape) { return {shape, InputKind::mask, 0, 1}; }
+inline Input mask(const Shape& shape) {
+  return {shape, InputKind::mask, 0, 1};
+}
 
 using Values = std::vector<double>;
 
 enum class Twice : uint8_t {
   works,
-  refused,      ///< throws usage, naming the operator
+  refused,     ///< throws usage, naming the operator
   not_at_all,  ///< no gradient even once
 };
 
@@ -60,6 +62,8 @@ struct OpCase {
 
 void check_op(const OpCase& row);
 
-inline void PrintTo(const OpCase& row, std::ostream* out) { *out << row.name; }
+inline void PrintTo(const OpCase& row, std::ostream* out) {
+  *out << row.name;
+}
 
 }  // namespace whisker::test

@@ -1,14 +1,16 @@
 // The devices every operator test runs on, and what each of them computes in.
 #pragma once
 
-#include <vector>
-
 #include "core/device.h"
 #include "core/dtype.h"
 
+#include <vector>
+
 namespace whisker::test {
 
-inline std::vector<Device> test_devices() { return available_devices(); }
+inline std::vector<Device> test_devices() {
+  return available_devices();
+}
 
 /// The floating types `device` computes in (DECISIONS 16), most exact first.
 inline std::vector<DType> test_dtypes(Device device) {

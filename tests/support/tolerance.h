@@ -2,13 +2,13 @@
 // NaN is close to nothing; an infinity only to itself.
 #pragma once
 
-#include <gtest/gtest.h>
+#include "core/dtype.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "core/dtype.h"
+#include <gtest/gtest.h>
 
 namespace whisker::test {
 
@@ -48,8 +48,8 @@ inline ::testing::AssertionResult close(const std::vector<double>& got,
     if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
   }
   for (size_t i = 0; i < want.size(); ++i) {
-    const bool same = std::isinf(want[i]) ? got[i] == want[i]
-                                          : std::fabs(got[i] - want[i]) <= relative * scale;
+    const bool same =
+        std::isinf(want[i]) ? got[i] == want[i] : std::fabs(got[i] - want[i]) <= relative * scale;
     if (!same) {
       return ::testing::AssertionFailure()
              << "element " << i << " of " << want.size() << ": got " << got[i] << ", expected "

@@ -1,9 +1,9 @@
 // Functions of one element: powers and exponentials, activations, dropout.
-#include <cmath>
-#include <numbers>
-
 #include "core/philox.h"
 #include "tests/core/op_table/rows.h"
+
+#include <cmath>
+#include <numbers>
 
 namespace whisker::test {
 namespace {
@@ -15,7 +15,9 @@ struct Unary {
   double low = -1, high = 1;
 };
 
-double plain_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double plain_sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
 
 std::vector<OpCase> unary_rows() {
   const Unary functions[] = {
@@ -78,19 +80,18 @@ std::vector<OpCase> dropout_rows() {
   for (const double rate : {0.0, 0.3, 0.5, 0.99}) {
     for (const uint64_t step : {uint64_t{0}, uint64_t{5}}) {
       const RandomKey key{.seed = 3, .stream = stream_of("dropout_1"), .step = step};
-      rows.push_back(
-          {.name = fmt::format("dropout_rate_{:.0f}_step_{}", 100 * rate, step),
-           .inputs = {variable({9, 11})},
-           .op = [rate, key](Inputs x) { return dropout(x[0], rate, key); },
-           .expected =
-               [rate, key](Plain x) {
-                 Values y = x[0];
-                 for (size_t i = 0; i < y.size(); ++i) {
-                   y[i] = plain_keeps(key, rate, i) ? y[i] / (1 - rate) : 0;
-                 }
-                 return y;
-               },
-           .scale = 1});
+      rows.push_back({.name = fmt::format("dropout_rate_{:.0f}_step_{}", 100 * rate, step),
+                      .inputs = {variable({9, 11})},
+                      .op = [rate, key](Inputs x) { return dropout(x[0], rate, key); },
+                      .expected =
+                          [rate, key](Plain x) {
+                            Values y = x[0];
+                            for (size_t i = 0; i < y.size(); ++i) {
+                              y[i] = plain_keeps(key, rate, i) ? y[i] / (1 - rate) : 0;
+                            }
+                            return y;
+                          },
+                      .scale = 1});
     }
   }
   return rows;

@@ -1,7 +1,7 @@
 // Arithmetic with broadcasting on either side, comparisons, and where.
-#include <cmath>
-
 #include "tests/core/op_table/rows.h"
+
+#include <cmath>
 
 namespace whisker::test {
 namespace {
@@ -11,11 +11,14 @@ struct ShapePair {
 };
 
 const std::vector<ShapePair>& shape_pairs() {
-  static const std::vector<ShapePair> pairs{
-      {{7}, {7}, {7}},           {{1}, {1}, {1}},
-      {{2, 3, 5}, {5}, {2, 3, 5}}, {{2, 3, 1}, {1, 3, 5}, {2, 3, 5}},
-      {{}, {3, 11}, {3, 11}},    {{2, 1, 3, 1}, {5, 1, 4}, {2, 5, 3, 4}},
-      {{0, 3}, {1, 3}, {0, 3}},  {{67}, {67}, {67}}};
+  static const std::vector<ShapePair> pairs{{{7}, {7}, {7}},
+                                            {{1}, {1}, {1}},
+                                            {{2, 3, 5}, {5}, {2, 3, 5}},
+                                            {{2, 3, 1}, {1, 3, 5}, {2, 3, 5}},
+                                            {{}, {3, 11}, {3, 11}},
+                                            {{2, 1, 3, 1}, {5, 1, 4}, {2, 5, 3, 4}},
+                                            {{0, 3}, {1, 3}, {0, 3}},
+                                            {{67}, {67}, {67}}};
   return pairs;
 }
 

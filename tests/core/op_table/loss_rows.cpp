@@ -1,7 +1,7 @@
 // Softmax along any axis and the losses, from their definitions (inputs are small: no overflow).
-#include <cmath>
-
 #include "tests/core/op_table/rows.h"
+
+#include <cmath>
 
 namespace whisker::test {
 namespace {
@@ -31,16 +31,17 @@ std::vector<OpCase> softmax_rows() {
           {.name = fmt::format("{}softmax_{}_axis_{}", log ? "log_" : "", tag(s.shape),
                                s.axis < 0 ? "last" : std::to_string(s.axis)),
            .inputs = {variable(s.shape, -4, 4)},
-           .op = [s, log](Inputs x) {
-             return log ? log_softmax(x[0], s.axis) : softmax(x[0], s.axis);
-           },
+           .op = [s, log](
+                     Inputs x) { return log ? log_softmax(x[0], s.axis) : softmax(x[0], s.axis); },
            .expected =
                [s, log](Plain x) {
                  Values y(x[0].size());
                  for (size_t i = 0; i < y.size(); ++i) {
-                   const size_t first = i / (s.classes * s.inner) * s.classes * s.inner + i % s.inner;
+                   const size_t first =
+                       i / (s.classes * s.inner) * s.classes * s.inner + i % s.inner;
                    double sum = 0;
-                   for (size_t k = 0; k < s.classes; ++k) sum += std::exp(x[0][first + k * s.inner]);
+                   for (size_t k = 0; k < s.classes; ++k)
+                     sum += std::exp(x[0][first + k * s.inner]);
                    y[i] = log ? x[0][i] - std::log(sum) : std::exp(x[0][i]) / sum;
                  }
                  return y;
@@ -80,9 +81,9 @@ std::vector<OpCase> cross_entropy_rows() {
          .inputs = inputs,
          .op =
              [s](Inputs x) {
-               return cross_entropy(x[0], x[1],
-                                    {.label_smoothing = s.smoothing,
-                                     .class_weight = s.weighted ? x[2] : Tensor()});
+               return cross_entropy(
+                   x[0], x[1],
+                   {.label_smoothing = s.smoothing, .class_weight = s.weighted ? x[2] : Tensor()});
              },
          .expected = [s](Plain x) -> Values {
            const auto weight = [&](size_t c) { return s.weighted ? x[2][c] : 1.0; };

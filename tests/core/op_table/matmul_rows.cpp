@@ -1,7 +1,7 @@
 // Matrix products with every kind of batch broadcasting, and the dense layer.
-#include <cmath>
-
 #include "tests/core/op_table/rows.h"
+
+#include <cmath>
 
 namespace whisker::test {
 namespace {
@@ -43,9 +43,13 @@ std::vector<OpCase> linear_rows() {
   const Fused activations[] = {
       {"none", {}, [](double z) { return z; }, Twice::works},
       {"relu", {Activation::relu}, [](double z) { return z > 0 ? z : 0; }, Twice::refused},
-      {"leaky_relu", {Activation::leaky_relu, 0.25f},
-       [](double z) { return z > 0 ? z : 0.25 * z; }, Twice::refused},
-      {"sigmoid", {Activation::sigmoid}, [](double z) { return 1 / (1 + std::exp(-z)); },
+      {"leaky_relu",
+       {Activation::leaky_relu, 0.25f},
+       [](double z) { return z > 0 ? z : 0.25 * z; },
+       Twice::refused},
+      {"sigmoid",
+       {Activation::sigmoid},
+       [](double z) { return 1 / (1 + std::exp(-z)); },
        Twice::refused},
       {"tanh", {Activation::tanh}, [](double z) { return std::tanh(z); }, Twice::refused},
       {"silu", {Activation::silu}, [](double z) { return z / (1 + std::exp(-z)); }, Twice::works},
@@ -62,29 +66,28 @@ std::vector<OpCase> linear_rows() {
       const auto out = static_cast<int64_t>(c.out);
       std::vector<Input> inputs{variable(c.x), variable({out, static_cast<int64_t>(c.in)})};
       if (c.bias) inputs.push_back(variable({out}));
-      rows.push_back({.name = fmt::format("linear_{}_{}_to_{}", fused.name, tag(c.x), c.out),
-                      .inputs = inputs,
-                      .op =
-                          [fused, c](Inputs x) {
-                            return linear(x[0], x[1], c.bias ? x[2] : Tensor(), fused.f);
-                          },
-                      .expected =
-                          [fused, c](Plain x) {
-                            Values y;
-                            for (size_t r = 0; r < x[0].size() / c.in; ++r) {
-                              for (size_t o = 0; o < c.out; ++o) {
-                                double z = c.bias ? x[2][o] : 0;
-                                for (size_t i = 0; i < c.in; ++i) {
-                                  z += x[0][r * c.in + i] * x[1][o * c.in + i];
-                                }
-                                y.push_back(fused.plain(z));
-                              }
-                            }
-                            return y;
-                          },
-                      .twice = fused.twice,
-                      .terms = static_cast<int64_t>(c.in) + out,
-                      .scale = 1});
+      rows.push_back(
+          {.name = fmt::format("linear_{}_{}_to_{}", fused.name, tag(c.x), c.out),
+           .inputs = inputs,
+           .op = [fused,
+                  c](Inputs x) { return linear(x[0], x[1], c.bias ? x[2] : Tensor(), fused.f); },
+           .expected =
+               [fused, c](Plain x) {
+                 Values y;
+                 for (size_t r = 0; r < x[0].size() / c.in; ++r) {
+                   for (size_t o = 0; o < c.out; ++o) {
+                     double z = c.bias ? x[2][o] : 0;
+                     for (size_t i = 0; i < c.in; ++i) {
+                       z += x[0][r * c.in + i] * x[1][o * c.in + i];
+                     }
+                     y.push_back(fused.plain(z));
+                   }
+                 }
+                 return y;
+               },
+           .twice = fused.twice,
+           .terms = static_cast<int64_t>(c.in) + out,
+           .scale = 1});
     }
   }
   return rows;

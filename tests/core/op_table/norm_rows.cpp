@@ -1,7 +1,7 @@
 // Batch and layer normalisation from their definitions.
-#include <cmath>
-
 #include "tests/core/op_table/rows.h"
+
+#include <cmath>
 
 namespace whisker::test {
 namespace {
@@ -45,7 +45,9 @@ BatchNormState running_state(const Tensor& x) {
 }
 
 /// gamma and beta stay f32 for 16-bit pictures.
-Tensor parameter(const Tensor& p) { return p.dtype() == DType::bf16 ? p.to(DType::f32) : p; }
+Tensor parameter(const Tensor& p) {
+  return p.dtype() == DType::bf16 ? p.to(DType::f32) : p;
+}
 
 Values plain_batch_norm(const BatchNormCase& s, Plain x) {
   const auto channels = static_cast<size_t>(s.shape[-1]);
@@ -90,10 +92,10 @@ std::vector<OpCase> batch_norm_rows() {
                     .inputs = inputs,
                     .op =
                         [s](Inputs x) {
-                          return batch_norm(
-                              x[0], parameter(x[1]), parameter(x[2]), running_state(x[0]),
-                              {.training = s.training, .activation = s.activation},
-                              s.residual ? x[3] : Tensor());
+                          return batch_norm(x[0], parameter(x[1]), parameter(x[2]),
+                                            running_state(x[0]),
+                                            {.training = s.training, .activation = s.activation},
+                                            s.residual ? x[3] : Tensor());
                         },
                     .expected = [s](Plain x) { return plain_batch_norm(s, x); },
                     .twice = Twice::refused,
@@ -109,32 +111,27 @@ std::vector<OpCase> norm_rows() {
   std::vector<OpCase> rows = batch_norm_rows();
   for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {
     const Shape features{shape[-1]};
-    rows.push_back({.name = fmt::format("layer_norm_{}", tag(shape)),
-                    .inputs = {variable(shape, -2, 3), variable(features, 0.5, 1.5),
-                               variable(features)},
-                    .op =
-                        [](Inputs x) {
-                          return layer_norm(x[0], parameter(x[1]), parameter(x[2]));
-                        },
-                    .expected =
-                        [shape](Plain x) {
-                          const auto width = static_cast<size_t>(shape[-1]);
-                          Values y;
-                          for (size_t first = 0; first < x[0].size(); first += width) {
-                            const auto row = x[0].begin() + static_cast<int64_t>(first);
-                            const Statistics s =
-                                statistics_of(Values(row, row + static_cast<int64_t>(width)));
-                            for (size_t f = 0; f < width; ++f) {
-                              y.push_back((x[0][first + f] - s.mean) / std::sqrt(s.variance + 1e-5) *
-                                              x[1][f] +
-                                          x[2][f]);
-                            }
-                          }
-                          return y;
-                        },
-                    .twice = Twice::refused,
-                    .terms = shape.count(),
-                    .scale = 3});
+    rows.push_back(
+        {.name = fmt::format("layer_norm_{}", tag(shape)),
+         .inputs = {variable(shape, -2, 3), variable(features, 0.5, 1.5), variable(features)},
+         .op = [](Inputs x) { return layer_norm(x[0], parameter(x[1]), parameter(x[2])); },
+         .expected =
+             [shape](Plain x) {
+               const auto width = static_cast<size_t>(shape[-1]);
+               Values y;
+               for (size_t first = 0; first < x[0].size(); first += width) {
+                 const auto row = x[0].begin() + static_cast<int64_t>(first);
+                 const Statistics s = statistics_of(Values(row, row + static_cast<int64_t>(width)));
+                 for (size_t f = 0; f < width; ++f) {
+                   y.push_back((x[0][first + f] - s.mean) / std::sqrt(s.variance + 1e-5) * x[1][f] +
+                               x[2][f]);
+                 }
+               }
+               return y;
+             },
+         .twice = Twice::refused,
+         .terms = shape.count(),
+         .scale = 3});
   }
   return rows;
 }

@@ -1,7 +1,7 @@
 // Every operator, row by row: see tests/support/check_op.h for what a row is held to.
-#include <gtest/gtest.h>
-
 #include "tests/core/op_table/rows.h"
+
+#include <gtest/gtest.h>
 
 namespace whisker::test {
 namespace {
@@ -17,7 +17,9 @@ std::vector<OpCase> all_rows() {
 
 class OpTable : public ::testing::TestWithParam<OpCase> {};
 
-TEST_P(OpTable, Row) { check_op(GetParam()); }
+TEST_P(OpTable, Row) {
+  check_op(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(, OpTable, ::testing::ValuesIn(all_rows()),
                          [](const auto& row) { return row.param.name; });

@@ -1,8 +1,8 @@
 // Pooling against direct loops that look at every window cell and skip those off the picture.
+#include "tests/core/op_table/rows.h"
+
 #include <algorithm>
 #include <limits>
-
-#include "tests/core/op_table/rows.h"
 
 namespace whisker::test {
 namespace {
@@ -54,16 +54,40 @@ std::vector<PoolCase> cases() {
       {"2x2_ceil", 1, 7, 5, 2, {.kernel = 2, .ceil = true}, 4, 3},
       {"3x3_stride_2_ceil", 1, 6, 7, 3, {.kernel = 3, .stride = 2, .ceil = true}, 3, 3},
       {"3x3_stride_2_pad_1", 2, 7, 6, 2, {.kernel = 3, .stride = 2, .padding = 1}, 4, 3, 1, 1},
-      {"3x3_stride_2_pad_1_ceil", 1, 6, 6, 2,
-       {.kernel = 3, .stride = 2, .padding = 1, .ceil = true}, 4, 4, 1, 1},
-      {"ceil_never_starts_in_the_padding", 1, 5, 5, 1,
-       {.kernel = 2, .stride = 3, .padding = 1, .ceil = true}, 2, 2, 1, 1},
+      {"3x3_stride_2_pad_1_ceil",
+       1,
+       6,
+       6,
+       2,
+       {.kernel = 3, .stride = 2, .padding = 1, .ceil = true},
+       4,
+       4,
+       1,
+       1},
+      {"ceil_never_starts_in_the_padding",
+       1,
+       5,
+       5,
+       1,
+       {.kernel = 2, .stride = 3, .padding = 1, .ceil = true},
+       2,
+       2,
+       1,
+       1},
       {"3x2_stride_1_overlapping", 1, 5, 4, 2, {.kernel = {3, 2}, .stride = 1}, 3, 3},
       {"same_even", 1, 5, 6, 2, {.kernel = 2, .stride = 1, .padding_mode = same}, 5, 6},
       {"same_stride_2", 1, 5, 6, 2, {.kernel = 3, .stride = 2, .padding_mode = same}, 3, 3, 1, 0},
       {"stride_above_kernel", 1, 8, 8, 1, {.kernel = 2, .stride = 3}, 3, 3},
-      {"count_padding", 1, 5, 5, 2,
-       {.kernel = 3, .stride = 2, .padding = 1, .count_padding = true}, 3, 3, 1, 1},
+      {"count_padding",
+       1,
+       5,
+       5,
+       2,
+       {.kernel = 3, .stride = 2, .padding = 1, .count_padding = true},
+       3,
+       3,
+       1,
+       1},
   };
 }
 
@@ -107,15 +131,18 @@ std::vector<OpCase> pool2d_rows() {
     }
   }
   for (const auto& [h_out, w_out] : {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {7, 7}, {9, 4}}) {
-    rows.push_back({.name = fmt::format("adaptive_avg_pool2d_{}x{}", h_out, w_out),
-                    .inputs = {variable({1, 7, 5, 2})},
-                    .op = [h_out = h_out, w_out = w_out](
-                              Inputs x) { return adaptive_avg_pool2d(x[0], {h_out, w_out}); },
-                    .expected = [h_out = h_out, w_out = w_out](
-                                    Plain x) { return plain_adaptive(x[0], 7, 5, 2, h_out, w_out); },
-                    // Unequal windows are matrix products, equal ones are a pooling.
-                    .twice = 7 % h_out == 0 && 5 % w_out == 0 ? Twice::not_at_all : Twice::works,
-                    .terms = 35});
+    rows.push_back(
+        {.name = fmt::format("adaptive_avg_pool2d_{}x{}", h_out, w_out),
+         .inputs = {variable({1, 7, 5, 2})},
+         .op =
+             [h_out = h_out, w_out = w_out](Inputs x) {
+               return adaptive_avg_pool2d(x[0], {h_out, w_out});
+             },
+         .expected = [h_out = h_out, w_out = w_out](
+                         Plain x) { return plain_adaptive(x[0], 7, 5, 2, h_out, w_out); },
+         // Unequal windows are matrix products, equal ones are a pooling.
+         .twice = 7 % h_out == 0 && 5 % w_out == 0 ? Twice::not_at_all : Twice::works,
+         .terms = 35});
   }
   rows.push_back({.name = "global_avg_pool2d",
                   .inputs = {variable({2, 3, 5, 4})},

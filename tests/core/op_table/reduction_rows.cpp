@@ -1,8 +1,8 @@
 // Reductions over every choice of axes, argmax, sum_to.
+#include "tests/core/op_table/rows.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "tests/core/op_table/rows.h"
 
 namespace whisker::test {
 namespace {
@@ -29,7 +29,9 @@ double plain_sum(const Values& v) {
   for (const double value : v) sum += value;
   return sum;
 }
-double plain_mean(const Values& v) { return plain_sum(v) / static_cast<double>(v.size()); }
+double plain_mean(const Values& v) {
+  return plain_sum(v) / static_cast<double>(v.size());
+}
 double plain_squares(const Values& v) {
   double sum = 0;
   for (const double value : v) sum += (value - plain_mean(v)) * (value - plain_mean(v));
@@ -51,19 +53,20 @@ struct Case {
 };
 
 OpCase reduction_row(const Reduction& f, const Case& c) {
-  return {.name = fmt::format("{}_{}_{}{}", f.name, tag(c.shape), c.axes_tag, c.keep ? "_kept" : ""),
-          .inputs = {variable(c.shape)},
-          .op = [f, c](Inputs x) { return f.op(x[0], c.axes, {.keep_axes = c.keep}); },
-          .expected =
-              [f, c](Plain x) {
-                Values y;
-                for (const Values& group : groups_of(x[0], c.shape, c.axes)) {
-                  y.push_back(f.plain(group));
-                }
-                return y;
-              },
-          .terms = c.shape.count(),
-          .scale = 0.5};
+  return {
+      .name = fmt::format("{}_{}_{}{}", f.name, tag(c.shape), c.axes_tag, c.keep ? "_kept" : ""),
+      .inputs = {variable(c.shape)},
+      .op = [f, c](Inputs x) { return f.op(x[0], c.axes, {.keep_axes = c.keep}); },
+      .expected =
+          [f, c](Plain x) {
+            Values y;
+            for (const Values& group : groups_of(x[0], c.shape, c.axes)) {
+              y.push_back(f.plain(group));
+            }
+            return y;
+          },
+      .terms = c.shape.count(),
+      .scale = 0.5};
 }
 
 }  // namespace
@@ -74,8 +77,7 @@ std::vector<OpCase> reduction_rows() {
       {"mean", mean, plain_mean},
       {"max", max, [](const Values& v) { return *std::max_element(v.begin(), v.end()); }},
       {"min", min, [](const Values& v) { return *std::min_element(v.begin(), v.end()); }},
-      {"var",
-       [](const Tensor& x, const Axes& axes, ReduceOptions o) { return var(x, axes, o, 1); },
+      {"var", [](const Tensor& x, const Axes& axes, ReduceOptions o) { return var(x, axes, o, 1); },
        [](const Values& v) { return plain_squares(v) / static_cast<double>(v.size() - 1); }},
       {"var_biased",
        [](const Tensor& x, const Axes& axes, ReduceOptions o) { return var(x, axes, o, 0); },
@@ -101,19 +103,19 @@ std::vector<OpCase> reduction_rows() {
     if (!sample) rows.push_back(reduction_row(f, {{1, 1}, {}, "all"}));
   }
   for (const auto& [shape, axis] : {std::pair<Shape, int>{{13}, 0}, {{3, 7, 5}, 1}, {{4, 9}, -1}}) {
-    rows.push_back({.name = fmt::format("argmax_{}", tag(shape)),
-                    .inputs = {constant(shape)},
-                    .op = [axis = axis](Inputs x) { return argmax(x[0], axis); },
-                    .expected =
-                        [shape = shape, axis = axis](Plain x) {
-                          Values y;
-                          for (const Values& v : groups_of(x[0], shape, {axis})) {
-                            y.push_back(static_cast<double>(
-                                std::max_element(v.begin(), v.end()) - v.begin()));
-                          }
-                          return y;
-                        },
-                    .twice = Twice::not_at_all});
+    rows.push_back(
+        {.name = fmt::format("argmax_{}", tag(shape)),
+         .inputs = {constant(shape)},
+         .op = [axis = axis](Inputs x) { return argmax(x[0], axis); },
+         .expected =
+             [shape = shape, axis = axis](Plain x) {
+               Values y;
+               for (const Values& v : groups_of(x[0], shape, {axis})) {
+                 y.push_back(static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin()));
+               }
+               return y;
+             },
+         .twice = Twice::not_at_all});
   }
   for (const auto& [from, to] :
        {std::pair<Shape, Shape>{{4, 5}, {5}}, {{2, 3, 5}, {3, 1}}, {{3, 2}, {}}, {{7}, {7}}}) {

@@ -2,10 +2,10 @@
 // their loops share.
 #pragma once
 
+#include "tests/support/check_op.h"
+
 #include <string>
 #include <vector>
-
-#include "tests/support/check_op.h"
 
 namespace whisker::test {
 

@@ -1,7 +1,7 @@
 // Operators that move elements: every result element is named by where it comes from.
-#include <array>
-
 #include "tests/core/op_table/rows.h"
+
+#include <array>
 
 namespace whisker::test {
 namespace {
@@ -26,36 +26,70 @@ OpCase moving_row(std::string name, const Shape& from, const Shape& to,
 std::vector<OpCase> moving_rows() {
   const Shape x{3, 4, 5};
   std::vector<OpCase> rows;
-  rows.push_back(moving_row("reshape_to_5x12", {3, 4, 5}, {3, 4, 5},
-                            [](Inputs t) { return reshape(reshape(t[0], {5, 12}), {3, 4, 5}); },
-                            [](Index i) { return i; }));
-  rows.push_back(moving_row("transpose_120", x, {4, 5, 3},
-                            [](Inputs t) { return transpose(t[0], {1, 2, 0}); },
-                            [](const Index& i) { return Index{i[2], i[0], i[1]}; }));
-  rows.push_back(moving_row("transpose_negative_axes", x, {5, 4, 3},
-                            [](Inputs t) { return transpose(t[0], {-1, -2, -3}); },
-                            [](const Index& i) { return Index{i[2], i[1], i[0]}; }));
-  rows.push_back(moving_row("transpose_4_axes", {2, 3, 5, 7}, {2, 7, 3, 5},
-                            [](Inputs t) { return transpose(t[0], {0, 3, 1, 2}); },
-                            [](const Index& i) { return Index{i[0], i[2], i[3], i[1]}; }));
-  rows.push_back(moving_row("transpose_empty", {0, 4}, {4, 0},
-                            [](Inputs t) { return transpose(t[0], {1, 0}); },
-                            [](const Index& i) { return Index{i[1], i[0]}; }));
-  rows.push_back(moving_row("broadcast_to_2x3x5", {3, 1}, {2, 3, 5},
-                            [](Inputs t) { return broadcast_to(t[0], {2, 3, 5}); },
-                            [](const Index& i) { return Index{i[1], 0}; }));
-  rows.push_back(moving_row("slice_axis_0", x, {1, 4, 5},
-                            [](Inputs t) { return slice(t[0], 0, 1, 2); },
-                            [](const Index& i) { return Index{1, i[1], i[2]}; }));
-  rows.push_back(moving_row("slice_axis_1", x, {3, 2, 5},
-                            [](Inputs t) { return slice(t[0], 1, 2, 4); },
-                            [](const Index& i) { return Index{i[0], i[1] + 2, i[2]}; }));
-  rows.push_back(moving_row("slice_last_axis", x, {3, 4, 3},
-                            [](Inputs t) { return slice(t[0], -1, 1, 4); },
-                            [](const Index& i) { return Index{i[0], i[1], i[2] + 1}; }));
-  rows.push_back(moving_row("slice_nothing", x, {3, 0, 5},
-                            [](Inputs t) { return slice(t[0], 1, 2, 2); },
-                            [](Index i) { return i; }));
+  rows.push_back(moving_row(
+      "reshape_to_5x12", {3, 4, 5}, {3, 4, 5},
+      [](Inputs t) {
+        return reshape(reshape(t[0], {5, 12}), {3, 4, 5});
+      },
+      [](Index i) { return i; }));
+  rows.push_back(moving_row(
+      "transpose_120", x, {4, 5, 3},
+      [](Inputs t) {
+        return transpose(t[0], {1, 2, 0});
+      },
+      [](const Index& i) {
+        return Index{i[2], i[0], i[1]};
+      }));
+  rows.push_back(moving_row(
+      "transpose_negative_axes", x, {5, 4, 3},
+      [](Inputs t) {
+        return transpose(t[0], {-1, -2, -3});
+      },
+      [](const Index& i) {
+        return Index{i[2], i[1], i[0]};
+      }));
+  rows.push_back(moving_row(
+      "transpose_4_axes", {2, 3, 5, 7}, {2, 7, 3, 5},
+      [](Inputs t) {
+        return transpose(t[0], {0, 3, 1, 2});
+      },
+      [](const Index& i) {
+        return Index{i[0], i[2], i[3], i[1]};
+      }));
+  rows.push_back(moving_row(
+      "transpose_empty", {0, 4}, {4, 0},
+      [](Inputs t) {
+        return transpose(t[0], {1, 0});
+      },
+      [](const Index& i) {
+        return Index{i[1], i[0]};
+      }));
+  rows.push_back(moving_row(
+      "broadcast_to_2x3x5", {3, 1}, {2, 3, 5},
+      [](Inputs t) {
+        return broadcast_to(t[0], {2, 3, 5});
+      },
+      [](const Index& i) {
+        return Index{i[1], 0};
+      }));
+  rows.push_back(moving_row(
+      "slice_axis_0", x, {1, 4, 5}, [](Inputs t) { return slice(t[0], 0, 1, 2); },
+      [](const Index& i) {
+        return Index{1, i[1], i[2]};
+      }));
+  rows.push_back(moving_row(
+      "slice_axis_1", x, {3, 2, 5}, [](Inputs t) { return slice(t[0], 1, 2, 4); },
+      [](const Index& i) {
+        return Index{i[0], i[1] + 2, i[2]};
+      }));
+  rows.push_back(moving_row(
+      "slice_last_axis", x, {3, 4, 3}, [](Inputs t) { return slice(t[0], -1, 1, 4); },
+      [](const Index& i) {
+        return Index{i[0], i[1], i[2] + 1};
+      }));
+  rows.push_back(moving_row(
+      "slice_nothing", x, {3, 0, 5}, [](Inputs t) { return slice(t[0], 1, 2, 2); },
+      [](Index i) { return i; }));
   // Pieces of 1, 0 and 3, put together backwards.
   rows.push_back(moving_row(
       "split_and_concat", x, x,
@@ -63,10 +97,17 @@ std::vector<OpCase> moving_rows() {
         const std::vector<Tensor> parts = split(t[0], std::array<int64_t, 3>{1, 0, 3}, 1);
         return concat({parts[2], parts[1], parts[0]}, 1);
       },
-      [](const Index& i) { return Index{i[0], (i[1] + 1) % 4, i[2]}; }));
-  rows.push_back(moving_row("split_axis_0", x, {2, 4, 5},
-                            [](Inputs t) { return split(t[0], std::array<int64_t, 2>{1, 2}, 0)[1]; },
-                            [](const Index& i) { return Index{i[0] + 1, i[1], i[2]}; }));
+      [](const Index& i) {
+        return Index{i[0], (i[1] + 1) % 4, i[2]};
+      }));
+  rows.push_back(moving_row(
+      "split_axis_0", x, {2, 4, 5},
+      [](Inputs t) {
+        return split(t[0], std::array<int64_t, 2>{1, 2}, 0)[1];
+      },
+      [](const Index& i) {
+        return Index{i[0] + 1, i[1], i[2]};
+      }));
   return rows;
 }
 
@@ -74,7 +115,10 @@ std::vector<OpCase> joining_rows() {
   std::vector<OpCase> rows;
   rows.push_back({.name = "concat_three_axis_1",
                   .inputs = {variable({2, 3, 2}), variable({2, 1, 2}), variable({2, 0, 2})},
-                  .op = [](Inputs x) { return concat({x[0], x[1], x[2]}, 1); },
+                  .op =
+                      [](Inputs x) {
+                        return concat({x[0], x[1], x[2]}, 1);
+                      },
                   .expected =
                       [](Plain x) {
                         Values y;
@@ -86,7 +130,10 @@ std::vector<OpCase> joining_rows() {
                       }});
   rows.push_back({.name = "concat_the_same_twice_axis_0",
                   .inputs = {variable({3})},
-                  .op = [](Inputs x) { return concat({x[0], x[0]}, 0); },
+                  .op =
+                      [](Inputs x) {
+                        return concat({x[0], x[0]}, 0);
+                      },
                   .expected =
                       [](Plain x) {
                         Values y = x[0];
@@ -118,7 +165,8 @@ std::vector<OpCase> index_rows() {
                       [](Plain x) {
                         Values y;
                         for (size_t i = 0; i < x[1].size(); ++i) {
-                          const size_t from = (i / 12 * 5 + static_cast<size_t>(x[1][i])) * 3 + i % 3;
+                          const size_t from =
+                              (i / 12 * 5 + static_cast<size_t>(x[1][i])) * 3 + i % 3;
                           y.push_back(x[0][from]);
                         }
                         return y;
