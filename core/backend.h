@@ -61,7 +61,7 @@ class Backend {
   /// Any dtype (both alike); elements of y outside the walk stay. With `add`, y += x (floating).
   virtual void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) = 0;
   virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
-  /// First position of the largest element along the middle axis.
+  /// First position of the largest element along the middle axis; a NaN counts as the largest.
   virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
   virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
                       const Tensor& y) = 0;
