@@ -98,9 +98,8 @@ TEST_F(AutogradDoc, Twice) {
 TEST_F(AutogradDoc, Refusal) {
   const Tensor picture = ones({1, 2, 2, 1}).set_requires_grad();
   const Tensor pooled = sum(max_pool2d(picture, {}));
-  EXPECT_THAT(
-      [&] { grad(pooled, {{picture}}, {.create_graph = true}); },
-      ThrowsMessage<Error>(HasSubstr("max_pool2d: gradients of gradients are not available")));
+  const auto twice = [&] { grad(pooled, {{picture}}, {.create_graph = true}); };
+  EXPECT_THAT(twice, ThrowsMessage<Error>(HasSubstr("max_pool2d: gradients of gradients")));
 }
 
 }  // namespace
