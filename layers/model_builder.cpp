@@ -377,6 +377,14 @@ bool read_keras_start(const YamlNode* node) {
   return true;
 }
 
+// Without a layer of `classes` extent, the head is the last one that has parameters.
+void note_head(Model& model) {
+  const ParameterList parameters = model.net->parameters();
+  if (!model.head.empty() || parameters.empty()) return;
+  const std::string& last = parameters.back()->name();
+  model.head.push_back(last.substr(0, last.rfind('.')));
+}
+
 void check_output(const YamlNode& section, const BuildOptions& options, const Model& model) {
   if (options.classes == 0) return;
   const Shape& y = model.output;
@@ -415,6 +423,7 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   Names names;
   builder.add_list(*layers, *model.net, flow, names, head == nullptr);
   if (head) builder.add_list(*head, *model.net, flow, names, true);
+  note_head(model);
   if (model.net->size() == 0) layers->fail_expected("at least one layer");
   model.output = flow.shape;
   if (flow.shape.rank() == 2 && flow.shape[1] == 1) model.output_kind = OutputKind::sigmoid;

@@ -28,7 +28,7 @@ struct Model {
   OutputKind output_kind = OutputKind::softmax;
   std::string preset = {};              ///< "" when the file listed the layers
   std::vector<std::string> notes = {};  ///< what was joined: "relu into conv2d_1"
-  std::vector<std::string> head = {};   ///< names of layers whose extent is the number of classes
+  std::vector<std::string> head = {};   ///< names of the layers that decide the number of classes
 };
 
 /// Builds the network of `section`: a preset's name, {preset: name, ...} or {layers: [...]}, with

@@ -1,0 +1,228 @@
+// Matching a file's names and shapes with the model's: everything is compared and converted before
+// anything is written.
+#include "core/io/text.h"
+#include "layers/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+namespace whisker {
+namespace {
+
+constexpr size_t most_rows = 1000;     // of the table of differences
+constexpr size_t most_nearest = 2000;  // names that nearest_name may compare
+
+// timm's names for the head of VGG; its dense layers are convolutions there.
+constexpr std::pair<std::string_view, std::string_view> timm_vgg_head[] = {
+    {"pre_logits.fc1.", "classifier.0."},
+    {"pre_logits.fc2.", "classifier.3."},
+    {"head.fc.", "classifier.6."},
+};
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ","));
+}
+
+bool is_batch_count(std::string_view name) {
+  return name.ends_with("num_batches_tracked");
+}
+
+bool selected(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return selects(pattern, name); });
+}
+
+// The file's tensors under the names that the model may know.
+using Tensors = std::map<std::string, const SafetensorsTensor*, std::less<>>;
+
+std::string strip_prefixes(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      if (!name.starts_with(prefix)) continue;
+      name.erase(0, prefix.size());
+      again = true;
+    }
+  }
+  return name;
+}
+
+Tensors tensors_by_name(const SafetensorsFile& file, const ParameterList& parameters) {
+  const auto known = [&](std::string_view name) {
+    return std::any_of(parameters.begin(), parameters.end(),
+                       [&](const auto& parameter) { return parameter->name() == name; });
+  };
+  Tensors tensors;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    std::string name = strip_prefixes(tensor.name);
+    for (const auto& [timm, ours] : timm_vgg_head) {
+      if (!name.starts_with(timm)) continue;
+      std::string renamed = std::string(ours) + name.substr(timm.size());
+      if (known(renamed) && !known(name)) name = std::move(renamed);
+      break;
+    }
+    if (!tensors.emplace(name, &tensor).second) {
+      fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}' (one is '{}'); keep one of them",
+           file.name(), name, tensor.name);
+    }
+  }
+  return tensors;
+}
+
+bool same_extents(const std::vector<uint64_t>& stored, const Shape& shape) {
+  return std::equal(stored.begin(), stored.end(), shape.begin(), shape.end(),
+                    [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); });
+}
+
+// Equal, or a dense weight stored as the convolution (units, channels, height, width) it equals.
+bool fits(const SafetensorsTensor& tensor, const Parameter& parameter) {
+  const Shape shape = file_shape(parameter);
+  if (same_extents(tensor.shape, shape)) return true;
+  if (parameter.role() != ParameterRole::weight || shape.rank() != 2 || tensor.shape.size() != 4) {
+    return false;
+  }
+  const auto inputs = static_cast<uint64_t>(shape[1]);
+  const auto channels = static_cast<uint64_t>(
+      parameter.flattened_channels > 0 ? parameter.flattened_channels : shape[1]);
+  return tensor.shape[0] == static_cast<uint64_t>(shape[0]) && tensor.shape[1] == channels &&
+         tensor.bytes.size() == inputs * tensor.shape[0] * size_of(tensor.dtype);
+}
+
+// Same but for the number of outputs.
+bool differs_in_classes(const SafetensorsTensor& tensor, const Parameter& parameter) {
+  const Shape shape = file_shape(parameter);
+  if (tensor.shape.size() != static_cast<size_t>(shape.rank()) || shape.rank() == 0) return false;
+  return std::equal(tensor.shape.begin() + 1, tensor.shape.end(), shape.begin() + 1,
+                    [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); });
+}
+
+std::vector<float> as_floats(const SafetensorsTensor& tensor) {
+  const size_t width = size_of(tensor.dtype);
+  std::vector<float> values(tensor.bytes.size() / width);
+  visit(tensor.dtype, [&]<class T>() {
+    for (size_t i = 0; i < values.size(); ++i) {
+      T value;
+      std::memcpy(&value, tensor.bytes.data() + i * width, width);
+      values[i] = static_cast<float>(value);
+    }
+  });
+  return values;
+}
+
+int64_t read_batch_count(const SafetensorsTensor& tensor) {
+  int64_t count = 0;
+  if (tensor.dtype == DType::i64 && tensor.bytes.size() == sizeof(count)) {
+    std::memcpy(&count, tensor.bytes.data(), sizeof(count));
+  }
+  return std::max<int64_t>(count, 0);
+}
+
+struct Difference {
+  const char* kind;
+  std::string name;
+  std::string detail;
+  bool seek = false;  // the nearest name among the others' kind helps
+};
+
+// Missing names are compared with the unexpected ones and the reverse.
+std::string nearest_of(const Difference& difference, const std::vector<Difference>& all) {
+  std::vector<std::string> candidates;
+  for (const Difference& other : all) {
+    if (other.seek && std::string_view(other.kind) != difference.kind) {
+      candidates.push_back(other.name);
+    }
+  }
+  return candidates.size() > most_nearest ? std::string()
+                                          : nearest_name(difference.name, candidates);
+}
+
+[[noreturn]] void fail_with_table(const SafetensorsFile& file,
+                                  const std::vector<Difference>& differences) {
+  const auto count = [&](std::string_view kind) {
+    return std::count_if(differences.begin(), differences.end(),
+                         [&](const Difference& d) { return d.kind == kind; });
+  };
+  size_t width = 0;
+  for (const Difference& d : differences)
+    width = std::max(width, std::min<size_t>(d.name.size(), 60));
+  std::string table;
+  for (size_t i = 0; i < std::min(differences.size(), most_rows); ++i) {
+    const Difference& d = differences[i];
+    table += fmt::format("\n  {:<10}  {:<{}}  {}", d.kind, d.name, width, d.detail);
+    const std::string nearest = d.seek ? nearest_of(d, differences) : std::string();
+    if (!nearest.empty()) table += fmt::format("  nearest: {}", nearest);
+  }
+  if (differences.size() > most_rows) {
+    table += fmt::format("\n  and {} more", differences.size() - most_rows);
+  }
+  fail(
+      ErrorKind::checkpoint,
+      "{}: does not fit the model: {} missing, {} unexpected, {} misshaped; nothing was loaded.{}\n"
+      "Check model; load.skip takes patterns of names to leave out.",
+      file.name(), count("missing"), count("unexpected"), count("misshaped"), table);
+}
+
+}  // namespace
+
+LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
+                        const LoadOptions& options) {
+  const ParameterList& parameters = arena.parameters();
+  Tensors tensors = tensors_by_name(file, parameters);
+  LoadReport report;
+  std::vector<Difference> differences;
+  std::vector<std::pair<const Parameter*, const SafetensorsTensor*>> matches;
+  std::vector<Difference> other_classes;
+
+  for (const auto& parameter : parameters) {
+    const std::string& name = parameter->name();
+    const auto found = tensors.find(name);
+    const SafetensorsTensor* tensor = found == tensors.end() ? nullptr : found->second;
+    if (tensor) tensors.erase(found);
+    const Shape shape = file_shape(*parameter);
+    if (selected(options.skip, name)) {
+      report.skipped.push_back(name);
+    } else if (!tensor) {
+      differences.push_back({"missing", name, fmt::format("model {}", shape), true});
+    } else if (!is_floating(tensor->dtype)) {
+      differences.push_back(
+          {"misshaped", name, fmt::format("file {}, model floating", tensor->dtype)});
+    } else if (fits(*tensor, *parameter)) {
+      matches.emplace_back(parameter.get(), tensor);
+    } else {
+      const Difference difference{
+          "misshaped", name, fmt::format("file {}, model {}", shape_text(tensor->shape), shape)};
+      const bool new_head = options.allow_new_head && selected(model.head, name) &&
+                            differs_in_classes(*tensor, *parameter);
+      (new_head ? other_classes : differences).push_back(difference);
+    }
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (is_batch_count(name)) {
+      report.batches_tracked = std::max(report.batches_tracked, read_batch_count(*tensor));
+    } else if (!selected(options.skip, name)) {
+      differences.push_back(
+          {"unexpected", name, fmt::format("file {}", shape_text(tensor->shape)), true});
+    }
+  }
+  if (!differences.empty()) {
+    differences.insert(differences.end(), other_classes.begin(), other_classes.end());
+    fail_with_table(file, differences);
+  }
+  // A head is new as a whole: its other parameters keep their initial values too.
+  const auto is_new = [&](const Parameter& parameter) {
+    return !other_classes.empty() && selected(model.head, parameter.name());
+  };
+  for (const auto& [parameter, tensor] : matches) {
+    if (is_new(*parameter)) continue;
+    arena.write(*parameter, from_file_order(*parameter, as_floats(*tensor)));
+    ++report.loaded;
+  }
+  for (const auto& parameter : parameters) {
+    if (is_new(*parameter)) report.new_head.push_back(parameter->name());
+  }
+  return report;
+}
+
+}  // namespace whisker

@@ -1,0 +1,257 @@
+// Weights files: axis orders, names, and loading that is strict and all or nothing.
+#include "layers/weights.h"
+
+#include "layers/layers.h"
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+constexpr const char* network = R"(
+layers:
+  - conv2d: {name: conv1, filters: 3, kernel: [2, 3]}
+  - batch_norm: {name: bn1}
+  - flatten
+  - dropout: 0.5
+  - dense: {name: fc1, units: 4}
+  - dense: {name: fc2, units: classes}
+)";
+
+struct Network {
+  Model model;
+  ParameterArena arena;
+
+  explicit Network(int64_t classes = 5, uint64_t seed = 1, const std::string& text = network)
+      : model(build_model(YamlNode::parse(text, "m.yaml"),
+                          {.input = {1, 4, 4, 2}, .classes = classes})),
+        arena(model.net->parameters(), cpu_device, seed) {}
+
+  const Parameter& operator[](const std::string& name) const {
+    for (const auto& parameter : arena.parameters()) {
+      if (parameter->name() == name) return *parameter;
+    }
+    throw std::runtime_error("no " + name);
+  }
+  std::vector<std::vector<float>> values() const {
+    std::vector<std::vector<float>> all;
+    for (const auto& parameter : arena.parameters()) all.push_back(arena.read(*parameter));
+    return all;
+  }
+};
+
+// A weights file in memory, written and read through a temporary file.
+class File {
+ public:
+  explicit File(const std::vector<WeightsTensor>& tensors) {
+    static int number = 0;
+    path_ = std::filesystem::temp_directory_path() /
+            fmt::format("whisker_weights_test_{}_{}.safetensors", getpid(), number++);
+    write_safetensors(path_, {}, entries_of(tensors));
+  }
+  ~File() { std::filesystem::remove(path_); }
+  SafetensorsFile open() const { return SafetensorsFile::open(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::vector<WeightsTensor> renamed(std::vector<WeightsTensor> tensors, const std::string& from,
+                                   const std::string& to) {
+  for (WeightsTensor& tensor : tensors) {
+    if (tensor.name.starts_with(from)) tensor.name = to + tensor.name.substr(from.size());
+  }
+  return tensors;
+}
+
+void drop(std::vector<WeightsTensor>& tensors, const std::string& name) {
+  std::erase_if(tensors, [&](const WeightsTensor& tensor) { return tensor.name == name; });
+}
+
+std::string error_of(const std::vector<WeightsTensor>& tensors, Network& target,
+                     const LoadOptions& options = {}) {
+  const auto before = target.values();
+  const File file(tensors);
+  try {
+    load_weights(file.open(), target.model, target.arena, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
+    EXPECT_EQ(target.values(), before);
+    const std::string text = error.what();
+    return text.substr(
+        text.find(": does not fit") == std::string::npos ? 0 : text.find(": does not fit") + 2);
+  }
+  return "no error";
+}
+
+TEST(Weights, ConvolutionsAreOihwInFiles) {
+  const Network net;
+  const Parameter& weight = net["conv1.weight"];
+  EXPECT_EQ(weight.shape(), (Shape{3, 2, 3, 2}));
+  EXPECT_EQ(file_shape(weight), (Shape{3, 2, 2, 3}));
+  std::vector<float> memory(36);
+  std::iota(memory.begin(), memory.end(), 0.0f);
+  const std::vector<float> file = to_file_order(weight, memory);
+  for (int64_t o = 0; o < 3; ++o)
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t h = 0; h < 2; ++h)
+        for (int64_t w = 0; w < 3; ++w) {
+          EXPECT_EQ(file[static_cast<size_t>(((o * 2 + i) * 2 + h) * 3 + w)],
+                    memory[static_cast<size_t>(((o * 2 + h) * 3 + w) * 2 + i)]);
+        }
+  EXPECT_EQ(from_file_order(weight, file), memory);
+}
+
+TEST(Weights, ADenseLayerBehindAFlattenSeesChannelsFirstInFiles) {
+  const Network net;
+  const Parameter& weight = net["fc1.weight"];  // inputs: 3 x 2 places, 3 channels
+  EXPECT_EQ(weight.flattened_channels, 3);
+  EXPECT_EQ(file_shape(weight), (Shape{4, 18}));
+  std::vector<float> memory(72);
+  std::iota(memory.begin(), memory.end(), 0.0f);
+  const std::vector<float> file = to_file_order(weight, memory);
+  for (size_t unit = 0; unit < 4; ++unit)
+    for (size_t place = 0; place < 6; ++place)
+      for (size_t channel = 0; channel < 3; ++channel) {
+        EXPECT_EQ(file[unit * 18 + channel * 6 + place], memory[unit * 18 + place * 3 + channel]);
+      }
+  EXPECT_EQ(from_file_order(weight, file), memory);
+  EXPECT_EQ(to_file_order(net["fc2.weight"], std::vector<float>(20, 1.0f)),
+            std::vector<float>(20, 1.0f));
+}
+
+TEST(Weights, AFileGivesBackEveryValueAndTheBatchCount) {
+  const Network source(5, 1);
+  Network target(5, 2);
+  EXPECT_NE(source.values(), target.values());
+  const std::vector<WeightsTensor> tensors = state_dict(source.arena, 321);
+  EXPECT_EQ(tensors.size(), 11u);
+  const File file(tensors);
+  const SafetensorsFile opened = file.open();
+  EXPECT_EQ(opened.find("bn1.num_batches_tracked")->dtype, DType::i64);
+  EXPECT_TRUE(opened.find("bn1.num_batches_tracked")->shape.empty());
+  const LoadReport report = load_weights(opened, target.model, target.arena);
+  EXPECT_EQ(source.values(), target.values());
+  EXPECT_EQ(report.loaded, 10);
+  EXPECT_EQ(report.batches_tracked, 321);
+}
+
+TEST(Weights, PrefixesOfWrappersAreStripped) {
+  const Network source(5, 1);
+  Network target(5, 2);
+  const File file(renamed(state_dict(source.arena, 0), "", "module._orig_mod."));
+  load_weights(file.open(), target.model, target.arena);
+  EXPECT_EQ(source.values(), target.values());
+}
+
+TEST(Weights, OneTableListsEveryDifferenceAndNothingIsLoaded) {
+  std::vector<WeightsTensor> tensors =
+      renamed(state_dict(Network(7, 1).arena, 0), "conv1.", "conv_1.");
+  drop(tensors, "fc1.bias");
+  Network target(5, 2);
+  EXPECT_EQ(error_of(tensors, target),
+            "does not fit the model: 3 missing, 2 unexpected, 2 misshaped; nothing was loaded.\n"
+            "  missing     conv1.weight   model (3,2,2,3)  nearest: conv_1.weight\n"
+            "  missing     conv1.bias     model (3)  nearest: conv_1.bias\n"
+            "  missing     fc1.bias       model (4)\n"
+            "  misshaped   fc2.weight     file (7,4), model (5,4)\n"
+            "  misshaped   fc2.bias       file (7), model (5)\n"
+            "  unexpected  conv_1.bias    file (3)  nearest: conv1.bias\n"
+            "  unexpected  conv_1.weight  file (3,2,2,3)  nearest: conv1.weight\n"
+            "Check model; load.skip takes patterns of names to leave out.");
+}
+
+TEST(Weights, AHeadForOtherClassesStaysNew) {
+  const Network source(7, 1);
+  Network target(5, 2);
+  const std::vector<float> head = target.arena.read(target["fc2.weight"]);
+  const File file(state_dict(source.arena, 0));
+  const LoadReport report =
+      load_weights(file.open(), target.model, target.arena, {.allow_new_head = true});
+  EXPECT_EQ(report.new_head, (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(report.loaded, 8);
+  EXPECT_EQ(target.arena.read(target["fc2.weight"]), head);
+  EXPECT_EQ(target.arena.read(target["fc1.weight"]), source.arena.read(source["fc1.weight"]));
+}
+
+TEST(Weights, AnotherDifferenceForbidsANewHead) {
+  std::vector<WeightsTensor> tensors = state_dict(Network(7, 1).arena, 0);
+  drop(tensors, "bn1.bias");
+  Network target(5, 2);
+  EXPECT_EQ(error_of(tensors, target, {.allow_new_head = true}).substr(0, 55),
+            "does not fit the model: 1 missing, 0 unexpected, 2 miss");
+}
+
+TEST(Weights, SkippedNamesStayAsTheyAre) {
+  const Network source(7, 1);
+  std::vector<WeightsTensor> tensors = renamed(state_dict(source.arena, 0), "fc2.", "old_head.");
+  Network target(5, 2);
+  const std::vector<float> head = target.arena.read(target["fc2.bias"]);
+  const File file(tensors);
+  const LoadReport report =
+      load_weights(file.open(), target.model, target.arena, {.skip = {"fc2", "old_head.*"}});
+  EXPECT_EQ(report.skipped, (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(target.arena.read(target["fc2.bias"]), head);
+  EXPECT_EQ(target.arena.read(target["bn1.weight"]), source.arena.read(source["bn1.weight"]));
+}
+
+TEST(Weights, HalfPrecisionFilesAreConverted) {
+  const Network source(5, 1);
+  Network target(5, 2);
+  std::vector<WeightsTensor> tensors = state_dict(source.arena, 0);
+  for (WeightsTensor& tensor : tensors) {
+    if (tensor.name != "conv1.bias") continue;
+    const std::array<uint16_t, 3> halves = {bf16_t(0.5f).bits, bf16_t(-2.0f).bits,
+                                            bf16_t(1.25f).bits};
+    tensor.dtype = DType::bf16;
+    std::memcpy(tensor.bytes.data(), halves.data(), sizeof(halves));
+    tensor.bytes.resize(sizeof(halves));
+  }
+  const File file(tensors);
+  load_weights(file.open(), target.model, target.arena);
+  EXPECT_EQ(target.arena.read(target["conv1.bias"]), (std::vector<float>{0.5f, -2.0f, 1.25f}));
+}
+
+TEST(Weights, TimmsVggHeadIsKnown) {
+  const std::string text = R"(
+layers:
+  - conv2d: {name: features.0, filters: 3, kernel: 3, padding: 1}
+  - flatten
+  - dense: {name: classifier.0, units: 4}
+  - dense: {name: classifier.3, units: 4}
+  - dense: {name: classifier.6, units: classes}
+)";
+  const Network source(5, 1, text);
+  Network target(5, 2, text);
+  std::vector<WeightsTensor> tensors = state_dict(source.arena, 0);
+  tensors = renamed(tensors, "classifier.0.", "pre_logits.fc1.");
+  tensors = renamed(tensors, "classifier.3.", "pre_logits.fc2.");
+  tensors = renamed(tensors, "classifier.6.", "head.fc.");
+  for (WeightsTensor& tensor : tensors) {
+    if (tensor.name == "pre_logits.fc1.weight") tensor.shape = {4, 3, 4, 4};
+    if (tensor.name == "pre_logits.fc2.weight") tensor.shape = {4, 4, 1, 1};
+  }
+  const File file(tensors);
+  load_weights(file.open(), target.model, target.arena);
+  EXPECT_EQ(source.values(), target.values());
+}
+
+TEST(Weights, TwoTensorsOfOneNameAfterStrippingAreRefused) {
+  std::vector<WeightsTensor> tensors = state_dict(Network().arena, 0);
+  WeightsTensor twin = tensors.front();
+  twin.name = "module." + twin.name;
+  tensors.push_back(twin);
+  Network target;
+  EXPECT_NE(error_of(tensors, target).find("two tensors stand for 'conv1.weight'"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace whisker
