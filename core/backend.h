@@ -61,7 +61,7 @@ class Backend {
   /// Any dtype (both alike); elements of y outside the walk stay. With `add`, y += x (floating).
   virtual void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) = 0;
   virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
-  /// First position of the largest element along the middle axis.
+  /// First position of the largest element along the middle axis; a NaN counts as the largest.
   virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
   virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
                       const Tensor& y) = 0;
@@ -113,8 +113,9 @@ class Backend {
                                     const Tensor& residual, const Tensor& mean,
                                     const Tensor& variance, const Tensor& y) = 0;
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
-  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x is undefined when
-  /// neither dx nor dgamma is, gamma when dx is not, y without an activation.
+  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
+  /// inverse_deviation are undefined when neither dx nor dgamma is, gamma when dx is not, y without
+  /// an activation.
   virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                    const Tensor& x, const Tensor& gamma, const Tensor& y,
                                    const Tensor& mean, const Tensor& inverse_deviation,

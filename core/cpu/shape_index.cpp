@@ -4,6 +4,7 @@
 #include "core/cpu/vectorize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace whisker::cpu {
@@ -105,7 +106,9 @@ void CpuBackend::argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor&
       const float* row = from + o * g.classes * g.inner + i;
       int64_t best = 0;
       for (int64_t c = 1; c < g.classes; ++c) {
-        if (row[c * g.inner] > row[best * g.inner]) best = c;
+        const float value = row[c * g.inner];
+        const float largest = row[best * g.inner];
+        if (value > largest || (std::isnan(value) && !std::isnan(largest))) best = c;
       }
       to[o * g.inner + i] = best;
     }

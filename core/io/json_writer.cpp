@@ -83,7 +83,8 @@ JsonWriter& JsonWriter::floating(T number) {
   std::array<char, 32> digits;
   char* const end = digits.data() + digits.size();
   auto result = std::to_chars(digits.data(), end, number);
-  if (std::abs(number) >= static_cast<T>(1e15) && std::find(digits.data(), result.ptr, 'e') == result.ptr) {
+  if (std::abs(number) >= static_cast<T>(1e15) &&
+      std::find(digits.data(), result.ptr, 'e') == result.ptr) {
     // Readers take long digits without an exponent for an integer, and perhaps a too large one.
     result = std::to_chars(digits.data(), end, number, std::chars_format::scientific);
   }

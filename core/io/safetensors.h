@@ -4,7 +4,8 @@
 // Note [Safetensors verdict]: the reader never accepts what Python's safetensors 0.8 refuses. It is
 // stricter for: duplicate names; dtypes that Whisker lacks; a header that does not begin with '{';
 // tensors described by an array, or a dtype by an object (serde reads both, no writer makes them);
-// over 262,144 names or 64 axes, which bounds the memory that a hostile header can ask for.
+// over 65,536 names, 64 axes or 16 MiB in one text. So reading takes at most twice the file's size
+// and 64 MiB, whatever the header says.
 #pragma once
 
 #include "core/dtype.h"

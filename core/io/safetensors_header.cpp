@@ -5,6 +5,7 @@
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -14,8 +15,27 @@ namespace whisker {
 namespace {
 
 constexpr int max_depth = 127;
-constexpr size_t max_names = 262'144;
+constexpr size_t max_names = 65'536;
 constexpr size_t max_axes = 64;
+constexpr size_t max_token_bytes = 16 << 20;
+
+// Bytes of the longest text or number. The parser keeps copies of the token it is at, so a header
+// that is one huge token would take several times its size.
+size_t longest_token(std::string_view json) {
+  size_t longest = 0, run = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const bool quote = json[i] == '"';
+    const bool inside =
+        in_text ? !quote
+                : std::string_view(" \t\r\n,:[]{}\"").find(json[i]) == std::string_view::npos;
+    if (in_text && json[i] == '\\') ++i;
+    if (quote) in_text = !in_text;
+    run = inside ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
 
 class HeaderReader {
  public:
@@ -77,14 +97,14 @@ class HeaderReader {
   bool key(std::string& name) {
     key_ = std::move(name);
     if (at_ == At::root) {
-      if (++names_ > max_names) refuse_file("at most 262144 names, got more");
+      if (++names_ > max_names) refuse_file("at most 65536 names, got more");
       if (key_ != "__metadata__") {
         header_.records.emplace_back().name = key_;
       } else if (std::exchange(seen_metadata_, true)) {
         refuse_file("__metadata__ once, got it twice");
       }
     } else if (at_ == At::metadata) {
-      if (++names_ > max_names) refuse_file("at most 262144 names, got more");
+      if (++names_ > max_names) refuse_file("at most 65536 names, got more");
     } else if (at_ == At::tensor) {
       if (const auto field = field_of(key_); field && std::exchange(seen_[*field], true)) {
         refuse(fmt::format("{} once", key_), "it twice");
@@ -230,6 +250,10 @@ SafetensorsHeader read_safetensors_header(std::string_view json, const std::stri
     fail(ErrorKind::checkpoint,
          "{}: header: expected valid JSON in UTF-8, got an error at byte {}.", file,
          json.find('\0') + 1);
+  }
+  if (longest_token(json) > max_token_bytes) {
+    fail(ErrorKind::checkpoint, "{}: header: expected texts of at most {}, got {}.", file,
+         human_bytes(max_token_bytes), human_bytes(longest_token(json)));
   }
   HeaderReader reader(file);
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);

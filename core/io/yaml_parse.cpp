@@ -20,6 +20,10 @@ constexpr size_t max_bytes = 1 << 20;
 constexpr size_t max_depth = 16;
 constexpr size_t max_nodes = 10'000;
 constexpr size_t max_key_bytes = 256;
+// yaml-cpp queues up to 280 bytes for each of these while it waits for a bracket to close; 10,000
+// nodes need far fewer.
+constexpr std::string_view token_signs = "[]{},:?'\"&*!";
+constexpr size_t max_token_signs = 131'072;
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // Code points that YAML 1.2 (section 5.1, c-printable) leaves out. yaml-cpp takes some of them for
@@ -228,6 +232,14 @@ void check_bytes(std::string_view text, const YamlTreeBuilder& builder) {
                                                           static_cast<uint8_t>(text[i])));
     }
     i += length;
+  }
+  const auto signs = std::count_if(text.begin(), text.end(), [](char c) {
+    return token_signs.find(c) != std::string_view::npos;
+  });
+  if (static_cast<size_t>(signs) > max_token_signs) {
+    builder.refuse(builder.mark_at_byte(0),
+                   fmt::format("at most {} of the signs {} in one file, got {}", max_token_signs,
+                               token_signs, signs));
   }
 }
 

@@ -73,9 +73,10 @@ Tensor activation(const Tensor& x, ActivationSpec f) {
       const Tensor at_x = values.detach();
       at_x.attach(g.node().inputs()[0].node, g.node().inputs()[0].output);
       g.give(0, activation_backward(f, at_x, g.dy()));
-    } else if (values.count() > 0) {
-      backend_of(values.device()).activation_backward(f, values, g.dy(), g.target(0));
+      return;
     }
+    const Tensor dx = g.target(0);
+    if (dx.count() > 0) backend_of(dx.device()).activation_backward(f, values, g.dy(), dx);
   });
   return y;
 }

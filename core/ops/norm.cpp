@@ -18,6 +18,18 @@ void check_epsilon(const char* op, double epsilon) {
   }
 }
 
+// gamma and beta, as x is or as the statistics are.
+void check_scale_and_shift(const char* op, const Tensor& x, const Tensor& gamma,
+                           const Tensor& beta) {
+  check_vector(op, "gamma", gamma, x.extent(-1), x, "x");
+  check_vector(op, "beta", beta, x.extent(-1), x, "x");
+  check_alike(op, "gamma", gamma, "beta", beta);
+  if (gamma.dtype() != x.dtype() && gamma.dtype() != statistics_dtype(x.dtype())) {
+    fail(ErrorKind::usage, "{}: expected gamma and beta of {} for x of {}, got {}.", op,
+         statistics_dtype(x.dtype()), x.dtype(), gamma.dtype());
+  }
+}
+
 void check_statistic(const char* name, const Tensor& statistic, const Tensor& x) {
   check_vector("batch_norm", name, statistic, x.extent(-1), x, "x");
   if (statistic.dtype() != statistics_dtype(x.dtype())) {
@@ -34,10 +46,7 @@ BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, cons
   check_computes("batch_norm", "x", x);
   check_not_empty("batch_norm", "x", x);
   check_epsilon("batch_norm", options.epsilon);
-  check_vector("batch_norm", "gamma", gamma, x.extent(-1), x, "x");
-  check_vector("batch_norm", "beta", beta, x.extent(-1), x, "x");
-  check_alike("batch_norm", "gamma", gamma, "beta", beta);
-  check_computes("batch_norm", "gamma", gamma);
+  check_scale_and_shift("batch_norm", x, gamma, beta);
   if (residual.defined()) {
     check_alike("batch_norm", "x", x, "residual", residual);
     if (!(residual.shape() == x.shape())) {
@@ -141,10 +150,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
   check_computes("layer_norm", "x", x);
   check_not_empty("layer_norm", "x", x);
   check_epsilon("layer_norm", epsilon);
-  check_vector("layer_norm", "gamma", gamma, x.extent(-1), x, "x");
-  check_vector("layer_norm", "beta", beta, x.extent(-1), x, "x");
-  check_alike("layer_norm", "gamma", gamma, "beta", beta);
-  check_computes("layer_norm", "gamma", gamma);
+  check_scale_and_shift("layer_norm", x, gamma, beta);
   const LayerNormGeometry geometry{
       .rows = x.count() / x.extent(-1), .features = x.extent(-1), .epsilon = epsilon};
   const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};

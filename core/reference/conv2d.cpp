@@ -39,8 +39,7 @@ void for_each_product(const Conv2dGeometry& g, Fn&& fn) {
 }
 
 template <class T>
-void store(const std::vector<double>& values, const Tensor& y) {
-  T* out = elements<T>(y);
+void store(const std::vector<double>& values, T* out) {
   for (const double value : values) *out++ = convert<T>(value);
 }
 
@@ -52,7 +51,8 @@ void ReferenceBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Te
     const T* in = elements<T>(x);      // (N, H, W, C)
     const T* filter = elements<T>(w);  // (c_out, kernel_h, kernel_w, C / groups)
     const T* bias = elements<T>(b);    // (c_out) or null
-    std::vector<double> z(static_cast<size_t>(y.count()));  // (N, h_out, w_out, c_out)
+    T* out = elements<T>(y);           // (N, h_out, w_out, c_out)
+    std::vector<double> z(static_cast<size_t>(y.count()));
     for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
       z[static_cast<size_t>(at_y)] += double{in[at_x]} * double{filter[at_w]};
     });
@@ -60,7 +60,7 @@ void ReferenceBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Te
       if (g.bias) z[i] += double{bias[i % static_cast<size_t>(g.c_out)]};
       z[i] = activate(g.activation, z[i]);
     }
-    store<T>(z, y);
+    store(z, out);
   });
 }
 
@@ -83,19 +83,19 @@ void ReferenceBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x,
       for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
         sum[static_cast<size_t>(at_x)] += dz[static_cast<size_t>(at_y)] * double{filter[at_w]};
       });
-      store<T>(sum, dx);
+      store(sum, elements<T>(dx));
     }
     if (dw.defined()) {
       std::vector<double> sum(static_cast<size_t>(dw.count()));
       for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
         sum[static_cast<size_t>(at_w)] += dz[static_cast<size_t>(at_y)] * double{in[at_x]};
       });
-      store<T>(sum, dw);
+      store(sum, elements<T>(dw));
     }
     if (db.defined()) {
       std::vector<double> sum(static_cast<size_t>(g.c_out));
       for (size_t i = 0; i < dz.size(); ++i) sum[i % sum.size()] += dz[i];
-      store<T>(sum, db);
+      store(sum, elements<T>(db));
     }
   });
 }

@@ -89,8 +89,8 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
     const T* out = elements<T>(y);        // (rows, channels), null without an activation
     const T* gradient = elements<T>(dy);  // (rows, channels)
     for (int64_t c = 0; c < g.channels; ++c) {
-      const double center = elements<T>(mean)[c];
-      const double inverse = elements<T>(inverse_deviation)[c];
+      const double center = in ? double{elements<T>(mean)[c]} : 0;
+      const double inverse = in ? double{elements<T>(inverse_deviation)[c]} : 0;
       const auto normalised = [&](int64_t at) { return (double{in[at]} - center) * inverse; };
       const auto dz = [&](int64_t at) {
         const double slope = out ? activation_slope(g.activation, double{out[at]}) : 1;

@@ -3,6 +3,7 @@
 #include "core/io/safetensors.h"
 
 #include "faulty_calls.h"
+#include "peak_memory.h"
 #include "scratch.h"
 #include "support/test_data.h"
 
@@ -283,6 +284,53 @@ TEST(Safetensors, AFullDiskKeepsTheOldFile) {
   }
   EXPECT_GE(n, 8);
   fmt::print("n = {} injected failures\n", n);
+}
+
+TEST(Safetensors, MemoryStaysBelowTwiceTheFileAnd64MiB) {
+  if (is_instrumented) GTEST_SKIP() << "sanitizers keep freed memory";
+  const auto repeated = [](std::string_view item, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) {
+      text += fmt::format("{}\"{}\":{}", i == 0 ? "" : ",", i, item);
+    }
+    return text;
+  };
+  std::string zeros = "0";
+  for (int i = 1; i < 64; ++i) zeros += ",0";
+  const std::string empty = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  const std::string axes = R"({"dtype":"U8","shape":[)" + zeros + R"(],"data_offsets":[0,0]})";
+  const std::string length(16 << 20, 'n');
+  const std::vector<std::pair<const char*, std::string>> files = {
+      {"ordinary", file_of(R"({"a":{"dtype":"U8","shape":[50000000],"data_offsets":[0,50000000]}})",
+                           std::string(50'000'000, 'x'))},
+      {"names", file_of("{" + repeated(empty, 65'536) + "}", "")},
+      {"axes", file_of("{" + repeated(axes, 65'536) + "}", "")},
+      {"metadata", file_of("{\"__metadata__\":{" + repeated("\"\"", 65'535) + "}}", "")},
+      {"long name", file_of("{\"" + length + "\":" + empty + "}", "")},
+      {"long value", file_of("{\"__metadata__\":{\"a\":\"" + length + "\"}}", "")},
+  };
+  for (const auto& [name, file] : files) {
+    const int64_t growth = peak_growth_bytes([&file = file] { parse(file); });
+    fmt::print("{}: file {:.1f} MiB, reading it takes {:.1f} MiB more\n", name,
+               static_cast<double>(file.size()) / 0x1p20, static_cast<double>(growth) / 0x1p20);
+    EXPECT_GE(growth, 0);
+    EXPECT_LE(growth, static_cast<int64_t>(file.size()) + (64 << 20)) << name;
+  }
+  EXPECT_LE(peak_growth_bytes([&] { parse(files[0].second); }), 4 << 20) << "no copy of tensors";
+}
+
+TEST(Safetensors, RefusesHeadersBuiltToTakeMemory) {
+  const std::string long_name = "{\"" + std::string((16 << 20) + 1, 'n') + "\":1}";
+  EXPECT_EQ(header_refusal(long_name),
+            "w.safetensors: header: expected texts of at most 16.0 MiB, got 16.0 MiB.");
+  std::string many = "{\"__metadata__\":{";
+  for (int i = 0; i < 65'536; ++i) many += fmt::format("{}\"{}\":\"\"", i == 0 ? "" : ",", i);
+  EXPECT_EQ(header_refusal(many + "}}"),
+            "w.safetensors: header: expected at most 65536 names, got more.");
+  std::string axes = "0";
+  for (int i = 0; i < 64; ++i) axes += ",0";
+  EXPECT_EQ(header_refusal("{\"a\":{\"shape\":[" + axes + "]}}"),
+            "w.safetensors: tensor 'a': expected at most 64 axes, got more.");
 }
 
 // A file made by torchvision's names and Python's safetensors (README.md of the data folder).

@@ -1,0 +1,139 @@
+// Batch and layer normalisation from their definitions.
+#include "tests/core/op_table/rows.h"
+
+#include <cmath>
+
+namespace whisker::test {
+namespace {
+
+struct Statistics {
+  double mean = 0, variance = 0;  // biased
+};
+
+Statistics statistics_of(const Values& v) {
+  Statistics s;
+  for (const double value : v) s.mean += value / static_cast<double>(v.size());
+  for (const double value : v) {
+    s.variance += (value - s.mean) * (value - s.mean) / static_cast<double>(v.size());
+  }
+  return s;
+}
+
+struct BatchNormCase {
+  const char* name;
+  Shape shape;
+  bool training = true;
+  bool residual = false;
+  ActivationSpec activation = {};
+  double (*plain)(double) = [](double z) { return z; };
+};
+
+/// Running statistics of inference: mean 0.1 c, variance 0.5 + 0.25 c.
+BatchNormState running_state(const Tensor& x) {
+  const TensorOptions options{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                              .device = x.device()};
+  Values mean, variance;
+  for (int64_t c = 0; c < x.extent(-1); ++c) {
+    mean.push_back(0.125 * static_cast<double>(c));
+    variance.push_back(0.5 + 0.25 * static_cast<double>(c));
+  }
+  const Shape channels{x.extent(-1)};
+  return {.running_mean = from_vector(mean, channels, options),
+          .running_var = from_vector(variance, channels, options),
+          .pending_mean = empty(channels, options),
+          .pending_var = empty(channels, options)};
+}
+
+/// gamma and beta stay f32 for 16-bit pictures.
+Tensor parameter(const Tensor& p) {
+  return p.dtype() == DType::bf16 ? p.to(DType::f32) : p;
+}
+
+Values plain_batch_norm(const BatchNormCase& s, Plain x) {
+  const auto channels = static_cast<size_t>(s.shape[-1]);
+  Values y(x[0].size());
+  for (size_t c = 0; c < channels; ++c) {
+    Values column;
+    for (size_t i = c; i < y.size(); i += channels) column.push_back(x[0][i]);
+    Statistics statistics = statistics_of(column);
+    if (!s.training) {
+      statistics = {0.125 * static_cast<double>(c), 0.5 + 0.25 * static_cast<double>(c)};
+    }
+    for (size_t i = c; i < y.size(); i += channels) {
+      const double normalised = (x[0][i] - statistics.mean) / std::sqrt(statistics.variance + 1e-5);
+      y[i] = s.plain(normalised * x[1][c] + x[2][c] + (s.residual ? x[3][i] : 0));
+    }
+  }
+  return y;
+}
+
+std::vector<OpCase> batch_norm_rows() {
+  const auto relu = [](double z) { return z > 0 ? z : 0; };
+  const auto tanh = [](double z) { return std::tanh(z); };
+  const BatchNormCase cases[] = {
+      {"training", {4, 3, 2, 5}},
+      {"training_rank_2", {9, 3}},
+      {"training_two_rows_17_channels", {2, 17}},
+      {"training_relu", {2, 3, 3, 4}, true, false, {Activation::relu}, relu},
+      {"training_residual", {2, 3, 2, 3}, true, true},
+      {"training_residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
+      {"training_tanh", {2, 3, 2, 3}, true, false, {Activation::tanh}, tanh},
+      {"inference", {2, 3, 2, 5}, false},
+      {"inference_one_row", {1, 3}, false},
+      {"inference_residual_relu", {2, 2, 2, 3}, false, true, {Activation::relu}, relu},
+  };
+  std::vector<OpCase> rows;
+  for (const BatchNormCase& s : cases) {
+    const Shape channels{s.shape[-1]};
+    std::vector<Input> inputs{variable(s.shape, -2, 3), variable(channels, 0.5, 1.5),
+                              variable(channels)};
+    if (s.residual) inputs.push_back(variable(s.shape));
+    rows.push_back({.name = fmt::format("batch_norm_{}", s.name),
+                    .inputs = inputs,
+                    .op =
+                        [s](Inputs x) {
+                          return batch_norm(x[0], parameter(x[1]), parameter(x[2]),
+                                            running_state(x[0]),
+                                            {.training = s.training, .activation = s.activation},
+                                            s.residual ? x[3] : Tensor());
+                        },
+                    .expected = [s](Plain x) { return plain_batch_norm(s, x); },
+                    .twice = Twice::refused,
+                    .terms = s.shape.count(),
+                    .scale = 3});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<OpCase> norm_rows() {
+  std::vector<OpCase> rows = batch_norm_rows();
+  for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {
+    const Shape features{shape[-1]};
+    rows.push_back(
+        {.name = fmt::format("layer_norm_{}", tag(shape)),
+         .inputs = {variable(shape, -2, 3), variable(features, 0.5, 1.5), variable(features)},
+         .op = [](Inputs x) { return layer_norm(x[0], parameter(x[1]), parameter(x[2])); },
+         .expected =
+             [shape](Plain x) {
+               const auto width = static_cast<size_t>(shape[-1]);
+               Values y;
+               for (size_t first = 0; first < x[0].size(); first += width) {
+                 const auto row = x[0].begin() + static_cast<int64_t>(first);
+                 const Statistics s = statistics_of(Values(row, row + static_cast<int64_t>(width)));
+                 for (size_t f = 0; f < width; ++f) {
+                   y.push_back((x[0][first + f] - s.mean) / std::sqrt(s.variance + 1e-5) * x[1][f] +
+                               x[2][f]);
+                 }
+               }
+               return y;
+             },
+         .twice = Twice::refused,
+         .terms = shape.count(),
+         .scale = 3});
+  }
+  return rows;
+}
+
+}  // namespace whisker::test
