@@ -1,10 +1,13 @@
 // The one way into OpenMP: contiguous ranges, the whole team or none of it.
-// A team that keeps its size is reused by the runtime; small jobs stay on the calling thread.
+// A team that keeps its size is reused by the runtime; small jobs stay on the calling thread. Without
+// OpenMP (the fuzz preset) all jobs do.
 #pragma once
 
 #include <cstdint>
 
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 namespace whisker::cpu {
 
@@ -18,8 +21,14 @@ inline int64_t rows_grain(int64_t length) {
 
 /// Threads that parallel_ranges would use for `count` units, at least `grain` of them in all.
 inline int team_size(int64_t count, int64_t grain) {
+#ifdef _OPENMP
   if (count < grain || count < 2 || omp_in_parallel()) return 1;
   return omp_get_max_threads();
+#else
+  (void)count;
+  (void)grain;
+  return 1;
+#endif
 }
 
 /// Calls fn(begin, end, thread) over a partition of [0, count). fn must not throw.
@@ -30,6 +39,7 @@ void parallel_ranges(int64_t count, int64_t grain, Fn&& fn) {
     fn(int64_t{0}, count, 0);
     return;
   }
+#ifdef _OPENMP
 #pragma omp parallel
   {
     const int64_t threads = omp_get_num_threads();
@@ -38,6 +48,7 @@ void parallel_ranges(int64_t count, int64_t grain, Fn&& fn) {
     const int64_t end = count * (thread + 1) / threads;
     if (begin < end) fn(begin, end, static_cast<int>(thread));
   }
+#endif
 }
 
 }  // namespace whisker::cpu
