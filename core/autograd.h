@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,11 +33,18 @@ class Node;
 /// Told what the tape does on this thread: study's listings and tests hang here.
 class TapeObserver {
  public:
+  /// Absent inputs are undefined tensors.
+  using Tensors = std::span<const Tensor* const>;
+
   virtual ~TapeObserver() = default;
   /// A tensor was kept for the next on_record(), or dropped by the next on_unrecorded().
   virtual void on_save(const Tensor&) {}
-  virtual void on_record(const Node&, std::span<const Tensor* const> /*outputs*/) {}
-  virtual void on_unrecorded() {}
+  virtual void on_record(const Node&, Tensors /*inputs*/, Tensors /*outputs*/) {}
+  /// An operator computed, and no input wants a gradient.
+  virtual void on_unrecorded(const char* /*name*/, Tensors /*inputs*/, Tensors /*outputs*/) {}
+  /// What runs until the matching end belongs to the layer of this dotted name. Scopes nest.
+  virtual void on_scope_begin(std::string_view /*layer*/) {}
+  virtual void on_scope_end() {}
   virtual void on_backward_begin(const Node&) {}
   /// node.outputs(): the complete gradients, as they arrived or hooks left them.
   virtual void on_backward_end(const Node&) {}
@@ -48,6 +56,22 @@ struct GradMode {
   TapeObserver* observer = nullptr;  ///< told of every record, save and backward step
 };
 inline constinit thread_local GradMode grad_mode;
+
+/// Tells the thread's observer, when there is one, which layer runs while this lives.
+class TapeScope {
+ public:
+  explicit TapeScope(std::string_view layer) : observer_(grad_mode.observer) {
+    if (observer_) observer_->on_scope_begin(layer);
+  }
+  ~TapeScope() {
+    if (observer_) observer_->on_scope_end();
+  }
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+ private:
+  TapeObserver* observer_;
+};
 
 /// Nothing is recorded on this thread while one lives.
 class NoGrad {
@@ -203,7 +227,7 @@ void record(const char* name, std::span<const Tensor* const> inputs,
                      outputs);
     return;
   }
-  if (grad_mode.observer) grad_mode.observer->on_unrecorded();
+  if (grad_mode.observer) grad_mode.observer->on_unrecorded(name, inputs, outputs);
 }
 
 template <class Closure>

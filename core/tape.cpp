@@ -46,7 +46,7 @@ void Recorder::finish(Ref<Node> node, std::span<const Tensor* const> inputs,
     output.device = outputs[i]->device();
     outputs[i]->attach(node, static_cast<uint32_t>(i));
   }
-  if (grad_mode.observer) grad_mode.observer->on_record(*node, outputs);
+  if (grad_mode.observer) grad_mode.observer->on_record(*node, inputs, outputs);
 }
 
 // --- saved tensors ---------------------------------------------------------------------------

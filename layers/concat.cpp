@@ -14,7 +14,7 @@ Concat::Concat(std::vector<Branch> branches) : branches_(std::move(branches)) {
 Tensor Concat::forward(const Tensor& x, const Pass& pass) {
   std::vector<Tensor> parts;
   parts.reserve(branches_.size());
-  for (const Branch& branch : branches_) parts.push_back(branch.layers->forward(x, pass));
+  for (const Branch& branch : branches_) parts.push_back((*branch.layers)(x, pass));
   return concat(parts, -1);
 }
 

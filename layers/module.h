@@ -42,7 +42,11 @@ class Module {
   virtual ~Module() = default;
 
   virtual Tensor forward(const Tensor& x, const Pass& pass = {}) = 0;
-  Tensor operator()(const Tensor& x, const Pass& pass = {}) { return forward(x, pass); }
+  /// forward(), announced to whoever observes the tape: how containers call their children.
+  Tensor operator()(const Tensor& x, const Pass& pass = {}) {
+    const TapeScope scope(path_);
+    return forward(x, pass);
+  }
 
   /// The layer's name in a model file: "conv2d".
   virtual std::string type() const = 0;

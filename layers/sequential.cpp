@@ -15,7 +15,7 @@ Tensor Sequential::forward(const Tensor& x, const Pass& pass) {
 
 Tensor Sequential::forward_first(size_t count, const Tensor& x, const Pass& pass) {
   Tensor y = x;
-  for (size_t i = 0; i < count; ++i) y = layer(i)->forward(y, pass);
+  for (size_t i = 0; i < count; ++i) y = (*layer(i))(y, pass);
   return y;
 }
 

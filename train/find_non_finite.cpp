@@ -19,7 +19,7 @@ bool all_finite(const Tensor& tensor) {
 
 class Watch final : public TapeObserver {
  public:
-  void on_record(const Node& node, std::span<const Tensor* const> outputs) override {
+  void on_record(const Node& node, Tensors, Tensors outputs) override {
     ++operators_;
     for (const Tensor* output : outputs) {
       if (first_.empty() && !all_finite(*output)) {

@@ -40,11 +40,11 @@ struct Listing final : TapeObserver {
   Listing() { grad_mode.observer = this; }
   ~Listing() override { grad_mode.observer = nullptr; }
   void on_save(const Tensor& x) override { pending_bytes += x.bytes(); }
-  void on_record(const Node& node, std::span<const Tensor* const>) override {
+  void on_record(const Node& node, Tensors, Tensors) override {
     recorded.emplace_back(node.name());
     saved_bytes.push_back(std::exchange(pending_bytes, 0));
   }
-  void on_unrecorded() override { pending_bytes = 0; }
+  void on_unrecorded(const char*, Tensors, Tensors) override { pending_bytes = 0; }
   void on_backward_begin(const Node& node) override { ran.emplace_back(node.name()); }
 
   std::vector<std::string> recorded, ran;
