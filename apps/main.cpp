@@ -37,13 +37,7 @@ int run(int argc, char** argv) {
   add_train_command(app, invocation);
   add_evaluate_command(app, invocation);
   add_classify_command(app, invocation);
-  add_summary_command(app, invocation);
-  add_data_command(app, invocation);
-  add_study_command(app, invocation);
   add_config_command(app, invocation);
-  add_devices_command(app, invocation);
-  add_version_command(app, invocation);
-  add_completion_command(app, invocation);
 
   try {
     app.parse(argc, argv);

@@ -7,7 +7,6 @@
 #include "core/io/file.h"
 #include "core/io/hash.h"
 #include "core/io/json.h"
-#include "layers/weights.h"
 
 namespace whisker {
 namespace fs = std::filesystem;
@@ -15,23 +14,16 @@ namespace {
 
 constexpr int state_version = 1;
 
-SnapshotTensor snapshot_of(std::string name, const Parameter& parameter, std::vector<float> values) {
-  SnapshotTensor tensor{.name = std::move(name), .shape = {}, .values = {}};
-  for (const int64_t extent : file_shape(parameter)) tensor.shape.push_back(static_cast<uint64_t>(extent));
-  tensor.values = to_file_order(parameter, values);
-  return tensor;
-}
-
-WrittenFile write_snapshot(const fs::path& path, const Snapshot& snapshot,
-                           const std::map<std::string, std::string>& metadata) {
-  std::vector<SafetensorsEntry> entries;
-  for (const SnapshotTensor& tensor : snapshot) {
-    entries.push_back({.name = tensor.name,
-                       .dtype = DType::f32,
-                       .shape = tensor.shape,
-                       .bytes = [&tensor] { return std::as_bytes(std::span(tensor.values)); }});
+WeightsTensor snapshot_of(std::string name, const Parameter& parameter,
+                          const std::vector<float>& memory) {
+  WeightsTensor tensor{.name = std::move(name), .dtype = DType::f32, .shape = {}, .bytes = {}};
+  for (const int64_t extent : file_shape(parameter)) {
+    tensor.shape.push_back(static_cast<uint64_t>(extent));
   }
-  return write_safetensors(path, metadata, std::move(entries));
+  const std::vector<float> values = to_file_order(parameter, memory);
+  const auto bytes = std::as_bytes(std::span(values));
+  tensor.bytes.assign(bytes.begin(), bytes.end());
+  return tensor;
 }
 
 void write_file_entry(JsonWriter& json, const char* key, const fs::path& path, const WrittenFile& file) {
@@ -123,14 +115,6 @@ void remove_old_generations(const fs::path& folder, int64_t keep) {
 
 }  // namespace
 
-Snapshot snapshot_model(const ParameterArena& arena) {
-  Snapshot snapshot;
-  for (const auto& parameter : arena.parameters()) {
-    snapshot.push_back(snapshot_of(parameter->name(), *parameter, arena.read(*parameter)));
-  }
-  return snapshot;
-}
-
 Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
                             const WeightAverage* average) {
   Snapshot snapshot;
@@ -167,8 +151,8 @@ void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const Train
   enqueue([last = last_, keep = keep_, model = std::move(model), optimizer = std::move(optimizer), state] {
     const fs::path model_path = last / fmt::format("model-{}.safetensors", state.step);
     const fs::path optimizer_path = last / fmt::format("optim-{}.safetensors", state.step);
-    const WrittenFile model_file = write_snapshot(model_path, model, {{"format", "pt"}});
-    const WrittenFile optimizer_file = write_snapshot(optimizer_path, optimizer, {});
+    const WrittenFile model_file = write_safetensors(model_path, {{"format", "pt"}}, entries_of(model));
+    const WrittenFile optimizer_file = write_safetensors(optimizer_path, {}, entries_of(optimizer));
     const std::string json = state_json(state, model_path, model_file, optimizer_path, optimizer_file);
     if (keep > 1) write_file_atomically(last / fmt::format("state-{}.json", state.step), json);
     write_file_atomically(last / "state.json", json);  // see Note [Commit point]
@@ -179,7 +163,7 @@ void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const Train
 void CheckpointWriter::save_best(fs::path path, Snapshot model,
                                  std::map<std::string, std::string> metadata) {
   enqueue([path = std::move(path), model = std::move(model), metadata = std::move(metadata)] {
-    write_snapshot(path, model, metadata);
+    write_safetensors(path, metadata, entries_of(model));
   });
 }
 

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "core/io/safetensors.h"
+#include "layers/weights.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -38,16 +40,9 @@ struct TrainState {
   std::string preprocess;    ///< JSON
 };
 
-/// A tensor on its way to disk: a host copy in the file's layout.
-struct SnapshotTensor {
-  std::string name;
-  std::vector<uint64_t> shape;
-  std::vector<float> values;
-};
-using Snapshot = std::vector<SnapshotTensor>;
+/// Host copies of tensors on their way to disk, in the layout of files.
+using Snapshot = std::vector<WeightsTensor>;
 
-/// Weights and buffers under their names, in the layout of files.
-Snapshot snapshot_model(const ParameterArena& arena);
 /// Moments ("exp_avg.NAME"), and the average ("ema.NAME") when there is one.
 Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
                             const WeightAverage* average);

@@ -7,12 +7,6 @@
 
 namespace whisker {
 
-std::string preprocess_to_json(const Preprocess& preprocess) { return preprocess.json(); }
-
-Preprocess preprocess_from_json(const std::string& text, const std::string& source) {
-  return Preprocess::from_json(text, source);
-}
-
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   JsonWriter names;
   names.begin_array();
@@ -21,7 +15,7 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"classes", names.str()},
-      {"preprocess", preprocess_to_json(preprocess)},
+      {"preprocess", preprocess.json()},
       {"config", config},
       {"metrics", metrics},
       {"epoch", fmt::format("{}", epoch)},
@@ -50,7 +44,7 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file) {
   const JsonValue classes =
       JsonValue::parse(require("classes"), {.name = file.name() + ": classes", .kind = ErrorKind::checkpoint});
   for (const JsonValue& name : classes.items()) info.classes.push_back(name.as_string());
-  info.preprocess = preprocess_from_json(require("preprocess"), file.name());
+  info.preprocess = Preprocess::from_json(require("preprocess"), file.name());
   info.config = find("config");
   info.arch = find("arch");
   info.metrics = find("metrics");

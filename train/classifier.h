@@ -49,11 +49,6 @@ class Classifier {
   Preprocess preprocess_;
 };
 
-/// The preprocessing as JSON as Preprocess::json() writes it, and back. Reading throws
-/// checkpoint naming `source`.
-std::string preprocess_to_json(const Preprocess& preprocess);
-Preprocess preprocess_from_json(const std::string& text, const std::string& source);
-
 /// What a weights file says of itself, in the keys of its safetensors metadata.
 struct WeightsInfo {
   std::vector<std::string> classes;

@@ -8,6 +8,7 @@
 
 #include "core/io/yaml.h"
 #include "data/augment_sampler.h"
+#include "data/picture_dataset.h"
 #include "data/preprocess.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -15,7 +16,6 @@
 
 namespace whisker {
 
-enum class CacheKind : uint8_t { none, memory, disk };
 enum class DecodeKind : uint8_t { fast, exact };
 enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
 enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
@@ -40,7 +40,8 @@ struct DataConfig {
   std::vector<double> std = {1, 1, 1};
   DecodeKind decode = DecodeKind::fast;
   CacheKind cache = CacheKind::none;
-  double cache_limit_mib = 4096;
+  double cache_limit_mib = 2048;
+  std::string cache_file;
   AutoInt workers;
   int64_t prefetch = 4;
   SamplingKind sampling = SamplingKind::shuffle;

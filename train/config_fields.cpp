@@ -55,7 +55,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("decode", EnumField(c.decode, Names(decode_names)),
           {.about = "fast: training crops may decode at reduced scale"});
   v.field("cache", EnumField(c.cache, Names(cache_names)), {.about = "keep decoded pictures"});
-  v.field("cache_limit_mib", c.cache_limit_mib, above_zero("largest cache, MiB"));
+  v.field("cache_limit_mib", c.cache_limit_mib, above_zero("largest cache in memory, MiB"));
+  v.field("cache_file", c.cache_file,
+          {.about = "file of the disk cache; empty: cache/FINGERPRINT in the runs folder"});
   v.field("workers", c.workers,
           {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 1024});
   v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});

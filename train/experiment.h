@@ -44,6 +44,8 @@ struct Experiment {
 
 /// The device that `text` (auto, cpu, cuda, ...) means here.
 Device resolve_device(const std::string& text);
+/// The model section itself, or for `from_weights` the one in the weights file init.from.
+YamlNode model_section(const Config& config);
 /// How pictures become the network's input, as the data section says.
 Preprocess preprocess_of(const DataConfig& data);
 

@@ -33,7 +33,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       batches_(experiment.batches_per_epoch()),
       start_(Clock::now()) {
   state_.data_fingerprint = experiment.data_fingerprint;
-  state_.preprocess = preprocess_to_json(experiment.classifier->preprocess());
+  state_.preprocess = experiment.classifier->preprocess().json();
 }
 
 double Trainer::now() const {
@@ -215,7 +215,7 @@ void Trainer::validate(EpochEvent& event) {
   json.begin_object();
   metrics.write(json, experiment_.classifier->classes());
   json.end_object();
-  writer_.save_best(folder_.best(), snapshot_model(*experiment_.arena),
+  writer_.save_best(folder_.best(), state_dict(*experiment_.arena, state_.step),
                     experiment_.weights_info(state_.epoch + 1, json.str()).to_metadata());
 }
 
@@ -264,7 +264,7 @@ void Trainer::save_last() {
   state.ema_updates = experiment_.average ? experiment_.average->updates() : 0;
   folder_.metrics().sync();
   state.metrics_bytes = folder_.metrics().offset();
-  writer_.save_last(snapshot_model(*experiment_.arena),
+  writer_.save_last(state_dict(*experiment_.arena, state_.step),
                     snapshot_optimizer(*experiment_.arena, *experiment_.optimizer,
                                        experiment_.average.get()),
                     state);

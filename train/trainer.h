@@ -37,10 +37,10 @@ struct EpochEvent {
   int64_t epoch = 0;
   int64_t epochs = 0;
   double train_loss = 0, train_accuracy = 0;
-  std::optional<double> val_loss, val_accuracy;
+  std::optional<double> val_loss = {}, val_accuracy = {};
   bool best = false;
   double seconds = 0;
-  StageTimes times;  ///< where those seconds went
+  StageTimes times = {};  ///< where those seconds went
 };
 
 /// Told what happens; the program prints, tests count.
@@ -61,7 +61,7 @@ struct TrainResult {
   double best_metric = 0;
   int64_t best_epoch = -1;  ///< -1: none was validated
   double seconds = 0;
-  std::optional<ClassificationMetrics> validation;  ///< of the last validation
+  std::optional<ClassificationMetrics> validation = {};  ///< of the last validation
 };
 
 class Trainer {

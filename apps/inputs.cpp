@@ -1,0 +1,29 @@
+#include "apps/inputs.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "data/file_walk.h"
+
+namespace whisker {
+
+std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
+  std::vector<std::string> paths;
+  for (const std::string& word : words) {
+    if (word == "-") {
+      for (std::string line; std::getline(std::cin, line);) {
+        if (!line.empty()) paths.push_back(line);
+      }
+    } else if (std::filesystem::is_directory(word)) {
+      const std::filesystem::path folder(word);
+      for (const WalkedFile& file : walk_files(folder, word).files) {
+        if (has_picture_bytes(folder / file.path)) paths.push_back((folder / file.path).string());
+      }
+    } else {
+      paths.push_back(word);
+    }
+  }
+  return paths;
+}
+
+}  // namespace whisker

@@ -1,0 +1,100 @@
+// Lines and bars.
+#include "apps/progress.h"
+
+#include <algorithm>
+
+#include "apps/terminal.h"
+
+namespace whisker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string bar_text(double share, size_t width) {
+  const auto filled = static_cast<size_t>(share * static_cast<double>(width));
+  return std::string(filled, '=') + (filled < width ? ">" : "") +
+         std::string(width - std::min(width, filled + 1), ' ');
+}
+
+// The stage after the training step itself that took longest, when it took a fifth or more.
+std::string slow_stage(const EpochEvent& event) {
+  size_t slowest = 0;
+  for (size_t i = 0; i < stage_names.size(); ++i) {
+    if (static_cast<Stage>(i) == Stage::step) continue;
+    if (event.times.seconds[i] > event.times.seconds[slowest]) slowest = i;
+  }
+  const double share = event.times.seconds[slowest] / std::max(event.seconds, 1e-9);
+  if (share < 0.2) return "";
+  const char* remedy = static_cast<Stage>(slowest) == Stage::data_wait
+                           ? ": try data.cache=memory or more data.workers"
+                           : "";
+  return fmt::format("; slow: {} took {:.0f} % of the epoch{}", stage_names[slowest], 100 * share, remedy);
+}
+
+}  // namespace
+
+std::string human_seconds(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+Progress::Progress(RunFolder& folder, int verbosity)
+    : folder_(folder), verbosity_(verbosity), bar_(is_terminal(stderr)), last_(Clock::now()) {}
+
+Progress::~Progress() { clear_bar(); }
+
+void Progress::clear_bar() {
+  if (!bar_shown_) return;
+  fmt::print(stderr, "\r\033[K");
+  bar_shown_ = false;
+}
+
+void Progress::say(const std::string& line) {
+  clear_bar();
+  if (verbosity_ >= 0) fmt::print(stderr, "{}\n", line);
+  folder_.log().append(line + "\n");
+}
+
+void Progress::on_step(const StepEvent& event) {
+  if (verbosity_ < 0) return;
+  const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
+  if (Clock::now() - last_ < interval) return;
+  last_ = Clock::now();
+  const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
+  const std::string figures = fmt::format(
+      "loss {:.4f}  accuracy {:.3f}  {:.0f} images/s  data wait {:.0f} %  {} left", event.loss,
+      event.accuracy, event.images_per_s, 100 * event.wait_share, human_seconds(event.seconds_left));
+  if (bar_) {
+    std::string line = fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
+    line.resize(std::min(line.size(), static_cast<size_t>(std::max(20, terminal_width() - 1))));
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+    bar_shown_ = true;
+  } else {
+    fmt::print(stderr, "epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches, figures);
+  }
+}
+
+void Progress::on_epoch(const EpochEvent& event) {
+  std::string line = fmt::format("epoch {}/{}  train loss {:.4f} accuracy {:.4f}", event.epoch + 1,
+                                 event.epochs, event.train_loss, event.train_accuracy);
+  if (event.val_accuracy) {
+    line += fmt::format("  val loss {:.4f} accuracy {:.4f}{}", *event.val_loss, *event.val_accuracy,
+                        event.best ? " (best)" : "");
+  }
+  line += fmt::format("  {}{}", human_seconds(event.seconds), slow_stage(event));
+  say(line);
+  if (verbosity_ > 0) {
+    std::string split = "  time:";
+    for (size_t i = 0; i < stage_names.size(); ++i) {
+      split += fmt::format(" {} {:.2f} s", stage_names[i], event.times.seconds[i]);
+    }
+    say(split);
+  }
+}
+
+void Progress::on_message(const std::string& text) { say(text); }
+
+}  // namespace whisker

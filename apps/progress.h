@@ -1,0 +1,35 @@
+// What `whisker train` says while it works: a bar on a terminal, else a line every few seconds; both
+// on stderr, and the epoch lines in the run's log.txt as well.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "train/trainer.h"
+
+namespace whisker {
+
+class Progress final : public TrainObserver {
+ public:
+  Progress(RunFolder& folder, int verbosity);
+  ~Progress() override;
+
+  void on_step(const StepEvent& event) override;
+  void on_epoch(const EpochEvent& event) override;
+  void on_message(const std::string& text) override;
+
+ private:
+  void say(const std::string& line);  // stderr and log.txt
+  void clear_bar();
+
+  RunFolder& folder_;
+  int verbosity_;
+  bool bar_;
+  bool bar_shown_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+/// "1 h 02 min", "3 min 05 s", "4.2 s".
+std::string human_seconds(double seconds);
+
+}  // namespace whisker

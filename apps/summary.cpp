@@ -1,0 +1,47 @@
+// whisker summary CONFIG: the network layer by layer, its size, work and memory.
+#include <filesystem>
+
+#include "apps/command.h"
+#include "layers/summary.h"
+#include "train/experiment.h"
+
+namespace whisker {
+namespace {
+
+// Classes of the data when they are there, else two, so that a model can be looked at without data.
+int64_t classes_of(const Config& config) {
+  if (!config.data.train.empty() && std::filesystem::is_directory(config.data.train)) {
+    const ImageFolder files = open_image_folder(
+        config.data.train,
+        {.label_pattern = config.data.label_pattern, .csv = config.data.csv, .name = "data.train"});
+    return static_cast<int64_t>(files.classes.size());
+  }
+  return 2;
+}
+
+}  // namespace
+
+void add_summary_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* summary = app.add_subcommand("summary", "Layers, parameters, work and memory of a model");
+  struct Arguments {
+    std::string file;
+    std::vector<std::string> overrides;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  summary->add_option("CONFIG", arguments->file, "YAML file")->required();
+  summary->add_option("OVERRIDES", arguments->overrides, "section.key=value");
+  summary->callback([&invocation, arguments] {
+    invocation.run = [arguments] {
+      const Config config = read_config(arguments->file, arguments->overrides);
+      const PictureSize size = preprocess_of(config.data).output();
+      const Model model = build_model(
+          model_section(config), {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
+                                  .classes = classes_of(config)});
+      if (!config.freeze.empty()) model.net->freeze(config.freeze);
+      print_result(summary_text(summarise(model, config.optimizer.kind)));
+      return 0;
+    };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,123 @@
+// whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
+#include <csignal>
+
+#include "apps/command.h"
+#include "apps/progress.h"
+#include "apps/signals.h"
+#include "apps/terminal.h"
+#include "core/io/atomic_file.h"
+#include "core/io/text.h"
+#include "train/dry_run.h"
+#include "train/trainer.h"
+
+namespace whisker {
+namespace {
+
+struct TrainArguments {
+  std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
+  std::string resume;
+  std::string init;
+  bool dry_run = false;
+};
+
+// What a resumed run may change: how long it goes on and how it is watched (DECISIONS.md 34).
+bool may_change_on_resume(const std::string& assignment) {
+  for (const std::string_view key :
+       {"train.epochs=", "train.time_budget_minutes=", "train.log_every=", "data.workers=",
+        "data.prefetch=", "data.cache=", "data.cache_limit_mib=", "device=", "runtime.threads=",
+        "checkpoint.every=", "checkpoint.keep="}) {
+    if (assignment.starts_with(key)) return true;
+  }
+  return false;
+}
+
+int exit_code_of(const TrainResult& result, int signal) {
+  if (result.reason != StopReason::signal) return 0;
+  return signal == SIGINT ? 130 : 75;
+}
+
+std::string closing_line(const TrainResult& result) {
+  static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
+                                                 "stopped: the time budget is used up",
+                                                 "stopped by a signal, saved"};
+  std::string line = fmt::format("{} after {} and {} steps", reasons[static_cast<size_t>(result.reason)],
+                                 human_seconds(result.seconds), result.steps);
+  if (result.best_epoch >= 0) {
+    line += fmt::format("; best validation {:.4f} in epoch {}", result.best_metric, result.best_epoch + 1);
+  }
+  return line;
+}
+
+int train_in(Config config, RunFolder& folder, bool resume, const Invocation& invocation) {
+  const std::atomic<int>& stop = catch_stop_signals();
+  Progress progress(folder, invocation.verbosity);
+  Experiment experiment(std::move(config));
+  progress.on_message(fmt::format(
+      "{}: {} training and {} validation pictures in {} classes; {}", folder.path().string(),
+      experiment.train_files.size(), experiment.val_files.size(), experiment.train_files.classes.size(),
+      experiment.device));
+  for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+
+  Trainer trainer(experiment, folder, progress, stop);
+  if (resume) trainer.resume();
+  const TrainResult result = trainer.run();
+  for (const Loader* loader : {experiment.train.get(), experiment.val.get()}) {
+    for (const BadSample& bad : loader->bad_samples()) {
+      progress.on_message(fmt::format("unreadable picture: {}", bad.reason));
+    }
+  }
+  if (result.validation) progress.on_message(result.validation->table(experiment.classifier->classes()));
+  progress.on_message(closing_line(result));
+  if (result.reason == StopReason::signal) {
+    progress.on_message(fmt::format("continue with: whisker train --resume {}", folder.path().string()));
+  }
+  print_result(folder.path().string() + "\n");
+  return exit_code_of(result, stop.load());
+}
+
+int run_train(const TrainArguments& arguments, const Invocation& invocation) {
+  if (!arguments.resume.empty()) {
+    for (const std::string& assignment : arguments.words) {
+      if (!may_change_on_resume(assignment)) {
+        fail(ErrorKind::usage,
+             "--resume: '{}' would make another run of this one. A resumed run may change its epochs, "
+             "time budget, workers, cache, device, threads and checkpoints. Start a new run instead.",
+             assignment);
+      }
+    }
+    RunFolder folder = RunFolder::open(arguments.resume);
+    Config config = read_config(folder.config().string(), arguments.words);
+    write_file_atomically(folder.config(), print_config(config));
+    return train_in(std::move(config), folder, true, invocation);
+  }
+  if (arguments.words.empty()) {
+    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  }
+  std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
+  Config config = read_config(arguments.words[0], overrides);
+  if (!arguments.init.empty()) config.init.from = arguments.init;
+  if (arguments.dry_run) {
+    print_result(dry_run(std::move(config)));
+    return 0;
+  }
+  RunFolder folder = RunFolder::create(config.runs, config.name);
+  write_file_atomically(folder.config(), print_config(config));
+  return train_in(std::move(config), folder, false, invocation);
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* train = app.add_subcommand("train", "Train or fine-tune a classifier; prints the run folder");
+  auto arguments = std::make_shared<TrainArguments>();
+  train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
+  train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
+  train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
+  train->add_flag("--dry-run", arguments->dry_run,
+                  "Build everything, run one batch, print memory and time; train nothing");
+  train->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_train(*arguments, invocation); };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,60 @@
+#include "train/dry_run.h"
+
+#include <chrono>
+
+#include "core/backend.h"
+#include "core/io/text.h"
+#include "train/experiment.h"
+
+namespace whisker {
+
+std::string dry_run(Config config) {
+  config.data.cache = CacheKind::none;
+  Experiment experiment(std::move(config));
+  Backend& backend = backend_of(experiment.device);
+  experiment.train->start_epoch(0);
+  const std::optional<Batch> batch = experiment.train->next();
+  if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
+
+  using Clock = std::chrono::steady_clock;
+  double step_seconds = 0, loss_value = 0;
+  for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
+    const auto start = Clock::now();
+    const Pass pass{.training = true, .seed = static_cast<uint64_t>(experiment.config.seed)};
+    const Tensor loss = experiment.objective->loss(experiment.classifier->logits(batch->images, pass), *batch);
+    loss_value = loss.item();
+    backward(loss);
+    experiment.optimizer->step(0);  // at rate 0: the cost of a step, without one
+    experiment.arena->zero_grad();
+    step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  int64_t parameters = 0, trainable = 0;
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (parameter->is_buffer()) continue;
+    parameters += parameter->shape().count();
+    if (parameter->trainable()) trainable += parameter->shape().count();
+  }
+  const MemoryStats memory = backend.memory_stats();
+  const auto batches = static_cast<double>(experiment.batches_per_epoch());
+  std::string text = fmt::format(
+      "data        {} training, {} validation pictures, {} classes\n"
+      "model       {} parameters, {} trained\n"
+      "batch       {} pictures, loss {:.4f}\n"
+      "memory      peak {}",
+      experiment.train_files.size(), experiment.val_files.size(), experiment.train_files.classes.size(),
+      parameters, trainable, batch->size(), loss_value, human_bytes(static_cast<uint64_t>(memory.peak)));
+  for (int i = 0; i < memory_category_count; ++i) {
+    const int64_t bytes = memory.by_category[static_cast<size_t>(i)];
+    if (bytes > 0) {
+      text += fmt::format(", {} {}", name_of(static_cast<MemoryCategory>(i)),
+                          human_bytes(static_cast<uint64_t>(bytes)));
+    }
+  }
+  text += fmt::format(
+      "\ntime        {:.1f} ms per step, {:.0f} s per epoch of {} steps without waiting for data\n",
+      1e3 * step_seconds, step_seconds * batches, experiment.batches_per_epoch());
+  for (const std::string& note : experiment.notes) text += fmt::format("note        {}\n", note);
+  return text;
+}
+
+}  // namespace whisker
