@@ -56,13 +56,13 @@ Shape BatchNorm::output_shape(const Shape& x) const {
   return x;
 }
 
-OperatorCost BatchNorm::cost(const Shape& x, bool x_needs_grad) const {
+OperatorCost BatchNorm::cost(const Shape&, bool x_needs_grad) const {
   const bool needs = x_needs_grad || !frozen();
   const bool active = options_.activation.kind != Activation::none;
-  return {.multiply_adds = x.count(),
-          .keeps_input = needs,
+  const int64_t statistics = frozen() ? 1 : 2;  // what is not stored anyway
+  return {.keeps_input = needs,
           .keeps_output = needs && active,
-          .kept_elements = needs ? 2 * options_.channels : 0};
+          .kept_bytes = needs ? statistics * options_.channels * element_bytes : 0};
 }
 
 }  // namespace whisker

@@ -59,7 +59,7 @@ OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
   return {.multiply_adds = y.count() * (weight_->shape().count() / options_.filters),
           .keeps_input = weight_->trainable(),
           .keeps_output = needs && active && fused,
-          .kept_elements = needs && !fused ? y.count() : 0};
+          .kept_bytes = needs && !fused ? y.count() * element_bytes : 0};
 }
 
 }  // namespace whisker

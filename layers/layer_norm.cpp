@@ -34,7 +34,7 @@ Shape LayerNorm::output_shape(const Shape& x) const {
 OperatorCost LayerNorm::cost(const Shape& x, bool x_needs_grad) const {
   const bool needs = x_needs_grad || !frozen();
   const int64_t rows = x.count() / options_.features;
-  return {.multiply_adds = x.count(), .keeps_input = needs, .kept_elements = needs ? 2 * rows : 0};
+  return {.keeps_input = needs, .kept_bytes = needs ? 2 * rows * element_bytes : 0};
 }
 
 }  // namespace whisker

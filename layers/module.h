@@ -25,12 +25,15 @@ struct Pass {
   uint64_t step = 0;
 };
 
+/// Plans count activations in f32.
+inline constexpr int64_t element_bytes = 4;
+
 /// What one operator costs beyond its output, worked out from shapes (see layers/plan.h).
 struct OperatorCost {
-  int64_t multiply_adds = 0;  ///< of one forward pass over the batch
+  int64_t multiply_adds = 0;  ///< of products, in one forward pass over the batch
   bool keeps_input = false;   ///< its input stays in memory for backward
   bool keeps_output = false;  ///< its output does
-  int64_t kept_elements = 0;  ///< f32 elements kept besides
+  int64_t kept_bytes = 0;     ///< kept besides
   bool view = false;          ///< the output is the input's memory
 };
 

@@ -35,7 +35,7 @@ int64_t Plan::multiply_adds() const {
   return total;
 }
 
-int64_t Plan::kept_elements() const {
+int64_t Plan::kept_bytes() const {
   std::vector<bool> kept(values_.size());
   const auto keep = [&](int value) {
     kept[static_cast<size_t>(values_[static_cast<size_t>(value)].memory)] = true;
@@ -44,15 +44,15 @@ int64_t Plan::kept_elements() const {
   for (const PlannedOperator& op : operators_) {
     if (op.cost.keeps_input) keep(op.inputs.front());
     if (op.cost.keeps_output) keep(op.output);
-    total += op.cost.kept_elements;
+    total += op.cost.kept_bytes;
   }
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (kept[i]) total += values_[i].shape.count();
+    if (kept[i]) total += values_[i].shape.count() * element_bytes;
   }
   return total;
 }
 
-int64_t Plan::peak_elements() const {
+int64_t Plan::peak_bytes() const {
   std::vector<size_t> last_use(values_.size());
   const auto memory_of = [&](int value) {
     return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
@@ -72,10 +72,10 @@ int64_t Plan::peak_elements() const {
       if (owns && last_use[value] == i) alive -= values_[value].shape.count();
     }
   }
-  return peak;
+  return peak * element_bytes;
 }
 
-int64_t Plan::backward_transient_elements() const {
+int64_t Plan::gradient_bytes() const {
   int64_t largest = 0;
   for (const PlannedOperator& op : operators_) {
     if (!needs_grad(op.output) || op.cost.view) continue;
@@ -85,7 +85,7 @@ int64_t Plan::backward_transient_elements() const {
     }
     largest = std::max(largest, elements);
   }
-  return largest;
+  return largest * element_bytes;
 }
 
 }  // namespace whisker

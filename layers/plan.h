@@ -40,12 +40,12 @@ class Plan {
   const std::vector<PlannedValue>& values() const { return values_; }
 
   int64_t multiply_adds() const;
-  /// Elements kept for backward: distinct tensors once, plus what operators keep besides.
-  int64_t kept_elements() const;
-  /// Largest number of elements alive at once in a pass that keeps nothing (inference).
-  int64_t peak_elements() const;
-  /// Largest gradient traffic of one operator: its outputs' and inputs' gradients, in elements.
-  int64_t backward_transient_elements() const;
+  /// Kept for backward: distinct tensors once, plus what operators keep besides.
+  int64_t kept_bytes() const;
+  /// The most alive at once in a pass that keeps nothing (inference).
+  int64_t peak_bytes() const;
+  /// The largest gradients of one operator in backward: of its output and its inputs.
+  int64_t gradient_bytes() const;
 
  private:
   std::vector<PlannedOperator> operators_;

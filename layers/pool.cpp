@@ -33,9 +33,9 @@ Shape MaxPool2D::output_shape(const Shape& x) const {
   return pooled(PoolKind::max, x, options_);
 }
 
-// Which element won is kept: at most one f32 element's worth per output.
+// Which element of its window won: a byte per output on the CPU.
 OperatorCost MaxPool2D::cost(const Shape& x, bool x_needs_grad) const {
-  return {.kept_elements = x_needs_grad ? output_shape(x).count() : 0};
+  return {.kept_bytes = x_needs_grad ? output_shape(x).count() : 0};
 }
 
 Tensor AvgPool2D::forward(const Tensor& x, const Pass&) {

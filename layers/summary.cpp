@@ -1,0 +1,132 @@
+// Sums over the planned pass, and their table.
+#include "layers/summary.h"
+
+#include "core/io/text.h"
+#include "layers/plan.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace whisker {
+namespace {
+
+std::string what_of(const Module& layer) {
+  const std::string settings = layer.describe();
+  return settings.empty() ? layer.type() : layer.type() + " " + settings;
+}
+
+// 11689512 -> "11,689,512".
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3;) {
+    at -= 3;
+    text.insert(at, 1, ',');
+  }
+  return text;
+}
+
+std::string bytes_text(int64_t bytes) {
+  return human_bytes(static_cast<uint64_t>(bytes));
+}
+
+std::string memory_text(const char* pass, const MemoryPrediction& memory) {
+  std::string text = fmt::format("{:<9}  {}: values {}", pass, bytes_text(memory.total()),
+                                 bytes_text(memory.values));
+  const auto part = [&](const char* name, int64_t bytes) {
+    if (bytes > 0) text += fmt::format(" + {} {}", name, bytes_text(bytes));
+  };
+  part("gradients", memory.gradients);
+  part("optimizer", memory.optimizer);
+  part("activations", memory.activations);
+  part("transient", memory.transient);
+  return text + "\n";
+}
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell; the first three are text, the rest numbers.
+std::string table_text(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += i < 3 ? fmt::format("{:<{}}  ", row[i], widths[i])
+                    : fmt::format("{:>{}}  ", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+ModelSummary summarize(const Model& model, const SummaryOptions& options) {
+  const Plan plan = Plan::of(*model.net, model.input);
+  const int64_t pictures = std::max<int64_t>(model.input[0], 1);
+  ModelSummary summary{
+      .input = model.input, .layers = {}, .training = {}, .inference = {}, .notes = model.notes};
+  std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
+  for (const PlannedOperator& op : plan.operators()) {
+    const Shape& output = plan.shape(op.output);
+    LayerSummary row{.name = op.layer->path(),
+                     .what = what_of(*op.layer),
+                     .output = output,
+                     .frozen = op.layer->frozen(),
+                     .multiply_adds = op.cost.multiply_adds / pictures,
+                     .activation_bytes = op.cost.view ? 0 : output.count() * element_bytes};
+    if (counted.insert(op.layer).second) {
+      for (const auto& parameter : op.layer->own_parameters()) {
+        if (!parameter->is_buffer()) row.parameters += parameter->shape().count();
+      }
+    }
+    summary.layers.push_back(std::move(row));
+  }
+  for (const auto& parameter : model.net->parameters()) {
+    int64_t& total = parameter->is_buffer()   ? summary.buffers
+                     : parameter->trainable() ? summary.trainable
+                                              : summary.frozen;
+    total += parameter->shape().count();
+  }
+  summary.multiply_adds = plan.multiply_adds() / pictures;
+
+  const int64_t copies = options.moments_per_parameter + (options.averaged ? 1 : 0);
+  const int64_t values = summary.parameters() + summary.buffers;
+  summary.training = {.values = (values + summary.buffers) * element_bytes,  // buffers wait twice
+                      .gradients = summary.trainable * element_bytes,
+                      .optimizer = copies * summary.trainable * element_bytes,
+                      .activations = plan.kept_bytes(),
+                      .transient = plan.gradient_bytes()};
+  summary.inference = {.values = values * element_bytes, .activations = plan.peak_bytes()};
+  return summary;
+}
+
+std::string to_text(const ModelSummary& summary) {
+  std::vector<Row> rows = {
+      {"layer", "operator", "output", "parameters", "multiply-adds", "activations"}};
+  rows.push_back({"input", "", summary.input.str(), "", "", ""});
+  for (const LayerSummary& layer : summary.layers) {
+    rows.push_back(
+        {layer.name, layer.what, layer.output.str(),
+         layer.parameters == 0 ? "" : grouped(layer.parameters) + (layer.frozen ? " frozen" : ""),
+         layer.multiply_adds == 0 ? "" : grouped(layer.multiply_adds),
+         layer.activation_bytes == 0 ? "" : bytes_text(layer.activation_bytes)});
+  }
+  std::string text = table_text(rows);
+  text += fmt::format("\nparameters {}: trainable {}, frozen {}\n", grouped(summary.parameters()),
+                      grouped(summary.trainable), grouped(summary.frozen));
+  text += fmt::format("multiply-adds per picture {}\n", grouped(summary.multiply_adds));
+  if (!summary.notes.empty()) {
+    text += fmt::format("joined: {}\n", fmt::join(summary.notes, "; "));
+  }
+  text += fmt::format("\npredicted memory for a batch of {}\n", summary.input[0]);
+  text += memory_text("training", summary.training);
+  text += memory_text("inference", summary.inference);
+  return text;
+}
+
+}  // namespace whisker

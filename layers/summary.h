@@ -1,0 +1,57 @@
+// What a model consists of and will need: per layer and in total, from shapes alone.
+#pragma once
+
+#include "layers/model_builder.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct SummaryOptions {
+  int moments_per_parameter = 2;  ///< of the optimizer: 2 for Adam, 1 for momentum
+  bool averaged = false;          ///< a moving average of the weights is kept
+};
+
+/// One operator of a forward pass.
+struct LayerSummary {
+  std::string name;  ///< dotted
+  std::string what;  ///< "conv2d 32 3x3 relu"
+  Shape output;      ///< for the whole batch
+  int64_t parameters = 0;
+  bool frozen = false;           ///< has parameters, none of them trained
+  int64_t multiply_adds = 0;     ///< of products, per picture
+  int64_t activation_bytes = 0;  ///< of its output, for the whole batch; 0 for a view
+};
+
+/// Bytes, before what a backend needs as scratch.
+struct MemoryPrediction {
+  int64_t values = 0;  ///< parameters and buffers
+  int64_t gradients = 0;
+  int64_t optimizer = 0;    ///< moments and the average
+  int64_t activations = 0;  ///< training: kept for backward; inference: the most alive at once
+  int64_t transient = 0;    ///< training: the largest gradients of activations at once
+  int64_t total() const { return values + gradients + optimizer + activations + transient; }
+};
+
+struct ModelSummary {
+  Shape input;
+  std::vector<LayerSummary> layers;
+  int64_t trainable = 0;      ///< elements
+  int64_t frozen = 0;         ///< elements of parameters that are not trained
+  int64_t buffers = 0;        ///< elements of running statistics
+  int64_t multiply_adds = 0;  ///< per picture
+  MemoryPrediction training, inference;
+  std::vector<std::string> notes;  ///< Model::notes
+
+  int64_t parameters() const { return trainable + frozen; }
+};
+
+/// For batches of model.input's extent. Parameters that are frozen must be so already.
+ModelSummary summarize(const Model& model, const SummaryOptions& options = {});
+
+/// A table for people, with totals and the memory of a batch; lines end in '\n'.
+std::string to_text(const ModelSummary& summary);
+
+}  // namespace whisker

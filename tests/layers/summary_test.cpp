@@ -1,0 +1,118 @@
+// Summaries against known counts, and predicted memory against what the tape really keeps.
+#include "layers/summary.h"
+
+#include "core/backend.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+Model build(const std::string& text, const Shape& input, int64_t classes) {
+  return build_model(YamlNode::parse(text, "m.yaml"), {.input = input, .classes = classes});
+}
+
+struct PublishedCount {
+  const char* preset;
+  int64_t multiply_adds;
+};
+
+TEST(Summary, MultiplyAddsAreThePublishedOnes) {
+  // torchvision's model pages, in thousands of millions, rounded there to three digits.
+  const PublishedCount rows[] = {{"resnet18", 1'814'000'000},
+                                 {"resnet50", 4'089'000'000},
+                                 {"vgg16", 15'470'000'000},
+                                 {"squeezenet1_1", 349'000'000}};
+  for (const PublishedCount& row : rows) {
+    const ModelSummary summary = summarize(build(row.preset, {4, 224, 224, 3}, 1000));
+    EXPECT_NEAR(static_cast<double>(summary.multiply_adds), static_cast<double>(row.multiply_adds),
+                1e6)
+        << row.preset;
+  }
+}
+
+// Bytes alive after a training pass that were not before; `x_kept`: the first layer is trained.
+int64_t measured_bytes(const Model& model, bool x_kept) {
+  const ParameterArena arena(model.net->parameters(), cpu_device, 1);
+  const Tensor x = rand_normal(model.input, 0, 1, 1, 1);
+  const Backend& cpu = backend_of(cpu_device);
+  const int64_t before = cpu.memory_stats().allocated;
+  const Tensor y = model.net->forward(x, {.training = true});
+  return cpu.memory_stats().allocated - before + (x_kept ? x.bytes() : 0);
+}
+
+TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
+  const std::pair<const char*, Shape> rows[] = {{"keras_small", {2, 64, 64, 3}},
+                                                {"chollet", {2, 128, 128, 3}},
+                                                {"resnet18", {2, 64, 64, 3}},
+                                                {"squeezenet1_1", {2, 96, 96, 3}}};
+  for (const auto& [preset, input] : rows) {
+    const Model model = build(preset, input, 2);
+    const auto predicted = static_cast<double>(summarize(model).training.activations);
+    EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, 0.01 * predicted)
+        << preset;
+  }
+}
+
+TEST(Summary, FrozenLayersKeepNothing) {
+  const Model model = build("squeezenet1_1", {2, 96, 96, 3}, 2);
+  const std::vector<std::string> patterns = {"features"};
+  model.net->freeze(patterns);
+  const ModelSummary summary = summarize(model);
+  EXPECT_EQ(summary.frozen, 722'496);
+  EXPECT_EQ(summary.trainable, 2 * 513);
+  const int64_t features = 2 * 5 * 5 * 512 * 4, logits = 2 * 5 * 5 * 2 * 4;
+  EXPECT_EQ(summary.training.activations, features + logits);
+  EXPECT_NEAR(static_cast<double>(measured_bytes(model, false)),
+              static_cast<double>(features + logits), 1024);
+}
+
+TEST(Summary, InferenceHoldsWhatIsStillNeeded) {
+  // 2x4x4x1 in, 8 filters: the residual keeps its input alive while the body runs.
+  const Model model = build(R"(
+layers:
+  - residual:
+      activation: none
+      body:
+        - conv2d: {filters: 8, kernel: 1}
+        - conv2d: {filters: 1, kernel: 1}
+)",
+                            {2, 4, 4, 1}, 0);
+  // Input 32, first result 256, second 32 elements.
+  EXPECT_EQ(summarize(model).inference.activations, (32 + 256 + 32) * 4);
+}
+
+TEST(Summary, TheTableReads) {
+  const Model model = build(R"(
+layers:
+  - conv2d: {name: conv1, filters: 4, kernel: 3}
+  - relu
+  - flatten
+head:
+  - dense: {name: fc, units: classes}
+)",
+                            {8, 10, 10, 3}, 5);
+  const std::vector<std::string> patterns = {"conv1"};
+  model.net->freeze(patterns);
+  EXPECT_EQ(to_text(summarize(model, {.moments_per_parameter = 1})),
+            "layer    operator           output       parameters  multiply-adds  activations\n"
+            "input                       (8,10,10,3)\n"
+            "conv1    conv2d 4 3x3 relu  (8,8,8,4)    112 frozen          6,912      8.0 KiB\n"
+            "flatten  flatten            (8,256)\n"
+            "fc       dense 5            (8,5)             1,285          1,280        160 B\n"
+            "\n"
+            "parameters 1,397: trainable 1,285, frozen 112\n"
+            "multiply-adds per picture 8,192\n"
+            "joined: relu into conv1\n"
+            "\n"
+            "predicted memory for a batch of 8\n"
+            "training   23.7 KiB: values 5.5 KiB + gradients 5.0 KiB + optimizer 5.0 KiB + "
+            "activations 8.0 KiB + transient 160 B\n"
+            "inference  22.8 KiB: values 5.5 KiB + activations 17.4 KiB\n");
+}
+
+}  // namespace
+}  // namespace whisker
