@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace whisker::formats {
 namespace {
@@ -154,7 +155,7 @@ void expand_fields(const BmpHeader& header, const uint8_t* from, uint8_t* rgb) {
 
 StoredHeader bmp_header(Bytes bytes) {
   const BmpHeader header = read_bmp_header(bytes);
-  check_extents(header.width, header.height, header.width * header.height);
+  check_extents(header.width, header.height, std::numeric_limits<int64_t>::max());
   return {static_cast<int>(header.height), static_cast<int>(header.width), 1};
 }
 

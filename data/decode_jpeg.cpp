@@ -100,6 +100,16 @@ bool loses_picture(int message_code) {
   }
 }
 
+// Frees libjpeg's memory also when the reader below fails in its constructor.
+struct DecompressHandle {
+  jpeg_decompress_struct cinfo{};
+
+  DecompressHandle() = default;
+  DecompressHandle(const DecompressHandle&) = delete;
+  DecompressHandle& operator=(const DecompressHandle&) = delete;
+  ~DecompressHandle() { jpeg_destroy_decompress(&cinfo); }
+};
+
 // One decompression. libjpeg leaves by longjmp, so its calls run inside call(), whose body may own
 // nothing that has a destructor.
 class JpegReader {
@@ -124,10 +134,6 @@ class JpegReader {
     const size_t padded = (cinfo_.image_width + size_t{32}) * (cinfo_.image_height + size_t{32});
     cinfo_.mem->max_memory_to_use = static_cast<long>(16 * padded + (size_t{16} << 20));
   }
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
-  ~JpegReader() { jpeg_destroy_decompress(&cinfo_); }
-
   jpeg_decompress_struct& cinfo() { return cinfo_; }
 
   template <class Body>
@@ -213,9 +219,10 @@ class JpegReader {
   }
 
   static constexpr int64_t max_scan_pixels = 2'000'000'000;
-  jpeg_decompress_struct cinfo_{};
   jpeg_error_mgr errors_{};
   jpeg_progress_mgr progress_{};
+  DecompressHandle handle_;
+  jpeg_decompress_struct& cinfo_ = handle_.cinfo;
   std::jmp_buf jump_{};
   bool too_many_scans_ = false;
   std::vector<uint8_t> cmyk_row_;

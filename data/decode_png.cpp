@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -162,7 +163,7 @@ void to_rgb(const uint8_t* from, int channels, Picture& out) {
 
 StoredHeader png_header(Bytes bytes) {
   const PngChunks png = read_png_chunks(bytes);
-  check_extents(png.width, png.height, png.width * png.height);
+  check_extents(png.width, png.height, std::numeric_limits<int64_t>::max());
   return {static_cast<int>(png.height), static_cast<int>(png.width), png.orientation};
 }
 

@@ -225,6 +225,7 @@ TEST(DecodePng, HugeAndEmptyExtentsAreRefusedBeforeAnyAllocation) {
   const Buffer data = test::deflate(Buffer(16, 0));
   EXPECT_TRUE(refused(png_with_data(0, 4, data)));
   EXPECT_TRUE(refused(png_with_data(0x7FFFFFFF, 0x7FFFFFFF, data)));
+  EXPECT_TRUE(refused(png_with_data(0xFFFFFFFF, 0xFFFFFFFF, data)));
   EXPECT_TRUE(refused(png_with_data(0xFFFFFFFF, 1, data)));
   EXPECT_TRUE(refused(png_with_data(20000, 20000, data)));
   EXPECT_TRUE(refused(png_with_data(5, 5, data))) << "too little data";
