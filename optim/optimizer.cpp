@@ -38,6 +38,24 @@ void Optimizer::assign_groups(const ParameterList& parameters, const OptimizerOp
   }
 }
 
+std::vector<const char*> Optimizer::moment_names(const OptimizerOptions& options) {
+  const bool momentum = options.momentum != 0;
+  switch (options.kind) {
+    case OptimizerKind::sgd:
+      return momentum ? std::vector{"momentum_buffer"} : std::vector<const char*>{};
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      return {"exp_avg", "exp_avg_sq"};
+    case OptimizerKind::rmsprop: {
+      std::vector<const char*> names = {"square_avg"};
+      if (momentum) names.push_back("momentum_buffer");
+      if (options.centered) names.push_back("grad_avg");
+      return names;
+    }
+  }
+  return {};
+}
+
 Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options)
     : arena_(arena), options_(std::move(options)) {
   for (size_t rule = 0; rule <= options_.groups.size(); ++rule) {
@@ -50,23 +68,8 @@ Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options)
       group_factors_.push_back(own ? options_.groups[rule].learning_rate_factor : 1);
     }
   }
-  const auto keep = [&](const char* name) {
+  for (const char* name : moment_names(options_)) {
     moments_.push_back({name, arena_.make_like(MemoryCategory::optimizer)});
-  };
-  switch (options_.kind) {
-    case OptimizerKind::sgd:
-      if (options_.momentum != 0) keep("momentum_buffer");
-      break;
-    case OptimizerKind::adam:
-    case OptimizerKind::adamw:
-      keep("exp_avg");
-      keep("exp_avg_sq");
-      break;
-    case OptimizerKind::rmsprop:  // moment1 momentum, moment2 square, moment3 mean
-      keep("square_avg");
-      if (options_.momentum != 0) keep("momentum_buffer");
-      if (options_.centered) keep("grad_avg");
-      break;
   }
   norm_ = empty({}, {.dtype = DType::f64, .device = arena_.device()});
 }

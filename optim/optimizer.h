@@ -46,6 +46,10 @@ class Optimizer {
   /// matches no parameter.
   static void assign_groups(const ParameterList& parameters, const OptimizerOptions& options);
 
+  /// Names of the state tensors that `options` asks for: torch.optim's exp_avg, exp_avg_sq,
+  /// momentum_buffer, square_avg, grad_avg.
+  static std::vector<const char*> moment_names(const OptimizerOptions& options);
+
   Optimizer(ParameterArena& arena, OptimizerOptions options);
 
   /// One update at `learning_rate` from the arena's gradients times `gradient_scale` (1 / number of
@@ -58,7 +62,7 @@ class Optimizer {
   void set_steps(int64_t steps) { steps_ = steps; }
 
   struct Moment {
-    const char* name;  ///< torch.optim's: exp_avg, exp_avg_sq, momentum_buffer, square_avg, grad_avg
+    const char* name;
     Tensor flat;
   };
   /// Flat state tensors that this kind keeps; part of a checkpoint.

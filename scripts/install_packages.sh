@@ -8,7 +8,7 @@ packages=(g++ cmake ninja-build pkg-config libfmt-dev libyaml-cpp-dev libcli11-d
           libjpeg-dev libstb-dev libzip-dev libdnnl-dev libopenblas-openmp-dev)
 if [ "${1:-build}" = test ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev ccache git python3 curl
-             libjpeg-turbo-progs zip clang-16 libclang-rt-16-dev)
+             libjpeg-turbo-progs zip unzip clang-16 libclang-rt-16-dev)
 fi
 
 missing=()
