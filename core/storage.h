@@ -42,6 +42,9 @@ class Storage : public RefCounted {
     return data_;
   }
 
+  /// The memory is this storage's own, not a slice of something else.
+  bool owned() const { return owned_; }
+
   PrivateForm* form() const { return form_.get(); }
   /// Replaces the contents by a private form and gives plain memory back.
   void adopt(std::unique_ptr<PrivateForm> form);

@@ -4,11 +4,20 @@
 
 #include "core/backend.h"
 #include "core/cpu/allocator.h"
+#include "core/cpu/cpu_backend.h"
 
 namespace whisker::cpu {
 
+class Conv2dPlans;
+
 class CpuBackend : public Backend {
  public:
+  CpuBackend();
+  ~CpuBackend() override;
+
+  const CpuOptions& options() const { return options_; }
+  void set_options(const CpuOptions& options);
+
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override;
@@ -111,6 +120,10 @@ class CpuBackend : public Backend {
     return Scratch<T>(allocator_, count);
   }
   Allocator allocator_;
+  CpuOptions options_;
+#if WHISKER_ONEDNN
+  std::unique_ptr<Conv2dPlans> plans_;
+#endif
 };
 
 inline float* f32(const Tensor& x) {

@@ -317,11 +317,3 @@ void Bf16Backend::moving_average(double decay, const Tensor& value, const Tensor
 }
 
 }  // namespace whisker::cpu
-
-namespace whisker {
-
-std::unique_ptr<Backend> make_cpu_backend() {
-  return std::make_unique<cpu::Bf16Backend>();
-}
-
-}  // namespace whisker

@@ -1,5 +1,6 @@
 // Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast.
 #include "core/cpu/activations.h"
+#include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/broadcast.h"
 #include "core/cpu/parallel.h"
@@ -7,6 +8,7 @@
 #include "core/dropout_mask.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace whisker::cpu {
 namespace {
@@ -44,9 +46,51 @@ void each2(F f, const float* a, const float* b, float* y, int64_t count) {
   });
 }
 
+/// The arrangement of a loop over whole tensors of one shape: the private form that all operands
+/// share, else row-major. `zero_stays`: f(0...) = 0, so that padding channels stay zero.
+Arrangement common_arrangement(bool zero_stays, std::initializer_list<const Tensor*> operands) {
+  const Tensor& first = **operands.begin();
+  const Arrangement plain{.n = 1, .places = first.count(), .channels = 1};
+  const BlockedForm* form = blocked_form(first);
+  if (!form) return plain;
+  const Arrangement& a = form->arrangement();
+  if (!zero_stays && a.channels % a.block != 0) return plain;
+  for (const Tensor* operand : operands) {
+    const BlockedForm* other = blocked_form(*operand);
+    if (!other || !(other->arrangement() == a)) return plain;
+  }
+  return a;
+}
+
 template <class F>
-void broadcast_each(F f, const BroadcastGeometry& g, const float* a, const float* b, float* y) {
-  if (g.same_shape()) return each2(f, a, b, y, g.count);
+void tensor1(Allocator& allocator, bool zero_stays, F f, const Tensor& x, const Tensor& y) {
+  const Arrangement a = common_arrangement(zero_stays, {&x});
+  if (a.layout == Layout::plain) return each1(f, f32(x), f32(y), y.count());
+  const ArrangedInput in(allocator, x, a);
+  ArrangedOutput out(allocator, y, a);
+  each1(f, in.data(), out.values(), a.count());
+  out.finish();
+}
+
+template <class F>
+void tensor2(Allocator& allocator, bool zero_stays, F f, const Tensor& u, const Tensor& v,
+             const Tensor& y) {
+  const Arrangement a = common_arrangement(zero_stays, {&u, &v});
+  if (a.layout == Layout::plain) return each2(f, f32(u), f32(v), f32(y), y.count());
+  const ArrangedInput left(allocator, u, a);
+  const ArrangedInput right(allocator, v, a);
+  ArrangedOutput out(allocator, y, a);
+  each2(f, left.data(), right.data(), out.values(), a.count());
+  out.finish();
+}
+
+template <class F>
+void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastGeometry& g,
+                    const Tensor& left, const Tensor& right, const Tensor& result) {
+  if (g.same_shape()) return tensor2(allocator, zero_stays, f, left, right, result);
+  const float* a = f32(left);
+  const float* b = f32(right);
+  float* y = f32(result);
   for_each_row(g, [&](const BroadcastRow& row) {
     const float* u = a + row.a;
     const float* v = b + row.b;
@@ -54,9 +98,9 @@ void broadcast_each(F f, const BroadcastGeometry& g, const float* a, const float
     if (row.a_stride == 1 && row.b_stride == 1) {
       map2(f, u, v, to, row.length);
     } else if (row.a_stride == 1) {
-      map1([f, right = *v](float left) { return f(left, right); }, u, to, row.length);
+      map1([f, q = *v](float p) { return f(p, q); }, u, to, row.length);
     } else if (row.b_stride == 1) {
-      map1([f, left = *u](float right) { return f(left, right); }, v, to, row.length);
+      map1([f, p = *u](float q) { return f(p, q); }, v, to, row.length);
     } else {
       std::fill_n(to, row.length, f(*u, *v));
     }
@@ -66,77 +110,77 @@ void broadcast_each(F f, const BroadcastGeometry& g, const float* a, const float
 }  // namespace
 
 void CpuBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
-  const float* from = f32(x);
-  float* to = f32(y);
-  const int64_t count = y.count();
   const auto a = static_cast<float>(spec.a);
   const auto b = static_cast<float>(spec.b);
+  const auto run = [&](bool zero_stays, auto f) { tensor1(allocator_, zero_stays, f, x, y); };
   switch (spec.op) {
     case UnaryOp::neg:
-      return each1([](float v) { return -v; }, from, to, count);
+      return run(true, [](float v) { return -v; });
     case UnaryOp::exp:
-      return each1([](float v) { return vector_exp(v); }, from, to, count);
+      return run(false, [](float v) { return vector_exp(v); });
     case UnaryOp::log:
-      return each1([](float v) { return std::log(v); }, from, to, count);
+      return run(false, [](float v) { return std::log(v); });
     case UnaryOp::sqrt:
-      return each1([](float v) { return std::sqrt(v); }, from, to, count);
+      return run(true, [](float v) { return std::sqrt(v); });
     case UnaryOp::reciprocal:
-      return each1([](float v) { return 1.0f / v; }, from, to, count);
+      return run(false, [](float v) { return 1.0f / v; });
     case UnaryOp::abs:
-      return each1([](float v) { return std::abs(v); }, from, to, count);
+      return run(true, [](float v) { return std::abs(v); });
     case UnaryOp::sign:
-      return each1([](float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : v; }, from, to, count);
+      return run(true, [](float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : v; });
     case UnaryOp::pow:
-      if (spec.a == 2) return each1([](float v) { return v * v; }, from, to, count);
-      if (spec.a == 3) return each1([](float v) { return v * v * v; }, from, to, count);
-      return each1([a](float v) { return std::pow(v, a); }, from, to, count);
+      if (spec.a == 2) return run(true, [](float v) { return v * v; });
+      if (spec.a == 3) return run(true, [](float v) { return v * v * v; });
+      return run(false, [a](float v) { return std::pow(v, a); });
     case UnaryOp::clamp:
-      return each1([a, b](float v) { return v < a ? a : v > b ? b : v; }, from, to, count);
+      return run(false, [a, b](float v) { return v < a ? a : v > b ? b : v; });
     case UnaryOp::inside:
-      return each1([a, b](float v) { return v >= a && v <= b ? 1.0f : 0.0f; }, from, to, count);
+      return run(false, [a, b](float v) { return v >= a && v <= b ? 1.0f : 0.0f; });
     case UnaryOp::affine:
-      return each1([a, b](float v) { return a * v + b; }, from, to, count);
+      return run(spec.b == 0, [a, b](float v) { return a * v + b; });
   }
 }
 
 void CpuBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
                         const Tensor& y) {
-  const float* u = f32(a);
-  const float* v = f32(b);
-  float* to = f32(y);
+  const auto run = [&](bool zero_stays, auto f) {
+    broadcast_each(allocator_, zero_stays, f, g, a, b, y);
+  };
   switch (op) {
     case BinaryOp::add:
-      return broadcast_each([](float p, float q) { return p + q; }, g, u, v, to);
+      return run(true, [](float p, float q) { return p + q; });
     case BinaryOp::sub:
-      return broadcast_each([](float p, float q) { return p - q; }, g, u, v, to);
+      return run(true, [](float p, float q) { return p - q; });
     case BinaryOp::mul:
-      return broadcast_each([](float p, float q) { return p * q; }, g, u, v, to);
+      return run(true, [](float p, float q) { return p * q; });
     case BinaryOp::div:
-      return broadcast_each([](float p, float q) { return p / q; }, g, u, v, to);
+      return run(false, [](float p, float q) { return p / q; });
     case BinaryOp::maximum:
-      // The other operand where one is NaN would hide it.
-      return broadcast_each([](float p, float q) { return p >= q || p != p ? p : q; }, g, u, v, to);
+      // A NaN on either side must be seen.
+      return run(true, [](float p, float q) { return p >= q || p != p ? p : q; });
     case BinaryOp::minimum:
-      return broadcast_each([](float p, float q) { return p <= q || p != p ? p : q; }, g, u, v, to);
+      return run(true, [](float p, float q) { return p <= q || p != p ? p : q; });
   }
 }
 
 void CpuBackend::accumulate(const Tensor& term, const Tensor& sum) {
-  float* to = f32(sum);
-  each2([](float p, float q) { return p + q; }, to, f32(term), to, sum.count());
+  tensor2(
+      allocator_, true, [](float p, float q) { return p + q; }, sum, term, sum);
 }
 
 void CpuBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
+  const bool zero_stays = f.kind != Activation::sigmoid && f.kind != Activation::softplus;
   visit_activation(f.kind, [&]<class F>() {
-    each1([slope = f.slope](float v) { return F::value(v, slope); }, f32(x), f32(y), y.count());
+    tensor1(
+        allocator_, zero_stays, [slope = f.slope](float v) { return F::value(v, slope); }, x, y);
   });
 }
 
 void CpuBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
                                      const Tensor& dx) {
   visit_activation(f.kind, [&]<class F>() {
-    each2([slope = f.slope](float s, float d) { return F::first(s, slope) * d; }, f32(saved),
-          f32(dy), f32(dx), dx.count());
+    const auto slope_times = [slope = f.slope](float s, float d) { return F::first(s, slope) * d; };
+    tensor2(allocator_, true, slope_times, saved, dy, dx);
   });
 }
 

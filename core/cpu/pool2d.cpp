@@ -3,6 +3,7 @@
 // for the gradient to go back to; the largest mark stands for a window without any picture element.
 #include "core/cpu/pool2d.h"
 
+#include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
@@ -189,18 +190,38 @@ int64_t CpuBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
 
 void CpuBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
                         const Tensor& workspace) {
-  const Planes planes{.n = g.n, .blocks = 1, .inner = g.c, .channels = g.c};
-  const bool marked = workspace.defined();
-  const bool needs_marks = !marked && g.kind == PoolKind::max;
-  const Scratch<char> own_marks = scratch<char>(needs_marks ? pool2d_workspace_bytes(g) : 0);
-  pool2d_forward(g, planes, f32(x), f32(y), marked ? workspace.raw() : own_marks.data());
+  const Arrangement from = arrangement_of(x, {.n = g.n, .places = g.h * g.w, .channels = g.c});
+  Arrangement to = from;
+  to.places = g.h_out * g.w_out;
+  const ArrangedInput in(allocator_, x, from);
+  ArrangedOutput out(allocator_, y, to);
+  if (g.kind == PoolKind::average) {
+    pool2d_forward(g, from.planes(), in.data(), out.values(), nullptr);
+  } else if (workspace.defined()) {
+    ArrangedOutput marks(allocator_, workspace, to, mark_bytes(g));
+    pool2d_forward(g, from.planes(), in.data(), out.values(), marks.data());
+    marks.finish();
+  } else {
+    const Scratch<char> marks = scratch<char>(to.count() * mark_bytes(g));
+    pool2d_forward(g, from.planes(), in.data(), out.values(), marks.data());
+  }
+  out.finish();
 }
 
 void CpuBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                                  const Tensor& dx) {
-  const Planes planes{.n = g.n, .blocks = 1, .inner = g.c, .channels = g.c};
-  cpu::pool2d_backward(g, planes, workspace.defined() ? workspace.raw() : nullptr, f32(dy),
-                       f32(dx));
+  // Marks lie as y lay; an average follows its gradient.
+  const bool marked = workspace.defined();
+  const Arrangement from = arrangement_of(marked ? workspace : dy,
+                                          {.n = g.n, .places = g.h_out * g.w_out, .channels = g.c});
+  Arrangement to = from;
+  to.places = g.h * g.w;
+  const void* marks = nullptr;
+  if (marked) marks = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
+  const ArrangedInput gradient(allocator_, dy, from);
+  ArrangedOutput out(allocator_, dx, to);
+  cpu::pool2d_backward(g, from.planes(), marks, gradient.data(), out.values());
+  out.finish();
 }
 
 }  // namespace whisker::cpu

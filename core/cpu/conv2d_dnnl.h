@@ -1,0 +1,34 @@
+// One call of a convolution through oneDNN: layouts, compiled plans, and what surrounds them.
+#pragma once
+
+#include "core/cpu/arrangement.h"
+#include "core/cpu/conv2d_plans.h"
+
+namespace whisker::cpu {
+
+class Conv2dDnnl {
+ public:
+  Conv2dDnnl(Conv2dPlans& plans, Allocator& allocator, const CpuOptions& options,
+             const Conv2dGeometry& g);
+
+  /// Compute everything, or return false for another way to do so.
+  bool forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  bool backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                const Tensor& dx, const Tensor& dw, const Tensor& db);
+
+ private:
+  ConvolutionRequest request(ConvolutionPass pass, bool bias) const;
+  bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+    return plans_->run(*allocator_, *options_, request, operands);
+  }
+
+  Conv2dPlans* plans_;
+  Allocator* allocator_;
+  const CpuOptions* options_;
+  Conv2dGeometry g_;
+  Arrangement x_;
+  Arrangement y_;
+  bool possible_;
+};
+
+}  // namespace whisker::cpu

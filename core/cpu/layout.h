@@ -1,0 +1,14 @@
+// Where the channels of an activation lie.
+#pragma once
+
+#include <cstdint>
+
+namespace whisker::cpu {
+
+enum class Layout : uint8_t {
+  plain,    ///< (N, H, W, C), the only one seen outside the backend
+  blocked,  ///< (N, C / block, H, W, block), padded with zero channels: oneDNN's nChw16c or nChw8c
+  planar,   ///< (N, C, H, W): pictures of one or three channels
+};
+
+}  // namespace whisker::cpu

@@ -1,0 +1,167 @@
+// Activations that stay in a blocked layout inside their storage: nothing outside can tell.
+#include "agreement.h"
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/cpu/arrangement.h"
+#include "core/cpu/cpu_backend.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using Operands = const std::vector<Tensor>&;
+constexpr ActivationSpec relu_spec{.kind = Activation::relu};
+
+/// The heuristic's choices, so that a test's rounding does not depend on timing.
+class CpuPrivateLayout : public ::testing::Test {
+ protected:
+  void SetUp() override { set_cpu_options({.deterministic = true}); }
+  void TearDown() override { set_cpu_options({}); }
+};
+
+TEST_F(CpuPrivateLayout, ArrangesAndComesBack) {
+  for (const int64_t channels : {1, 8, 16, 35, 48}) {
+    const cpu::Arrangement plain{.n = 3, .places = 21, .channels = channels};
+    for (const auto& a :
+         {plain.blocked(16), plain.blocked(8),
+          cpu::Arrangement{
+              .layout = cpu::Layout::planar, .n = 3, .places = 21, .channels = channels}}) {
+      std::vector<float> values(static_cast<size_t>(plain.count()));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+      std::vector<float> arranged(static_cast<size_t>(a.count()), -1.0f);
+      cpu::arrange(a, 4, values.data(), arranged.data());
+      double sum = 0;
+      for (const float v : arranged) sum += v;
+      const auto count = static_cast<double>(values.size());
+      EXPECT_EQ(sum, count * (count + 1) / 2) << "padding is not zero";
+      std::vector<float> back(values.size(), -1.0f);
+      cpu::write_plain(a, 4, arranged.data(), back.data());
+      EXPECT_EQ(values, back) << channels;
+    }
+  }
+}
+
+Tensor small_network(Operands x, bool training) {
+  const TensorOptions options = x[0].options();
+  const auto state = [&](int64_t c) {
+    return BatchNormState{.running_mean = full({c}, 0.1, options),
+                          .running_var = full({c}, 2, options),
+                          .pending_mean = empty({c}, options),
+                          .pending_var = empty({c}, options)};
+  };
+  const Tensor stem = conv2d(x[0], x[1], {}, {.stride = 2, .padding = 3});
+  const Tensor normal = batch_norm(stem, x[2], x[3], state(x[2].count()),
+                                   {.training = training, .activation = relu_spec});
+  const Tensor pooled = max_pool2d(normal, {.kernel = 3, .stride = Pair(2), .padding = 1});
+  const Tensor inner = conv2d(pooled, x[4], {}, {.padding = 1});
+  const Tensor joined = batch_norm(inner, x[2], x[3], state(x[2].count()),
+                                   {.training = training, .activation = relu_spec}, pooled);
+  const Tensor gated = mul(silu(joined), affine(joined, 0.5, 1));
+  const Tensor averaged = avg_pool2d(gated + pooled, {.kernel = 2});
+  return linear(global_avg_pool2d(averaged), x[5], {});
+}
+
+TEST_F(CpuPrivateLayout, ChainsAgreeWithTheReference) {
+  for (const int64_t channels : {16, 32, 20}) {  // 20: padded channels
+    for (const bool training : {true, false}) {
+      expect_agreement({fmt::format("network {} {}", channels, training),
+                        {{2, 37, 33, 3},
+                         {channels, 7, 7, 3},
+                         {channels},
+                         {channels},
+                         {channels, 3, 3, channels},
+                         {5, channels}},
+                        [=](Operands x) { return small_network(x, training); },
+                        1e-3});
+    }
+  }
+}
+
+TEST_F(CpuPrivateLayout, FlattenAndGradientBothCross) {
+  expect_agreement({"flatten",
+                    {{2, 9, 9, 16}, {32, 3, 3, 16}, {32}, {7, 32 * 3 * 3}},
+                    [](Operands x) {
+                      const Tensor y = max_pool2d(
+                          conv2d(x[0], x[1], x[2], {.activation = relu_spec}), {.kernel = 2});
+                      return linear(y.reshape({2, -1}), x[3], {});
+                    },
+                    1e-4});
+}
+
+TEST_F(CpuPrivateLayout, InputsAreNeverMoved) {
+  const Tensor x = ones({1, 6, 6, 16});
+  const Tensor w = ones({16, 3, 3, 16});
+  const float* x_before = x.data<float>().data();
+  const float* w_before = w.data<float>().data();
+  const Tensor y = conv2d(x, w, {});
+  EXPECT_EQ(x.data<float>().data(), x_before);
+  EXPECT_EQ(w.data<float>().data(), w_before);
+  EXPECT_EQ(y.data<float>()[0], 144.0f);
+}
+
+TEST_F(CpuPrivateLayout, ReadingConvertsOnceInPlace) {
+  const Tensor y = conv2d(ones({1, 6, 6, 16}), ones({16, 3, 3, 16}), {});
+  const Tensor view = y.reshape({16, 16});
+  const float* first = view.data<float>().data();
+  EXPECT_EQ(y.data<float>().data(), first);
+  EXPECT_EQ(y.storage()->form(), nullptr);
+}
+
+TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
+  const Tensor x = ones({1, 4, 4, 16});
+  const Tensor w = ones({16, 1, 1, 16});
+  EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 16.0f);
+  w.fill_(2);
+  EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 32.0f);
+  w.data<float>()[0] = 3;  // without a word to anybody
+  EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 33.0f);
+  const Tensor y = conv2d(x, w, {});
+  y.fill_(1);
+  EXPECT_EQ(conv2d(y, w, {}).data<float>()[0], 33.0f);
+}
+
+// See Note [Fused relu and NaN].
+TEST_F(CpuPrivateLayout, NaNsShowInTheWeightGradient) {
+  const Tensor x = full({1, 8, 8, 16}, std::nan(""));
+  const Tensor w = ones({16, 3, 3, 16});
+  w.set_requires_grad();
+  backward(sum(conv2d(x, w, {}, {.activation = relu_spec})));
+  EXPECT_TRUE(std::isnan(w.grad().data<float>()[0]));
+}
+
+TEST_F(CpuPrivateLayout, NothingIsLeftBehind) {
+  const int64_t before = live_storages();
+  const int64_t held = backend_of(cpu_device).memory_stats().allocated;
+  {
+    const Tensor w = rand_normal({16, 3, 3, 3}, 0, 1, 1, 1);
+    w.set_requires_grad();
+    const Tensor y =
+        max_pool2d(conv2d(ones({2, 12, 12, 3}), w, {}, {.activation = relu_spec}), {.kernel = 2});
+    backward(sum(y));
+  }
+  EXPECT_EQ(live_storages(), before);
+  EXPECT_EQ(backend_of(cpu_device).memory_stats().allocated, held);
+}
+
+// Note [Winograd tolerance]
+// F(4x4, 3x3) adds and multiplies with constants up to 8 in f32 (Lavin and Gray 2016, section
+// 4.3): its error is about 30 times that of direct summation. Accuracy class `winograd`: 1e-4 of
+// the largest result, where direct convolutions keep 2e-5.
+TEST(CpuWinograd, KeepsItsAccuracyClass) {
+  const auto run = [](bool winograd) {
+    set_cpu_options({.winograd = winograd, .deterministic = true});
+    expect_agreement({winograd ? "winograd" : "direct",
+                      {{2, 28, 28, 64}, {64, 3, 3, 64}},
+                      [](Operands x) { return conv2d(x[0], x[1], {}, {.padding = 1}); },
+                      winograd ? 1e-4 : 2e-5});
+    set_cpu_options({});
+  };
+  run(true);
+  run(false);
+}
+
+}  // namespace
+}  // namespace whisker::test
