@@ -18,6 +18,12 @@ else()
 endif()
 find_package(Threads REQUIRED)
 find_path(STB_INCLUDE_DIR stb/stb_image.h DOC "stb_image.h (package libstb-dev)" REQUIRED)
+# Package libzip-dev; its own CMake files ask for command-line tools that it does not depend on.
+find_path(LIBZIP_INCLUDE_DIR zip.h REQUIRED)
+find_library(LIBZIP_LIBRARY zip REQUIRED)
+add_library(LibZip::LibZip UNKNOWN IMPORTED)
+set_target_properties(LibZip::LibZip PROPERTIES
+  IMPORTED_LOCATION "${LIBZIP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBZIP_INCLUDE_DIR}")
 
 if(WHISKER_ONEDNN)
   find_package(dnnl 2.6 REQUIRED CONFIG)  # package libdnnl-dev

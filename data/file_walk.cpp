@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -129,7 +130,16 @@ FileWalk walk_files(const std::filesystem::path& root, std::string_view what) {
   return Walker(root, what).walk();
 }
 
-bool has_picture_bytes(const std::filesystem::path& file) {
+bool has_picture_name(std::string_view name) {
+  constexpr std::array<std::string_view, 6> extensions = {".jpg",  ".jpeg", ".jpe",
+                                                          ".jfif", ".png",  ".bmp"};
+  std::string extension(name.substr(std::min(name.find_last_of("./"), name.size())));
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+bool is_picture(const std::filesystem::path& file) {
+  if (has_picture_name(file.native())) return true;
   const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return false;
   std::array<char, 8> bytes{};

@@ -31,8 +31,10 @@ struct FileWalk {
 /// to them. Throws data when a folder cannot be read; `what` names it in the error ("data.train").
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what);
 
-/// Whether the file's first bytes are those of a JPEG, PNG or BMP.
-bool has_picture_bytes(const std::filesystem::path& file);
+/// Whether the name ends as those of JPEG, PNG and BMP files do.
+bool has_picture_name(std::string_view name);
+/// Whether the name says so, or else the first bytes do.
+bool is_picture(const std::filesystem::path& file);
 
 /// A name for messages: control characters and bytes that are no UTF-8 as \xNN.
 std::string printable(std::string_view name);

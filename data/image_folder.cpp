@@ -9,8 +9,6 @@
 #include "data/label_pattern.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,15 +26,6 @@ struct Named {
   std::vector<std::string> labels;
   std::vector<SkippedFile> skipped;
 };
-
-bool is_picture(const std::filesystem::path& root, const std::string& path) {
-  constexpr std::array<std::string_view, 6> extensions = {".jpg",  ".jpeg", ".jpe",
-                                                          ".jfif", ".png",  ".bmp"};
-  std::string extension = path.substr(std::min(path.find_last_of("./"), path.size()));
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end() ||
-         has_picture_bytes(root / path);
-}
 
 std::string quoted_list(const std::vector<std::string>& names) {
   constexpr size_t shown = 8;
@@ -85,7 +74,7 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   int64_t loose = 0;
   for (WalkedFile& file : walk.files) {
     const size_t slash = file.path.find('/');
-    if (!is_picture(root, file.path)) {
+    if (!is_picture(root / file.path)) {
       named.skipped.push_back({std::move(file.path), "not a JPEG, PNG or BMP picture"});
     } else if (slash == std::string::npos) {
       ++loose;
@@ -131,7 +120,7 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   named.skipped = std::move(walk.skipped);
   std::string unmatched;
   for (WalkedFile& file : walk.files) {
-    if (!is_picture(root, file.path)) {
+    if (!is_picture(root / file.path)) {
       named.skipped.push_back({std::move(file.path), "not a JPEG, PNG or BMP picture"});
     } else if (std::optional<std::string> label = pattern.match(file.path)) {
       named.labels.push_back(std::move(*label));
