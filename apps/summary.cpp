@@ -38,7 +38,9 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
           model_section(config), {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
                                   .classes = classes_of(config)});
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
-      print_result(summary_text(summarise(model, config.optimizer.kind)));
+      print_result(to_text(summarize(
+          model, {.moments_per_parameter = static_cast<int>(Optimizer::moment_names(config.optimizer).size()),
+                  .averaged = config.ema.decay > 0})));
       return 0;
     };
   });

@@ -1,0 +1,224 @@
+// whisker data check|stats|generate|arrange: a data set before training. Results go to stdout as
+// text, or as JSON with --json.
+#include "apps/command.h"
+#include "apps/terminal.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "data/arrange.h"
+#include "data/check.h"
+#include "data/generate.h"
+#include "data/statistics.h"
+
+namespace whisker {
+namespace {
+
+constexpr int schema_version = 1;
+
+// "  3,400 of 7,000" on a terminal while a scan runs.
+std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation) {
+  if (invocation.verbosity < 0 || !is_terminal(stderr)) return {};
+  return [](int64_t done, int64_t of) {
+    fmt::print(stderr, "\r\033[K{}", done < of ? fmt::format("{} of {} pictures", done, of) : "");
+    std::fflush(stderr);
+  };
+}
+
+struct FolderArguments {
+  std::string train, val, label_pattern;
+  bool json = false;
+  void add_to(CLI::App& command) {
+    command.add_option("FOLDER", train, "Folder of class folders")->required();
+    command.add_option("--label-pattern", label_pattern, "Labels from file names: '{label}.*'");
+    command.add_flag("--json", json, "Machine-readable result");
+  }
+};
+
+// --- check -----------------------------------------------------------------------------------
+
+std::string name_of_file(const ImageFolder& train, const ImageFolder* val, const FoundFile& file) {
+  return (file.in_val ? *val : train).file(file.index).string();
+}
+
+void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder& train,
+                 const ImageFolder* val) {
+  json.begin_object().field("schema_version", schema_version).field("pictures", result.pictures);
+  json.key("bad").begin_array();
+  for (const BadFile& bad : result.bad) {
+    json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
+    json.field("reason", bad.reason).end_object();
+  }
+  json.end_array().key("duplicates").begin_array();
+  for (const DuplicateGroup& group : result.duplicates) {
+    json.begin_object().field("same_bytes", group.same_bytes);
+    json.field("across_splits", group.across_splits).field("across_classes", group.across_classes);
+    json.key("paths").begin_array();
+    for (const FoundFile& file : group.files) json.value(name_of_file(train, val, file));
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+}
+
+std::string check_text(const CheckResult& result, const ImageFolder& train, const ImageFolder* val) {
+  std::string text;
+  for (const BadFile& bad : result.bad) {
+    text += fmt::format("bad        {}: {}\n", name_of_file(train, val, {bad.in_val, bad.index}), bad.reason);
+  }
+  for (const DuplicateGroup& group : result.duplicates) {
+    text += fmt::format("duplicate  {}{}{}\n", group.same_bytes ? "same file" : "same pixels",
+                        group.across_splits ? ", in train and in val" : "",
+                        group.across_classes ? ", under different labels" : "");
+    for (const FoundFile& file : group.files) {
+      text += fmt::format("             {}\n", name_of_file(train, val, file));
+    }
+  }
+  return text + fmt::format("{} pictures, {} bad, {} groups of duplicates ({} across train and val, {} "
+                            "across classes)\n",
+                            result.pictures, result.bad.size(), result.duplicates.size(),
+                            result.duplicates_across_splits, result.duplicates_across_classes);
+}
+
+void add_check(CLI::App& data, Invocation& invocation) {
+  CLI::App* check = data.add_subcommand("check", "Find unreadable and duplicate pictures; exit code 3 when a "
+                                                 "picture is bad");
+  auto arguments = std::make_shared<FolderArguments>();
+  arguments->add_to(*check);
+  check->add_option("--val", arguments->val, "Validation folder with the same classes");
+  check->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] {
+      const auto open = [&](const std::string& root, const char* name) {
+        return open_image_folder(root, {.label_pattern = arguments->label_pattern, .name = name});
+      };
+      const ImageFolder train = open(arguments->train, "train");
+      std::optional<ImageFolder> val;
+      if (!arguments->val.empty()) val = open(arguments->val, "val");
+      const ImageFolder* val_folder = val ? &*val : nullptr;
+      const CheckResult result =
+          check_pictures(train, val_folder, {.progress = scan_progress(invocation)});
+      JsonWriter json;
+      if (arguments->json) write_check(json, result, train, val_folder);
+      print_result(arguments->json ? json.str() + "\n" : check_text(result, train, val_folder));
+      return result.bad.empty() ? 0 : static_cast<int>(ErrorKind::data);
+    };
+  });
+}
+
+// --- stats -----------------------------------------------------------------------------------
+
+void write_stats(JsonWriter& json, const FolderStatistics& s) {
+  json.begin_object().field("schema_version", schema_version).field("pictures", s.pictures);
+  json.field("unreadable", s.unreadable).key("classes").begin_array();
+  for (const auto& c : s.classes) {
+    json.begin_object().field("name", c.name).field("files", c.files).field("bytes", c.bytes).end_object();
+  }
+  json.end_array().key("height").begin_object().field("min", s.min_height).field("mean", s.mean_height);
+  json.field("max", s.max_height).end_object().key("width").begin_object().field("min", s.min_width);
+  json.field("mean", s.mean_width).field("max", s.max_width).end_object();
+  json.key("short_sides").begin_array();
+  for (const SizeBin& bin : s.short_sides) {
+    json.begin_object().field("from", bin.from).field("to", bin.to).field("count", bin.count).end_object();
+  }
+  json.end_array();
+  for (const auto& [key, values] : {std::pair{"mean", s.mean}, {"std", s.deviation}}) {
+    json.key(key).begin_array();
+    for (const double value : values) json.value(value);
+    json.end_array();
+  }
+  json.end_object();
+}
+
+std::string stats_text(const FolderStatistics& s) {
+  std::string text = fmt::format("{:<24} {:>8}  {:>10}\n", "class", "files", "bytes");
+  for (const auto& c : s.classes) {
+    text += fmt::format("{:<24} {:>8}  {:>10}\n", c.name, c.files, human_bytes(c.bytes));
+  }
+  text += fmt::format("\n{} pictures, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
+                      s.pictures, s.unreadable, s.min_height, s.max_height, s.mean_height, s.min_width,
+                      s.max_width, s.mean_width);
+  text += "\nshort side, pixels\n";
+  for (const SizeBin& bin : s.short_sides) {
+    text += fmt::format("{:>6} to {:<6} {:>8}\n", bin.from, bin.to - 1, bin.count);
+  }
+  return text + fmt::format("\ndata.mean: [{:.4f}]\ndata.std:  [{:.4f}]\n", fmt::join(s.mean, ", "),
+                            fmt::join(s.deviation, ", "));
+}
+
+void add_stats(CLI::App& data, Invocation& invocation) {
+  CLI::App* stats = data.add_subcommand("stats", "Class table, sizes, mean and deviation of the channels");
+  auto arguments = std::make_shared<FolderArguments>();
+  arguments->add_to(*stats);
+  stats->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] {
+      const ImageFolder folder = open_image_folder(
+          arguments->train, {.label_pattern = arguments->label_pattern, .name = "data"});
+      const FolderStatistics result = folder_statistics(folder, {.progress = scan_progress(invocation)});
+      JsonWriter json;
+      if (arguments->json) write_stats(json, result);
+      print_result(arguments->json ? json.str() + "\n" : stats_text(result));
+      return 0;
+    };
+  });
+}
+
+// --- generate and arrange --------------------------------------------------------------------
+
+void add_generate(CLI::App& data, Invocation& invocation) {
+  CLI::App* generate = data.add_subcommand("generate", "Draw cat and dog faces to train on");
+  auto options = std::make_shared<GenerateOptions>();
+  generate->add_option("FOLDER", options->folder, "New folder: gets train/ and val/")->required();
+  generate->add_option("--per-class", options->train_per_class, "Training pictures per class")
+      ->check(CLI::Range(1, 1'000'000));
+  generate->add_option("--val-per-class", options->val_per_class, "Validation pictures per class")
+      ->check(CLI::Range(0, 1'000'000));
+  generate->add_option("--seed", options->seed, "Of every picture");
+  generate->callback([&invocation, options] {
+    invocation.run = [options] {
+      const GenerateResult result = generate_pictures(*options);
+      print_result(fmt::format("{} drawn pictures ({}) in {}\n", result.files, human_bytes(result.bytes),
+                               options->folder.string()));
+      return 0;
+    };
+  });
+}
+
+void add_arrange(CLI::App& data, Invocation& invocation) {
+  CLI::App* arrange = data.add_subcommand(
+      "arrange", "Put pictures named by class (train/cat.0.jpg, zip or folder) into class folders");
+  auto options = std::make_shared<ArrangeOptions>();
+  arrange->add_option("SOURCE", options->source, "Folder or zip archive")->required();
+  arrange->add_option("TARGET", options->target, "New folder")->required();
+  arrange->add_option("--label-pattern", options->label_pattern, "How names tell the class");
+  arrange->add_option("--mode", options->mode, "link, copy or move")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ArrangeMode>{
+          {"link", ArrangeMode::link}, {"copy", ArrangeMode::copy}, {"move", ArrangeMode::move}}));
+  arrange->add_option("--val-split", options->val_split, "Share of each class for TARGET/val")
+      ->check(CLI::Range(0.0, 0.99));
+  arrange->add_option("--seed", options->seed, "Of the split");
+  arrange->callback([&invocation, options] {
+    invocation.run = [options] {
+      const ArrangeResult result = arrange_pictures(*options);
+      std::string text;
+      for (size_t c = 0; c < result.classes.size(); ++c) {
+        text += fmt::format("{:<24} {:>8} train {:>8} val\n", result.classes[c], result.train_counts[c],
+                            result.val.empty() ? 0 : result.val_counts[c]);
+      }
+      for (const SkippedFile& skipped : result.skipped) {
+        fmt::print(stderr, "skipped {}: {}\n", skipped.path, skipped.reason);
+      }
+      print_result(text + result.train.string() + "\n");
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* data = app.add_subcommand("data", "Check, measure, draw or arrange pictures");
+  data->require_subcommand(1);
+  add_check(*data, invocation);
+  add_stats(*data, invocation);
+  add_generate(*data, invocation);
+  add_arrange(*data, invocation);
+}
+
+}  // namespace whisker
