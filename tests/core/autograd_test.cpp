@@ -74,6 +74,10 @@ TEST(Backward, OneGradientGivenToTwoLeavesIsNotShared) {
   backward(a * 10.0);
   EXPECT_THAT(values(a.grad()), ElementsAre(11));
   EXPECT_THAT(values(b.grad()), ElementsAre(1));
+  const Tensor c = leaf({1}), d = leaf({1});
+  backward(c + d);
+  c.grad().fill_(5);  // as clipping in place would
+  EXPECT_THAT(values(d.grad()), ElementsAre(1));
 }
 
 TEST(Backward, CallersGradientIsLeftAlone) {
