@@ -32,9 +32,7 @@ TEST(AutogradDocStart, FirstGradient) {
 }
 
 struct Names : TapeObserver {
-  void on_record(const Node& node, std::span<const Tensor* const>) override {
-    forward.emplace_back(node.name());
-  }
+  void on_record(const Node& node, Tensors, Tensors) override { forward.emplace_back(node.name()); }
   void on_backward_begin(const Node& node) override { backward.emplace_back(node.name()); }
   std::vector<std::string> forward, backward;
 };
