@@ -13,6 +13,15 @@ std::string place_of(const YamlNode& node) {
   return path.empty() ? mark : mark + ": " + path;
 }
 
+void fail_unknown_key(const YamlNode& map, size_t index, std::string_view what,
+                      const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(map.keys()[index], known);
+  if (nearest.empty()) {
+    map.fail_at_key(index, fmt::format("unknown {}; known are {}", what, fmt::join(known, ", ")));
+  }
+  map.fail_at_key(index, fmt::format("unknown {}; did you mean '{}'?", what, nearest));
+}
+
 void fail_unknown(const YamlNode& node, std::string_view what,
                   const std::vector<std::string>& known) {
   const std::string nearest = nearest_name(node.text(), known);
@@ -109,12 +118,7 @@ bool LayerArguments::is_known(const std::string& key) const {
 void LayerArguments::refuse_unknown(const YamlNode* map) const {
   if (!map) return;
   for (size_t i = 0; i < map->keys().size(); ++i) {
-    const std::string& key = map->keys()[i];
-    if (is_known(key)) continue;
-    const std::string nearest = nearest_name(key, known_);
-    map->fail_at_key(i, nearest.empty()
-                            ? fmt::format("unknown key; known are {}", fmt::join(known_, ", "))
-                            : fmt::format("unknown key; did you mean '{}'?", nearest));
+    if (!is_known(map->keys()[i])) fail_unknown_key(*map, i, "key", known_);
   }
 }
 
@@ -144,10 +148,7 @@ InitializerSpec read_initializer(const YamlNode& node) {
   const std::optional<InitializerSpec> found = find_initializer(name);
   if (!found) {
     if (!with_parameters) fail_unknown(node, "initializer", initializer_names());
-    const std::string nearest = nearest_name(name, initializer_names());
-    node.fail_at_key(0, nearest.empty()
-                            ? std::string("unknown initializer")
-                            : fmt::format("unknown initializer; did you mean '{}'?", nearest));
+    fail_unknown_key(node, 0, "initializer", initializer_names());
   }
   InitializerSpec spec = *found;
   if (!with_parameters) return spec;

@@ -63,7 +63,10 @@ std::string place_of(const YamlNode& node);
 ActivationSpec read_activation(const YamlNode& node);
 /// "glorot_uniform", or {normal: {deviation: 0.01}}. Throws usage for other names and parameters.
 InitializerSpec read_initializer(const YamlNode& node);
-/// Throws usage at `node`: unknown `what`, with the nearest of `known`.
+/// Throws usage at a key: unknown `what`, with the nearest of `known`, else all of them.
+[[noreturn]] void fail_unknown_key(const YamlNode& map, size_t index, std::string_view what,
+                                   const std::vector<std::string>& known);
+/// The same for the text of `node`.
 [[noreturn]] void fail_unknown(const YamlNode& node, std::string_view what,
                                const std::vector<std::string>& known);
 

@@ -1,6 +1,5 @@
 // From the `model` section of a configuration to a network: a list of layers in Keras' vocabulary,
-// or a preset by name. All shapes are worked out here; no tensor is made (see docs of
-// configs/presets).
+// or a preset by name (docs/models.md). All shapes are worked out here; no tensor is made.
 #pragma once
 
 #include "core/io/yaml.h"

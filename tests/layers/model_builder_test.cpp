@@ -203,6 +203,10 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
       {"layers:\n  - dense: {units: 3, activation: softmax}\n  - relu\n",
        "m.yaml:2:35: layers[0].dense.activation: softmax as an activation ends a model; elsewhere "
        "use a softmax layer"},
+      {"layers:\n  - residual: {body: {name: inner, layers: [relu]}}\n",
+       "m.yaml:2:22: layers[0].residual.body: a body has no name of its own; name the residual"},
+      {"layers:\n  - concat: []\n",
+       "m.yaml:2:13: layers[0].concat: expected a list with at least one branch, got a list."},
       {"layrs: []\n", "m.yaml:1:1: layrs: unknown key; did you mean 'layers'?"},
       {"resnet19\n", "m.yaml:1:1: unknown preset 'resnet19'; did you mean 'resnet18'?"},
       {"layers:\n  - flatten\ndefaults: {danse: {units: 3}}\n",
