@@ -1,0 +1,108 @@
+// How many pictures per second the loader turns from files into training batches: random resized
+// crops of 224 with flips, normalised f32, batches of 32.
+// usage: bench_loader FOLDER-OF-CLASS-FOLDERS [--seconds S] [--workers N,N,...] [--cache
+// none|memory] One JSON line per number of workers; nothing else uses the batches, so this is the
+// loader's ceiling.
+#include "data/loader.h"
+
+#include "core/error.h"
+#include "data/picture_dataset.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace whisker;
+
+struct Arguments {
+  std::string folder;
+  double seconds = 5;
+  std::vector<int> workers = {1, 2};
+  CacheKind cache = CacheKind::none;
+};
+
+std::vector<int> numbers(std::string_view text) {
+  std::vector<int> values;
+  while (!text.empty()) {
+    const size_t length = std::min(text.find(','), text.size());
+    int value = 0;
+    std::from_chars(text.data(), text.data() + length, value);
+    values.push_back(value);
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return values;
+}
+
+// Whole epochs until `seconds` are over, at least two after a warm-up; prints the median epoch.
+void measure(const Arguments& arguments, int workers) {
+  constexpr int side = 224;
+  PictureDatasetOptions options{
+      .preprocess = {.size = {side, side}},
+      .augment = AugmentConfig{.random_resized_crop = true, .flip_horizontal = 0.5},
+      .seed = 1};
+  options.cache.kind = arguments.cache;
+  const auto data =
+      std::make_shared<PictureDataset>(open_image_folder(arguments.folder), std::move(options));
+  Loader loader(data, shuffle_sampler(data->size(), {.seed = 1}),
+                {.batch_size = 32, .workers = workers, .drop_last = true});
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  std::vector<double> rates;
+  LoaderStats before;
+  const Clock::time_point start = Clock::now();
+  for (int64_t epoch = 0; epoch < 3 || seconds_since(start) < arguments.seconds; ++epoch) {
+    const Clock::time_point begin = Clock::now();
+    int64_t pictures = 0;
+    loader.start_epoch(epoch);
+    while (const auto batch = loader.next()) pictures += batch->size();
+    if (epoch == 0) {
+      before = loader.stats();
+    } else {
+      rates.push_back(static_cast<double>(pictures) / seconds_since(begin));
+    }
+  }
+  std::sort(rates.begin(), rates.end());
+  const LoaderStats stats = loader.stats();
+  const double work = stats.work_seconds - before.work_seconds;
+  const auto pictures = static_cast<double>(stats.samples - before.samples);
+  std::printf(
+      "{\"id\": \"loader_rrc224_%s\", \"workers\": %d, \"images\": %lld, \"n\": %zu, "
+      "\"images_per_s\": %.1f, \"images_per_s_min\": %.1f, \"images_per_s_max\": %.1f, "
+      "\"work_ms_per_image\": %.3f}\n",
+      arguments.cache == CacheKind::none ? "files" : "cached", workers,
+      static_cast<long long>(data->size()), rates.size(), rates[rates.size() / 2], rates.front(),
+      rates.back(), 1000 * work / pictures);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (argc > 1) arguments.folder = argv[1];
+  for (int i = 2; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--seconds") arguments.seconds = std::atof(argv[i + 1]);
+    if (option == "--workers") arguments.workers = numbers(argv[i + 1]);
+    if (option == "--cache" && std::string_view(argv[i + 1]) == "memory") {
+      arguments.cache = CacheKind::memory;
+    }
+  }
+  try {
+    if (arguments.folder.empty()) fail(ErrorKind::usage, "usage: bench_loader FOLDER [options]");
+    for (const int workers : arguments.workers) measure(arguments, workers);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
+  }
+  return 0;
+}
