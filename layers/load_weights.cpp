@@ -210,18 +210,11 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
     differences.insert(differences.end(), other_classes.begin(), other_classes.end());
     fail_with_table(file, differences);
   }
-  // A head is new as a whole: its other parameters keep their initial values too.
-  const auto is_new = [&](const Parameter& parameter) {
-    return !other_classes.empty() && selected(model.head, parameter.name());
-  };
   for (const auto& [parameter, tensor] : matches) {
-    if (is_new(*parameter)) continue;
     arena.write(*parameter, from_file_order(*parameter, as_floats(*tensor)));
     ++report.loaded;
   }
-  for (const auto& parameter : parameters) {
-    if (is_new(*parameter)) report.new_head.push_back(parameter->name());
-  }
+  for (const Difference& difference : other_classes) report.new_head.push_back(difference.name);
   return report;
 }
 
