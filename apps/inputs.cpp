@@ -17,7 +17,7 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
     } else if (std::filesystem::is_directory(word)) {
       const std::filesystem::path folder(word);
       for (const WalkedFile& file : walk_files(folder, word).files) {
-        if (has_picture_bytes(folder / file.path)) paths.push_back((folder / file.path).string());
+        if (is_picture(folder / file.path)) paths.push_back((folder / file.path).string());
       }
     } else {
       paths.push_back(word);

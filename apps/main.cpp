@@ -37,6 +37,8 @@ int run(int argc, char** argv) {
   add_train_command(app, invocation);
   add_evaluate_command(app, invocation);
   add_classify_command(app, invocation);
+  add_summary_command(app, invocation);
+  add_data_command(app, invocation);
   add_config_command(app, invocation);
 
   try {

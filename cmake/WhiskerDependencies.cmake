@@ -1,40 +1,9 @@
-# Every outside library, found once. What is missing is named with the package that holds it.
+# Every outside library of a build, found once.
 
-find_package(fmt REQUIRED)
+include(WhiskerLibraries)
 find_package(nlohmann_json 3.10 REQUIRED)
-find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(JPEG REQUIRED)
-if(WHISKER_FUZZ)
-  # Fuzz targets parse and decode on one thread, and clang's OpenMP cannot be installed beside
-  # another version's: without it, pragmas are ignored and _OPENMP is undefined.
-  find_package(OpenMP COMPONENTS CXX)
-  if(NOT OpenMP_CXX_FOUND)
-    add_library(OpenMP::OpenMP_CXX INTERFACE IMPORTED)
-    target_compile_options(OpenMP::OpenMP_CXX INTERFACE -Wno-source-uses-openmp -Wno-unknown-pragmas)
-  endif()
-else()
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-endif()
-find_package(Threads REQUIRED)
 find_path(STB_INCLUDE_DIR stb/stb_image.h DOC "stb_image.h (package libstb-dev)" REQUIRED)
-# Package libzip-dev; its own CMake files ask for command-line tools that it does not depend on.
-find_path(LIBZIP_INCLUDE_DIR zip.h REQUIRED)
-find_library(LIBZIP_LIBRARY zip REQUIRED)
-add_library(LibZip::LibZip UNKNOWN IMPORTED)
-set_target_properties(LibZip::LibZip PROPERTIES
-  IMPORTED_LOCATION "${LIBZIP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBZIP_INCLUDE_DIR}")
-
-if(WHISKER_ONEDNN)
-  find_package(dnnl 2.6 REQUIRED CONFIG)  # package libdnnl-dev
-else()
-  # Package libopenblas-openmp-dev: the OpenMP flavour shares the backend's threads.
-  find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp openblas REQUIRED)
-  find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-openmp REQUIRED)
-  add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
-  set_target_properties(OpenBLAS::OpenBLAS PROPERTIES
-    IMPORTED_LOCATION "${OPENBLAS_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${OPENBLAS_INCLUDE_DIR}")
-endif()
 
 if(WHISKER_TESTS)
   find_package(GTest REQUIRED)

@@ -1,0 +1,22 @@
+# cmake --install: the program, the libraries, their headers, and find_package(Whisker).
+include(CMakePackageConfigHelpers)
+
+set(whisker_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Whisker")
+install(TARGETS whisker_core whisker_layers whisker_optim whisker_data whisker_train
+        EXPORT WhiskerTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS whisker_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+foreach(folder core layers optim data train)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker"
+          FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "reference" EXCLUDE)
+endforeach()
+install(FILES "${PROJECT_BINARY_DIR}/train/generated/train/version.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/train")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
+
+install(EXPORT WhiskerTargets NAMESPACE Whisker:: DESTINATION "${whisker_package_dir}")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/WhiskerConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/WhiskerConfig.cmake" INSTALL_DESTINATION "${whisker_package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/WhiskerConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/WhiskerConfig.cmake" "${PROJECT_BINARY_DIR}/WhiskerConfigVersion.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/WhiskerLibraries.cmake" DESTINATION "${whisker_package_dir}")

@@ -1,0 +1,39 @@
+# The outside libraries that Whisker's own link against, found here when building and again by
+# find_package(Whisker). What is missing is named with the package that holds it.
+
+find_package(fmt REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(JPEG REQUIRED)
+if(WHISKER_FUZZ)
+  # Fuzz targets parse and decode on one thread, and clang's OpenMP cannot be installed beside
+  # another version's: without it, pragmas are ignored and _OPENMP is undefined.
+  find_package(OpenMP COMPONENTS CXX)
+  if(NOT OpenMP_CXX_FOUND)
+    add_library(OpenMP::OpenMP_CXX INTERFACE IMPORTED)
+    target_compile_options(OpenMP::OpenMP_CXX INTERFACE -Wno-source-uses-openmp -Wno-unknown-pragmas)
+  endif()
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+find_package(Threads REQUIRED)
+# Package libzip-dev; its own CMake files ask for command-line tools that it does not depend on.
+find_path(LIBZIP_INCLUDE_DIR zip.h REQUIRED)
+find_library(LIBZIP_LIBRARY zip REQUIRED)
+if(NOT TARGET LibZip::LibZip)
+  add_library(LibZip::LibZip UNKNOWN IMPORTED)
+endif()
+set_target_properties(LibZip::LibZip PROPERTIES
+  IMPORTED_LOCATION "${LIBZIP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBZIP_INCLUDE_DIR}")
+
+if(WHISKER_ONEDNN)
+  find_package(dnnl 2.6 REQUIRED CONFIG)  # package libdnnl-dev
+else()
+  # Package libopenblas-openmp-dev: the OpenMP flavour shares the backend's threads.
+  find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp openblas REQUIRED)
+  find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-openmp REQUIRED)
+  if(NOT TARGET OpenBLAS::OpenBLAS)
+    add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
+  endif()
+  set_target_properties(OpenBLAS::OpenBLAS PROPERTIES
+    IMPORTED_LOCATION "${OPENBLAS_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${OPENBLAS_INCLUDE_DIR}")
+endif()
