@@ -14,140 +14,201 @@
 namespace whisker::cpu {
 namespace {
 
-struct Window {
-  int64_t top, bottom, left, right;  // inside the picture
-  int64_t first_row, first_column;   // of the window, perhaps in the padding
-  float divisor;                     // what an average divides by
+constexpr int64_t lanes = 16;
+
+/// One row of windows of one plane: what is the same for all of them.
+struct WindowRow {
+  WindowRow(const Pool2dGeometry& geometry, int64_t i) : g(geometry) {
+    first_row = i * g.stride_h - g.pad_top;
+    top = std::max<int64_t>(first_row, 0);
+    bottom = std::max(std::min(first_row + g.kernel_h, g.h), top);
+  }
+  const Pool2dGeometry& g;
+  int64_t first_row, top, bottom;
 };
 
-Window window_of(const Pool2dGeometry& g, int64_t i, int64_t j) {
-  Window w{};
-  w.first_row = i * g.stride_h - g.pad_top;
-  w.first_column = j * g.stride_w - g.pad_left;
-  w.top = std::max<int64_t>(w.first_row, 0);
-  w.bottom = std::min(w.first_row + g.kernel_h, g.h);
-  w.left = std::max<int64_t>(w.first_column, 0);
-  w.right = std::min(w.first_column + g.kernel_w, g.w);
-  const int64_t inside =
-      std::max<int64_t>(w.bottom - w.top, 0) * std::max<int64_t>(w.right - w.left, 0);
-  w.divisor = static_cast<float>(g.count_padding ? g.kernel_h * g.kernel_w : inside);
-  return w;
+/// The columns of one window that lie inside the picture.
+struct WindowColumns {
+  WindowColumns(const Pool2dGeometry& g, int64_t j)
+      : first(j * g.stride_w - g.pad_left),
+        left(std::max<int64_t>(first, 0)),
+        right(std::max(std::min(first + g.kernel_w, g.w), left)) {}
+  int64_t first, left, right;
+};
+
+inline float divisor_of(const WindowRow& r, const WindowColumns& c) {
+  const int64_t inside = (r.bottom - r.top) * (c.right - c.left);
+  return static_cast<float>(r.g.count_padding ? r.g.kernel_h * r.g.kernel_w : inside);
 }
 
-template <class Mark>
-WHISKER_VECTORIZE void max_start(float* y, Mark* mark, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    y[i] = -std::numeric_limits<float>::infinity();
-    mark[i] = std::numeric_limits<Mark>::max();
-  }
-}
+// The loops over the channels of one window: `width` of them, a constant where the caller's is one.
 
 // The first of equals wins, and a NaN wins over everything.
 template <class Mark>
-WHISKER_VECTORIZE void max_join(const float* x, Mark place, float* y, Mark* mark, int64_t count) {
-  constexpr Mark nobody = std::numeric_limits<Mark>::max();
+inline __attribute__((always_inline)) void max_window(const WindowRow& r, const WindowColumns& c,
+                                                      int64_t inner, int64_t width, const float* x,
+                                                      float* y, Mark* marks) {
+  float best[lanes];
+  int32_t place[lanes];
+  for (int64_t i = 0; i < width; ++i) {
+    best[i] = -std::numeric_limits<float>::infinity();
+    place[i] = static_cast<Mark>(-1);
+  }
+  for (int64_t row = r.top; row < r.bottom; ++row) {
+    for (int64_t column = c.left; column < c.right; ++column) {
+      const float* v = x + (row * r.g.w + column) * inner;
+      const auto here = static_cast<int32_t>((row - r.first_row) * r.g.kernel_w + column - c.first);
+      const bool start = row == r.top && column == c.left;
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const bool better = (x[i] > y[i]) | (mark[i] == nobody) | ((x[i] != x[i]) & (y[i] == y[i]));
-    y[i] = better ? x[i] : y[i];
-    mark[i] = better ? place : mark[i];
+      for (int64_t i = 0; i < width; ++i) {
+        const bool better = start | (!(v[i] <= best[i]) & (best[i] == best[i]));
+        best[i] = better ? v[i] : best[i];
+        place[i] = better ? here : place[i];
+      }
+    }
+  }
+  for (int64_t i = 0; i < width; ++i) {
+    y[i] = best[i];
+    marks[i] = static_cast<Mark>(place[i]);
   }
 }
 
 template <class Mark>
-WHISKER_VECTORIZE void max_return(const float* dy, const Mark* mark, Mark place, float* dx,
-                                  int64_t count) {
+inline __attribute__((always_inline)) void max_window_back(const WindowRow& r,
+                                                           const WindowColumns& c, int64_t inner,
+                                                           int64_t width, const Mark* marks,
+                                                           const float* dy, float* dx) {
+  for (int64_t row = r.top; row < r.bottom; ++row) {
+    for (int64_t column = c.left; column < c.right; ++column) {
+      float* to = dx + (row * r.g.w + column) * inner;
+      const auto here = static_cast<Mark>((row - r.first_row) * r.g.kernel_w + column - c.first);
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) dx[i] += mark[i] == place ? dy[i] : 0.0f;
+      for (int64_t i = 0; i < width; ++i) to[i] += marks[i] == here ? dy[i] : 0.0f;
+    }
+  }
 }
 
-WHISKER_VECTORIZE void add_scaled(const float* x, float scale, float* y, int64_t count) {
+inline __attribute__((always_inline)) void average_window(const WindowRow& r,
+                                                          const WindowColumns& c, int64_t inner,
+                                                          int64_t width, const float* x, float* y) {
+  float sum[lanes] = {};
+  for (int64_t row = r.top; row < r.bottom; ++row) {
+    for (int64_t column = c.left; column < c.right; ++column) {
+      const float* v = x + (row * r.g.w + column) * inner;
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] += scale * x[i];
+      for (int64_t i = 0; i < width; ++i) sum[i] += v[i];
+    }
+  }
+  const float divisor = divisor_of(r, c);
+  const float scale = divisor > 0 ? 1.0f / divisor : 0.0f;
+  for (int64_t i = 0; i < width; ++i) y[i] = sum[i] * scale;
 }
 
-WHISKER_VECTORIZE void scale_row(float* y, float scale, int64_t count) {
+inline __attribute__((always_inline)) void average_window_back(const WindowRow& r,
+                                                               const WindowColumns& c,
+                                                               int64_t inner, int64_t width,
+                                                               const float* dy, float* dx) {
+  const float scale = 1.0f / divisor_of(r, c);
+  for (int64_t row = r.top; row < r.bottom; ++row) {
+    for (int64_t column = c.left; column < c.right; ++column) {
+      float* to = dx + (row * r.g.w + column) * inner;
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] *= scale;
+      for (int64_t i = 0; i < width; ++i) to[i] += dy[i] * scale;
+    }
+  }
 }
 
-/// Calls fn(plane, window, position of the output place) for every place of planes [begin, end).
+/// Calls fn(columns, position in the row of y, first channel, width) for every window of a row,
+/// sixteen channels at a time.
 template <class Fn>
-void for_each_window(const Pool2dGeometry& g, int64_t begin, int64_t end, Fn&& fn) {
-  for (int64_t plane = begin; plane < end; ++plane) {
-    for (int64_t i = 0; i < g.h_out; ++i) {
-      for (int64_t j = 0; j < g.w_out; ++j) {
-        fn(plane, window_of(g, i, j), (plane * g.h_out + i) * g.w_out + j);
+inline __attribute__((always_inline)) void for_each_window(const Pool2dGeometry& g, int64_t inner,
+                                                           Fn&& fn) {
+  for (int64_t j = 0; j < g.w_out; ++j) {
+    const WindowColumns columns(g, j);
+    int64_t channel = 0;
+    for (; channel + lanes <= inner; channel += lanes) fn(columns, j * inner, channel, lanes);
+    if (channel < inner) fn(columns, j * inner, channel, inner - channel);
+  }
+}
+
+template <class Mark>
+WHISKER_VECTORIZE void max_row(const WindowRow& r, int64_t inner, const float* x, float* y,
+                               Mark* marks) {
+  for_each_window(
+      r.g, inner,
+      [&](const WindowColumns& columns, int64_t at, int64_t channel,
+          int64_t width) __attribute__((always_inline)) {
+        max_window(r, columns, inner, width, x + channel, y + at + channel, marks + at + channel);
+      });
+}
+
+template <class Mark>
+WHISKER_VECTORIZE void max_row_back(const WindowRow& r, int64_t inner, const Mark* marks,
+                                    const float* dy, float* dx) {
+  for_each_window(
+      r.g, inner,
+      [&](const WindowColumns& columns, int64_t at, int64_t channel, int64_t width)
+          __attribute__((always_inline)) {
+            max_window_back(r, columns, inner, width, marks + at + channel, dy + at + channel,
+                            dx + channel);
+          });
+}
+
+WHISKER_VECTORIZE void average_row(const WindowRow& r, int64_t inner, const float* x, float* y) {
+  for_each_window(
+      r.g, inner,
+      [&](const WindowColumns& columns, int64_t at, int64_t channel, int64_t width)
+          __attribute__((always_inline)) {
+            average_window(r, columns, inner, width, x + channel, y + at + channel);
+          });
+}
+
+WHISKER_VECTORIZE void average_row_back(const WindowRow& r, int64_t inner, const float* dy,
+                                        float* dx) {
+  for_each_window(
+      r.g, inner,
+      [&](const WindowColumns& columns, int64_t at, int64_t channel, int64_t width)
+          __attribute__((always_inline)) {
+            average_window_back(r, columns, inner, width, dy + at + channel, dx + channel);
+          });
+}
+
+/// Calls fn(row of windows, plane, position of the row in y) over all planes, in parallel.
+template <class Fn>
+void for_each_row(const Pool2dGeometry& g, const Planes& p, Fn&& fn) {
+  const int64_t work = g.h * g.w * p.inner;
+  parallel_ranges(p.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      for (int64_t i = 0; i < g.h_out; ++i) {
+        fn(WindowRow(g, i), plane, (plane * g.h_out + i) * g.w_out * p.inner);
       }
     }
-  }
-}
-
-/// Calls fn(position in the plane, place within the window) for the places inside the picture.
-template <class Fn>
-void for_each_place(const Pool2dGeometry& g, const Window& w, Fn&& fn) {
-  for (int64_t row = w.top; row < w.bottom; ++row) {
-    for (int64_t column = w.left; column < w.right; ++column) {
-      fn(row * g.w + column, (row - w.first_row) * g.kernel_w + column - w.first_column);
-    }
-  }
+  });
 }
 
 template <class Mark>
 void max_forward(const Pool2dGeometry& g, const Planes& p, const float* x, float* y, Mark* marks) {
-  const int64_t work = g.h_out * g.w_out * p.inner;
-  parallel_ranges(p.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
-    for_each_window(g, begin, end, [&](int64_t plane, const Window& w, int64_t at) {
-      float* to = y + at * p.inner;
-      Mark* mark = marks + at * p.inner;
-      max_start(to, mark, p.inner);
-      for_each_place(g, w, [&](int64_t place, int64_t in_window) {
-        max_join(x + (plane * g.h * g.w + place) * p.inner, static_cast<Mark>(in_window), to, mark,
-                 p.inner);
-      });
-    });
+  for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
+    max_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at, marks + at);
+  });
+}
+
+// Windows add to the plane's zeroed gradient; one thread has all windows of a plane.
+template <class Fn>
+void backward_rows(const Pool2dGeometry& g, const Planes& p, float* dx, Fn&& fn) {
+  const int64_t plane_size = g.h * g.w * p.inner;
+  for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
+    float* to = dx + plane * plane_size;
+    if (at == plane * g.h_out * g.w_out * p.inner) std::fill_n(to, plane_size, 0.0f);
+    fn(r, at, to);
   });
 }
 
 template <class Mark>
 void max_backward(const Pool2dGeometry& g, const Planes& p, const Mark* marks, const float* dy,
                   float* dx) {
-  const int64_t plane_size = g.h * g.w * p.inner;
-  parallel_ranges(p.outer(), rows_grain(plane_size), [&](int64_t begin, int64_t end, int) {
-    std::fill(dx + begin * plane_size, dx + end * plane_size, 0.0f);
-    for_each_window(g, begin, end, [&](int64_t plane, const Window& w, int64_t at) {
-      for_each_place(g, w, [&](int64_t place, int64_t in_window) {
-        max_return(dy + at * p.inner, marks + at * p.inner, static_cast<Mark>(in_window),
-                   dx + plane * plane_size + place * p.inner, p.inner);
-      });
-    });
-  });
-}
-
-void average_forward(const Pool2dGeometry& g, const Planes& p, const float* x, float* y) {
-  const int64_t work = g.h_out * g.w_out * p.inner;
-  parallel_ranges(p.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
-    for_each_window(g, begin, end, [&](int64_t plane, const Window& w, int64_t at) {
-      float* to = y + at * p.inner;
-      std::fill_n(to, p.inner, 0.0f);
-      for_each_place(g, w, [&](int64_t place, int64_t) {
-        add_scaled(x + (plane * g.h * g.w + place) * p.inner, 1.0f, to, p.inner);
-      });
-      if (w.divisor > 0) scale_row(to, 1.0f / w.divisor, p.inner);
-    });
-  });
-}
-
-void average_backward(const Pool2dGeometry& g, const Planes& p, const float* dy, float* dx) {
-  const int64_t plane_size = g.h * g.w * p.inner;
-  parallel_ranges(p.outer(), rows_grain(plane_size), [&](int64_t begin, int64_t end, int) {
-    std::fill(dx + begin * plane_size, dx + end * plane_size, 0.0f);
-    for_each_window(g, begin, end, [&](int64_t plane, const Window& w, int64_t at) {
-      for_each_place(g, w, [&](int64_t place, int64_t) {
-        add_scaled(dy + at * p.inner, 1.0f / w.divisor, dx + plane * plane_size + place * p.inner,
-                   p.inner);
-      });
-    });
+  backward_rows(g, p, dx, [&](const WindowRow& r, int64_t at, float* to) {
+    max_row_back(r, p.inner, marks + at, dy + at, to);
   });
 }
 
@@ -164,7 +225,9 @@ int64_t mark_bytes(const Pool2dGeometry& g) {
 void pool2d_forward(const Pool2dGeometry& g, const Planes& p, const float* x, float* y,
                     void* marks) {
   if (g.kind == PoolKind::average) {
-    average_forward(g, p, x, y);
+    for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
+      average_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at);
+    });
   } else if (narrow_marks(g)) {
     max_forward(g, p, x, y, static_cast<uint8_t*>(marks));
   } else {
@@ -175,7 +238,9 @@ void pool2d_forward(const Pool2dGeometry& g, const Planes& p, const float* x, fl
 void pool2d_backward(const Pool2dGeometry& g, const Planes& p, const void* marks, const float* dy,
                      float* dx) {
   if (g.kind == PoolKind::average) {
-    average_backward(g, p, dy, dx);
+    backward_rows(g, p, dx, [&](const WindowRow& r, int64_t at, float* to) {
+      average_row_back(r, p.inner, dy + at, to);
+    });
   } else if (narrow_marks(g)) {
     max_backward(g, p, static_cast<const uint8_t*>(marks), dy, dx);
   } else {
