@@ -18,17 +18,44 @@ constexpr int64_t width(int64_t inner) {
   return Inner > 0 ? Inner : inner;
 }
 
+/// f32 sums of one stretch: the caller's memory, or registers where the width is known.
+template <int Inner>
+class Accumulator {
+ public:
+  explicit Accumulator(float* sums) : sums_(sums) {
+    if constexpr (Inner > 0) std::copy_n(sums, Inner, own_);
+  }
+  void add(int64_t i, float value) {
+    if constexpr (Inner > 0) {
+      own_[i] += value;
+    } else {
+      sums_[i] += value;
+    }
+  }
+  void finish() {
+    if constexpr (Inner > 0) std::copy_n(own_, Inner, sums_);
+  }
+
+ private:
+  float* sums_;
+  float own_[Inner > 0 ? Inner : 1];
+};
+
 template <int Inner>
 WHISKER_VECTORIZE void moments_stretch(const float* x, const float* shift, int64_t rows,
                                        int64_t inner, float* sum, float* squares) {
+  Accumulator<Inner> first(sum);
+  Accumulator<Inner> second(squares);
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const float d = x[r * width<Inner>(inner) + i] - shift[i];
-      sum[i] += d;
-      squares[i] += d * d;
+      first.add(i, d);
+      second.add(i, d * d);
     }
   }
+  first.finish();
+  second.finish();
 }
 
 template <int Inner, bool Relu, bool Residual>
@@ -51,17 +78,21 @@ template <int Inner, bool Relu, bool Keep, bool Correlate>
 WHISKER_VECTORIZE void backward_stretch(const float* x, const float* y, const float* dy,
                                         const float* mean, int64_t rows, int64_t inner,
                                         float* dresidual, float* sum, float* correlation) {
+  Accumulator<Inner> first(sum);
+  Accumulator<Inner> second(correlation);
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float dz = dy[at];
       if constexpr (Relu) dz = y[at] > 0 ? dz : 0;
-      sum[i] += dz;
-      if constexpr (Correlate) correlation[i] += dz * (x[at] - mean[i]);
+      first.add(i, dz);
+      if constexpr (Correlate) second.add(i, dz * (x[at] - mean[i]));
       if constexpr (Keep) dresidual[at] = dz;
     }
   }
+  first.finish();
+  second.finish();
 }
 
 template <int Inner, bool Relu, bool Slope>

@@ -78,12 +78,18 @@ inline __attribute__((always_inline)) void max_window_back(const WindowRow& r,
                                                            const WindowColumns& c, int64_t inner,
                                                            int64_t width, const Mark* marks,
                                                            const float* dy, float* dx) {
+  float gradient[lanes];
+  int32_t place[lanes];
+  for (int64_t i = 0; i < width; ++i) {
+    gradient[i] = dy[i];
+    place[i] = static_cast<int32_t>(marks[i]);
+  }
   for (int64_t row = r.top; row < r.bottom; ++row) {
     for (int64_t column = c.left; column < c.right; ++column) {
       float* to = dx + (row * r.g.w + column) * inner;
-      const auto here = static_cast<Mark>((row - r.first_row) * r.g.kernel_w + column - c.first);
+      const auto here = static_cast<int32_t>((row - r.first_row) * r.g.kernel_w + column - c.first);
 #pragma omp simd
-      for (int64_t i = 0; i < width; ++i) to[i] += marks[i] == here ? dy[i] : 0.0f;
+      for (int64_t i = 0; i < width; ++i) to[i] += place[i] == here ? gradient[i] : 0.0f;
     }
   }
 }
@@ -109,11 +115,13 @@ inline __attribute__((always_inline)) void average_window_back(const WindowRow& 
                                                                int64_t inner, int64_t width,
                                                                const float* dy, float* dx) {
   const float scale = 1.0f / divisor_of(r, c);
+  float share[lanes];
+  for (int64_t i = 0; i < width; ++i) share[i] = dy[i] * scale;
   for (int64_t row = r.top; row < r.bottom; ++row) {
     for (int64_t column = c.left; column < c.right; ++column) {
       float* to = dx + (row * r.g.w + column) * inner;
 #pragma omp simd
-      for (int64_t i = 0; i < width; ++i) to[i] += dy[i] * scale;
+      for (int64_t i = 0; i < width; ++i) to[i] += share[i];
     }
   }
 }
