@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs every command of README.md's ```sh blocks, in order, in a scratch folder: drawn
+# pictures stand in for the photographs, and training is cut to a few batches of one epoch.
+#   readme_test.sh SOURCE BUILD
+set -euo pipefail
+source=$1 build=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+mkdir -p "$scratch/build/release"
+ln -s "$source/configs" "$scratch/configs"
+"$build/whisker" data generate "$scratch/data/cats_dogs" --per-class 24 --val-per-class 8 --seed 7 >/dev/null
+"$build/whisker" data generate "$scratch/data/ants_bees" --per-class 24 --val-per-class 8 --seed 8 >/dev/null
+cat >"$scratch/build/release/whisker" <<WRAPPER
+#!/usr/bin/env bash
+# The program, with training made short; a resume may only have its epochs changed.
+case "\$1 \$2" in
+  "train --resume") exec "$build/whisker" train --resume "\$3" train.epochs=2 ;;
+  "train "*) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 data.image_size=32 data.resize_short=36 ;;
+esac
+exec "$build/whisker" "\$@"
+WRAPPER
+chmod +x "$scratch/build/release/whisker"
+
+cd "$scratch"
+awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} inside && NF' "$source/README.md" >commands
+[ "$(wc -l <commands)" -ge 10 ] || { echo "README.md: expected at least ten commands, found $(wc -l <commands)"; exit 1; }
+count=0
+while IFS= read -r command <&3; do
+  echo "\$ $command"
+  eval "$command" >output 2>&1 || { cat output; echo "FAILED: $command"; exit 1; }
+  count=$((count + 1))
+done 3<commands
+echo "$count commands of README.md ran"
+
+# The two commands above the blocks exist and say what they take.
+"$source/quickstart" --help >/dev/null
+grep -q '\./run-tests' "$source/README.md" && [ -x "$source/run-tests" ]
