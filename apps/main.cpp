@@ -10,12 +10,6 @@
 
 namespace whisker {
 
-void print_result(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorKind::disk, "standard output: cannot be written (full or closed)");
-  }
-}
-
 namespace {
 
 int report(int exit_code, const char* message) {
@@ -39,7 +33,11 @@ int run(int argc, char** argv) {
   add_classify_command(app, invocation);
   add_summary_command(app, invocation);
   add_data_command(app, invocation);
+  add_study_command(app, invocation);
   add_config_command(app, invocation);
+  add_devices_command(app, invocation);
+  add_version_command(app, invocation);
+  add_completion_command(app, invocation);
 
   try {
     app.parse(argc, argv);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "core/device.h"
 #include "core/geometry.h"
@@ -14,9 +16,17 @@
 
 namespace whisker {
 
+/// One fact about a device: ("instructions", "AVX2, AVX-512").
+struct BackendProperty {
+  std::string name, value;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  /// What it computes on and with, for people.
+  virtual std::vector<BackendProperty> properties() const = 0;
 
   // --- memory --------------------------------------------------------------------------------
   /// 64-byte aligned (256 on a GPU). Throws device when none is left.

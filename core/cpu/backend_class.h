@@ -18,6 +18,7 @@ class CpuBackend : public Backend {
   const CpuOptions& options() const { return options_; }
   void set_options(const CpuOptions& options);
 
+  std::vector<BackendProperty> properties() const override;
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override;

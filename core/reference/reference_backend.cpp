@@ -5,6 +5,10 @@
 
 namespace whisker {
 
+std::vector<BackendProperty> ReferenceBackend::properties() const {
+  return {{"computes with", "plain loops, one thread"}, {"types", "f32, f64"}};
+}
+
 void* ReferenceBackend::allocate(int64_t bytes, MemoryCategory category) {
   memory_.charge(bytes, category);
   try {

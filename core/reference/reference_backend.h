@@ -13,6 +13,7 @@ namespace whisker {
 class ReferenceBackend final : public Backend {
  public:
   // reference_backend.cpp
+  std::vector<BackendProperty> properties() const override;
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override { return memory_.stats(); }

@@ -1,0 +1,21 @@
+// GPUs as the operating system shows them, read from files only: no driver library is opened.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct GpuFacts {
+  std::string driver;               ///< NVIDIA kernel driver's version; "" when there is none
+  std::vector<std::string> models;  ///< one per GPU
+};
+
+/// `proc` is /proc, or a copy of it.
+GpuFacts find_gpus(const std::filesystem::path& proc = "/proc");
+
+/// One line on what there is and why this build does not use it.
+std::string describe_gpus(const GpuFacts& facts);
+
+}  // namespace whisker

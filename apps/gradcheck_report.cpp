@@ -1,0 +1,128 @@
+// Chooses what to check; networks shrink until the finite differences take seconds.
+#include "apps/gradcheck_report.h"
+
+#include "apps/gradcheck_operators.h"
+#include "core/io/text.h"
+#include "core/io/text_table.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace whisker {
+namespace {
+
+// Multiply-adds of all forward passes together: well under a minute on one core of the reference.
+constexpr double multiply_adds_budget = 2e10;
+constexpr int64_t smallest_picture = 8;
+
+// The configuration's size, halved until the check fits the budget or the network does not fit.
+int64_t choose_image_size(const Config& config, int64_t batch, double passes) {
+  int64_t size = config.data.image_size;
+  while (size / 2 >= smallest_picture &&
+         passes * static_cast<double>(study_multiply_adds(config, batch, size)) >
+             multiply_adds_budget &&
+         study_multiply_adds(config, batch, size / 2) > 0) {
+    size /= 2;
+  }
+  return size;
+}
+
+GradcheckReport check_network(const GradcheckRequest& request) {
+  Config config = read_config(request.what, request.overrides);
+  StudyOptions options = request.network;
+  options.tensor = {.dtype = DType::f64, .device = reference_device};
+  if (options.batch == 0) options.batch = 2;
+  const GradcheckOptions check{.tolerance = request.tolerance,
+                               .elements = request.elements > 0 ? request.elements : 3};
+  const Model probe =
+      StudyNetwork(config, {.batch = 1, .classes = options.classes, .tensor = {}}).model();
+  const auto passes =
+      static_cast<double>(2 * check.elements) * static_cast<double>(probe.net->parameters().size());
+  options.image_size = choose_image_size(config, options.batch, passes);
+  const int64_t full_size = config.data.image_size;
+  const StudyNetwork network(std::move(config), options);
+  std::vector<GradcheckInput> inputs;
+  for (const auto& parameter : network.arena().parameters()) {
+    if (parameter->trainable()) inputs.push_back({parameter->name(), parameter->value()});
+  }
+  const auto results = gradcheck([&] { return network.loss(); }, inputs, check);
+  GradcheckReport report = gradcheck_report(results, {}, request.tolerance);
+  std::string heading = network.describe();
+  if (options.image_size != full_size) {
+    heading += fmt::format(" (pictures of {} instead of {} pixels, so that this takes seconds)",
+                           options.image_size, full_size);
+  }
+  report.text = heading + "\n\n" + report.text;
+  return report;
+}
+
+GradcheckReport check_operators(const GradcheckRequest& request) {
+  std::vector<GradcheckResult> results;
+  std::vector<std::string> owners;
+  for (const GradcheckOperator& op : gradcheck_operators()) {
+    if (request.what != "all" && request.what != op.name) continue;
+    for (GradcheckResult& result :
+         gradcheck_operator(op, {.tolerance = request.tolerance, .elements = request.elements})) {
+      results.push_back(std::move(result));
+      owners.push_back(op.name);
+    }
+  }
+  return gradcheck_report(results, owners, request.tolerance);
+}
+
+}  // namespace
+
+GradcheckReport run_gradcheck(const GradcheckRequest& request) {
+  std::vector<std::string> names = {"all"};
+  for (const GradcheckOperator& op : gradcheck_operators()) names.push_back(op.name);
+  if (std::find(names.begin(), names.end(), request.what) != names.end()) {
+    if (!request.overrides.empty()) {
+      fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",
+           request.overrides[0], request.what == "all" ? "all operators" : "an operator");
+    }
+    return check_operators(request);
+  }
+  const std::filesystem::path path = request.what;
+  if (path.extension() == ".yaml" || path.extension() == ".yml" || std::filesystem::exists(path)) {
+    return check_network(request);
+  }
+  const std::string nearest = nearest_name(request.what, names);
+  if (!nearest.empty()) {
+    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
+         excerpt(request.what), nearest);
+  }
+  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
+       excerpt(request.what), fmt::join(names, ", "));
+}
+
+GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,
+                                 std::span<const std::string> owners, double tolerance) {
+  std::vector<std::string> headings = {"tensor",    "shape",  ">checked", "worst at",
+                                       ">gradient", ">slope", ">error",   "verdict"};
+  if (!owners.empty()) headings.insert(headings.begin(), "op");
+  TextTable table(headings);
+  size_t wrong = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const GradcheckResult& result = results[i];
+    std::vector<std::string> cells = {result.name,
+                                      result.shape.str(),
+                                      fmt::format("{}/{}", result.checked, result.shape.count()),
+                                      position_in(result.shape, result.index),
+                                      fmt::format("{:.9g}", result.gradient),
+                                      fmt::format("{:.9g}", result.slope),
+                                      fmt::format("{:.1e}", result.error),
+                                      result.passed ? "ok" : "WRONG"};
+    if (!owners.empty())
+      cells.insert(cells.begin(), i > 0 && owners[i] == owners[i - 1] ? "" : owners[i]);
+    table.add(std::move(cells));
+    wrong += !result.passed;
+  }
+  const std::string verdict =
+      wrong == 0 ? fmt::format("all {} gradients agree with finite differences (tolerance {:g})",
+                               results.size(), tolerance)
+                 : fmt::format("{} of {} gradients are wrong (tolerance {:g})", wrong,
+                               results.size(), tolerance);
+  return {.text = table.str() + "\n" + verdict + "\n", .passed = wrong == 0};
+}
+
+}  // namespace whisker

@@ -1,0 +1,124 @@
+// whisker study trace|graph|gradcheck: how automatic differentiation sees a network.
+#include "apps/command.h"
+#include "apps/gradcheck_report.h"
+#include "apps/study_network.h"
+#include "core/io/atomic_file.h"
+#include "core/tape_graph.h"
+#include "train/experiment.h"
+
+#include <filesystem>
+
+namespace whisker {
+namespace {
+
+struct StudyArguments {
+  std::string target;  // CONFIG, or what gradcheck is to check
+  std::vector<std::string> overrides;
+  std::string output;
+  StudyOptions network;
+  GradcheckRequest gradcheck;
+};
+
+StudyNetwork make_network(const StudyArguments& arguments) {
+  Config config = read_config(arguments.target, arguments.overrides);
+  StudyOptions options = arguments.network;
+  options.tensor = {.device = resolve_device(config.device)};
+  return StudyNetwork(std::move(config), options);
+}
+
+int run_trace(const StudyArguments& arguments) {
+  const StudyNetwork network = make_network(arguments);
+  {
+    TapeListing warm_up;  // the first pass pays for memory and threads
+    network.run(warm_up);
+  }
+  TapeListing listing;
+  network.run(listing);
+  print_result(network.describe() + "\n\n" + listing.str());
+  return 0;
+}
+
+int run_graph(StudyArguments arguments) {
+  const std::filesystem::path path = arguments.output;
+  const bool svg = path.extension() == ".svg";
+  if (!path.empty() && !svg && path.extension() != ".dot") {
+    fail(ErrorKind::usage, "study graph: -o: expected a name ending in .svg or .dot, got '{}'",
+         arguments.output);
+  }
+  if (arguments.network.batch == 0) arguments.network.batch = 2;
+  const StudyNetwork network = make_network(arguments);
+  TapeListing listing({.gradient_norms = true});
+  network.run(listing);
+  const std::string text =
+      svg ? tape_svg(listing, network.describe()) : tape_dot(listing, network.describe());
+  if (path.empty()) {
+    print_result(text);
+  } else {
+    write_file_atomically(path, text);
+  }
+  return 0;
+}
+
+CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
+  command->add_option("CONFIG", arguments.target, "YAML file")->required();
+  command->add_option("OVERRIDES", arguments.overrides, "section.key=value");
+  return command;
+}
+
+void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
+  command->add_option("--batch", arguments.network.batch, batch)->check(CLI::PositiveNumber);
+  command
+      ->add_option("--classes", arguments.network.classes,
+                   "Number of classes (the folders in data.train, or 2)")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+
+void add_study_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* study = app.add_subcommand("study", "Look at automatic differentiation at work");
+  study->require_subcommand(1);
+  const auto arguments = std::make_shared<StudyArguments>();
+
+  CLI::App* trace = study->add_subcommand(
+      "trace", "List every operator of a training step, forward and backward");
+  add_config_arguments(trace, *arguments);
+  add_network_options(trace, *arguments, "Pictures in the batch (train.batch_size)");
+  trace->callback(
+      [&invocation, arguments] { invocation.run = [arguments] { return run_trace(*arguments); }; });
+
+  CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
+  add_config_arguments(graph, *arguments);
+  add_network_options(graph, *arguments, "Pictures in the batch (2)");
+  graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)");
+  graph->callback(
+      [&invocation, arguments] { invocation.run = [arguments] { return run_graph(*arguments); }; });
+
+  CLI::App* gradcheck = study->add_subcommand(
+      "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
+  gradcheck
+      ->add_option("WHAT", arguments->target, "An operator, a YAML file, or all operators: all")
+      ->required();
+  gradcheck->add_option("OVERRIDES", arguments->overrides, "section.key=value, for a YAML file");
+  add_network_options(gradcheck, *arguments, "Pictures in the batch (2)");
+  gradcheck
+      ->add_option("--elements", arguments->gradcheck.elements,
+                   "Elements of each tensor to check (all of an operator's, 3 of a network's)")
+      ->check(CLI::PositiveNumber);
+  gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  gradcheck->callback([&invocation, arguments] {
+    invocation.run = [arguments] {
+      GradcheckRequest request = arguments->gradcheck;
+      request.what = arguments->target;
+      request.overrides = arguments->overrides;
+      request.network = arguments->network;
+      const GradcheckReport report = run_gradcheck(request);
+      print_result(report.text);
+      return report.passed ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,186 @@
+// Collects the listing. Operators that run inside a backward pass are part of that node's time and
+// get no entry of their own.
+#include "core/tape_listing.h"
+
+#include <cmath>
+
+namespace whisker {
+namespace {
+
+// Tensors without a node are known by the memory they cover, as long as they live.
+std::string memory_key(const Tensor& x) {
+  return fmt::format("{}+{} {}", static_cast<const void*>(x.storage().get()), x.offset(),
+                     x.shape());
+}
+
+double norm_of(const Tensor& x) {
+  double sum = 0;
+  for (const double value : x.to_vector()) sum += value * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TapeListing::TapeListing(const Options& options)
+    : options_(options), previous_(grad_mode.observer), mark_(Clock::now()) {
+  grad_mode.observer = this;
+}
+
+TapeListing::~TapeListing() {
+  grad_mode.observer = previous_;
+}
+
+void TapeListing::name(const Tensor& tensor, const std::string& text) {
+  if (tensor.requires_grad()) {
+    leaf_names_[tensor.node()->sequence()] = text;
+  } else {
+    constant_names_[memory_key(tensor)] = text;
+    alive_.push_back(tensor);
+  }
+  mark_ = Clock::now();
+}
+
+double TapeListing::lap_ms() {
+  return std::chrono::duration<double, std::milli>(Clock::now() - mark_).count();
+}
+
+void TapeListing::on_save(const Tensor& tensor) {
+  if (backward_depth_ == 0) pending_.push_back(tensor);
+}
+
+void TapeListing::on_scope_begin(std::string_view layer) {
+  layers_.emplace_back(layer);
+  mark_ = Clock::now();
+}
+
+void TapeListing::on_scope_end() {
+  layers_.pop_back();
+  mark_ = Clock::now();
+}
+
+size_t TapeListing::entry_of(const Node& leaf) {
+  const auto [found, is_new] = by_node_.try_emplace(leaf.sequence(), entries_.size());
+  if (is_new) {
+    const auto name = leaf_names_.find(leaf.sequence());
+    entries_.push_back({.kind = TapeKind::leaf,
+                        .name = name == leaf_names_.end() ? leaf.name() : name->second,
+                        .layer = {},
+                        .shape = leaf.outputs()[0].shape,
+                        .dtype = leaf.outputs()[0].dtype});
+  }
+  return found->second;
+}
+
+size_t TapeListing::entry_of(const Tensor& operand) {
+  if (operand.requires_grad()) return entry_of(*operand.node());
+  const std::string key = memory_key(operand);
+  const auto [found, is_new] = by_memory_.try_emplace(key, entries_.size());
+  if (is_new) {
+    const auto name = constant_names_.find(key);
+    entries_.push_back({.kind = TapeKind::constant,
+                        .name = name == constant_names_.end() ? "constant" : name->second,
+                        .layer = {},
+                        .shape = operand.shape(),
+                        .dtype = operand.dtype()});
+    alive_.push_back(operand);
+  }
+  return found->second;
+}
+
+std::vector<TapeEntry> TapeListing::entries() const {
+  std::vector<bool> wanted(entries_.size(), false);
+  bool any = false;
+  for (size_t i = entries_.size(); i-- > 0;) {  // inputs stand before what uses them
+    const TapeEntry& entry = entries_[i];
+    if (entry.kind == TapeKind::op && entry.recorded) wanted[i] = any = true;
+    if (!wanted[i]) continue;
+    for (const size_t input : entry.inputs) wanted[input] = true;
+  }
+  std::vector<TapeEntry> result;
+  std::vector<size_t> place(entries_.size());
+  int operators = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (any && !wanted[i]) continue;
+    place[i] = result.size();
+    result.push_back(entries_[i]);
+    TapeEntry& entry = result.back();
+    for (size_t& input : entry.inputs) input = place[input];
+    if (entry.kind == TapeKind::op) entry.number = ++operators;
+  }
+  return result;
+}
+
+TapeEntry& TapeListing::add_operator(const char* name, Tensors inputs, const Tensor& output) {
+  TapeEntry entry{.name = name,
+                  .layer = layers_.empty() ? std::string() : layers_.back(),
+                  .shape = output.shape(),
+                  .dtype = output.dtype(),
+                  .forward_ms = lap_ms()};
+  for (const Tensor* input : inputs) {
+    if (input->defined()) entry.inputs.push_back(entry_of(*input));
+  }
+  entries_.push_back(std::move(entry));
+  return entries_.back();
+}
+
+void TapeListing::on_record(const Node& node, Tensors inputs, Tensors outputs) {
+  if (backward_depth_ > 0) return;
+  TapeEntry& entry = add_operator(node.name(), inputs, *outputs[0]);
+  by_node_[node.sequence()] = entries_.size() - 1;
+  describe_saved(entry, inputs, outputs);
+  mark_ = Clock::now();
+}
+
+void TapeListing::on_unrecorded(const char* name, Tensors inputs, Tensors outputs) {
+  if (backward_depth_ > 0) return;
+  pending_.clear();
+  add_operator(name, inputs, *outputs[0]).recorded = false;
+  for (const Tensor* output : outputs) {
+    by_memory_[memory_key(*output)] = entries_.size() - 1;
+    alive_.push_back(*output);
+  }
+  mark_ = Clock::now();
+}
+
+void TapeListing::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs) {
+  for (const Tensor& tensor : pending_) {
+    const Storage* storage = tensor.storage().get();
+    TapeSaved saved{.what = "workspace", .shape = tensor.shape(), .dtype = tensor.dtype()};
+    bool parameter = false;
+    for (const Tensor* input : inputs) {
+      if (!input->defined() || input->storage().get() != storage) continue;
+      const TapeEntry& source = entries_[entry_of(*input)];
+      parameter = source.kind == TapeKind::leaf;
+      saved.what = source.kind == TapeKind::op ? "input" : source.name;
+      break;
+    }
+    for (const Tensor* output : outputs) {
+      if (output->storage().get() == storage && saved.what == "workspace") saved.what = "output";
+    }
+    if (kept_storages_.insert(storage).second && !parameter) saved.bytes = tensor.bytes();
+    entry.saved.push_back(std::move(saved));
+  }
+  pending_.clear();
+}
+
+void TapeListing::on_backward_begin(const Node& node) {
+  if (backward_depth_++ > 0) return;
+  if (options_.gradient_norms && node.outputs()[0].gradient.defined()) {
+    const auto found = by_node_.find(node.sequence());
+    if (found != by_node_.end()) {
+      entries_[found->second].gradient_norm = norm_of(node.outputs()[0].gradient);
+    }
+  }
+  mark_ = Clock::now();
+}
+
+void TapeListing::on_backward_end(const Node& node) {
+  const double elapsed_ms = lap_ms();
+  if (--backward_depth_ > 0) return;
+  const auto found = by_node_.find(node.sequence());
+  if (found == by_node_.end()) return;  // recorded before this listing began
+  entries_[found->second].backward_step = ++backward_steps_;
+  entries_[found->second].backward_ms = elapsed_ms;
+}
+
+}  // namespace whisker

@@ -1,0 +1,126 @@
+// The program as a person runs it: exit codes, completion in bash, and docs/study.md, whose
+// commands must print what the page shows.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Result {
+  int exit_code = -1;
+  std::string output;
+};
+
+// Runs a bash command in the source folder, with the program under test as `whisker`.
+Result run(const std::string& command) {
+  const std::string script =
+      "cd '" WHISKER_SOURCE_DIR "'; PATH='" WHISKER_PROGRAM_DIR "':$PATH; " + command;
+  setenv("SCRIPT", script.c_str(), 1);
+  FILE* pipe = popen("bash -c \"$SCRIPT\"", "r");
+  Result result;
+  std::array<char, 4096> buffer{};
+  while (const size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    result.output.append(buffer.data(), count);
+  }
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+// Times, the machine, and the column widths that follow from them, made alike.
+std::string masked(std::string text) {
+  text = std::regex_replace(text, std::regex("[0-9]+\\.[0-9]{3}(\\s|$)"), "T$1");
+  text = std::regex_replace(text, std::regex("[0-9.]+e-[0-9]+  ok"), "E  ok");
+  text = std::regex_replace(text, std::regex("-{2,}"), "-");
+  return std::regex_replace(text, std::regex("[ ]+"), " ");
+}
+
+TEST(StudyPage, ShowsWhatTheCommandsPrint) {
+  std::ifstream page(WHISKER_SOURCE_DIR "/docs/study.md");
+  ASSERT_TRUE(page);
+  std::string line, command, expected;
+  int examples = 0;
+  const auto compare = [&] {
+    if (command.empty()) return;
+    ++examples;
+    EXPECT_EQ(masked(run(command + " 2>&1").output), masked(expected)) << command;
+    command.clear();
+    expected.clear();
+  };
+  bool inside = false;
+  while (std::getline(page, line)) {
+    if (line.starts_with("```")) {
+      compare();
+      inside = line == "```console";
+    } else if (inside && line.starts_with("$ ")) {
+      compare();
+      command = line.substr(2);
+    } else if (inside) {
+      expected += line + "\n";
+    }
+  }
+  EXPECT_GE(examples, 4);
+}
+
+TEST(Program, GraphsAreWrittenToFiles) {
+  std::string pattern = testing::TempDir() + "graph-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(pattern.data());
+  const std::string svg = (folder / "tape.svg").string();
+  EXPECT_EQ(run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg).exit_code, 0);
+  std::ifstream file(svg);
+  std::string first;
+  std::getline(file, first);
+  EXPECT_THAT(first, HasSubstr("<svg xmlns="));
+  const Result bad = run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg + ".png 2>&1");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.output, HasSubstr("-o: expected a name ending in .svg or .dot"));
+  EXPECT_THAT(run("whisker study graph configs/keras_cats_vs_dogs.yaml").output, HasSubstr("digraph tape {"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Program, UnknownOperatorsExitWithTwo) {
+  EXPECT_EQ(run("whisker study gradcheck conv3d 2>/dev/null").exit_code, 2);
+  EXPECT_EQ(run("whisker study gradcheck relu --tolerance 1e-30").exit_code, 1);
+  EXPECT_EQ(run("whisker study gradcheck relu").exit_code, 0);
+}
+
+TEST(Program, DevicesAndVersion) {
+  EXPECT_THAT(run("whisker version").output, ::testing::StartsWith("whisker "));
+  const Result check = run("whisker devices --check --json");
+  EXPECT_EQ(check.exit_code, 0);
+  EXPECT_THAT(check.output, HasSubstr("\"schema_version\":1"));
+  EXPECT_THAT(check.output, HasSubstr("\"op\":\"conv2d\""));
+  EXPECT_EQ(run("whisker version > /dev/full 2>/dev/null").exit_code, 6);
+}
+
+// What bash would offer for the words so far, one per line.
+std::string completions(const std::string& words) {
+  return run("source <(whisker completion bash); COMP_WORDS=(" + words +
+             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _whisker; printf '%s\\n' "
+             "\"${COMPREPLY[@]}\"")
+      .output;
+}
+
+TEST(Completion, BashOffersCommandsOptionsAndFiles) {
+  EXPECT_EQ(completions("whisker stu"), "study\n");
+  EXPECT_EQ(completions("whisker study gra"), "graph\ngradcheck\n");
+  EXPECT_EQ(completions("whisker study graph --out"), "--output\n");
+  EXPECT_THAT(completions("whisker config ''"), HasSubstr("print\nschema\n"));
+  EXPECT_EQ(completions("whisker devices --ch"), "--check\n");
+  EXPECT_EQ(completions("whisker devices --verb"), "--verbose\n");
+  EXPECT_EQ(completions("whisker study trace configs/mni"), "configs/mnist.yaml\n");
+  EXPECT_EQ(completions("whisker study graph -o configs/mni"), "configs/mnist.yaml\n");
+}
+
+}  // namespace
