@@ -50,7 +50,8 @@ void Parameter::set_group(int group) {
   group_ = group;
 }
 
-ParameterArena::ParameterArena(ParameterList parameters, Device device, uint64_t seed, DType dtype)
+ParameterArena::ParameterArena(ParameterList parameters, Device device,
+                               std::optional<uint64_t> seed, DType dtype)
     : parameters_(std::move(parameters)), epoch_(std::make_shared<std::atomic<uint64_t>>(0)) {
   int64_t trainable = 0, buffers = 0, frozen = 0;
   for (const auto& parameter : parameters_) {
@@ -80,8 +81,9 @@ ParameterArena::ParameterArena(ParameterList parameters, Device device, uint64_t
         groups[static_cast<size_t>(b)] = static_cast<uint8_t>(p.group());
       }
     }
+    if (!seed || !p.initializer_) continue;  // flat() gave zeros
     std::vector<float> initial(static_cast<size_t>(p.shape().count()));
-    if (p.initializer_) p.initializer_(seed, stream_of(p.name()), initial);
+    p.initializer_(*seed, stream_of(p.name()), initial);
     write(p, initial);
   }
   block_group_ = empty({static_cast<int64_t>(groups.size())}, {.dtype = DType::u8, .device = device});

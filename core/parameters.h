@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,8 +78,10 @@ using ParameterList = std::vector<std::shared_ptr<Parameter>>;
 class ParameterArena {
  public:
   /// Allocates every parameter and buffer on `device` (`dtype` f32, or f64 on the reference) and
-  /// fills them from their initializers, keyed by `seed` and the parameter's name.
-  ParameterArena(ParameterList parameters, Device device, uint64_t seed, DType dtype = DType::f32);
+  /// fills them from their initializers, keyed by `seed` and the parameter's name. Without a seed they
+  /// stay zero: for weights that will be loaded, whose initial values would be drawn for nothing.
+  ParameterArena(ParameterList parameters, Device device, std::optional<uint64_t> seed,
+                 DType dtype = DType::f32);
 
   const ParameterList& parameters() const { return parameters_; }
   Device device() const { return values_.device(); }

@@ -3,6 +3,7 @@
 
 #include "core/philox.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -38,34 +39,53 @@ const std::vector<NamedInitializer>& table() {
   return rows;
 }
 
+// Words [4 first, 4 first + words.size()) of (seed, stream), several blocks per loop so that the
+// compiler can keep them in vector registers.
+constexpr size_t blocks_at_once = 16;
+using Words = std::array<uint32_t, 4 * blocks_at_once>;
+
+void draw_words(uint64_t seed, uint64_t stream, uint64_t first, Words& words) {
+  for (size_t b = 0; b < blocks_at_once; ++b) {
+    const PhiloxBlock block = philox_block(seed, stream, first + b);
+    std::copy(block.begin(), block.end(), words.begin() + static_cast<ptrdiff_t>(4 * b));
+  }
+}
+
+// Calls convert(words, values) for each run of words; the last run may be cut short.
+template <class Convert>
+void for_each_run(uint64_t seed, uint64_t stream, std::span<float> values, Convert convert) {
+  Words words;
+  std::array<float, std::tuple_size_v<Words>> run;
+  for (size_t i = 0; i < values.size(); i += run.size()) {
+    draw_words(seed, stream, i / 4, words);
+    convert(words, run);
+    const size_t count = std::min(run.size(), values.size() - i);
+    std::copy_n(run.begin(), count, values.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
 Initializer draw_uniform(double low, double high) {
-  return [low, width = high - low](uint64_t seed, uint64_t stream, std::span<float> values) {
-    for (size_t i = 0; i < values.size(); i += 4) {
-      const PhiloxBlock words = philox_block(seed, stream, i / 4);
-      for (size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-        values[i + j] = static_cast<float>(low + width * double{uniform_from(words[j])});
-      }
-    }
+  return [low = static_cast<float>(low), width = static_cast<float>(high - low)](
+             uint64_t seed, uint64_t stream, std::span<float> values) {
+    for_each_run(seed, stream, values, [&](const Words& words, auto& run) {
+      for (size_t j = 0; j < run.size(); ++j) run[j] = low + width * uniform_from(words[j]);
+    });
   };
 }
 
 // Box and Muller (1958), both branches; the half keeps the logarithm's argument above zero.
 Initializer draw_normal(double mean, double deviation) {
-  return [mean, deviation](uint64_t seed, uint64_t stream, std::span<float> values) {
-    for (size_t i = 0; i < values.size(); i += 4) {
-      const PhiloxBlock words = philox_block(seed, stream, i / 4);
-      std::array<double, 4> z{};
-      for (size_t pair = 0; pair < 4; pair += 2) {
-        const double u = (static_cast<double>(words[pair] >> 8) + 0.5) * 0x1p-24;
-        const double radius = std::sqrt(-2 * std::log(u));
-        const double angle = 2 * std::numbers::pi * double{uniform_from(words[pair + 1])};
-        z[pair] = radius * std::cos(angle);
-        z[pair + 1] = radius * std::sin(angle);
+  return [mean = static_cast<float>(mean), deviation = static_cast<float>(deviation)](
+             uint64_t seed, uint64_t stream, std::span<float> values) {
+    for_each_run(seed, stream, values, [&](const Words& words, auto& run) {
+      for (size_t j = 0; j < run.size(); j += 2) {
+        const float u = (static_cast<float>(words[j] >> 9) + 0.5f) * 0x1p-23f;
+        const float radius = deviation * std::sqrt(-2 * std::log(u));
+        const float angle = 2 * std::numbers::pi_v<float> * uniform_from(words[j + 1]);
+        run[j] = mean + radius * std::cos(angle);
+        run[j + 1] = mean + radius * std::sin(angle);
       }
-      for (size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-        values[i + j] = static_cast<float>(mean + deviation * z[j]);
-      }
-    }
+    });
   };
 }
 

@@ -64,7 +64,9 @@ Classifier Classifier::load(const std::filesystem::path& path, Device device) {
   const PictureSize size = info.preprocess.output();
   Model model = build_model(section, {.input = {1, size.height, size.width, info.preprocess.channels},
                                       .classes = static_cast<int64_t>(info.classes.size())});
-  auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, 0);
+  // Nothing is trained here: no gradients, and no initial values to be overwritten.
+  for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
+  auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt);
   load_weights(file, model, *arena);
   return Classifier(std::move(model), std::move(arena), std::move(info.classes), info.preprocess);
 }

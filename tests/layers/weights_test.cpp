@@ -143,6 +143,21 @@ TEST(Weights, AFileGivesBackEveryValueAndTheBatchCount) {
   EXPECT_EQ(report.batches_tracked, 321);
 }
 
+TEST(Weights, AnArenaWithoutASeedWaitsForThem) {
+  const Network source(5, 1);
+  Model model =
+      build_model(YamlNode::parse(network, "m.yaml"), {.input = {1, 4, 4, 2}, .classes = 5});
+  ParameterArena arena(model.net->parameters(), cpu_device, std::nullopt);
+  for (const auto& parameter : arena.parameters()) {
+    EXPECT_EQ(arena.read(*parameter), std::vector<float>(parameter->shape().count(), 0.0f));
+  }
+  const File file(state_dict(source.arena, 0));
+  load_weights(file.open(), model, arena);
+  for (size_t i = 0; i < arena.parameters().size(); ++i) {
+    EXPECT_EQ(arena.read(*arena.parameters()[i]), source.values()[i]);
+  }
+}
+
 TEST(Weights, PrefixesOfWrappersAreStripped) {
   const Network source(5, 1);
   Network target(5, 2);
