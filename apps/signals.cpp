@@ -3,6 +3,8 @@
 #include <csignal>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace whisker {
 namespace {
 

@@ -36,8 +36,8 @@ struct DataConfig {
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
   double scale = 1.0 / 255;
-  std::vector<double> mean = {0, 0, 0};
-  std::vector<double> std = {1, 1, 1};
+  std::vector<double> mean = {0};  // one number serves all channels
+  std::vector<double> std = {1};
   DecodeKind decode = DecodeKind::fast;
   CacheKind cache = CacheKind::none;
   double cache_limit_mib = 2048;

@@ -174,7 +174,7 @@ void check_together(const YamlNode& root, const Config& config) {
   if (data.channels == 2) refuse("data.channels", "1 (gray) or 3 (RGB)");
   for (const auto& [path, list] : {std::pair{"data.mean", &data.mean}, {"data.std", &data.std}}) {
     if (list->size() != 1 && list->size() != static_cast<size_t>(data.channels)) {
-      refuse(path, fmt::format("1 or {} numbers, as data.channels is {}", data.channels, data.channels));
+      refuse(path, data.channels == 1 ? "one number, as data.channels is 1" : "1 or 3 numbers, as data.channels is 3");
     }
   }
   if (!data.val.empty() && data.val_split > 0) {
