@@ -169,6 +169,7 @@ void Allocator::empty_cache() {
   if (ThreadCache* cache = own_thread_cache()) cache->flush();
   const std::lock_guard lock(mutex_);
   for (size_t bin = 0; bin < bins_.size(); ++bin) {
+    if (bins_[bin].empty()) continue;
     const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
     for (void* memory : bins_[bin]) {
       permit(memory, bytes);
