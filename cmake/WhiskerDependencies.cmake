@@ -1,7 +1,6 @@
 # Every outside library of a build, found once.
 
 include(WhiskerLibraries)
-find_package(nlohmann_json 3.10 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_path(STB_INCLUDE_DIR stb/stb_image.h DOC "stb_image.h (package libstb-dev)" REQUIRED)
 

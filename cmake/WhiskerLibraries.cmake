@@ -2,6 +2,7 @@
 # find_package(Whisker). What is missing is named with the package that holds it.
 
 find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(JPEG REQUIRED)
 if(WHISKER_FUZZ)
