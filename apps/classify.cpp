@@ -74,7 +74,7 @@ int run_classify(const ClassifyArguments& arguments) {
   classify_pictures(classifier, paths, arguments.batch_size, [&](const PictureResult& result) {
     failed = failed || !result.error.empty();
     if (!result.error.empty()) {
-      fmt::print(stderr, "{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), result.path, result.error);
+      tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), result.path, result.error));
     }
     if (arguments.json) {
       write_json(all, result, classes, top);

@@ -36,7 +36,7 @@ int run_evaluate(const EvaluateArguments& arguments) {
   const Objective objective(classifier.model(), {}, files.counts(), classifier.arena().device());
   const ClassificationMetrics metrics = evaluate(classifier, objective, loader);
   for (const BadSample& bad : loader.bad_samples()) {
-    fmt::print(stderr, "{} {}\n", paint(stderr, "whisker: error:", Color::red), bad.reason);
+    tell(fmt::format("{} {}\n", paint(stderr, "whisker: error:", Color::red), bad.reason));
   }
   if (metrics.count() == 0) fail(ErrorKind::data, "{}: no picture could be read", arguments.folder);
   if (arguments.json) {

@@ -2,6 +2,7 @@
 // the exit code of its kind.
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "apps/command.h"
@@ -13,7 +14,7 @@ namespace whisker {
 namespace {
 
 int report(int exit_code, const char* message) {
-  fmt::print(stderr, "{} {}\n", paint(stderr, "whisker: error:", Color::red), message);
+  tell(fmt::format("{} {}\n", paint(stderr, "whisker: error:", Color::red), message));
   return exit_code;
 }
 
@@ -66,6 +67,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return whisker::report(static_cast<int>(ErrorKind::device),
                            "out of memory. Use a smaller train.batch_size or data.image_size.");
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::errc code = static_cast<std::errc>(error.code().value());
+    const bool failing = code == std::errc::no_space_on_device || code == std::errc::io_error;
+    return whisker::report(static_cast<int>(failing ? ErrorKind::disk : ErrorKind::usage), error.what());
   } catch (const std::exception& error) {
     return whisker::report(static_cast<int>(ErrorKind::internal), error.what());
   }

@@ -47,13 +47,13 @@ Progress::~Progress() { clear_bar(); }
 
 void Progress::clear_bar() {
   if (!bar_shown_) return;
-  fmt::print(stderr, "\r\033[K");
+  tell("\r\033[K");
   bar_shown_ = false;
 }
 
 void Progress::say(const std::string& line) {
   clear_bar();
-  if (verbosity_ >= 0) fmt::print(stderr, "{}\n", line);
+  if (verbosity_ >= 0) tell(fmt::format("{}\n", line));
   folder_.log().append(line + "\n");
 }
 
@@ -69,11 +69,11 @@ void Progress::on_step(const StepEvent& event) {
   if (bar_) {
     std::string line = fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
     line.resize(std::min(line.size(), static_cast<size_t>(std::max(20, terminal_width() - 1))));
-    fmt::print(stderr, "\r\033[K{}", line);
+    tell(fmt::format("\r\033[K{}", line));
     std::fflush(stderr);
     bar_shown_ = true;
   } else {
-    fmt::print(stderr, "epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches, figures);
+    tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches, figures));
   }
 }
 

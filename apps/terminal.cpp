@@ -32,6 +32,11 @@ std::string paint(std::FILE* stream, std::string_view text, Color color) {
   return "\033[" + std::string(codes[static_cast<int>(color)]) + "m" + std::string(text) + "\033[0m";
 }
 
+void tell(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 
 int terminal_width() {

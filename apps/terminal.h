@@ -15,6 +15,9 @@ void set_color(std::string_view choice);
 /// `text` in `color`, when `stream` shows colours.
 std::string paint(std::FILE* stream, std::string_view text, Color color);
 
+/// Writes to stderr. A full or closed stderr loses the text, never the run.
+void tell(std::string_view text);
+
 bool is_terminal(std::FILE* stream);
 /// Columns of the terminal behind stderr; 80 when unknown.
 int terminal_width();

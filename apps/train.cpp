@@ -20,17 +20,6 @@ struct TrainArguments {
   bool dry_run = false;
 };
 
-// What a resumed run may change: how long it goes on and how it is watched (DECISIONS.md 34).
-bool may_change_on_resume(const std::string& assignment) {
-  for (const std::string_view key :
-       {"train.epochs=", "train.time_budget_minutes=", "train.log_every=", "data.workers=",
-        "data.prefetch=", "data.cache=", "data.cache_limit_mib=", "device=", "runtime.threads=",
-        "checkpoint.every=", "checkpoint.keep="}) {
-    if (assignment.starts_with(key)) return true;
-  }
-  return false;
-}
-
 int exit_code_of(const TrainResult& result, int signal) {
   if (result.reason != StopReason::signal) return 0;
   return signal == SIGINT ? 130 : 75;
@@ -48,10 +37,10 @@ std::string closing_line(const TrainResult& result) {
   return line;
 }
 
-int train_in(Config config, RunFolder& folder, bool resume, const Invocation& invocation) {
+int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bool resume,
+             const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
   Progress progress(folder, invocation.verbosity);
-  Experiment experiment(std::move(config));
   progress.on_message(fmt::format(
       "{}: {} training and {} validation pictures in {} classes; {}", folder.path().string(),
       experiment.train_files.size(), experiment.val_files.size(), experiment.train_files.classes.size(),
@@ -60,6 +49,7 @@ int train_in(Config config, RunFolder& folder, bool resume, const Invocation& in
 
   Trainer trainer(experiment, folder, progress, stop);
   if (resume) trainer.resume();
+  write_file_atomically(folder.config(), print_config(config));
   const TrainResult result = trainer.run();
   for (const Loader* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
@@ -78,7 +68,7 @@ int train_in(Config config, RunFolder& folder, bool resume, const Invocation& in
 int run_train(const TrainArguments& arguments, const Invocation& invocation) {
   if (!arguments.resume.empty()) {
     for (const std::string& assignment : arguments.words) {
-      if (!may_change_on_resume(assignment)) {
+      if (!may_change_on_resume(assignment.substr(0, assignment.find('=')))) {
         fail(ErrorKind::usage,
              "--resume: '{}' would make another run of this one. A resumed run may change its epochs, "
              "time budget, workers, cache, device, threads and checkpoints. Start a new run instead.",
@@ -86,9 +76,9 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
       }
     }
     RunFolder folder = RunFolder::open(arguments.resume);
-    Config config = read_config(folder.config().string(), arguments.words);
-    write_file_atomically(folder.config(), print_config(config));
-    return train_in(std::move(config), folder, true, invocation);
+    const Config config = read_config(folder.config().string(), arguments.words);
+    Experiment experiment(config, StartFrom::checkpoint);
+    return train_in(experiment, config, folder, true, invocation);
   }
   if (arguments.words.empty()) {
     fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
@@ -100,9 +90,10 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
     print_result(dry_run(std::move(config)));
     return 0;
   }
+  Experiment experiment(config);  // first: what fails here leaves no run folder behind
+  config.model = experiment.config.model;
   RunFolder folder = RunFolder::create(config.runs, config.name);
-  write_file_atomically(folder.config(), print_config(config));
-  return train_in(std::move(config), folder, false, invocation);
+  return train_in(experiment, config, folder, false, invocation);
 }
 
 }  // namespace

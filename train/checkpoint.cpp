@@ -2,6 +2,8 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "core/io/file.h"
@@ -40,12 +42,14 @@ std::string state_json(const TrainState& s, const fs::path& model, const Written
   json.field("epoch", s.epoch).field("batch", s.batch).field("step", s.step);
   json.field("loss_sum", s.loss_sum).field("correct", s.correct).field("pictures", s.pictures);
   json.field("best_metric", s.best_metric).field("best_epoch", s.best_epoch);
+  json.field("validations", s.validations).field("stall_metric", s.stall_metric);
   json.field("stalled", s.stalled).field("ema_updates", s.ema_updates);
   json.key("schedule").begin_object().field("factor", s.schedule.factor);
   json.field("best", s.schedule.best).field("any", s.schedule.any);
   json.field("stalled", s.schedule.stalled).field("cooling", s.schedule.cooling).end_object();
   json.field("seconds", s.seconds).field("metrics_bytes", s.metrics_bytes);
-  json.field("data_fingerprint", s.data_fingerprint).field("preprocess", s.preprocess);
+  json.field("epochs", s.epochs).field("data_fingerprint", s.data_fingerprint);
+  json.field("preprocess", s.preprocess).field("config", s.config);
   json.end_object();
   return json.str() + "\n";
 }
@@ -60,6 +64,8 @@ TrainState read_state(const JsonValue& json) {
   s.pictures = json.at("pictures").as_int();
   s.best_metric = json.at("best_metric").as_double();
   s.best_epoch = json.at("best_epoch").as_int();
+  s.validations = json.at("validations").as_int();
+  s.stall_metric = json.at("stall_metric").as_double();
   s.stalled = json.at("stalled").as_int();
   s.ema_updates = json.at("ema_updates").as_int();
   const JsonValue& schedule = json.at("schedule");
@@ -70,8 +76,10 @@ TrainState read_state(const JsonValue& json) {
   s.schedule.cooling = static_cast<int>(schedule.at("cooling").as_int());
   s.seconds = json.at("seconds").as_double();
   s.metrics_bytes = json.at("metrics_bytes").as_uint();
+  s.epochs = json.at("epochs").as_int();
   s.data_fingerprint = json.at("data_fingerprint").as_string();
   s.preprocess = json.at("preprocess").as_string();
+  s.config = json.at("config").as_string();
   return s;
 }
 
@@ -94,22 +102,26 @@ SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
   return SafetensorsFile::open(path);
 }
 
-// Everything that belongs to no generation younger than `keep` back.
-void remove_old_generations(const fs::path& folder, int64_t keep) {
-  std::map<int64_t, std::vector<fs::path>> generations;
+// Keeps the generation of `step` and the `keep` - 1 before it. Those of later steps are what a run
+// killed between its files left behind: no state.json names them.
+void remove_old_generations(const fs::path& folder, int64_t step, int64_t keep) {
+  std::map<int64_t, std::vector<fs::path>, std::greater<>> generations;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string stem = entry.path().stem().string();
     for (const std::string_view prefix : {"model-", "optim-", "state-"}) {
       if (!stem.starts_with(prefix)) continue;
-      const std::string digits = stem.substr(prefix.size());
-      if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) continue;
-      generations[std::stoll(digits)].push_back(entry.path());
+      int64_t own = -1;
+      const char* end = stem.data() + stem.size();
+      const auto [stop, error] = std::from_chars(stem.data() + prefix.size(), end, own);
+      if (error == std::errc() && stop == end && own >= 0) generations[own].push_back(entry.path());
     }
   }
-  auto excess = static_cast<int64_t>(generations.size()) - keep;
-  for (const auto& [step, paths] : generations) {
-    if (excess-- <= 0) break;
-    for (const fs::path& path : paths) fs::remove(path);
+  for (const auto& [own, paths] : generations) {
+    if (own <= step && keep-- > 0) continue;
+    for (const fs::path& path : paths) {
+      std::error_code ignored;  // what cannot be removed now goes with the next checkpoint
+      fs::remove(path, ignored);
+    }
   }
 }
 
@@ -130,6 +142,18 @@ Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimi
     }
   }
   return snapshot;
+}
+
+std::string first_non_finite(const Snapshot& snapshot) {
+  for (const WeightsTensor& tensor : snapshot) {
+    if (tensor.dtype != DType::f32) continue;
+    for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      float value = 0;
+      std::memcpy(&value, tensor.bytes.data() + at, sizeof value);
+      if (!std::isfinite(value)) return tensor.name;
+    }
+  }
+  return "";
 }
 
 CheckpointWriter::CheckpointWriter(fs::path last, int64_t keep) : last_(std::move(last)), keep_(keep) {}
@@ -156,7 +180,7 @@ void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const Train
     const std::string json = state_json(state, model_path, model_file, optimizer_path, optimizer_file);
     if (keep > 1) write_file_atomically(last / fmt::format("state-{}.json", state.step), json);
     write_file_atomically(last / "state.json", json);  // see Note [Commit point]
-    remove_old_generations(last, keep);
+    remove_old_generations(last, state.step, keep);
   });
 }
 

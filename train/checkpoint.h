@@ -29,15 +29,19 @@ struct TrainState {
   double loss_sum = 0;       ///< of the epoch's batches so far, weighted by pictures
   int64_t correct = 0;       ///< of the epoch's pictures so far
   int64_t pictures = 0;      ///< likewise, all of them
-  double best_metric = 0;
-  int64_t best_epoch = -1;
+  double best_metric = 0;    ///< of the weights in best.safetensors
+  int64_t best_epoch = -1;   ///< -1: none yet
+  int64_t validations = 0;   ///< done
+  double stall_metric = 0;   ///< early stopping: what has to be improved on
   int64_t stalled = 0;       ///< validations without improvement
   Schedule::State schedule;
   int64_t ema_updates = 0;
   double seconds = 0;        ///< of training so far
   uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this
+  int64_t epochs = 0;        ///< planned: the horizon of the schedule
   std::string data_fingerprint;
   std::string preprocess;    ///< JSON
+  std::string config;        ///< YAML of everything that a resume must not change
 };
 
 /// Host copies of tensors on their way to disk, in the layout of files.
@@ -46,6 +50,9 @@ using Snapshot = std::vector<WeightsTensor>;
 /// Moments ("exp_avg.NAME"), and the average ("ema.NAME") when there is one.
 Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
                             const WeightAverage* average);
+
+/// Name of the first tensor with a NaN or Inf; "" when all are finite.
+std::string first_non_finite(const Snapshot& snapshot);
 
 /// Writes snapshots on a thread of its own, one after the other, so that training goes on.
 class CheckpointWriter {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/io/yaml.h"
@@ -126,6 +127,14 @@ Config read_config_text(const std::string& text, const std::string& name,
 
 /// The resolved configuration as YAML: reading it gives the same configuration.
 std::string print_config(Config config);
+/// Whether a resumed run may have another value under `key` ("train.epochs").
+bool may_change_on_resume(std::string_view key);
+/// Everything else of the configuration, as YAML.
+std::string config_kept_on_resume(const Config& config);
+/// The first key in which `now` differs from `before`, a text of config_kept_on_resume, with both
+/// values; "" when a run may go on with it. Throws usage when `before` is no YAML.
+std::string changed_on_resume(const std::string& before, const Config& now);
+
 /// JSON Schema (draft 2020-12) of the configuration, for editors.
 std::string config_schema();
 

@@ -59,7 +59,7 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("cache_file", c.cache_file,
           {.about = "file of the disk cache; empty: cache/FINGERPRINT in the runs folder"});
   v.field("workers", c.workers,
-          {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 1024});
+          {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 256});
   v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});
   v.field("sampling", EnumField(c.sampling, Names(sampling_names)), {.about = "order of an epoch"});
   v.field("max_bad", c.max_bad, share("share of unreadable pictures above which a run stops"));

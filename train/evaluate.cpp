@@ -17,7 +17,7 @@ void add_predictions(ClassificationMetrics& metrics, const Classifier& classifie
 }
 
 ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,
-                               BatchSource& source) {
+                               BatchSource& source, const std::atomic<int>* stop) {
   const NoGrad no_grad;
   const auto classes = static_cast<int64_t>(classifier.classes().size());
   constexpr int64_t top_k = 5;
@@ -27,6 +27,7 @@ ClassificationMetrics evaluate(const Classifier& classifier, const Objective& ob
     const Tensor logits = classifier.logits(batch->images);
     metrics.add_loss(objective.loss(logits, *batch).item(), batch->size());
     add_predictions(metrics, classifier, logits, *batch);
+    if (stop && stop->load() != 0) break;
   }
   return metrics;
 }

@@ -1,6 +1,8 @@
 // A classifier over a source of batches, without gradients.
 #pragma once
 
+#include <atomic>
+
 #include "data/batch_source.h"
 #include "train/classifier.h"
 #include "train/metrics.h"
@@ -12,8 +14,9 @@ namespace whisker {
 void add_predictions(ClassificationMetrics& metrics, const Classifier& classifier,
                      const Tensor& logits, const Batch& batch);
 
-/// Metrics of epoch 0 of `source`; top-5 is counted from six classes on.
+/// Metrics of epoch 0 of `source`; top-5 is counted from six classes on. Ends early, with what was
+/// counted so far, once `stop` is not 0.
 ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,
-                               BatchSource& source);
+                               BatchSource& source, const std::atomic<int>* stop = nullptr);
 
 }  // namespace whisker

@@ -135,7 +135,8 @@ Preprocess preprocess_of(const DataConfig& data) {
   return preprocess;
 }
 
-Experiment::Experiment(Config given) : config(std::move(given)), device(resolve_device(config.device)) {
+Experiment::Experiment(Config given, StartFrom start)
+    : config(std::move(given)), device(resolve_device(config.device)) {
   if (config.precision == PrecisionKind::f16 || config.precision == PrecisionKind::bf16) {
     fail(ErrorKind::usage, "precision: {} trains in f32. Use precision: f32.", device);
   }
@@ -144,7 +145,7 @@ Experiment::Experiment(Config given) : config(std::move(given)), device(resolve_
   Folders folders = open_folders(config);
   train_files = std::move(folders.train);
   val_files = std::move(folders.val);
-  data_fingerprint = fingerprint(train_files);
+  data_fingerprint = fingerprint(train_files) + "-" + fingerprint(val_files);
 
   const Preprocess preprocess = preprocess_of(config.data);
   const auto classes = static_cast<int64_t>(train_files.classes.size());
@@ -161,7 +162,7 @@ Experiment::Experiment(Config given) : config(std::move(given)), device(resolve_
   Optimizer::assign_groups(parameters, config.optimizer);
   objective = std::make_unique<Objective>(model, config.loss, train_files.counts(), device);
   arena = std::make_shared<ParameterArena>(parameters, device, seed);
-  if (!config.init.from.empty()) {
+  if (!config.init.from.empty() && start == StartFrom::initial_weights) {
     const LoadReport report =
         load_weights(SafetensorsFile::open(config.init.from), model, *arena,
                      {.skip = config.init.skip, .allow_new_head = config.init.new_head});
@@ -215,7 +216,9 @@ Experiment::Experiment(Config given) : config(std::move(given)), device(resolve_
          "train.batch_size or train.drop_last=false.",
          train_files.size(), config.train.batch_size);
   }
-  schedule = std::make_unique<Schedule>(config.schedule, config.optimizer.learning_rate,
+  ScheduleOptions rates = config.schedule;
+  rates.maximise = config.train.metric == MetricKind::accuracy;
+  schedule = std::make_unique<Schedule>(rates, config.optimizer.learning_rate,
                                         config.train.epochs * steps_per_epoch, steps_per_epoch);
 }
 

@@ -18,10 +18,13 @@
 
 namespace whisker {
 
+/// A resumed run takes all weights from its checkpoint: init.from is not read again, it may be gone.
+enum class StartFrom : uint8_t { initial_weights, checkpoint };
+
 struct Experiment {
-  /// Throws what reading the data, building the model and loading weights throw. `notes` says in
+  /// `config.model` is resolved: what `from_weights` named stands there afterwards. Throws what reading the data, building the model and loading weights throw. `notes` says in
   /// sentences what a person should know: fused layers, a new head, frozen parameters.
-  explicit Experiment(Config config);
+  explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights);
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 

@@ -37,17 +37,22 @@ class Watch final : public TapeObserver {
 
 }  // namespace
 
-std::string find_non_finite(Experiment& experiment, const Batch& batch) {
+std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass) {
   if (!all_finite(batch.images)) return "the input pictures";
   for (const auto& parameter : experiment.arena->parameters()) {
     if (!all_finite(parameter->value())) return fmt::format("the weights {}", parameter->name());
+  }
+  std::string accumulated;  // of this step's earlier batches as well
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (accumulated.empty() && parameter->trainable() && !all_finite(parameter->gradient())) {
+      accumulated = fmt::format("the accumulated gradient of {}", parameter->name());
+    }
   }
   Watch watch;
   grad_mode.observer = &watch;
   Tensor loss;
   experiment.arena->zero_grad();
   try {
-    const Pass pass{.training = true, .seed = static_cast<uint64_t>(experiment.config.seed)};
     loss = experiment.objective->loss(experiment.classifier->logits(batch.images, pass), batch);
     backward(loss);
   } catch (...) {
@@ -62,7 +67,7 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch) {
       return fmt::format("the gradient of {}", parameter->name());
     }
   }
-  return "the sum of squared gradients, which overflowed";
+  return accumulated.empty() ? "the sum of squared gradients, which overflowed" : accumulated;
 }
 
 }  // namespace whisker

@@ -7,8 +7,9 @@
 
 namespace whisker {
 
-/// Runs `batch` again, looking at every tensor in order: input, weights, each operator's result,
-/// the loss, each gradient. Describes the first that holds a NaN or Inf.
-std::string find_non_finite(Experiment& experiment, const Batch& batch);
+/// Runs `batch` again as `pass`, looking at every tensor in order: input, weights, each operator's
+/// result, the loss, each gradient, and those accumulated before. Describes the first that holds a
+/// NaN or Inf.
+std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass);
 
 }  // namespace whisker

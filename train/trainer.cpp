@@ -34,10 +34,18 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       start_(Clock::now()) {
   state_.data_fingerprint = experiment.data_fingerprint;
   state_.preprocess = experiment.classifier->preprocess().json();
+  state_.config = config_kept_on_resume(experiment.config);
+  state_.epochs = experiment.config.train.epochs;
 }
 
 double Trainer::now() const {
   return state_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+Pass Trainer::pass() const {
+  return {.training = true,
+          .seed = static_cast<uint64_t>(experiment_.config.seed),
+          .step = static_cast<uint64_t>(batches_seen())};
 }
 
 void Trainer::resume() {
@@ -54,11 +62,28 @@ void Trainer::resume() {
          "now",
          folder_.path().string(), checkpoint.state.preprocess, state_.preprocess);
   }
+  const std::string changed = changed_on_resume(checkpoint.state.config, experiment_.config);
+  if (!changed.empty()) {
+    fail(ErrorKind::checkpoint,
+         "{}: config.yaml is not the one this run was started with: {}. Put it back, or start a new "
+         "run.",
+         folder_.path().string(), changed);
+  }
+  folder_.metrics().truncate_to(checkpoint.state.metrics_bytes);
   restore(checkpoint, *experiment_.arena, *experiment_.optimizer, experiment_.average.get());
   state_ = checkpoint.state;
   experiment_.schedule->restore(state_.schedule);
   experiment_.optimizer->set_steps(state_.step);
-  folder_.metrics().truncate_to(state_.metrics_bytes);
+  const Config& config = experiment_.config;
+  const ScheduleKind kind = config.schedule.kind;
+  if (state_.epochs != config.train.epochs &&
+      (kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle)) {
+    observer_.on_message(fmt::format(
+        "train.epochs was {} and is {} now: the learning rate follows the schedule of the longer or "
+        "shorter run from here on",
+        state_.epochs, config.train.epochs));
+  }
+  state_.epochs = config.train.epochs;
 }
 
 TrainResult Trainer::run() {
@@ -67,6 +92,7 @@ TrainResult Trainer::run() {
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }
+  if (stop_reason_ == StopReason::time_budget && validated_step_ != state_.step) validate_at_stop();
   const StageTimer timer(times_, Stage::checkpoint);
   writer_.finish();
   return {.reason = stop_reason_.value_or(StopReason::finished),
@@ -104,28 +130,28 @@ bool Trainer::run_epoch() {
     observer_.on_step(event);
     if (stepped && state_.step % config.train.log_every == 0) log_step(event);
     if (!stepped) continue;
-    if (stop_.load() != 0) stop_reason_ = StopReason::signal;
     const double budget = config.train.time_budget_minutes * 60;
     if (budget > 0 && now() >= budget) stop_reason_ = StopReason::time_budget;
+    if (stop_.load() != 0) stop_reason_ = StopReason::signal;
+    const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
     const bool due = config.checkpoint.every > 0 && state_.step % config.checkpoint.every == 0;
-    if (state_.batch < batches_ && (due || stop_reason_)) save_last();
-    if (stop_reason_ && state_.batch < batches_) return false;
+    if (within && (due || stop_reason_)) save_last();
+    if (within && stop_reason_) return false;
   }
-  finish_epoch();
-  return true;
+  return finish_epoch();
 }
 
 void Trainer::run_step(const Batch& batch, bool last_of_epoch) {
   const Config& config = experiment_.config;
   Classifier& classifier = *experiment_.classifier;
-  const Pass pass{.training = true,
-                  .seed = static_cast<uint64_t>(config.seed),
-                  .step = static_cast<uint64_t>(state_.epoch * batches_ + state_.batch)};
-  const Tensor logits = classifier.logits(batch.images, pass);
+  const Tensor logits = classifier.logits(batch.images, pass());
   const Tensor loss = experiment_.objective->loss(logits, batch);
   const double value = loss.item();
-  if (!std::isfinite(value)) diverged(batch, "the loss");
+  if (!std::isfinite(value)) {
+    diverged("the loss", find_non_finite(experiment_, batch, pass()));
+  }
   backward(loss);
+  experiment_.arena->commit_buffers();  // statistics of every batch count, accumulated or not
   ++pending_batches_;
 
   const auto pictures = batch.size();
@@ -139,22 +165,25 @@ void Trainer::run_step(const Batch& batch, bool last_of_epoch) {
   const StepReport report =
       experiment_.optimizer->step(rate, 1.0 / static_cast<double>(pending_batches_));
   gradient_norm_ = report.gradient_norm;
-  if (!report.finite) diverged(batch, "a gradient");
-  experiment_.arena->commit_buffers();
+  if (!report.finite) diverged("a gradient", find_non_finite(experiment_, batch, pass()));
   if (experiment_.average) experiment_.average->update();
   experiment_.arena->zero_grad();
   pending_batches_ = 0;
   ++state_.step;
 }
 
-void Trainer::diverged(const Batch& batch, const char* what) {
-  const std::string culprit = find_non_finite(experiment_, batch);
+void Trainer::diverged(const std::string& what, const std::string& culprit) {
   writer_.finish();
   fail(ErrorKind::diverged,
-       "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. Nothing was "
-       "changed by this step; {} holds the last good weights. Lower optimizer.lr, or set "
-       "optimizer.clip_norm: 1.",
+       "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. What {} holds "
+       "is from before that. Lower optimizer.lr, or set optimizer.clip_norm: 1.",
        state_.epoch + 1, state_.step + 1, what, culprit, folder_.path().string());
+}
+
+// A finite gradient at a huge rate can still give infinite weights: nothing is saved unseen.
+void Trainer::check_finite(const Snapshot& snapshot) {
+  const std::string name = first_non_finite(snapshot);
+  if (!name.empty()) diverged("a tensor about to be saved", name);
 }
 
 StepEvent Trainer::step_event(int64_t batch) const {
@@ -188,46 +217,80 @@ void Trainer::log_step(const StepEvent& event) {
   write_metrics(json);
 }
 
-void Trainer::validate(EpochEvent& event) {
-  const Config& config = experiment_.config;
+ClassificationMetrics Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
   const AverageScope averaged(experiment_.average.get());
-  const ClassificationMetrics metrics = evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val);
-  validation_ = metrics;
-  event.val_loss = metrics.loss();
-  event.val_accuracy = metrics.accuracy();
+  ClassificationMetrics metrics =
+      evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val, &stop_);
+  if (!std::isfinite(metrics.loss())) diverged("the validation loss", "the network's outputs there");
+  return metrics;
+}
 
-  const bool by_accuracy = config.train.metric == MetricKind::accuracy;
-  const double metric = by_accuracy ? metrics.accuracy() : metrics.loss();
-  const double margin = config.train.early_stopping.min_delta;
-  const bool better = state_.best_epoch < 0 || (by_accuracy ? metric > state_.best_metric + margin
-                                                            : metric < state_.best_metric - margin);
-  experiment_.schedule->observe(metric);
-  if (!better) {
-    ++state_.stalled;
-    return;
-  }
-  event.best = true;
+double Trainer::metric_of(const ClassificationMetrics& metrics) const {
+  const bool by_accuracy = experiment_.config.train.metric == MetricKind::accuracy;
+  return by_accuracy ? metrics.accuracy() : metrics.loss();
+}
+
+bool Trainer::better(double metric, double than, double margin) const {
+  const bool by_accuracy = experiment_.config.train.metric == MetricKind::accuracy;
+  return by_accuracy ? metric > than + margin : metric < than - margin;
+}
+
+// Whether these are the best weights so far; they are saved then.
+bool Trainer::take_best(const ClassificationMetrics& metrics) {
+  validation_ = metrics;
+  validated_step_ = state_.step;
+  const double metric = metric_of(metrics);
+  if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;
   state_.best_epoch = state_.epoch;
-  state_.stalled = 0;
   JsonWriter json;
   json.begin_object();
   metrics.write(json, experiment_.classifier->classes());
   json.end_object();
-  writer_.save_best(folder_.best(), state_dict(*experiment_.arena, state_.step),
+  const AverageScope averaged(experiment_.average.get());
+  Snapshot model = state_dict(*experiment_.arena, batches_seen());
+  check_finite(model);
+  writer_.save_best(folder_.best(), std::move(model),
                     experiment_.weights_info(state_.epoch + 1, json.str()).to_metadata());
+  return true;
 }
 
-void Trainer::finish_epoch() {
+// What early stopping and the plateau schedule learn from a validation.
+void Trainer::count_stalled(double metric) {
+  const double margin = experiment_.config.train.early_stopping.min_delta;
+  const bool first = state_.validations++ == 0;
+  if (first || better(metric, state_.stall_metric, margin)) {
+    state_.stall_metric = metric;
+    state_.stalled = 0;
+  } else {
+    ++state_.stalled;
+  }
+  experiment_.schedule->observe(metric);
+}
+
+// False when a signal came during validation: the state saved is that of the epoch's last step, so
+// that a resume validates again.
+bool Trainer::finish_epoch() {
   const Config& config = experiment_.config;
   const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = config.train.epochs,
                    .train_loss = state_.loss_sum / pictures,
                    .train_accuracy = static_cast<double>(state_.correct) / pictures};
-  const bool last = state_.epoch + 1 == config.train.epochs || stop_reason_;
-  if (last || (state_.epoch + 1) % config.train.validate_every == 0) validate(event);
+  const bool last = state_.epoch + 1 == config.train.epochs;
+  if (last || (state_.epoch + 1) % config.train.validate_every == 0) {
+    const ClassificationMetrics metrics = validate();
+    if (stop_.load() != 0) {
+      stop_reason_ = StopReason::signal;
+      save_last();
+      return false;
+    }
+    event.val_loss = metrics.loss();
+    event.val_accuracy = metrics.accuracy();
+    event.best = take_best(metrics);
+    count_stalled(metric_of(metrics));
+  }
 
   ++state_.epoch;
   state_.batch = 0;
@@ -240,6 +303,30 @@ void Trainer::finish_epoch() {
 
   event.seconds = now() - epoch_start_;
   event.times = times_;
+  log_epoch(event);
+  observer_.on_epoch(event);
+  if (config.checkpoint.every == 0 || last || stop_reason_) save_last();
+  return true;
+}
+
+// The time is up between validations: what has been learned since the last one counts, too. Early
+// stopping and schedule hear nothing of it, so that a resumed run goes on as it would have.
+void Trainer::validate_at_stop() {
+  const ClassificationMetrics metrics = validate();
+  if (stop_.load() != 0) return;
+  const bool best = take_best(metrics);
+  JsonWriter json;
+  json.begin_object().field("kind", "validation").field("epoch", state_.epoch + 1);
+  json.field("step", state_.step).field("val_loss", metrics.loss());
+  json.field("val_accuracy", metrics.accuracy()).field("best", best).end_object();
+  write_metrics(json);
+  observer_.on_message(fmt::format("time is up in epoch {}: val loss {:.4f} accuracy {:.4f}{}",
+                                   state_.epoch + 1, metrics.loss(), metrics.accuracy(),
+                                   best ? " (best)" : ""));
+  save_last();
+}
+
+void Trainer::log_epoch(const EpochEvent& event) {
   JsonWriter json;
   json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
   json.field("step", state_.step).field("train_loss", event.train_loss);
@@ -252,22 +339,22 @@ void Trainer::finish_epoch() {
   for (size_t i = 0; i < stage_names.size(); ++i) json.field(stage_names[i], times_.seconds[i]);
   json.end_object().end_object();
   write_metrics(json);
-  observer_.on_epoch(event);
-  if (config.checkpoint.every == 0 || last || stop_reason_) save_last();
 }
 
 void Trainer::save_last() {
   const StageTimer timer(times_, Stage::checkpoint);
+  Snapshot model = state_dict(*experiment_.arena, batches_seen());
+  Snapshot optimizer =
+      snapshot_optimizer(*experiment_.arena, *experiment_.optimizer, experiment_.average.get());
+  check_finite(model);
+  check_finite(optimizer);
   TrainState state = state_;
   state.seconds = now();
   state.schedule = experiment_.schedule->state();
   state.ema_updates = experiment_.average ? experiment_.average->updates() : 0;
   folder_.metrics().sync();
   state.metrics_bytes = folder_.metrics().offset();
-  writer_.save_last(state_dict(*experiment_.arena, state_.step),
-                    snapshot_optimizer(*experiment_.arena, *experiment_.optimizer,
-                                       experiment_.average.get()),
-                    state);
+  writer_.save_last(std::move(model), std::move(optimizer), state);
 }
 
 }  // namespace whisker

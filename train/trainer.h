@@ -66,24 +66,34 @@ struct TrainResult {
 
 class Trainer {
  public:
-  /// `stop` is polled after every step; a value other than 0 asks for a checkpoint and an end.
+  /// `stop` is polled after every step and every validation batch; a value other than 0 asks for a
+  /// checkpoint and an end.
   Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
           const std::atomic<int>& stop);
 
-  /// Continues from the run folder's last checkpoint. Throws checkpoint when there is none.
+  /// Continues from the run folder's last checkpoint. Throws checkpoint, and has changed nothing,
+  /// when there is none, when it is damaged, or when data or configuration are not the run's.
   void resume();
   TrainResult run();
 
  private:
   bool run_epoch();
   void run_step(const Batch& batch, bool last_of_epoch);
-  void optimizer_step();
-  void validate(EpochEvent& event);
-  void finish_epoch();
+  Pass pass() const;
+  ClassificationMetrics validate();
+  bool take_best(const ClassificationMetrics& metrics);
+  void count_stalled(double metric);
+  bool finish_epoch();
+  void validate_at_stop();
   void log_step(const StepEvent& event);
+  void log_epoch(const EpochEvent& event);
+  double metric_of(const ClassificationMetrics& metrics) const;
+  bool better(double metric, double than, double margin) const;
+  int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   void write_metrics(const JsonWriter& json);
   void save_last();
-  [[noreturn]] void diverged(const Batch& batch, const char* what);
+  void check_finite(const Snapshot& snapshot);
+  [[noreturn]] void diverged(const std::string& what, const std::string& culprit);
   double now() const;  // seconds of this run, those before a resume included
   StepEvent step_event(int64_t batch) const;
 
@@ -98,6 +108,7 @@ class Trainer {
   double gradient_norm_ = 0;
   std::optional<StopReason> stop_reason_;
   std::optional<ClassificationMetrics> validation_;
+  int64_t validated_step_ = -1;
   std::chrono::steady_clock::time_point start_;
   double epoch_start_ = 0;
   int64_t epoch_pictures_ = 0;  // since the epoch (or the resume) began

@@ -1,0 +1,69 @@
+// What a resumed run may change (DECISIONS.md 34): how long it goes on, where its data lie, and how
+// it is run and watched. Everything else would make another run of it.
+#include <algorithm>
+#include <array>
+
+#include "train/config.h"
+
+namespace whisker {
+namespace {
+
+// data.train and data.val may move: the fingerprint sees to it that they hold the same pictures.
+constexpr std::array<std::string_view, 19> free_keys = {"name",
+                                                        "runs",
+                                                        "device",
+                                                        "data.train",
+                                                        "data.val",
+                                                        "data.csv",
+                                                        "data.workers",
+                                                        "data.prefetch",
+                                                        "data.cache",
+                                                        "data.cache_limit_mib",
+                                                        "data.cache_file",
+                                                        "data.max_bad",
+                                                        "train.epochs",
+                                                        "train.time_budget_minutes",
+                                                        "train.log_every",
+                                                        "checkpoint.every",
+                                                        "checkpoint.keep",
+                                                        "runtime.threads",
+                                                        "init.from"};
+
+// "" when the trees are equal, else the path of the first difference and both values.
+std::string first_difference(const YamlNode& before, const YamlNode& now, const std::string& path) {
+  if (before.is_map() && now.is_map() && before.keys() == now.keys()) {
+    for (size_t i = 0; i < before.size(); ++i) {
+      const std::string& key = before.keys()[i];
+      const std::string found =
+          first_difference(before[i], now[i], path.empty() ? key : path + "." + key);
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+  if (before == now) return "";
+  const auto text = [](const YamlNode& node) {
+    std::string emitted = node.is_scalar() ? node.text() : node.emit();
+    while (emitted.ends_with('\n')) emitted.pop_back();
+    return emitted;
+  };
+  return fmt::format("{} was {}, now {}", path, text(before), text(now));
+}
+
+}  // namespace
+
+bool may_change_on_resume(std::string_view key) {
+  return std::ranges::find(free_keys, key) != free_keys.end();
+}
+
+std::string config_kept_on_resume(const Config& config) {
+  YamlNode root = YamlNode::parse(print_config(config), "config");
+  for (const std::string_view key : free_keys) root.set(key, YamlNode());
+  return root.emit();
+}
+
+std::string changed_on_resume(const std::string& before, const Config& now) {
+  return first_difference(YamlNode::parse(before, "state.json: config"),
+                          YamlNode::parse(config_kept_on_resume(now), "config"), "");
+}
+
+}  // namespace whisker
