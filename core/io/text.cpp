@@ -13,16 +13,20 @@
 namespace whisker {
 namespace {
 
-// Levenshtein distance with two rows.
+// Levenshtein distance in which two neighbours that changed places are one slip (optimal string
+// alignment), with three rows.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> previous(b.size() + 1), current(b.size() + 1);
+  std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   std::iota(previous.begin(), previous.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
     current[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
       const size_t substitution = previous[j] + (a[i] == b[j] ? 0 : 1);
       current[j + 1] = std::min({substitution, previous[j + 1] + 1, current[j] + 1});
+      const bool swapped = i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j];
+      if (swapped) current[j + 1] = std::min(current[j + 1], before[j - 1] + 1);
     }
+    std::swap(before, previous);
     std::swap(previous, current);
   }
   return previous[b.size()];

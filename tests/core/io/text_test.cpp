@@ -13,6 +13,9 @@ TEST(Text, NearestNameFindsSlipsAndRejectsStrangers) {
   EXPECT_EQ(nearest_name("learning_rat", names), "learning_rate");
   EXPECT_EQ(nearest_name("batchsize", names), "batch_size");
   EXPECT_EQ(nearest_name("zebra", names), "");
+  const std::vector<std::string> short_names = {"seed", "train", "adam"};
+  EXPECT_EQ(nearest_name("trian", short_names), "train");  // two letters changed places: one slip
+  EXPECT_EQ(nearest_name("adma", short_names), "adam");
 }
 
 TEST(Text, PatternStarIsAnyRun) {

@@ -1,0 +1,358 @@
+// P2: every key of the configuration, walked by a visitor, refuses a slip of its name, a duplicate
+// and values of the wrong kind or range, at the right place.
+#include "train/config.h"
+
+#include "core/io/file.h"
+#include "core/io/json.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// One key: where it lives and two values it must refuse.
+struct Key {
+  std::string section;  // "", "data", "train.early_stopping", "optimizer.groups[0]"
+  std::string name;
+  std::string good;
+  std::vector<std::string> bad = {};
+  std::string path() const { return section.empty() ? name : section + "." + name; }
+};
+
+/// Lists every key with a value it takes and values it must not take.
+class KeyLister final : public FieldVisitor {
+ public:
+  explicit KeyLister(std::vector<Key>& keys, std::string section = "")
+      : keys_(keys), section_(std::move(section)) {}
+
+  void field(const char* key, bool& value, const FieldInfo&) override {
+    add(key, value ? "true" : "false", {"2", "[true]"});
+  }
+  void field(const char* key, int64_t& value, const FieldInfo& info) override {
+    add(key, fmt::format("{}", value), numbers(info, true));
+  }
+  void field(const char* key, double& value, const FieldInfo& info) override {
+    add(key, fmt::format("{}", value), numbers(info, false));
+  }
+  void field(const char* key, std::string& value, const FieldInfo&) override {
+    add(key, fmt::format("\"{}\"", value), {"[a, b]", "{a: b}"});
+  }
+  void field(const char* key, AutoInt&, const FieldInfo& info) override {
+    add(key, "auto", numbers(info, true));
+  }
+  void field(const char* key, EnumField value, const FieldInfo&) override {
+    add(key, std::string(value.names()[value.get()]), {"no_such_thing", "[1]"});
+  }
+  void field(const char* key, std::vector<double>& value, const FieldInfo& info) override {
+    std::vector<std::string> bad = {"[x]"};
+    for (const std::string& item : numbers(info, false)) bad.push_back(fmt::format("[{}]", item));
+    if (info.least > 0) bad.push_back("[]");
+    if (info.most < 100) bad.emplace_back("[1, 1, 1, 1, 1]");
+    add(key, fmt::format("[{}]", fmt::join(value, ", ")), bad);
+  }
+  void field(const char* key, std::vector<std::string>&, const FieldInfo&) override {
+    add(key, "[]", {"word", "[[a]]"});
+  }
+  void node(const char* key, YamlNode&, const FieldInfo&) override { add(key, "chollet", {}); }
+  void section(const char* key, const char*,
+               const std::function<void(FieldVisitor&)>& visit_section) override {
+    KeyLister inner(keys_, section_.empty() ? key : section_ + "." + key);
+    visit_section(inner);
+  }
+  void list(const char* key, const char*, size_t, const std::function<void(size_t)>& resize,
+            const std::function<void(FieldVisitor&, size_t)>& visit_item) override {
+    resize(1);
+    KeyLister inner(keys_, fmt::format("{}.{}[0]", section_, key));
+    visit_item(inner, 0);
+    resize(0);
+  }
+
+ private:
+  void add(const char* key, std::string good, std::vector<std::string> bad) {
+    keys_.push_back({.section = section_, .name = key, .good = std::move(good), .bad = std::move(bad)});
+  }
+  static std::vector<std::string> numbers(const FieldInfo& info, bool whole) {
+    std::vector<std::string> bad = {"fast", ".nan"};
+    if (whole) bad.push_back("1.5");
+    if (std::isfinite(info.low)) {
+      bad.push_back(fmt::format("{}", info.low - 1));
+      if (info.exclusive_low) bad.push_back(fmt::format("{}", info.low));
+    }
+    if (std::isfinite(info.high)) {
+      bad.push_back(fmt::format("{}", whole ? info.high + 2 : info.high * 1.01 + 1));
+      if (info.exclusive_high) bad.push_back(fmt::format("{}", info.high));
+    }
+    return bad;
+  }
+
+  std::vector<Key>& keys_;
+  std::string section_;
+};
+
+std::vector<Key> every_key() {
+  std::vector<Key> keys;
+  KeyLister lister(keys);
+  Config config;
+  visit_fields(lister, config);
+  return keys;
+}
+
+/// YAML that holds `lines` ("name: value") in `section`, and the indentation they got. The first of
+/// them is in the last but `lines.size() - 1`th line.
+std::string yaml_with(const std::string& section, const std::vector<std::string>& lines) {
+  std::string text = section.empty() && lines[0].starts_with("mode") ? "" : "model: chollet\n";
+  std::string indent;
+  std::string rest = section;
+  bool item = false;
+  while (!rest.empty()) {
+    std::string part = rest.substr(0, rest.find('.'));
+    rest = rest.size() > part.size() ? rest.substr(part.size() + 1) : "";
+    item = part.ends_with("[0]");
+    if (item) part.resize(part.size() - 3);
+    text += indent + part + ":\n";
+    indent += "  ";
+  }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    text += indent + (item ? (i == 0 ? "- " : "  ") : "") + lines[i] + "\n";
+  }
+  return text;
+}
+
+/// The usage error that reading gives, or "accepted".
+std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    read_config_text(text, "test.yaml", overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
+    return error.what();
+  }
+  return "accepted";
+}
+
+int line_count(const std::string& text) {
+  return static_cast<int>(std::ranges::count(text, '\n'));
+}
+
+TEST(ConfigKeys, GoodValuesAreTaken) {
+  for (const Key& key : every_key()) {
+    const std::string text = yaml_with(key.section, {key.name + ": " + key.good});
+    EXPECT_EQ(error_of(text), "accepted") << text;
+  }
+}
+
+TEST(ConfigKeys, ASlipOfEveryKeyIsRefusedWithItsName) {
+  const std::vector<Key> keys = every_key();
+  int tried = 0, named = 0;
+  for (const Key& key : keys) {
+    std::string slip = key.name;
+    slip.insert(slip.size() / 2, 1, slip[slip.size() / 2]);  // a letter twice
+    const std::string text = yaml_with(key.section, {slip + ": " + key.good});
+    const std::string error = error_of(text);
+    const std::string path = key.section.empty() ? slip : key.section + "." + slip;
+    EXPECT_THAT(error, HasSubstr("unknown key")) << text;
+    EXPECT_THAT(error, StartsWith(fmt::format("test.yaml:{}:", line_count(text)))) << text;
+    EXPECT_THAT(error, HasSubstr(path + ": ")) << text;
+    named += error.find("Did you mean '" + key.name + "'?") != std::string::npos;
+    if (key.name.size() > 3) {
+      EXPECT_THAT(error, HasSubstr("'" + key.name + "'")) << text;
+    }
+    ++tried;
+  }
+  fmt::print("slips refused: {} of {}, the right name offered for {}\n", tried, keys.size(), named);
+}
+
+TEST(ConfigKeys, EveryKeyIsRefusedTwice) {
+  int tried = 0;
+  for (const Key& key : every_key()) {
+    const std::string line = key.name + ": " + key.good;
+    const std::string text = yaml_with(key.section, {line, line});
+    EXPECT_THAT(error_of(text), StartsWith(fmt::format("test.yaml:{}:", line_count(text)))) << text;
+    EXPECT_THAT(error_of(text), HasSubstr(key.name)) << text;
+    ++tried;
+  }
+  fmt::print("duplicates refused: {}\n", tried);
+}
+
+TEST(ConfigKeys, EveryKeyRefusesWrongKindsAndRanges) {
+  int tried = 0;
+  for (const Key& key : every_key()) {
+    if (key.name != "model" || !key.section.empty()) {
+      EXPECT_GE(key.bad.size(), 2U) << key.path();
+    }
+    for (const std::string& value : key.bad) {
+      const std::string text = yaml_with(key.section, {key.name + ": " + value});
+      const std::string error = error_of(text);
+      EXPECT_THAT(error, StartsWith(fmt::format("test.yaml:{}:", line_count(text)))) << text;
+      EXPECT_THAT(error, HasSubstr(key.path())) << text;
+      EXPECT_THAT(error, HasSubstr(": expected ")) << text;
+      ++tried;
+    }
+  }
+  fmt::print("bad values refused: {}\n", tried);
+}
+
+TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"model: chollet\noptimizer:\n  lr: fast\n",
+       "test.yaml:3:7: optimizer.lr: expected a number above 0, got 'fast'."},
+      {"model: chollet\noptimizer: {lr: 0}\n",
+       "test.yaml:2:17: optimizer.lr: expected a number above 0, got '0'."},
+      {"model: chollet\ntrain: {batch_size: 0.5}\n",
+       "test.yaml:2:21: train.batch_size: expected an integer from 1 to 65536, got '0.5'."},
+      {"model: chollet\ndata: {val_split: 1}\n",
+       "test.yaml:2:19: data.val_split: expected a number of at least 0 and below 1, got '1'."},
+      {"model: chollet\ndata: {workers: many}\n",
+       "test.yaml:2:17: data.workers: expected auto or an integer from 0 to 256, got 'many'."},
+      {"model: chollet\noptimizer: {kind: adma}\n",
+       "test.yaml:2:19: optimizer.kind: expected one of sgd, adam, adamw, rmsprop, got 'adma'. Did "
+       "you mean 'adam'?"},
+      {"model: chollet\ndata: {mean: [1, 2]}\n",
+       "test.yaml:2:14: data.mean: expected 1 or 3 numbers, as data.channels is 3, got a list."},
+      {"model: chollet\ntrian:\n  epochs: 3\n", "test.yaml:2:1: trian: unknown key. Did you mean 'train'?"},
+      {"model: chollet\nseed: -1\n",
+       "test.yaml:2:7: seed: expected an integer from 0 to 9007199254740992, got '-1'."},
+      {"model: chollet\nseed: 010\n",
+       "test.yaml:2:7: seed: expected an integer from 0 to 9007199254740992, got '010'."},
+  };
+  for (const auto& [text, error] : cases) EXPECT_EQ(error_of(text), error);
+  EXPECT_THAT(error_of("train: {epochs: 3}\n"), HasSubstr("model: expected a preset's name"));
+  EXPECT_THAT(error_of(""), HasSubstr("model: expected"));
+  EXPECT_THAT(error_of("- a\n"), HasSubstr("test.yaml:1:1"));
+  EXPECT_THAT(error_of("model: chollet\nzzzzqqq: 1\n"), HasSubstr("Known here: name, runs, seed"));
+}
+
+TEST(Config, KeysThatBelongTogetherAreChecked) {
+  const auto refused = [&](const std::string& override, const char* path) {
+    const std::string error = error_of("model: chollet\n", {override});
+    EXPECT_THAT(error, HasSubstr(path)) << override;
+    EXPECT_THAT(error, HasSubstr("expected")) << override;
+  };
+  refused("data.channels=2", "data.channels");
+  refused("data.std=[1, 1]", "data.std");
+  EXPECT_THAT(error_of("model: chollet\ndata: {channels: 1, mean: [1, 2, 3]}\n"),
+              HasSubstr("data.mean: expected 1 number, as data.channels is 1, got a list."));
+  refused("augment.crop_scale=[0.9, 0.1]", "augment.crop_scale");
+  refused("schedule.milestones=[5, 3]", "schedule.milestones");
+  refused("optimizer.nesterov=true", "optimizer.nesterov");
+  EXPECT_THAT(error_of("model: chollet\ndata: {val: b}\n", {"data.val_split=0.1"}),
+              HasSubstr("data.val_split"));
+}
+
+TEST(Config, NumbersAndWordsAreWhatTheFieldSays) {
+  const Config config = read_config_text(
+      "name: no\nmodel: chollet\noptimizer: {lr: 1e-3, nesterov: yes, momentum: .9}\n"
+      "train: {epochs: 1e1, drop_last: On}\ndata: {train: 007, workers: auto}\n",
+      "t");
+  EXPECT_EQ(config.name, "no");
+  EXPECT_EQ(config.optimizer.learning_rate, 1e-3);
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.optimizer.momentum, 0.9);
+  EXPECT_EQ(config.train.epochs, 10);
+  EXPECT_TRUE(config.train.drop_last);
+  EXPECT_EQ(config.data.train, "007");
+  EXPECT_FALSE(config.data.workers.value.has_value());
+}
+
+TEST(Config, OverridesWinAndAreNamedInErrors) {
+  const std::string text = "model: chollet\ntrain: {epochs: 3}\n";
+  const Config config = read_config_text(text, "t", {"train.epochs=4", "data.mean=[0.5]", "name=a b",
+                                                     "optimizer.groups=[{pattern: 'x*', lr_factor: 2}]"});
+  EXPECT_EQ(config.train.epochs, 4);
+  EXPECT_EQ(config.data.mean, std::vector<double>{0.5});
+  EXPECT_EQ(config.name, "a b");
+  ASSERT_EQ(config.optimizer.groups.size(), 1U);
+  EXPECT_EQ(config.optimizer.groups[0].learning_rate_factor, 2);
+  EXPECT_FALSE(config.optimizer.groups[0].weight_decay.has_value());
+  EXPECT_EQ(error_of(text, {"train.epochs=0"}),
+            "command line: train.epochs: expected an integer from 1 to 1000000, got '0'.");
+  EXPECT_THAT(error_of(text, {"train.epoch=2"}), HasSubstr("Did you mean 'epochs'?"));
+  EXPECT_THAT(error_of(text, {"train.epochs"}), HasSubstr("train.epochs"));
+  EXPECT_THAT(error_of(text, {"seed.x=1"}), HasSubstr("seed"));
+  EXPECT_THAT(error_of(text, {"=1"}), HasSubstr("="));
+}
+
+TEST(Config, PrintedConfigurationsReadBackTheSame) {
+  int read = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(WHISKER_SOURCE_DIR) / "configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const std::string printed = print_config(read_config(entry.path().string(), {}));
+    EXPECT_EQ(print_config(read_config_text(printed, "printed")), printed) << entry.path();
+    ++read;
+  }
+  EXPECT_GE(read, 5);
+  // Every key away from its default, and texts that YAML could take for something else.
+  const std::vector<std::string> changes = {
+      "name=\"no\"", "runs=\"a: b # c\"", "data.train=\"- x\"", "data.label_pattern='{label}.*'",
+      "data.csv=\"1e3\"", "seed=9007199254740992", "data.workers=3", "freeze=['features.*', 'a: b']",
+      "augment.horizontal_flip=true", "data.mean=[0.485, 0.456, 0.406]", "data.scale=1e-20",
+      "optimizer.groups=[{pattern: 'a*'}, {pattern: '*', lr_factor: 0, weight_decay: 0}]",
+      "schedule.milestones=[1, 2.5]", "init.skip=[\"\\u00e9\"]", "device=reference", "runtime.winograd=false"};
+  const Config config = read_config_text("model: {layers: [flatten, {dense: {units: classes}}]}\n", "t", changes);
+  const std::string printed = print_config(config);
+  const Config again = read_config_text(printed, "printed");
+  EXPECT_EQ(print_config(again), printed);
+  EXPECT_EQ(again.name, "no");
+  EXPECT_EQ(again.runs, "a: b # c");
+  EXPECT_EQ(again.data.csv, "1e3");
+  EXPECT_EQ(again.seed, 9007199254740992);
+  EXPECT_EQ(again.data.scale, 1e-20);
+  EXPECT_EQ(again.init.skip, std::vector<std::string>{"\u00e9"});
+  EXPECT_EQ(again.optimizer.groups.size(), 2U);
+  EXPECT_EQ(again.optimizer.groups[1].weight_decay, 0.0);
+  EXPECT_TRUE(again.model == config.model);
+}
+
+TEST(Config, SchemaCoversEveryKey) {
+  const JsonValue schema = JsonValue::parse(config_schema(), {.name = "schema", .max_depth = 32});
+  int found = 0;
+  for (const Key& key : every_key()) {
+    const JsonValue* node = &schema;
+    std::string rest = key.path();
+    while (node && !rest.empty()) {
+      std::string part = rest.substr(0, rest.find('.'));
+      rest = rest.size() > part.size() ? rest.substr(part.size() + 1) : "";
+      const bool item = part.ends_with("[0]");
+      if (item) part.resize(part.size() - 3);
+      EXPECT_FALSE(node->at("additionalProperties").as_bool());
+      node = node->at("properties").find(part);
+      if (node && item) node = &node->at("items");
+    }
+    ASSERT_NE(node, nullptr) << key.path();
+    EXPECT_GT(node->at("description").as_string().size(), 3U) << key.path();
+    ++found;
+  }
+  fmt::print("keys in the schema: {}\n", found);
+}
+
+TEST(Config, ResumeMayChangeLittle) {
+  const Config before = read_config_text("model: chollet\n", "t");
+  const std::string kept = config_kept_on_resume(before);
+  const auto change = [&](const std::string& override) {
+    return changed_on_resume(kept, read_config_text("model: chollet\n", "t", {override}));
+  };
+  for (const char* free : {"train.epochs=99", "train.time_budget_minutes=1", "data.workers=3",
+                           "device=cpu", "train.log_every=7", "checkpoint.keep=3"}) {
+    EXPECT_EQ(change(free), "") << free;
+    EXPECT_TRUE(may_change_on_resume(std::string(free).substr(0, std::string(free).find('='))));
+  }
+  EXPECT_EQ(change("optimizer.lr=0.5"), "optimizer.lr was 0.001, now 0.5");
+  EXPECT_EQ(change("data.mean=[1, 2, 3]"), "data.mean was [0], now [1, 2, 3]");
+  EXPECT_EQ(change("model=resnet18"), "model was chollet, now resnet18");
+  for (const char* fixed : {"seed=2", "data.image_size=64", "augment.zoom=0.1", "train.batch_size=1",
+                            "train.accumulate=2", "ema.decay=0.9", "freeze=[a]", "data.sampling=balanced",
+                            "loss.label_smoothing=0.1", "schedule.kind=cosine", "train.metric=loss"}) {
+    EXPECT_NE(change(fixed), "") << fixed;
+    EXPECT_FALSE(may_change_on_resume(std::string(fixed).substr(0, std::string(fixed).find('='))));
+  }
+}
+
+}  // namespace
+}  // namespace whisker

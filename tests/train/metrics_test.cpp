@@ -1,0 +1,80 @@
+// Counting against figures worked out by hand.
+#include "train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+TEST(Metrics, HandWorkedExample) {
+  ClassificationMetrics metrics(3);
+  const std::vector<std::string> names = {"a", "b", "c"};
+  // label, predicted: aa ab ba bb bb cb
+  const std::pair<int, int> rows[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 1}, {2, 1}};
+  for (const auto& [label, predicted] : rows) {
+    std::vector<float> scores(3, 0.1F);
+    scores[static_cast<size_t>(predicted)] = 0.8F;
+    metrics.add(scores, label);
+  }
+  metrics.add_loss(0.5, 4);
+  metrics.add_loss(2.0, 2);
+  EXPECT_EQ(metrics.count(), 6);
+  EXPECT_EQ(metrics.correct(), 3);
+  EXPECT_DOUBLE_EQ(metrics.accuracy(), 0.5);
+  EXPECT_DOUBLE_EQ(metrics.loss(), 1.0);
+  EXPECT_THAT(metrics.confusion(), testing::ElementsAre(1, 1, 0, 1, 2, 0, 0, 1, 0));
+  const std::vector<ClassReport> reports = metrics.per_class(names);
+  EXPECT_DOUBLE_EQ(reports[0].precision, 0.5);
+  EXPECT_DOUBLE_EQ(reports[0].recall, 0.5);
+  EXPECT_DOUBLE_EQ(reports[1].precision, 0.5);
+  EXPECT_DOUBLE_EQ(reports[1].recall, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(reports[1].f1, 4.0 / 7);
+  EXPECT_DOUBLE_EQ(reports[2].precision, 0);  // never predicted
+  EXPECT_DOUBLE_EQ(reports[2].recall, 0);
+  EXPECT_DOUBLE_EQ(reports[2].f1, 0);
+  EXPECT_EQ(reports[2].pictures, 1);
+
+  JsonWriter writer;
+  metrics.write(writer.begin_object(), names);
+  const JsonValue json = JsonValue::parse(writer.end_object().str(), {});
+  EXPECT_DOUBLE_EQ(json.at("accuracy").as_double(), 0.5);
+  EXPECT_EQ(json.at("confusion").items()[1].items()[1].as_int(), 2);
+  EXPECT_EQ(json.at("per_class").items()[2].at("name").as_string(), "c");
+  EXPECT_EQ(json.find("top_5"), nullptr);
+}
+
+TEST(Metrics, TopKCountsTiesAgainstTheLabel) {
+  ClassificationMetrics metrics(7, 5);
+  const std::vector<float> falling = {7, 6, 5, 4, 3, 2, 1};
+  metrics.add(falling, 4);  // fifth
+  EXPECT_DOUBLE_EQ(metrics.top_k_accuracy(), 1);
+  metrics.add(falling, 5);  // sixth
+  EXPECT_DOUBLE_EQ(metrics.top_k_accuracy(), 0.5);
+  const std::vector<float> constant(7, 0.5F);
+  metrics.add(constant, 6);
+  EXPECT_DOUBLE_EQ(metrics.top_k_accuracy(), 1.0 / 3);
+  metrics.add(constant, 0);
+  EXPECT_DOUBLE_EQ(metrics.top_k_accuracy(), 0.5);
+}
+
+TEST(Metrics, NothingCountedIsNoDivisionByZero) {
+  const ClassificationMetrics metrics(2, 0);
+  EXPECT_EQ(metrics.accuracy(), 0);
+  EXPECT_EQ(metrics.loss(), 0);
+  EXPECT_EQ(metrics.top_k_accuracy(), 0);
+}
+
+TEST(Metrics, TableNamesClassesAndHoldsTheMatrixUpToTwentyClasses) {
+  ClassificationMetrics small(2);
+  const std::vector<std::string> two = {"a very long class name", "b"};
+  small.add(std::vector<float>{1, 0}, 0);
+  EXPECT_THAT(small.table(two), testing::HasSubstr("a very long class name         1     1.0000"));
+  EXPECT_THAT(small.table(two), testing::HasSubstr("confusion matrix"));
+  const ClassificationMetrics large(21);
+  EXPECT_THAT(large.table(std::vector<std::string>(21, "x")),
+              testing::Not(testing::HasSubstr("confusion matrix")));
+}
+
+}  // namespace
+}  // namespace whisker
