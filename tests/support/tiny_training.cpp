@@ -1,0 +1,137 @@
+#include "support/tiny_training.h"
+
+#include "core/io/file.h"
+#include "core/io/json.h"
+#include "support/picture_files.h"
+
+#include <fstream>
+#include <regex>
+
+namespace whisker::test {
+namespace {
+
+// Stripes along x, y or a diagonal, in two colours that differ from picture to picture.
+int stripe_level(int direction, int number, int x, int y) {
+  const int across = direction == 0 ? y : direction == 1 ? x : direction == 2 ? x + y : x - y + 100;
+  return (across + number) / 3 % 2;
+}
+
+Picture stripes(int direction, int number) {
+  Picture picture;
+  picture.reshape(16 + number % 7, 20 + number % 7);
+  for (int y = 0; y < picture.height; ++y) {
+    for (int x = 0; x < picture.width; ++x) {
+      const bool bright = stripe_level(direction, number, x, y) == 1;
+      for (int c = 0; c < 3; ++c) {
+        const int shade = number * 37 * (c + 1) % 90;
+        picture.row(y)[3 * x + c] = static_cast<uint8_t>(bright ? 250 - shade : 5 + shade);
+      }
+    }
+  }
+  return picture;
+}
+
+constexpr const char* yaml_text = R"(data:
+  image_size: 16
+  workers: 2
+model:
+  layers:
+    - conv2d: {filters: 8, kernel: 3}
+    - batch_norm: {activation: relu}
+    - dropout: 0.1
+    - max_pool2d: 2
+    - conv2d: {filters: 8, kernel: 3, activation: relu}
+    - global_avg_pool2d
+  head:
+    - dense: {units: classes}
+optimizer: {kind: adam, lr: 0.01}
+train: {epochs: 3, batch_size: 8, log_every: 1}
+)";
+
+}  // namespace
+
+void write_stripes(const std::filesystem::path& dir, int classes, int per_class, int first) {
+  for (int c = 0; c < classes; ++c) {
+    const std::filesystem::path folder = dir / fmt::format("c{}", c);
+    std::filesystem::create_directories(folder);
+    for (int i = first; i < first + per_class; ++i) {
+      const Picture picture = stripes(c, i);
+      Buffer file;
+      if (i % 2 == 0) {
+        file = write_jpeg(picture);
+      } else {
+        file = write_png({.width = picture.width, .height = picture.height},
+                         [&](int x, int y, int channel) { return picture.row(y)[3 * x + channel]; });
+      }
+      const std::filesystem::path path =
+          folder / fmt::format("{:03}.{}", i, i % 2 == 0 ? "jpg" : "png");
+      std::ofstream out(path, std::ios::binary);
+      out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+      if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+    }
+  }
+}
+
+StripeFolder::StripeFolder(int classes, int train_per_class, int val_per_class) {
+  write_stripes(folder_ / "train", classes, train_per_class);
+  write_stripes(folder_ / "val", classes, val_per_class, 1000);
+}
+
+std::string StripeFolder::yaml() const { return yaml_text; }
+
+Config StripeFolder::config(const std::vector<std::string>& overrides) const {
+  std::vector<std::string> all = {"data.train=" + (folder_ / "train").string(),
+                                  "data.val=" + (folder_ / "val").string(),
+                                  "runs=" + (folder_ / "runs").string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return read_config_text(yaml_text, "tiny.yaml", all);
+}
+
+std::vector<std::string> lively_overrides() {
+  return {"augment.random_resized_crop=true",
+          "augment.crop_scale=[0.5, 1]",
+          "augment.horizontal_flip=true",
+          "augment.brightness=0.2",
+          "augment.mixup=0.2",
+          "loss.label_smoothing=0.1",
+          "ema.decay=0.9",
+          "train.accumulate=2",
+          "schedule.kind=one_cycle"};
+}
+
+TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resume)
+    : experiment(std::move(config), resume ? StartFrom::checkpoint : StartFrom::initial_weights),
+      folder([&] {
+        if (resume) return RunFolder::open(*resume);
+        RunFolder made = RunFolder::create(experiment.config.runs, experiment.config.name);
+        std::ofstream(made.config()) << print_config(experiment.config);
+        return made;
+      }()),
+      trainer(experiment, folder, recorder, stop) {
+  if (resume) trainer.resume();
+}
+
+TrainResult TestRun::train() { return trainer.run(); }
+
+std::string hash_of(const Experiment& experiment) {
+  Hash64 hash;
+  const auto add = [&](const std::vector<float>& values) { hash.update(std::as_bytes(std::span(values))); };
+  for (const auto& parameter : experiment.arena->parameters()) {
+    add(experiment.arena->read(*parameter));
+    if (!parameter->trainable()) continue;
+    for (const Optimizer::Moment& moment : experiment.optimizer->moments()) {
+      add(experiment.arena->read(moment.flat, *parameter));
+    }
+    if (experiment.average) add(experiment.arena->read(experiment.average->flat(), *parameter));
+  }
+  hash.update(fmt::format("{}", experiment.optimizer->steps()));
+  return hash.hex();
+}
+
+std::string metrics_without_times(const std::filesystem::path& run) {
+  const std::string text = read_file(run / "metrics.jsonl", 1 << 24, ErrorKind::data);
+  static const std::regex times("\"(seconds|images_per_s|time)\":(\\{[^}]*\\}|[^,}]*)");
+  return std::regex_replace(text, times, "\"$1\":0");
+}
+
+}  // namespace whisker::test

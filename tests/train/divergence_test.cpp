@@ -1,0 +1,144 @@
+// P17: a NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
+// the first tensor that held one.
+#include "support/tiny_training.h"
+
+#include "train/find_non_finite.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// Trains, and returns the message of the divergence that must end it.
+std::string diverges(TestRun& run) {
+  try {
+    run.train();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::diverged) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "finished";
+  return "";
+}
+
+/// Every f32 value of every weights file of a run is finite; returns the number of files.
+int expect_finite_files(const fs::path& folder) {
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const SafetensorsFile file = SafetensorsFile::open(entry.path());
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      if (tensor.dtype != DType::f32) continue;
+      for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+        float value = 0;
+        std::memcpy(&value, tensor.bytes.data() + at, sizeof value);
+        EXPECT_TRUE(std::isfinite(value)) << entry.path() << " " << tensor.name;
+        if (!std::isfinite(value)) return files;
+      }
+    }
+    ++files;
+  }
+  return files;
+}
+
+void poison(const TestRun& run, const std::string& name, float value) {
+  for (const auto& parameter : run.experiment.arena->parameters()) {
+    if (parameter->name() != name) continue;
+    std::vector<float> values = run.experiment.arena->read(*parameter);
+    values[values.size() / 2] = value;
+    run.experiment.arena->write(*parameter, values);
+    return;
+  }
+  FAIL() << "no parameter " << name;
+}
+
+TEST(Divergence, NamesThePoisonedWeightAndKeepsTheLastGoodFile) {
+  const StripeFolder data;
+  int injected = 0;
+  for (int64_t at = 1; at <= 20; ++at) {
+    TestRun run(data.config({"train.epochs=5", "ema.decay=0.9"}));
+    // Alternately a convolution's weight and a statistic of the batch_norm.
+    const std::string name = at % 2 == 0 ? "conv2d_1.weight" : "batch_norm.running_var";
+    run.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step == at) poison(run, name, at % 3 == 0 ? INFINITY : NAN);
+    };
+    const std::string message = diverges(run);
+    EXPECT_THAT(message, HasSubstr(name)) << "step " << at;
+    expect_finite_files(run.folder.path());
+    if (at > 5) {  // a whole epoch was saved before
+      EXPECT_EQ(load_last(run.folder.last()).state.step, (at - 1) / 5 * 5) << at;
+    }
+    ++injected;
+  }
+  fmt::print("NaN or Inf injected at {} steps\n", injected);
+}
+
+TEST(Divergence, HugeLearningRate) {
+  const StripeFolder data;
+  for (const char* rate : {"optimizer.lr=1e30", "optimizer.lr=1e38"}) {
+    TestRun run(data.config({rate, "optimizer.kind=sgd", "checkpoint.every=1"}));
+    EXPECT_THAT(diverges(run), HasSubstr("Lower optimizer.lr"));
+    expect_finite_files(run.folder.path());
+  }
+}
+
+// Weights that turned infinite in the step itself are seen before they are saved.
+TEST(Divergence, NothingIsSavedUnseen) {
+  const StripeFolder data;
+  TestRun run(data.config({"checkpoint.every=1"}));
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step == 3) poison(run, "conv2d.weight", NAN);
+  };
+  EXPECT_THAT(diverges(run), HasSubstr("a tensor about to be saved is NaN or Inf; first seen in conv2d.weight"));
+  EXPECT_EQ(load_last(run.folder.last()).state.step, 2);
+  EXPECT_EQ(expect_finite_files(run.folder.path()), 2);
+}
+
+// A resume from the last good file goes on as if nothing had happened.
+TEST(Divergence, ResumesFromTheLastGoodFile) {
+  const StripeFolder data;
+  const Config config = data.config();
+  std::string expected;
+  {
+    TestRun run(config);
+    run.train();
+    expected = hash_of(run.experiment);
+  }
+  fs::path folder;
+  {
+    TestRun run(config);
+    folder = run.folder.path();
+    run.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step == 8) poison(run, "dense.weight", NAN);
+    };
+    diverges(run);
+  }
+  TestRun resumed(config, folder);
+  resumed.train();
+  EXPECT_EQ(hash_of(resumed.experiment), expected);
+}
+
+TEST(FindNonFinite, LooksInOrder) {
+  const StripeFolder data;
+  TestRun run(data.config());
+  run.experiment.train->start_epoch(0);
+  Batch batch = *run.experiment.train->next();
+  const Pass pass{.training = true};
+  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the sum of squared gradients, which overflowed");
+  poison(run, "conv2d_1.weight", 1e38F);  // finite, but its products are not
+  EXPECT_THAT(find_non_finite(run.experiment, batch, pass), HasSubstr("operator"));
+  poison(run, "dense.bias", NAN);
+  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the weights dense.bias");
+  batch.images.fill_(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the input pictures");
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,114 @@
+// From a configuration to everything a run needs: frozen parts, initial weights, new heads, groups.
+#include "support/tiny_training.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::map<std::string, std::vector<float>> values_of(const Experiment& experiment) {
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& p : experiment.arena->parameters()) values[p->name()] = experiment.arena->read(*p);
+  return values;
+}
+
+std::string error_of(const Config& config, ErrorKind kind) {
+  try {
+    const Experiment experiment(config);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Experiment, FrozenPartsAndTheirStatisticsStay) {
+  const StripeFolder data;
+  TestRun run(data.config({"freeze=['conv2d', 'batch_norm']", "ema.decay=0.5"}));
+  const auto before = values_of(run.experiment);
+  run.train();
+  const auto after = values_of(run.experiment);
+  for (const auto& [name, values] : before) {
+    const bool frozen = name.starts_with("conv2d.") || name.starts_with("batch_norm.");
+    EXPECT_EQ(after.at(name) == values, frozen) << name;
+  }
+  EXPECT_THAT(run.experiment.notes, testing::Contains(HasSubstr("parameter tensors are frozen")));
+}
+
+TEST(Experiment, InitialWeightsAndANewHead) {
+  const StripeFolder data;
+  TestRun first(data.config({"train.epochs=1"}));
+  first.train();
+  const auto trained = values_of(first.experiment);
+  const std::string from = "init.from=" + first.folder.best().string();
+  const Experiment same(data.config({from}));
+  EXPECT_EQ(values_of(same), trained);
+
+  const StripeFolder three(3);
+  const Experiment other(three.config({from}));
+  const Experiment fresh(three.config());
+  const auto loaded = values_of(other), random = values_of(fresh);
+  for (const auto& [name, values] : loaded) {
+    EXPECT_EQ(values, name.starts_with("dense.") ? random.at(name) : trained.at(name)) << name;
+  }
+  EXPECT_EQ(std::ranges::count_if(other.notes, [](const std::string& n) { return n.find("new head") != std::string::npos; }), 1);
+  EXPECT_THAT(error_of(three.config({from, "init.new_head=false"}), ErrorKind::checkpoint), HasSubstr("dense"));
+  const Experiment skipped(data.config({from, "init.skip=['conv2d_1.*']"}));
+  EXPECT_NE(values_of(skipped).at("conv2d_1.weight"), trained.at("conv2d_1.weight"));
+  EXPECT_EQ(values_of(skipped).at("conv2d.weight"), trained.at("conv2d.weight"));
+  // The network itself can come from the file.
+  const Experiment network(data.config({from, "model=from_weights"}));
+  EXPECT_EQ(values_of(network), trained);
+  EXPECT_THAT(error_of(data.config({"model=from_weights"}), ErrorKind::usage), HasSubstr("init.from"));
+}
+
+TEST(Experiment, GroupsHaveTheirOwnRate) {
+  const StripeFolder data;
+  TestRun run(data.config({"optimizer.groups=[{pattern: 'conv2d.*', lr_factor: 0}]", "train.epochs=1"}));
+  const auto before = values_of(run.experiment);
+  run.train();
+  const auto after = values_of(run.experiment);
+  EXPECT_EQ(after.at("conv2d.weight"), before.at("conv2d.weight"));
+  EXPECT_NE(after.at("conv2d_1.weight"), before.at("conv2d_1.weight"));
+  EXPECT_THAT(error_of(data.config({"optimizer.groups=[{pattern: 'nothing*'}]"}), ErrorKind::usage),
+              HasSubstr("nothing*"));
+}
+
+TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
+  const StripeFolder data;
+  const Experiment split(data.config({"data.val=\"\"", "data.val_split=0.25"}));
+  EXPECT_EQ(split.train_files.size(), 30);
+  EXPECT_EQ(split.val_files.size(), 10);
+  EXPECT_THAT(error_of(data.config({"data.val=\"\""}), ErrorKind::usage), HasSubstr("nothing to validate on"));
+  EXPECT_THAT(error_of(data.config({"data.train=\"\""}), ErrorKind::usage), HasSubstr("data.train"));
+  EXPECT_THAT(error_of(data.config({"train.batch_size=64", "train.drop_last=true"}), ErrorKind::usage),
+              HasSubstr("do not fill one batch"));
+  EXPECT_THAT(error_of(data.config({"precision=bf16"}), ErrorKind::usage), HasSubstr("precision"));
+  EXPECT_THAT(error_of(data.config({"freeze=['nothing*']"}), ErrorKind::usage), HasSubstr("nothing*"));
+}
+
+TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
+  const StripeFolder data;
+  for (const bool by_accuracy : {true, false}) {
+    const Experiment experiment(data.config({"schedule.kind=plateau", "schedule.patience=0",
+                                             by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
+    const double first = experiment.schedule->at(0);
+    for (const double metric : {0.5, 0.6, 0.7}) experiment.schedule->observe(metric);  // rising
+    EXPECT_EQ(experiment.schedule->at(0) == first, by_accuracy);
+  }
+}
+
+TEST(Experiment, OverfitBatchesAreAFewPicturesForBoth) {
+  const StripeFolder data;
+  const Experiment experiment(data.config({"train.overfit_batches=2"}));
+  EXPECT_EQ(experiment.train_files.size(), 16);
+  EXPECT_EQ(experiment.val_files.size(), 16);
+}
+
+}  // namespace
+}  // namespace whisker::test

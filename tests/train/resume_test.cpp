@@ -1,0 +1,252 @@
+// P13, P14, P15: a stopped and resumed run is the uninterrupted one bit for bit; the same seed gives
+// the same bits on any number of workers; what would make another run of it is refused.
+#include "support/tiny_training.h"
+
+#include "core/io/file.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Everything a run leaves that does not depend on a clock.
+struct Outcome {
+  std::string hash;
+  std::string metrics;
+  std::string best;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome outcome_of(const TestRun& run) {
+  Hash64 best;
+  const SafetensorsFile file = SafetensorsFile::open(run.folder.best());
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    best.update(tensor.name);
+    best.update(tensor.bytes);
+  }
+  return {hash_of(run.experiment), metrics_without_times(run.folder.path()), best.hex()};
+}
+
+Outcome uninterrupted(const Config& config) {
+  TestRun run(config);
+  run.train();
+  return outcome_of(run);
+}
+
+/// Trains until optimizer step `k`, as a signal would stop it, and returns the run folder.
+fs::path stopped_at(const Config& config, int64_t k) {
+  TestRun run(config);
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step >= k) run.stop = 15;
+  };
+  EXPECT_EQ(run.train().reason, StopReason::signal);
+  return run.folder.path();
+}
+
+TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
+  const StripeFolder data;
+  int compared = 0;
+  const std::pair<std::vector<std::string>, std::vector<int64_t>> cases[] = {
+      {{"train.epochs=8"}, {1, 5, 17, 39}},  // 5 steps an epoch
+      {joined(lively_overrides(), {"train.epochs=14"}), {1, 2, 3, 22, 41}},  // 3 steps an epoch
+      {{"train.epochs=8", "optimizer.kind=sgd", "optimizer.momentum=0.9", "schedule.kind=plateau",
+        "schedule.patience=0", "train.validate_every=2", "checkpoint.every=4"},
+       {7, 30}},
+  };
+  for (const auto& [overrides, stops] : cases) {
+    const Outcome expected = uninterrupted(data.config(overrides));
+    for (const int64_t k : stops) {
+      const int64_t workers = std::array{0, 1, 2, 4}[static_cast<size_t>(compared % 4)];
+      Config config = data.config(overrides);
+      config.data.workers.value = workers;
+      const fs::path folder = stopped_at(config, k);
+      config.data.workers.value = 4 - workers;
+      TestRun resumed(config, folder);
+      EXPECT_EQ(resumed.train().reason, StopReason::finished);
+      EXPECT_TRUE(outcome_of(resumed) == expected) << overrides.back() << ", stopped at " << k;
+      ++compared;
+    }
+  }
+  fmt::print("resumed runs equal to the uninterrupted one: {} of 11\n", compared);
+}
+
+TEST(CheckpointResume, ControlLosingTheMomentsShows) {
+  const StripeFolder data;
+  const Config config = data.config();
+  const Outcome expected = uninterrupted(config);
+  TestRun resumed(config, stopped_at(config, 7));
+  resumed.experiment.optimizer->moments()[0].flat.fill_(0);
+  resumed.train();
+  EXPECT_FALSE(outcome_of(resumed) == expected);
+}
+
+TEST(CheckpointResume, ManyStopsInOneRun) {
+  const StripeFolder data;
+  const Config config = data.config(lively_overrides());
+  const Outcome expected = uninterrupted(config);
+  fs::path folder = stopped_at(config, 1);
+  for (int64_t k = 2; k < 9; ++k) {
+    TestRun part(config, folder);
+    part.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step >= k) part.stop = 2;
+    };
+    part.train();
+  }
+  TestRun rest(config, folder);
+  rest.train();
+  EXPECT_TRUE(outcome_of(rest) == expected);
+}
+
+// A signal during validation: the last step's state is saved, validation is done again on resume.
+TEST(CheckpointResume, StopAtTheLastStepOfAnEpochValidatesAfterwards) {
+  const StripeFolder data;
+  const Config config = data.config();
+  const Outcome expected = uninterrupted(config);
+  const fs::path folder = stopped_at(config, 5);
+  EXPECT_FALSE(fs::exists(folder / "best.safetensors"));
+  TestRun resumed(config, folder);
+  resumed.train();
+  EXPECT_TRUE(outcome_of(resumed) == expected);
+}
+
+TEST(CheckpointResume, LongerRunGoesOnAndSaysThatTheScheduleMoved) {
+  const StripeFolder data;
+  Config config = data.config({"schedule.kind=cosine", "train.epochs=2"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.train();
+    folder = run.folder.path();
+  }
+  config.train.epochs = 4;
+  TestRun longer(config, folder);
+  ASSERT_EQ(longer.recorder.messages.size(), 1U);
+  EXPECT_THAT(longer.recorder.messages[0], HasSubstr("train.epochs was 2 and is 4 now"));
+  const TrainResult result = longer.train();
+  EXPECT_EQ(result.epochs, 4);
+  EXPECT_EQ(result.steps, 20);
+}
+
+TEST(CheckpointResume, FinishedRunHasNothingToDo) {
+  const StripeFolder data;
+  const Config config = data.config();
+  fs::path folder;
+  std::string before;
+  {
+    TestRun run(config);
+    run.train();
+    folder = run.folder.path();
+    before = hash_of(run.experiment);
+  }
+  TestRun again(config, folder);
+  const TrainResult result = again.train();
+  EXPECT_EQ(result.reason, StopReason::finished);
+  EXPECT_EQ(result.steps, 15);
+  EXPECT_EQ(hash_of(again.experiment), before);
+}
+
+// P14. Ten runs, on 0 to 4 workers, in two processes' worth of fresh objects.
+TEST(LoaderTraining, SameSeedSameBitsOnAnyNumberOfWorkers) {
+  const StripeFolder data;
+  const std::vector<std::string> lively = joined(lively_overrides(), {"train.epochs=2"});
+  const Outcome expected = uninterrupted(data.config(lively));
+  int same = 0;
+  for (int run = 0; run < 9; ++run) {
+    Config config = data.config(lively);
+    config.data.workers.value = std::array{0, 1, 2, 4, 8}[static_cast<size_t>(run % 5)];
+    config.data.prefetch = 1 + run;
+    same += uninterrupted(config) == expected;
+  }
+  EXPECT_EQ(same, 9);
+  fmt::print("runs with the same bits: {} of 10\n", same + 1);
+  EXPECT_NE(uninterrupted(data.config(joined(lively, {"seed=2"}))).hash, expected.hash);  // control
+}
+
+/// One change between stop and resume, and what the refusal must say.
+struct Edit {
+  std::string name;
+  std::function<void(const StripeFolder&, Config&)> apply;
+  std::string says;
+};
+
+TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
+  const auto data_changed = "the training data changed";
+  const std::vector<Edit> edits = {
+      {"a picture more", [](const StripeFolder& d, Config&) { write_stripes(d / "train", 1, 1, 500); }, data_changed},
+      {"a picture less", [](const StripeFolder& d, Config&) { fs::remove(d / "train/c0/000.jpg"); }, data_changed},
+      {"another size", [](const StripeFolder& d, Config&) { std::ofstream(d / "train/c0/000.jpg", std::ios::app) << "x"; }, data_changed},
+      {"another name", [](const StripeFolder& d, Config&) { fs::rename(d / "train/c0/000.jpg", d / "train/c0/zzz.jpg"); }, data_changed},
+      {"another label", [](const StripeFolder& d, Config&) { fs::rename(d / "train/c0/000.jpg", d / "train/c1/a.jpg"); }, data_changed},
+      {"validation changed", [](const StripeFolder& d, Config&) { fs::remove(d / "val/c0/1000.jpg"); }, data_changed},
+      {"a class renamed", [](const StripeFolder& d, Config&) {
+         fs::rename(d / "train/c1", d / "train/d1");
+         fs::rename(d / "val/c1", d / "val/d1");
+       }, data_changed},
+      {"mean", [](const StripeFolder&, Config& c) { c.data.mean = {0.5, 0.5, 0.5}; }, "preprocessing"},
+      {"interpolation", [](const StripeFolder&, Config& c) { c.data.interpolation = Interpolation::bicubic; }, "preprocessing"},
+      {"input size", [](const StripeFolder&, Config& c) { c.data.image_size = 20; }, "preprocessing"},
+      {"learning rate", [](const StripeFolder&, Config& c) { c.optimizer.learning_rate = 0.5; }, "optimizer.lr was 0.01, now 0.5"},
+      {"seed", [](const StripeFolder&, Config& c) { c.seed = 9; }, "seed was 1, now 9"},
+      {"augmentation", [](const StripeFolder&, Config& c) { c.augment.rotation = 10; }, "augment.rotation was 0, now 10"},
+      {"ema", [](const StripeFolder&, Config& c) { c.ema.decay = 0.5; }, "ema.decay was 0, now 0.5"},
+      {"batch size", [](const StripeFolder&, Config& c) { c.train.batch_size = 4; }, "train.batch_size was 8, now 4"},
+  };
+  for (const Edit& edit : edits) {
+    const StripeFolder data;
+    Config config = data.config();
+    const fs::path folder = stopped_at(config, 3);
+    const std::string metrics = read_file(folder / "metrics.jsonl", 1 << 20, ErrorKind::data);
+    edit.apply(data, config);
+    try {
+      const TestRun run(config, folder);
+      ADD_FAILURE() << edit.name << ": accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::checkpoint) << edit.name;
+      EXPECT_THAT(error.what(), HasSubstr(edit.says)) << edit.name;
+    }
+    EXPECT_EQ(read_file(folder / "metrics.jsonl", 1 << 20, ErrorKind::data), metrics) << edit.name;
+  }
+  fmt::print("edits refused: {}\n", edits.size());
+}
+
+TEST(CheckpointResume, DataMayMove) {
+  const StripeFolder data;
+  Config config = data.config();
+  const Outcome expected = uninterrupted(config);
+  const fs::path folder = stopped_at(config, 3);
+  fs::rename(data / "train", data / "elsewhere");
+  config.data.train = (data / "elsewhere").string();
+  TestRun resumed(config, folder);
+  resumed.train();
+  EXPECT_TRUE(outcome_of(resumed) == expected);
+}
+
+TEST(CheckpointResume, InitialWeightsMayBeGone) {
+  const StripeFolder data;
+  {
+    TestRun first(data.config({"train.epochs=1", "name=first"}));
+    first.train();
+  }
+  const fs::path weights = data / "runs/first/best.safetensors";
+  const Config config = data.config({"init.from=" + weights.string()});
+  const Outcome expected = uninterrupted(config);
+  const fs::path folder = stopped_at(config, 4);
+  fs::remove(weights);
+  TestRun resumed(config, folder);
+  resumed.train();
+  EXPECT_TRUE(outcome_of(resumed) == expected);
+}
+
+}  // namespace
+}  // namespace whisker::test
