@@ -1,9 +1,13 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "apps/command.h"
 #include "apps/terminal.h"
@@ -12,6 +16,15 @@
 namespace whisker {
 
 namespace {
+
+// A closed stdin, stdout or stderr would lend its number to the next file that is opened, and results
+// would be written into a checkpoint. What stands in for it fails every read and write.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1) continue;
+    if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) std::abort();
+  }
+}
 
 int report(int exit_code, const char* message) {
   tell(fmt::format("{} {}\n", paint(stderr, "whisker: error:", Color::red), message));
@@ -60,6 +73,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using whisker::ErrorKind;
+  whisker::occupy_standard_streams();
   try {
     return whisker::run(argc, argv);
   } catch (const whisker::Error& error) {

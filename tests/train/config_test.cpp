@@ -237,7 +237,7 @@ TEST(Config, KeysThatBelongTogetherAreChecked) {
   refused("data.channels=2", "data.channels");
   refused("data.std=[1, 1]", "data.std");
   EXPECT_THAT(error_of("model: chollet\ndata: {channels: 1, mean: [1, 2, 3]}\n"),
-              HasSubstr("data.mean: expected 1 number, as data.channels is 1, got a list."));
+              HasSubstr("data.mean: expected one number, as data.channels is 1, got a list."));
   refused("augment.crop_scale=[0.9, 0.1]", "augment.crop_scale");
   refused("schedule.milestones=[5, 3]", "schedule.milestones");
   refused("optimizer.nesterov=true", "optimizer.nesterov");

@@ -1,0 +1,330 @@
+"""The conventions of the command line: streams, exit codes, signals, and kills that leave a checkpoint.
+
+    conventions_test.py [SUITE] [-v]     with $WHISKER naming the program; WHISKER_LONG=1 for full counts
+"""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import CONFIG, LONG, ProgramTest, png, stripes
+
+
+class CommandLine(ProgramTest):
+    """classify, evaluate, config: what they take and what they print."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().train("base", "train.epochs=12")
+        cls.weights = "runs/base/best.safetensors"
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def test_classify_text_json_and_lines(self):
+        pictures = ["val/c0/500.png", "val/c1/500.png"]
+        text = self.whisker("classify", self.weights, *pictures, "--top", "2").stdout.splitlines()
+        self.assertEqual([line.split(":")[0] for line in text], pictures)
+        self.assertRegex(text[0], r"^val/c0/500\.png:(  c[01] [01]\.\d{4}){2}$")
+        whole = json.loads(self.whisker("classify", self.weights, *pictures, "--json", "--top", "2").stdout)
+        self.assertEqual(whole["schema_version"], 1)
+        self.assertEqual([p["path"] for p in whole["pictures"]], pictures)
+        self.assertAlmostEqual(sum(p["probability"] for p in whole["pictures"][0]["predictions"]), 1, places=4)
+        lines = self.whisker("classify", self.weights, *pictures, "--jsonl", "--top", "2").stdout.splitlines()
+        self.assertEqual([json.loads(line) for line in lines], whole["pictures"])
+
+    def test_classify_goes_on_past_broken_pictures(self):
+        (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no picture")
+        inputs = ["val/c0/500.png", "broken.jpg", "missing.png", "val/c1/500.png"]
+        done = self.whisker("classify", self.weights, *inputs, code=3)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        self.assertIn("broken.jpg", done.stderr)
+        self.assertIn("missing.png", done.stderr)
+        whole = json.loads(self.whisker("classify", self.weights, *inputs, "--json", code=3).stdout)
+        self.assertEqual(["error" in p for p in whole["pictures"]], [False, True, True, False])
+        self.whisker("classify", self.weights, *inputs, "-q", code=3)
+
+    def test_folders_lists_and_odd_names(self):
+        odd = self.folder / "odd"
+        odd.mkdir()
+        names = ["-dash.png", "two words.png", "quo'te\".png", "\u00e9\U0001f431.png", "x" * 200 + ".png",
+                 "back\\slash.png", "per%cent{}.png"]
+        for i, name in enumerate(names):
+            (odd / name).write_bytes(stripes(0, i))
+        (odd / ".hidden.png").write_bytes(stripes(0, 1))
+        walked = self.whisker("classify", self.weights, "odd", "--jsonl").stdout.splitlines()
+        self.assertEqual([json.loads(line)["path"] for line in walked],
+                         sorted((f"odd/{n}" for n in names), key=os.fsencode))
+        listed = self.whisker("classify", self.weights, "-", "--jsonl",
+                              input="".join(f"odd/{n}\n" for n in names)).stdout.splitlines()
+        self.assertEqual([json.loads(line)["path"] for line in listed], [f"odd/{n}" for n in names])
+        dash = self.whisker("classify", "--jsonl", "--", "../" + self.weights, "-dash.png", cwd=odd)
+        self.assertEqual(json.loads(dash.stdout)["path"], "-dash.png")
+        (odd / os.fsdecode(b"latin\xe9.png")).write_bytes(stripes(0, 1))
+        whole = self.whisker("classify", self.weights, "odd", "--json")
+        json.loads(whole.stdout)  # names that are no UTF-8 do not break the JSON
+        self.whisker("classify", self.weights, "-", input="", code=3)
+
+    def test_evaluate(self):
+        done = json.loads(self.whisker("evaluate", self.weights, "val", "--json").stdout)
+        self.assertEqual(done["schema_version"], 1)
+        self.assertEqual(done["pictures"], 10)
+        self.assertEqual(sum(map(sum, done["confusion"])), 10)
+        self.assertEqual([c["name"] for c in done["per_class"]], ["c0", "c1"])
+        self.assertIn("confusion matrix", self.whisker("evaluate", self.weights, "val").stdout)
+
+    def test_config(self):
+        printed = self.whisker("config", "print", "c.yaml", "train.epochs=7").stdout
+        self.assertIn("epochs: 7", printed)
+        (self.folder / "again.yaml").write_text(printed)
+        self.assertEqual(self.whisker("config", "print", "again.yaml").stdout, printed)
+        schema = json.loads(self.whisker("config", "schema").stdout)
+        self.assertIn("batch_size", schema["properties"]["train"]["properties"])
+
+    def test_training_from_the_stored_config_repeats_the_run(self):
+        first = self.train("repeat", "optimizer.lr=0.02")
+        self.whisker("train", "runs/repeat/config.yaml")
+        second = self.folder / "runs/repeat-2"
+        models = [next((run / "last").glob("model-*")).read_bytes() for run in (first, second)]
+        self.assertEqual(*models)
+
+    def test_dry_run_leaves_nothing(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
+        self.assertIn("per epoch", done.stdout)
+        self.assertFalse((self.folder / "runs/dry").exists())
+
+
+class Streams(ProgramTest):
+    """stdout holds results only; the rest goes to stderr, and may be silenced or lost."""
+
+    def test_train_prints_the_run_folder_only(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=plain")
+        self.assertEqual(done.stdout, "runs/plain\n")
+        self.assertIn("epoch 2/2", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+        self.assertIn("epoch 2/2", (self.folder / "runs/plain/log.txt").read_text())
+        for line in (self.folder / "runs/plain/metrics.jsonl").read_text().splitlines():
+            json.loads(line)
+
+    def test_quiet_verbose_and_colour(self):
+        self.assertEqual(self.whisker("-q", "train", "c.yaml", *self.data, "name=quiet").stderr, "")
+        self.assertEqual(self.whisker("train", "c.yaml", *self.data, "name=quiet2", "-q").stderr, "")
+        self.assertIn("data wait", self.whisker("train", "c.yaml", *self.data, "name=loud", "-v").stderr)
+        error = ["train", "missing.yaml"]
+        self.assertIn("\x1b[31m", self.whisker("--color", "always", *error, code=2).stderr)
+        self.assertNotIn("\x1b", self.whisker("--color", "never", *error, code=2).stderr)
+
+    def test_full_stdout_is_a_disk_error_and_full_stderr_is_none(self):
+        with open("/dev/full", "w") as full:
+            self.whisker("config", "schema", code=6, stdout=full)
+            self.train("deaf", stderr=full)
+        self.assertTrue((self.folder / "runs/deaf/best.safetensors").exists())
+
+    def test_closed_streams(self):
+        self.whisker("train", "c.yaml", *self.data, "name=closed", code=6,
+                     preexec_fn=lambda: os.close(1), stdout=None)
+        self.assertTrue((self.folder / "runs/closed/best.safetensors").exists())
+
+
+class ExitCodes(ProgramTest):
+    """INTEROP's table, each by what causes it."""
+
+    def refused(self, code, says, *arguments, **options):
+        done = self.whisker(*arguments, code=code, **options)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(says, done.stderr)
+        self.assertTrue(done.stderr.startswith("whisker: error: "), done.stderr)
+        return done
+
+    def test_usage_is_2(self):
+        self.refused(2, "whisker", "trian")
+        self.refused(2, "subcommand")
+        self.refused(2, "--no-such", "train", "c.yaml", "--no-such")
+        self.refused(2, "missing.yaml", "train", "missing.yaml")
+        self.refused(2, "Did you mean 'epochs'?", "train", "c.yaml", *self.data, "train.epoch=3")
+        self.refused(2, "command line: train.epochs: expected an integer", "train", "c.yaml", "train.epochs=x")
+        self.refused(2, "data.train", "train", "c.yaml")
+        self.refused(2, "expected a configuration file", "train")
+        self.refused(2, "PICTURES", "classify", "w.safetensors")
+        (self.folder / "bad.yaml").write_text("model: [\n")
+        self.refused(2, "bad.yaml:", "config", "print", "bad.yaml")
+        (self.folder / "layers.yaml").write_text(CONFIG.replace("filters: 8", "filtres: 8"))
+        self.refused(2, "layers.yaml:4:", "train", "layers.yaml", *self.data)
+        self.assertFalse((self.folder / "runs/run").exists(), "a run that cannot start leaves no folder")
+
+    def test_data_is_3(self):
+        self.refused(3, "nowhere", "train", "c.yaml", "data.train=nowhere", "data.val=val")
+        (self.folder / "one/c0").mkdir(parents=True)
+        (self.folder / "one/c0/1.png").write_bytes(stripes(0, 1))
+        self.refused(3, "one", "train", "c.yaml", "data.train=one", "data.val=val")
+
+    def test_checkpoint_is_4(self):
+        (self.folder / "weights.safetensors").write_bytes(b"\x80\x04 not weights")
+        self.refused(4, "weights.safetensors", "classify", "weights.safetensors", "val")
+        self.refused(4, "missing.safetensors", "evaluate", "missing.safetensors", "val")
+        self.refused(4, "not a run folder", "train", "--resume", "val")
+        run = self.train("damaged")
+        model = next((run / "last").glob("model-*"))
+        content = bytearray(model.read_bytes())
+        content[-1] ^= 1
+        model.write_bytes(content)
+        self.whisker("train", "--resume", "runs/damaged", "train.epochs=4", code=4)
+        self.refused(2, "another run", "train", "--resume", "runs/damaged", "optimizer.lr=1")
+
+    def test_device_is_5(self):
+        done = self.whisker("train", "c.yaml", *self.data, "device=cuda:63", code=None)
+        self.assertIn(done.returncode, (2, 5))
+        self.assertIn("cuda", done.stderr)
+
+    def test_full_disk_is_6_and_keeps_the_old_files(self):
+        # A limit on file sizes stands for the full disk: writes beyond it fail.
+        def limit(size):
+            def apply():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+            return apply
+        run = self.train("full")
+        before = {f.name: f.read_bytes() for f in (run / "last").iterdir()}
+        best = (run / "best.safetensors").read_bytes()
+        largest = max(map(len, before.values()))
+        tried = 0
+        for size in range(256, largest, max(1, largest // 8)):
+            done = self.whisker("train", "--resume", "runs/full", "train.epochs=3", code=6,
+                                preexec_fn=limit(size))
+            self.assertIn("whisker: error:", done.stderr)
+            # A weights file that was whole before the disk was full may lie beside the old ones.
+            after = {f.name: f.read_bytes() for f in (run / "last").iterdir()}
+            self.assertEqual({name: after.get(name) for name in before}, before)
+            self.assertTrue(all(name.endswith((".safetensors", ".json")) for name in after), after.keys())
+            self.assertEqual((run / "best.safetensors").read_bytes(), best)
+            tried += 1
+        print(f"sizes of a full disk: {tried}")
+        self.whisker("train", "--resume", "runs/full", "train.epochs=3")  # control: with room it goes on
+
+    def test_diverged_is_7(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=up", "optimizer.lr=1e38",
+                            "optimizer.kind=sgd", code=7)
+        self.assertIn("Lower optimizer.lr", done.stderr)
+
+    def test_signals(self):
+        for number, code in ((signal.SIGTERM, 75), (signal.SIGHUP, 75), (signal.SIGINT, 130)):
+            name = f"stop{int(number)}"
+            run = self.folder / "runs" / name
+            process = self.start("train", "c.yaml", *self.data, f"name={name}", "train.epochs=100000",
+                                 "train.log_every=1")
+            self.wait_for_steps(run, 3)
+            process.send_signal(number)
+            asked = time.monotonic()
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code, err)
+            self.assertLess(time.monotonic() - asked, 20)
+            self.assertIn("--resume", err)
+            step = json.loads((run / "last/state.json").read_text())["step"]
+            epoch = json.loads((run / "last/state.json").read_text())["epoch"]
+            self.whisker("train", "--resume", f"runs/{name}", f"train.epochs={epoch + 1}")
+            self.assertGreaterEqual(json.loads((run / "last/state.json").read_text())["step"], step)
+
+    def wait_for_steps(self, run, count):
+        metrics = run / "metrics.jsonl"
+        for _ in range(3000):
+            if metrics.exists() and metrics.read_text().count('"step"') >= count:
+                return
+            time.sleep(0.01)
+        self.fail("no step in 30 s")
+
+    def test_second_interrupt_is_immediate(self):
+        # A step that takes long: the second SIGINT must not wait for its end.
+        process = self.start("train", "c.yaml", *self.data, "name=twice", "data.image_size=400",
+                             "train.batch_size=40", "train.accumulate=4096", "train.epochs=100000")
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+
+    def test_one_writer(self):
+        process = self.start("train", "c.yaml", *self.data, "name=busy", "train.epochs=100000",
+                             "train.log_every=1")
+        self.wait_for_steps(self.folder / "runs/busy", 1)
+        self.refused(2, "is writing to it", "train", "--resume", "runs/busy")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+
+
+class CheckpointKills(ProgramTest):
+    """P9, P12: whatever the moment of a kill or a signal, what is on disk resumes to the same bits."""
+
+    settings = ["train.epochs=6", "checkpoint.every=1", "ema.decay=0.9", "augment.horizontal_flip=true"]
+
+    def model_of(self, run):
+        state = json.loads((run / "last/state.json").read_text())
+        return (state["step"], (run / "last" / state["model"]["name"]).read_bytes(),
+                (run / "last" / state["optimizer"]["name"]).read_bytes())
+
+    def interrupt(self, name, number, moment):
+        """Starts a run and sends it `number` after `moment` seconds; returns its exit code."""
+        process = self.start("train", "c.yaml", *self.data, f"name={name}", *self.settings)
+        time.sleep(moment)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def test_kills_and_signals_at_random_moments(self):
+        begun = time.monotonic()
+        expected = self.model_of(self.train("whole", *self.settings))
+        seconds = time.monotonic() - begun
+        generator = random.Random(20)
+        # SIGKILL 20 or 200 times, SIGTERM 10 or 100 times.
+        for number, count in ((signal.SIGKILL, 200 if LONG else 20), (signal.SIGTERM, 100 if LONG else 10)):
+            hit = resumed = 0
+            for i in range(count):
+                name = f"sent{int(number)}_{i}"
+                code = self.interrupt(name, number, generator.uniform(0.02, 1) * seconds)
+                run = self.folder / "runs" / name
+                if number == signal.SIGTERM:
+                    self.assertIn(code, (0, 75, -signal.SIGTERM))
+                hit += code != 0
+                if (run / "last/state.json").exists():
+                    self.whisker("train", "--resume", f"runs/{name}")
+                    self.assertEqual(self.model_of(run), expected, f"{name}: other bits")
+                    resumed += 1
+                else:
+                    # Nothing was saved yet: a resume says so, and no half file passes for one.
+                    self.whisker("train", "--resume", f"runs/{name}", code=4)
+                shutil.rmtree(run, ignore_errors=True)
+            print(f"{signal.Signals(number).name}: {count} sent, {hit} in time, {resumed} resumed to the same bits")
+            self.assertGreater(resumed, count // 4)
+
+    def test_control_a_writer_in_place_is_torn(self):
+        # The same kill on a writer that overwrites its file: readers must find it torn.
+        torn = 0
+        content = os.urandom(1 << 16)
+        target = self.folder / "in_place"
+        for i in range(20):
+            target.write_bytes(content)
+            child = os.fork()
+            if child == 0:
+                while True:
+                    with open(target, "wb", buffering=0) as file:
+                        for at in range(0, len(content), 256):
+                            file.write(content[at:at + 256])
+            time.sleep(0.005 + 0.001 * i)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            torn += target.read_bytes() != content
+        print(f"written in place and killed: {torn} of 20 torn")
+        self.assertGreater(torn, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,90 @@
+"""Runs the program named by $WHISKER on small drawn pictures; standard library only."""
+
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+PROGRAM = os.environ["WHISKER"]
+LONG = os.environ.get("WHISKER_LONG") == "1"
+
+CONFIG = """data: {image_size: 16, workers: 1}
+model:
+  layers:
+    - conv2d: {filters: 8, kernel: 3, activation: relu}
+    - batch_norm
+    - dropout: 0.1
+    - global_avg_pool2d
+  head:
+    - dense: {units: classes}
+train: {epochs: 2, batch_size: 8}
+"""
+
+
+def png(width, height, pixel):
+    """A PNG whose pixel(x, y) gives (r, g, b)."""
+    rows = b"".join(b"\0" + bytes(c for x in range(width) for c in pixel(x, y)) for y in range(height))
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def stripes(direction, number):
+    """Stripes along x or y with a shade and a phase of their own."""
+    def pixel(x, y):
+        bright = ((y if direction == 0 else x) + number) // 3 % 2
+        return [(250 if bright else 5 + number * 37 * (c + 1) % 90) for c in range(3)]
+    return png(20 + number % 5, 16 + number % 5, pixel)
+
+
+def write_classes(folder, per_class, first=0):
+    for label in range(2):
+        (folder / f"c{label}").mkdir(parents=True, exist_ok=True)
+        for i in range(first, first + per_class):
+            (folder / f"c{label}" / f"{i:03}.png").write_bytes(stripes(label, i))
+
+
+class ProgramTest(unittest.TestCase):
+    """A scratch folder with train/, val/ and c.yaml, which is the program's working folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="whisker_program_"))
+        write_classes(cls.folder / "train", 20)
+        write_classes(cls.folder / "val", 5, 500)
+        (cls.folder / "c.yaml").write_text(CONFIG)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    data = ["data.train=train", "data.val=val"]
+
+    def whisker(self, *arguments, code=0, **options):
+        """Runs to the end; checks the exit code; returns the process with texts."""
+        options.setdefault("cwd", self.folder)
+        options.setdefault("timeout", 120)
+        if "stdout" not in options:
+            options["stdout"] = subprocess.PIPE
+        if "stderr" not in options:
+            options["stderr"] = subprocess.PIPE
+        done = subprocess.run([PROGRAM, *arguments], text=True, errors="surrogateescape", **options)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+    def train(self, name, *overrides, code=0, **options):
+        """A run named `name`; returns its folder."""
+        self.whisker("train", "c.yaml", *self.data, f"name={name}", *overrides, code=code, **options)
+        return self.folder / "runs" / name
