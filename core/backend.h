@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/device.h"
@@ -27,6 +28,16 @@ class Backend {
 
   /// What it computes on and with, for people.
   virtual std::vector<BackendProperty> properties() const = 0;
+
+  // --- timed choices -------------------------------------------------------------------------
+  /// The algorithms that timing has chosen so far, with what the choice depends on (library
+  /// versions, instruction set, threads), as JSON for import_plans; "" when there are none. Results
+  /// repeat bit for bit only under the same choices.
+  virtual std::string export_plans() const { return ""; }
+  /// Takes over exported choices; later convolutions follow them and are not timed. Those made
+  /// under other versions, instructions or threads are ignored. Throws checkpoint, having changed
+  /// nothing, when the text is damaged.
+  virtual void import_plans(std::string_view) {}
 
   // --- memory --------------------------------------------------------------------------------
   /// 64-byte aligned (256 on a GPU). Throws device when none is left.

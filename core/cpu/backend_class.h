@@ -19,6 +19,8 @@ class CpuBackend : public Backend {
   void set_options(const CpuOptions& options);
 
   std::vector<BackendProperty> properties() const override;
+  std::string export_plans() const override;
+  void import_plans(std::string_view text) override;
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override;
@@ -122,6 +124,7 @@ class CpuBackend : public Backend {
   }
   Allocator allocator_;
   CpuOptions options_;
+  int default_threads_;
 #if WHISKER_ONEDNN
   std::unique_ptr<Conv2dPlans> plans_;
 #endif

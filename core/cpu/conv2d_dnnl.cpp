@@ -14,7 +14,7 @@ namespace {
 
 // Note [Fused relu and NaN]
 // oneDNN's fused relu is max(z, 0), which turns a NaN into 0, while relu elsewhere keeps it. The
-// fusion saves a pass over y (3-10 % of a small network's step). A NaN in x still reaches dw and
+// fusion saves a pass over y. A NaN in x still reaches dw and
 // one in w still reaches dx, as a product with 0, so a training step notices it in its gradients.
 bool fused(Activation kind) {
   return kind == Activation::relu || kind == Activation::leaky_relu;

@@ -31,9 +31,10 @@ Clock::duration fastest_run(DnnlConvolution& convolution, const ConvolutionOpera
 }
 
 // What is right more often than not where nothing is timed.
-bool prefer_winograd(const ConvolutionRequest& request) {
+ConvolutionAlgorithm heuristic(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
-  return g.c >= 64 && g.c_out >= 64 && g.h_out * g.w_out >= 144;
+  const bool large = g.c >= 64 && g.c_out >= 64 && g.h_out * g.w_out >= 144;
+  return large ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
 }
 
 }  // namespace
@@ -77,13 +78,20 @@ Conv2dPlans::Plan Conv2dPlans::choose(Allocator& allocator, const CpuOptions& op
   Plan winograd = DnnlConvolution::make(request);
   if (!winograd) return direct;
   if (!direct) return winograd;
-  if (options.deterministic)
-    return prefer_winograd(request) ? std::move(winograd) : std::move(direct);
+  const auto pick = [&](ConvolutionAlgorithm algorithm) {
+    return algorithm == ConvolutionAlgorithm::winograd ? std::move(winograd) : std::move(direct);
+  };
+  if (options.deterministic) return pick(heuristic(request));
+  request.algorithm = ConvolutionAlgorithm::direct;  // the key names no algorithm
+  if (const auto known = table_.find(request)) return pick(*known);
   const Scratch<char> scratch(allocator,
                               std::max(direct->scratch_bytes(), winograd->scratch_bytes()));
   const auto direct_time = fastest_run(*direct, operands, scratch.data());
   const auto winograd_time = fastest_run(*winograd, operands, scratch.data());
-  return winograd_time < direct_time ? std::move(winograd) : std::move(direct);
+  const auto faster = winograd_time < direct_time ? ConvolutionAlgorithm::winograd
+                                                   : ConvolutionAlgorithm::direct;
+  table_.set(request, faster);
+  return pick(faster);
 }
 
 bool Conv2dPlans::hopeless(const ConvolutionRequest& request) const {

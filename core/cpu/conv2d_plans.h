@@ -4,6 +4,7 @@
 #include "core/cpu/allocator.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/dnnl_api.h"
+#include "core/cpu/plan_table.h"
 
 #include <unordered_map>
 
@@ -17,20 +18,32 @@ struct RequestHash {
 class Conv2dPlans {
  public:
   /// Computes `request` (its algorithm is chosen here) on the operands; false when oneDNN has
-  /// nothing for it. The first call for a request times the candidates on the operands themselves.
+  /// nothing for it. The first call for a request takes the table's choice or, where it has none,
+  /// times the candidates on the operands themselves and adds the faster one to the table.
   bool run(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
            const ConvolutionOperands& operands);
   /// True once a call has found that oneDNN has nothing for `request`.
   bool hopeless(const ConvolutionRequest& request) const;
   /// Forgets every choice: after a change of options.
-  void clear() { plans_.clear(); }
+  void clear() {
+    plans_.clear();
+    table_.clear();
+  }
+  /// The choices timed or imported so far: see Note [Plan table].
+  const PlanTable& table() const { return table_; }
+  /// PlanTable::add; plans compiled before are made again by the new choices.
+  void add_to_table(std::string_view text) {
+    table_.add(text);
+    plans_.clear();
+  }
 
  private:
   using Plan = std::unique_ptr<DnnlConvolution>;  // null: nothing there
-  static Plan choose(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
-                     const ConvolutionOperands& operands);
+  Plan choose(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
+              const ConvolutionOperands& operands);
 
   std::unordered_map<ConvolutionRequest, Plan, RequestHash> plans_;
+  PlanTable table_;
 };
 
 }  // namespace whisker::cpu

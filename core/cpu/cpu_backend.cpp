@@ -2,6 +2,7 @@
 #include "core/cpu/cpu_backend.h"
 
 #include "core/cpu/bf16.h"
+#include "core/cpu/parallel.h"
 
 #if WHISKER_ONEDNN
 #include "core/cpu/conv2d_plans.h"
@@ -10,18 +11,39 @@
 namespace whisker::cpu {
 
 #if WHISKER_ONEDNN
-CpuBackend::CpuBackend() : plans_(std::make_unique<Conv2dPlans>()) {}
+CpuBackend::CpuBackend()
+    : default_threads_(most_threads()), plans_(std::make_unique<Conv2dPlans>()) {}
 #else
-CpuBackend::CpuBackend() = default;
+CpuBackend::CpuBackend() : default_threads_(most_threads()) {}
 #endif
 CpuBackend::~CpuBackend() = default;
 
 void CpuBackend::set_options(const CpuOptions& options) {
+  if (options == options_) return;
   options_ = options;
+#ifdef _OPENMP
+  omp_set_num_threads(options.threads > 0 ? options.threads : default_threads_);
+#endif
 #if WHISKER_ONEDNN
   plans_->clear();
 #endif
 }
+
+#if WHISKER_ONEDNN
+std::string CpuBackend::export_plans() const {
+  return plans_->table().text();
+}
+
+void CpuBackend::import_plans(std::string_view text) {
+  if (options_.winograd && !options_.deterministic) plans_->add_to_table(text);
+}
+#else
+std::string CpuBackend::export_plans() const {
+  return "";
+}
+
+void CpuBackend::import_plans(std::string_view) {}  // there is but one algorithm
+#endif
 
 }  // namespace whisker::cpu
 

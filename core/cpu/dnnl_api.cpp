@@ -164,7 +164,7 @@ void dnnl_gemm(const Gemm& g) {
 int dnnl_channel_block() {
 #if defined(__x86_64__)
   static const int block = [] {
-    const auto isa = static_cast<int>(dnnl_get_effective_cpu_isa());
+    const int isa = dnnl_isa();
     if (isa >= static_cast<int>(dnnl_cpu_isa_avx512_core)) return 16;
     return isa >= static_cast<int>(dnnl_cpu_isa_avx2) ? 8 : 0;
   }();
@@ -180,6 +180,10 @@ const char* dnnl_version_text() {
     return fmt::format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
   }();
   return text.c_str();
+}
+
+int dnnl_isa() {
+  return static_cast<int>(dnnl_get_effective_cpu_isa());
 }
 
 struct DnnlConvolution::Impl {

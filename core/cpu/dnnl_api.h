@@ -17,6 +17,8 @@ void dnnl_gemm(const Gemm& g);
 int dnnl_channel_block();
 /// "oneDNN 2.6.3".
 const char* dnnl_version_text();
+/// The instruction set that oneDNN uses here, in the numbers of its own enumeration.
+int dnnl_isa();
 
 enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
 enum class ConvolutionAlgorithm : uint8_t { direct, winograd };

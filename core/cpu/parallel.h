@@ -19,11 +19,20 @@ inline int64_t rows_grain(int64_t length) {
   return pointwise_grain / (length > 0 ? length : 1) + 1;
 }
 
+/// Threads that a large loop would use now.
+inline int most_threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
 /// Threads that parallel_ranges would use for `count` units, at least `grain` of them in all.
 inline int team_size(int64_t count, int64_t grain) {
 #ifdef _OPENMP
   if (count < grain || count < 2 || omp_in_parallel()) return 1;
-  return omp_get_max_threads();
+  return most_threads();
 #else
   (void)count;
   (void)grain;

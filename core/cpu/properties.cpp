@@ -7,6 +7,7 @@
 #include <cblas.h>
 #endif
 
+#include "core/cpu/parallel.h"
 #include "core/io/text.h"
 
 #include <fstream>
@@ -18,9 +19,6 @@
 #ifdef __aarch64__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
 #endif
 
 namespace whisker::cpu {
@@ -64,14 +62,6 @@ std::string instructions() {
   return text;
 }
 
-int compute_threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-
 }  // namespace
 
 std::vector<BackendProperty> CpuBackend::properties() const {
@@ -82,7 +72,7 @@ std::vector<BackendProperty> CpuBackend::properties() const {
   add("processor", first_value("/proc/cpuinfo", "model name"));
   add("instructions", instructions());
   add("cores", fmt::format("{}", std::thread::hardware_concurrency()));
-  add("threads", fmt::format("{}", compute_threads()));
+  add("threads", fmt::format("{}", most_threads()));
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
   if (pages > 0 && page_bytes > 0) {
     add("memory", human_bytes(static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes)));

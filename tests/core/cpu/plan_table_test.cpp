@@ -1,0 +1,143 @@
+// Timed choices of algorithms as data: exported, imported, obeyed.
+#include "core/backend.h"
+#include "core/cpu/cpu_backend.h"
+#include "core/io/json.h"
+#include "core/ops.h"
+
+#include <regex>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+Backend& cpu() {
+  return backend_of(cpu_device);
+}
+
+void forget_choices() {
+  set_cpu_options({.winograd = false});
+  set_cpu_options({});
+}
+
+std::string other_algorithms(std::string table) {
+  table = std::regex_replace(table, std::regex("\"direct\""), "\"?\"");
+  table = std::regex_replace(table, std::regex("\"winograd\""), "\"direct\"");
+  return std::regex_replace(table, std::regex("\"\\?\""), "\"winograd\"");
+}
+
+std::string with_algorithm(const std::string& table, const char* name) {
+  return std::regex_replace(table, std::regex("\"(direct|winograd)\""),
+                            fmt::format("\"{}\"", name));
+}
+
+std::string replaced(std::string table, const char* pattern, const char* by) {
+  const std::string changed = std::regex_replace(table, std::regex(pattern), by);
+  EXPECT_NE(changed, table) << pattern;
+  return changed;
+}
+
+ErrorKind kind_of_import(const std::string& text) {
+  try {
+    cpu().import_plans(text);
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  ADD_FAILURE() << "accepted: " << text;
+  return ErrorKind::internal;
+}
+
+/// A convolution for which oneDNN has both algorithms where the processor allows (AVX-512).
+class CpuPlans : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    forget_choices();
+    convolve();
+    timed_ = cpu().export_plans();
+    if (timed_.empty()) GTEST_SKIP() << "this build or processor has one algorithm only";
+  }
+  void TearDown() override { forget_choices(); }
+
+  std::vector<double> convolve() const { return conv2d(x_, w_, {}, {.padding = 1}).to_vector(); }
+
+  Tensor x_ = rand_normal({2, 16, 16, 32}, 0, 1, 1, 0);
+  Tensor w_ = rand_normal({32, 3, 3, 32}, 0, 1, 1, 1);
+  std::string timed_;
+};
+
+TEST_F(CpuPlans, ComeBackAsTheyWere) {
+  for (const std::string& table : {timed_, other_algorithms(timed_)}) {
+    forget_choices();
+    EXPECT_EQ(cpu().export_plans(), "");
+    cpu().import_plans(table);
+    EXPECT_EQ(cpu().export_plans(), table);
+    convolve();  // by the table: nothing is timed, nothing changes
+    EXPECT_EQ(cpu().export_plans(), table);
+  }
+}
+
+TEST_F(CpuPlans, AreObeyed) {
+  cpu().import_plans(with_algorithm(timed_, "direct"));
+  const auto direct = convolve();
+  cpu().import_plans(with_algorithm(timed_, "winograd"));  // over a plan that is compiled already
+  const auto winograd = convolve();
+  EXPECT_NE(direct, winograd);
+  cpu().import_plans(with_algorithm(timed_, "direct"));
+  EXPECT_EQ(convolve(), direct);
+  set_cpu_options({.winograd = false});
+  EXPECT_EQ(convolve(), direct);
+}
+
+TEST_F(CpuPlans, OfAnotherEnvironmentAreIgnored) {
+  forget_choices();
+  cpu().import_plans(replaced(timed_, "\"library\":\"[^\"]*\"", "\"library\":\"oneDNN 1.0.0\""));
+  cpu().import_plans(replaced(timed_, "\"isa\":\\d+", "\"isa\":12345"));
+  cpu().import_plans(replaced(timed_, "\"threads\":\\d+", "\"threads\":4097"));
+  EXPECT_EQ(cpu().export_plans(), "");
+  cpu().import_plans("");
+  EXPECT_EQ(cpu().export_plans(), "");
+}
+
+TEST_F(CpuPlans, DamagedOnesAreRefusedAndChangeNothing) {
+  const std::string twice =
+      replaced(timed_, "(\"convolutions\":\\{)", "$1\"forward x\":\"direct\",");
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), std::string("{}"), timed_.substr(0, timed_.size() / 2),
+        replaced(timed_, "\"threads\":\\d+", "\"threads\":\"two\""),
+        replaced(timed_, "\"convolutions\":\\{.*\\}\\}", "\"convolutions\":3}"),
+        replaced(twice, "\"(direct|winograd)\"\\}\\}", "\"fft\"}}"),
+        replaced(twice, "\"(direct|winograd)\"\\}\\}", "7}}")}) {
+    EXPECT_EQ(kind_of_import(text), ErrorKind::checkpoint) << text;
+    EXPECT_EQ(cpu().export_plans(), timed_) << text;
+  }
+}
+
+TEST_F(CpuPlans, AreNeitherTimedNorTakenWhereTheyHaveNoSay) {
+  for (const CpuOptions& options :
+       {CpuOptions{.deterministic = true}, CpuOptions{.winograd = false}}) {
+    set_cpu_options(options);
+    const auto before = convolve();
+    EXPECT_EQ(cpu().export_plans(), "");
+    cpu().import_plans(with_algorithm(timed_, "winograd"));
+    EXPECT_EQ(cpu().export_plans(), "");
+    EXPECT_EQ(convolve(), before);
+  }
+}
+
+TEST_F(CpuPlans, SurviveTheSameOptionsButNotOtherThreads) {
+  set_cpu_options({});
+  EXPECT_EQ(cpu().export_plans(), timed_);
+  set_cpu_options({.threads = 3});
+  EXPECT_EQ(cpu().export_plans(), "");
+  convolve();
+  EXPECT_EQ(JsonValue::parse(cpu().export_plans(), {}).at("threads").as_int(), 3);
+}
+
+TEST(CpuPlansElsewhere, ReferenceHasNone) {
+  Backend& reference = backend_of(reference_device);
+  EXPECT_EQ(reference.export_plans(), "");
+  reference.import_plans("not a table");
+}
+
+}  // namespace
+}  // namespace whisker::test
