@@ -1,14 +1,14 @@
 // Snapshots, the background writer, and the way back.
 #include "train/checkpoint.h"
 
+#include "core/io/file.h"
+#include "core/io/hash.h"
+#include "core/io/json.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-
-#include "core/io/file.h"
-#include "core/io/hash.h"
-#include "core/io/json.h"
 
 namespace whisker {
 namespace fs = std::filesystem;
@@ -28,7 +28,8 @@ WeightsTensor snapshot_of(std::string name, const Parameter& parameter,
   return tensor;
 }
 
-void write_file_entry(JsonWriter& json, const char* key, const fs::path& path, const WrittenFile& file) {
+void write_file_entry(JsonWriter& json, const char* key, const fs::path& path,
+                      const WrittenFile& file) {
   json.key(key).begin_object().field("name", path.filename().string());
   json.field("bytes", file.bytes).field("hash", file.hash).end_object();
 }
@@ -86,15 +87,18 @@ TrainState read_state(const JsonValue& json) {
 SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
   const std::string& name = entry.at("name").as_string();
   if (name.find('/') != std::string::npos) {
-    fail(ErrorKind::checkpoint, "{}/state.json: '{}' is not a file of this folder", folder.string(), name);
+    fail(ErrorKind::checkpoint, "{}/state.json: '{}' is not a file of this folder", folder.string(),
+         name);
   }
   const fs::path path = folder / name;
   const MappedFile file(path, ErrorKind::checkpoint);
   Hash64 hash;
   hash.update(file.bytes());
-  if (file.bytes().size() != entry.at("bytes").as_uint() || hash.value() != entry.at("hash").as_uint()) {
+  if (file.bytes().size() != entry.at("bytes").as_uint() ||
+      hash.value() != entry.at("hash").as_uint()) {
     fail(ErrorKind::checkpoint,
-         "{}: not the file that state.json describes ({} bytes with hash {}; expected {} with {}). It "
+         "{}: not the file that state.json describes ({} bytes with hash {}; expected {} with {}). "
+         "It "
          "was changed or damaged; fine-tune from best.safetensors with --init instead.",
          path.string(), file.bytes().size(), hash.value(), entry.at("bytes").as_uint(),
          entry.at("hash").as_uint());
@@ -133,8 +137,8 @@ Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimi
   for (const auto& parameter : arena.parameters()) {
     if (!parameter->trainable()) continue;
     for (const Optimizer::Moment& moment : optimizer.moments()) {
-      snapshot.push_back(snapshot_of(fmt::format("{}.{}", moment.name, parameter->name()), *parameter,
-                                     arena.read(moment.flat, *parameter)));
+      snapshot.push_back(snapshot_of(fmt::format("{}.{}", moment.name, parameter->name()),
+                                     *parameter, arena.read(moment.flat, *parameter)));
     }
     if (average) {
       snapshot.push_back(snapshot_of("ema." + parameter->name(), *parameter,
@@ -156,7 +160,8 @@ std::string first_non_finite(const Snapshot& snapshot) {
   return "";
 }
 
-CheckpointWriter::CheckpointWriter(fs::path last, int64_t keep) : last_(std::move(last)), keep_(keep) {}
+CheckpointWriter::CheckpointWriter(fs::path last, int64_t keep)
+    : last_(std::move(last)), keep_(keep) {}
 
 CheckpointWriter::~CheckpointWriter() {
   if (running_.valid()) running_.wait();
@@ -172,12 +177,15 @@ void CheckpointWriter::finish() {
 }
 
 void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const TrainState& state) {
-  enqueue([last = last_, keep = keep_, model = std::move(model), optimizer = std::move(optimizer), state] {
+  enqueue([last = last_, keep = keep_, model = std::move(model), optimizer = std::move(optimizer),
+           state] {
     const fs::path model_path = last / fmt::format("model-{}.safetensors", state.step);
     const fs::path optimizer_path = last / fmt::format("optim-{}.safetensors", state.step);
-    const WrittenFile model_file = write_safetensors(model_path, {{"format", "pt"}}, entries_of(model));
+    const WrittenFile model_file =
+        write_safetensors(model_path, {{"format", "pt"}}, entries_of(model));
     const WrittenFile optimizer_file = write_safetensors(optimizer_path, {}, entries_of(optimizer));
-    const std::string json = state_json(state, model_path, model_file, optimizer_path, optimizer_file);
+    const std::string json =
+        state_json(state, model_path, model_file, optimizer_path, optimizer_file);
     if (keep > 1) write_file_atomically(last / fmt::format("state-{}.json", state.step), json);
     write_file_atomically(last / "state.json", json);  // see Note [Commit point]
     remove_old_generations(last, state.step, keep);
@@ -202,8 +210,8 @@ LoadedCheckpoint load_last(const fs::path& last) {
   const JsonValue json = JsonValue::parse(read_file(path, most_bytes, ErrorKind::checkpoint),
                                           {.name = path.string(), .kind = ErrorKind::checkpoint});
   if (const int64_t version = json.at("version").as_int(); version != state_version) {
-    fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {})", path.string(),
-         version, state_version);
+    fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {})",
+         path.string(), version, state_version);
   }
   return {.state = read_state(json),
           .model = open_checked(last, json.at("model")),
@@ -218,15 +226,15 @@ void restore(const LoadedCheckpoint& checkpoint, ParameterArena& arena, Optimize
     std::vector<float> values;
   };
   std::vector<Write> writes;  // everything is read and checked before anything is written
-  const auto read = [&](const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
-                        const Tensor* flat) {
+  const auto read = [&](const SafetensorsFile& file, const std::string& name,
+                        const Parameter& parameter, const Tensor* flat) {
     const SafetensorsTensor* tensor = file.find(name);
     const Shape shape = file_shape(parameter);
     if (!tensor || tensor->dtype != DType::f32 ||
-        !std::ranges::equal(tensor->shape, shape, [](uint64_t a, int64_t b) {
-          return a == static_cast<uint64_t>(b);
-        })) {
-      fail(ErrorKind::checkpoint, "{}: expected tensor {} of shape {} in f32, got {}. The model in "
+        !std::ranges::equal(tensor->shape, shape,
+                            [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); })) {
+      fail(ErrorKind::checkpoint,
+           "{}: expected tensor {} of shape {} in f32, got {}. The model in "
            "config.yaml is not the one this run was started with.",
            file.name(), name, shape,
            tensor ? fmt::format("({}) {}", fmt::join(tensor->shape, ","), tensor->dtype) : "none");

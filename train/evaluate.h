@@ -1,12 +1,12 @@
 // A classifier over a source of batches, without gradients.
 #pragma once
 
-#include <atomic>
-
 #include "data/batch_source.h"
 #include "train/classifier.h"
 #include "train/metrics.h"
 #include "train/objective.h"
+
+#include <atomic>
 
 namespace whisker {
 

@@ -1,10 +1,10 @@
 // The search is one more forward and backward pass with an observer that looks at every value.
 #include "train/find_non_finite.h"
 
+#include "core/autograd.h"
+
 #include <cmath>
 #include <optional>
-
-#include "core/autograd.h"
 
 namespace whisker {
 namespace {
@@ -23,8 +23,8 @@ class Watch final : public TapeObserver {
     ++operators_;
     for (const Tensor* output : outputs) {
       if (first_.empty() && !all_finite(*output)) {
-        first_ = fmt::format("the result {} of {}, operator {} of the forward pass", output->shape(),
-                             node.name(), operators_);
+        first_ = fmt::format("the result {} of {}, operator {} of the forward pass",
+                             output->shape(), node.name(), operators_);
       }
     }
   }

@@ -1,9 +1,9 @@
 // After a step whose loss or gradients were not finite: which tensor was the first.
 #pragma once
 
-#include <string>
-
 #include "train/experiment.h"
+
+#include <string>
 
 namespace whisker {
 

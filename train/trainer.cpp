@@ -1,12 +1,13 @@
-// The loop. Note [Order of a step]: forward, finite loss, backward, finite norm, optimizer, buffers,
-// average. Nothing is changed before both checks passed, so no NaN ever reaches a checkpoint.
+// The loop. Note [Order of a step]: forward, finite loss, backward, finite norm, optimizer,
+// buffers, average. Nothing is changed before both checks passed, so no NaN ever reaches a
+// checkpoint.
 #include "train/trainer.h"
-
-#include <cmath>
 
 #include "core/io/json.h"
 #include "train/evaluate.h"
 #include "train/find_non_finite.h"
+
+#include <cmath>
 
 namespace whisker {
 namespace {
@@ -52,22 +53,25 @@ void Trainer::resume() {
   const LoadedCheckpoint checkpoint = load_last(folder_.last());
   if (checkpoint.state.data_fingerprint != state_.data_fingerprint) {
     fail(ErrorKind::checkpoint,
-         "{}: the training data changed since this run stopped (files, sizes or labels). Start a new "
+         "{}: the training data changed since this run stopped (files, sizes or labels). Start a "
+         "new "
          "run with --init {}, or bring the old data back.",
          folder_.path().string(), folder_.best().string());
   }
   if (checkpoint.state.preprocess != state_.preprocess) {
     fail(ErrorKind::checkpoint,
-         "{}: the preprocessing in config.yaml is not the one this run was started with: {} then, {} "
+         "{}: the preprocessing in config.yaml is not the one this run was started with: {} then, "
+         "{} "
          "now",
          folder_.path().string(), checkpoint.state.preprocess, state_.preprocess);
   }
   const std::string changed = changed_on_resume(checkpoint.state.config, experiment_.config);
   if (!changed.empty()) {
-    fail(ErrorKind::checkpoint,
-         "{}: config.yaml is not the one this run was started with: {}. Put it back, or start a new "
-         "run.",
-         folder_.path().string(), changed);
+    fail(
+        ErrorKind::checkpoint,
+        "{}: config.yaml is not the one this run was started with: {}. Put it back, or start a new "
+        "run.",
+        folder_.path().string(), changed);
   }
   folder_.metrics().truncate_to(checkpoint.state.metrics_bytes);
   restore(checkpoint, *experiment_.arena, *experiment_.optimizer, experiment_.average.get());
@@ -78,10 +82,11 @@ void Trainer::resume() {
   const ScheduleKind kind = config.schedule.kind;
   if (state_.epochs != config.train.epochs &&
       (kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle)) {
-    observer_.on_message(fmt::format(
-        "train.epochs was {} and is {} now: the learning rate follows the schedule of the longer or "
-        "shorter run from here on",
-        state_.epochs, config.train.epochs));
+    observer_.on_message(
+        fmt::format("train.epochs was {} and is {} now: the learning rate follows the schedule of "
+                    "the longer or "
+                    "shorter run from here on",
+                    state_.epochs, config.train.epochs));
   }
   state_.epochs = config.train.epochs;
 }
@@ -205,12 +210,17 @@ StepEvent Trainer::step_event(int64_t batch) const {
                                    : 0};
 }
 
-void Trainer::write_metrics(const JsonWriter& json) { folder_.metrics().append(json.str() + "\n"); }
+void Trainer::write_metrics(const JsonWriter& json) {
+  folder_.metrics().append(json.str() + "\n");
+}
 
 void Trainer::log_step(const StepEvent& event) {
   const StageTimer timer(times_, Stage::logging);
   JsonWriter json;
-  json.begin_object().field("kind", "step").field("step", event.step).field("epoch", event.epoch + 1);
+  json.begin_object()
+      .field("kind", "step")
+      .field("step", event.step)
+      .field("epoch", event.epoch + 1);
   json.field("loss", event.loss).field("accuracy", event.accuracy);
   json.field("learning_rate", event.learning_rate).field("gradient_norm", event.gradient_norm);
   json.field("images_per_s", event.images_per_s).field("seconds", now()).end_object();
@@ -222,7 +232,8 @@ ClassificationMetrics Trainer::validate() {
   const AverageScope averaged(experiment_.average.get());
   ClassificationMetrics metrics =
       evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val, &stop_);
-  if (!std::isfinite(metrics.loss())) diverged("the validation loss", "the network's outputs there");
+  if (!std::isfinite(metrics.loss()))
+    diverged("the validation loss", "the network's outputs there");
   return metrics;
 }
 

@@ -60,13 +60,15 @@ void write_stripes(const std::filesystem::path& dir, int classes, int per_class,
       if (i % 2 == 0) {
         file = write_jpeg(picture);
       } else {
-        file = write_png({.width = picture.width, .height = picture.height},
-                         [&](int x, int y, int channel) { return picture.row(y)[3 * x + channel]; });
+        file =
+            write_png({.width = picture.width, .height = picture.height},
+                      [&](int x, int y, int channel) { return picture.row(y)[3 * x + channel]; });
       }
       const std::filesystem::path path =
           folder / fmt::format("{:03}.{}", i, i % 2 == 0 ? "jpg" : "png");
       std::ofstream out(path, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+      out.write(reinterpret_cast<const char*>(file.data()),
+                static_cast<std::streamsize>(file.size()));
       if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
     }
   }
@@ -77,7 +79,9 @@ StripeFolder::StripeFolder(int classes, int train_per_class, int val_per_class) 
   write_stripes(folder_ / "val", classes, val_per_class, 1000);
 }
 
-std::string StripeFolder::yaml() const { return yaml_text; }
+std::string StripeFolder::yaml() const {
+  return yaml_text;
+}
 
 Config StripeFolder::config(const std::vector<std::string>& overrides) const {
   std::vector<std::string> all = {"data.train=" + (folder_ / "train").string(),
@@ -111,11 +115,15 @@ TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resu
   if (resume) trainer.resume();
 }
 
-TrainResult TestRun::train() { return trainer.run(); }
+TrainResult TestRun::train() {
+  return trainer.run();
+}
 
 std::string hash_of(const Experiment& experiment) {
   Hash64 hash;
-  const auto add = [&](const std::vector<float>& values) { hash.update(std::as_bytes(std::span(values))); };
+  const auto add = [&](const std::vector<float>& values) {
+    hash.update(std::as_bytes(std::span(values)));
+  };
   for (const auto& parameter : experiment.arena->parameters()) {
     add(experiment.arena->read(*parameter));
     if (!parameter->trainable()) continue;

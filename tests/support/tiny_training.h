@@ -16,7 +16,8 @@
 namespace whisker::test {
 
 /// Writes `per_class` pictures of 20x16 to 26x22 pixels into DIR/c0, DIR/c1, ...; even numbers are
-/// JPEG, odd ones PNG. Class c has stripes in a direction of its own; `first` numbers the first one.
+/// JPEG, odd ones PNG. Class c has stripes in a direction of its own; `first` numbers the first
+/// one.
 void write_stripes(const std::filesystem::path& dir, int classes, int per_class, int first = 0);
 
 /// A folder with train/ (2 x 20) and val/ (2 x 5) of stripes.

@@ -1,10 +1,9 @@
 // P8: loading is all or nothing. Damaged files, and whole ones of another model, leave weights,
 // moments and steps as they were. And what last/ holds after a save, a kill and another save.
-#include "support/tiny_training.h"
-
 #include "core/io/file.h"
 #include "core/philox.h"
 #include "layers/weights.h"
+#include "support/tiny_training.h"
 
 #include <algorithm>
 #include <fstream>
@@ -20,7 +19,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-std::string content_of(const fs::path& path) { return read_file(path, 1 << 26, ErrorKind::data); }
+std::string content_of(const fs::path& path) {
+  return read_file(path, 1 << 26, ErrorKind::data);
+}
 
 void put(const fs::path& path, const std::string& content) {
   std::ofstream out(path, std::ios::binary);
@@ -35,11 +36,21 @@ std::string damaged(const std::string& original, uint64_t number) {
   const size_t at = draw[0] % bytes.size();
   const size_t count = 1 + draw[1] % 32;
   switch (number % 5) {
-    case 0: bytes.resize(at); break;
-    case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << draw[1] % 8)); break;
-    case 2: bytes.replace(at, std::min<size_t>(16, bytes.size() - at), 16, '\x5a'); break;
-    case 3: bytes.insert(at, count, '\0'); break;
-    default: bytes.erase(at, count); break;
+    case 0:
+      bytes.resize(at);
+      break;
+    case 1:
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << draw[1] % 8));
+      break;
+    case 2:
+      bytes.replace(at, std::min<size_t>(16, bytes.size() - at), 16, '\x5a');
+      break;
+    case 3:
+      bytes.insert(at, count, '\0');
+      break;
+    default:
+      bytes.erase(at, count);
+      break;
   }
   return bytes;
 }
@@ -56,7 +67,8 @@ class CheckpointFiles : public testing::Test {
     before_ = hash_of(*experiment_);
   }
   void load() {
-    restore(load_last(last()), *experiment_->arena, *experiment_->optimizer, experiment_->average.get());
+    restore(load_last(last()), *experiment_->arena, *experiment_->optimizer,
+            experiment_->average.get());
   }
   fs::path last() const { return folder_ / "last"; }
   /// True when `action` throws checkpoint and left no trace.
@@ -149,7 +161,8 @@ TEST_F(CheckpointFiles, BadWeightsFilesChangeNothing) {
     }
     put(path, bad);
     try {
-      load_weights(SafetensorsFile::open(path), experiment_->classifier->model(), *experiment_->arena);
+      load_weights(SafetensorsFile::open(path), experiment_->classifier->model(),
+                   *experiment_->arena);
       // A slip inside the metadata's texts or class names leaves whole weights: start afresh.
       experiment_ = std::make_unique<Experiment>(config_);
     } catch (const Error& error) {
@@ -213,11 +226,11 @@ TEST_F(CheckpointFiles, GenerationsAreKeptAndOrphansGo) {
     }
     writer.finish();
   }
-  EXPECT_THAT(names_in(last()),
-              ElementsAre("model-20.safetensors", "model-30.safetensors",
-                          "model-99999999999999999999999.safetensors", "notes.txt",
-                          "optim-20.safetensors", "optim-30.safetensors", "state-20.json",
-                          "state-30.json", "state.json"));
+  EXPECT_THAT(
+      names_in(last()),
+      ElementsAre("model-20.safetensors", "model-30.safetensors",
+                  "model-99999999999999999999999.safetensors", "notes.txt", "optim-20.safetensors",
+                  "optim-30.safetensors", "state-20.json", "state-30.json", "state.json"));
   EXPECT_EQ(load_last(last()).state.step, 30);
 }
 

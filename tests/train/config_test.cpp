@@ -76,7 +76,8 @@ class KeyLister final : public FieldVisitor {
 
  private:
   void add(const char* key, std::string good, std::vector<std::string> bad) {
-    keys_.push_back({.section = section_, .name = key, .good = std::move(good), .bad = std::move(bad)});
+    keys_.push_back(
+        {.section = section_, .name = key, .good = std::move(good), .bad = std::move(bad)});
   }
   static std::vector<std::string> numbers(const FieldInfo& info, bool whole) {
     std::vector<std::string> bad = {"fast", ".nan"};
@@ -215,7 +216,8 @@ TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
        "you mean 'adam'?"},
       {"model: chollet\ndata: {mean: [1, 2]}\n",
        "test.yaml:2:14: data.mean: expected 1 or 3 numbers, as data.channels is 3, got a list."},
-      {"model: chollet\ntrian:\n  epochs: 3\n", "test.yaml:2:1: trian: unknown key. Did you mean 'train'?"},
+      {"model: chollet\ntrian:\n  epochs: 3\n",
+       "test.yaml:2:1: trian: unknown key. Did you mean 'train'?"},
       {"model: chollet\nseed: -1\n",
        "test.yaml:2:7: seed: expected an integer from 0 to 9007199254740992, got '-1'."},
       {"model: chollet\nseed: 010\n",
@@ -262,8 +264,9 @@ TEST(Config, NumbersAndWordsAreWhatTheFieldSays) {
 
 TEST(Config, OverridesWinAndAreNamedInErrors) {
   const std::string text = "model: chollet\ntrain: {epochs: 3}\n";
-  const Config config = read_config_text(text, "t", {"train.epochs=4", "data.mean=[0.5]", "name=a b",
-                                                     "optimizer.groups=[{pattern: 'x*', lr_factor: 2}]"});
+  const Config config = read_config_text(text, "t",
+                                         {"train.epochs=4", "data.mean=[0.5]", "name=a b",
+                                          "optimizer.groups=[{pattern: 'x*', lr_factor: 2}]"});
   EXPECT_EQ(config.train.epochs, 4);
   EXPECT_EQ(config.data.mean, std::vector<double>{0.5});
   EXPECT_EQ(config.name, "a b");
@@ -290,12 +293,24 @@ TEST(Config, PrintedConfigurationsReadBackTheSame) {
   EXPECT_GE(read, 5);
   // Every key away from its default, and texts that YAML could take for something else.
   const std::vector<std::string> changes = {
-      "name=\"no\"", "runs=\"a: b # c\"", "data.train=\"- x\"", "data.label_pattern='{label}.*'",
-      "data.csv=\"1e3\"", "seed=9007199254740992", "data.workers=3", "freeze=['features.*', 'a: b']",
-      "augment.horizontal_flip=true", "data.mean=[0.485, 0.456, 0.406]", "data.scale=1e-20",
+      "name=\"no\"",
+      "runs=\"a: b # c\"",
+      "data.train=\"- x\"",
+      "data.label_pattern='{label}.*'",
+      "data.csv=\"1e3\"",
+      "seed=9007199254740992",
+      "data.workers=3",
+      "freeze=['features.*', 'a: b']",
+      "augment.horizontal_flip=true",
+      "data.mean=[0.485, 0.456, 0.406]",
+      "data.scale=1e-20",
       "optimizer.groups=[{pattern: 'a*'}, {pattern: '*', lr_factor: 0, weight_decay: 0}]",
-      "schedule.milestones=[1, 2.5]", "init.skip=[\"\\u00e9\"]", "device=reference", "runtime.winograd=false"};
-  const Config config = read_config_text("model: {layers: [flatten, {dense: {units: classes}}]}\n", "t", changes);
+      "schedule.milestones=[1, 2.5]",
+      "init.skip=[\"\\u00e9\"]",
+      "device=reference",
+      "runtime.winograd=false"};
+  const Config config =
+      read_config_text("model: {layers: [flatten, {dense: {units: classes}}]}\n", "t", changes);
   const std::string printed = print_config(config);
   const Config again = read_config_text(printed, "printed");
   EXPECT_EQ(print_config(again), printed);
@@ -346,9 +361,10 @@ TEST(Config, ResumeMayChangeLittle) {
   EXPECT_EQ(change("optimizer.lr=0.5"), "optimizer.lr was 0.001, now 0.5");
   EXPECT_EQ(change("data.mean=[1, 2, 3]"), "data.mean was [0], now [1, 2, 3]");
   EXPECT_EQ(change("model=resnet18"), "model was chollet, now resnet18");
-  for (const char* fixed : {"seed=2", "data.image_size=64", "augment.zoom=0.1", "train.batch_size=1",
-                            "train.accumulate=2", "ema.decay=0.9", "freeze=[a]", "data.sampling=balanced",
-                            "loss.label_smoothing=0.1", "schedule.kind=cosine", "train.metric=loss"}) {
+  for (const char* fixed :
+       {"seed=2", "data.image_size=64", "augment.zoom=0.1", "train.batch_size=1",
+        "train.accumulate=2", "ema.decay=0.9", "freeze=[a]", "data.sampling=balanced",
+        "loss.label_smoothing=0.1", "schedule.kind=cosine", "train.metric=loss"}) {
     EXPECT_NE(change(fixed), "") << fixed;
     EXPECT_FALSE(may_change_on_resume(std::string(fixed).substr(0, std::string(fixed).find('='))));
   }

@@ -1,7 +1,6 @@
 // P17: a NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
 // the first tensor that held one.
 #include "support/tiny_training.h"
-
 #include "train/find_non_finite.h"
 
 #include <cmath>
@@ -96,7 +95,8 @@ TEST(Divergence, NothingIsSavedUnseen) {
   run.recorder.each_step = [&](const StepEvent& event) {
     if (event.step == 3) poison(run, "conv2d.weight", NAN);
   };
-  EXPECT_THAT(diverges(run), HasSubstr("a tensor about to be saved is NaN or Inf; first seen in conv2d.weight"));
+  EXPECT_THAT(diverges(run),
+              HasSubstr("a tensor about to be saved is NaN or Inf; first seen in conv2d.weight"));
   EXPECT_EQ(load_last(run.folder.last()).state.step, 2);
   EXPECT_EQ(expect_finite_files(run.folder.path()), 2);
 }
@@ -131,7 +131,8 @@ TEST(FindNonFinite, LooksInOrder) {
   run.experiment.train->start_epoch(0);
   Batch batch = *run.experiment.train->next();
   const Pass pass{.training = true};
-  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the sum of squared gradients, which overflowed");
+  EXPECT_EQ(find_non_finite(run.experiment, batch, pass),
+            "the sum of squared gradients, which overflowed");
   poison(run, "conv2d_1.weight", 1e38F);  // finite, but its products are not
   EXPECT_THAT(find_non_finite(run.experiment, batch, pass), HasSubstr("operator"));
   poison(run, "dense.bias", NAN);

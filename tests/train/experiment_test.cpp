@@ -13,7 +13,8 @@ using testing::HasSubstr;
 
 std::map<std::string, std::vector<float>> values_of(const Experiment& experiment) {
   std::map<std::string, std::vector<float>> values;
-  for (const auto& p : experiment.arena->parameters()) values[p->name()] = experiment.arena->read(*p);
+  for (const auto& p : experiment.arena->parameters())
+    values[p->name()] = experiment.arena->read(*p);
   return values;
 }
 
@@ -56,20 +57,26 @@ TEST(Experiment, InitialWeightsAndANewHead) {
   for (const auto& [name, values] : loaded) {
     EXPECT_EQ(values, name.starts_with("dense.") ? random.at(name) : trained.at(name)) << name;
   }
-  EXPECT_EQ(std::ranges::count_if(other.notes, [](const std::string& n) { return n.find("new head") != std::string::npos; }), 1);
-  EXPECT_THAT(error_of(three.config({from, "init.new_head=false"}), ErrorKind::checkpoint), HasSubstr("dense"));
+  EXPECT_EQ(std::ranges::count_if(
+                other.notes,
+                [](const std::string& n) { return n.find("new head") != std::string::npos; }),
+            1);
+  EXPECT_THAT(error_of(three.config({from, "init.new_head=false"}), ErrorKind::checkpoint),
+              HasSubstr("dense"));
   const Experiment skipped(data.config({from, "init.skip=['conv2d_1.*']"}));
   EXPECT_NE(values_of(skipped).at("conv2d_1.weight"), trained.at("conv2d_1.weight"));
   EXPECT_EQ(values_of(skipped).at("conv2d.weight"), trained.at("conv2d.weight"));
   // The network itself can come from the file.
   const Experiment network(data.config({from, "model=from_weights"}));
   EXPECT_EQ(values_of(network), trained);
-  EXPECT_THAT(error_of(data.config({"model=from_weights"}), ErrorKind::usage), HasSubstr("init.from"));
+  EXPECT_THAT(error_of(data.config({"model=from_weights"}), ErrorKind::usage),
+              HasSubstr("init.from"));
 }
 
 TEST(Experiment, GroupsHaveTheirOwnRate) {
   const StripeFolder data;
-  TestRun run(data.config({"optimizer.groups=[{pattern: 'conv2d.*', lr_factor: 0}]", "train.epochs=1"}));
+  TestRun run(
+      data.config({"optimizer.groups=[{pattern: 'conv2d.*', lr_factor: 0}]", "train.epochs=1"}));
   const auto before = values_of(run.experiment);
   run.train();
   const auto after = values_of(run.experiment);
@@ -84,19 +91,24 @@ TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
   const Experiment split(data.config({"data.val=\"\"", "data.val_split=0.25"}));
   EXPECT_EQ(split.train_files.size(), 30);
   EXPECT_EQ(split.val_files.size(), 10);
-  EXPECT_THAT(error_of(data.config({"data.val=\"\""}), ErrorKind::usage), HasSubstr("nothing to validate on"));
-  EXPECT_THAT(error_of(data.config({"data.train=\"\""}), ErrorKind::usage), HasSubstr("data.train"));
-  EXPECT_THAT(error_of(data.config({"train.batch_size=64", "train.drop_last=true"}), ErrorKind::usage),
-              HasSubstr("do not fill one batch"));
+  EXPECT_THAT(error_of(data.config({"data.val=\"\""}), ErrorKind::usage),
+              HasSubstr("nothing to validate on"));
+  EXPECT_THAT(error_of(data.config({"data.train=\"\""}), ErrorKind::usage),
+              HasSubstr("data.train"));
+  EXPECT_THAT(
+      error_of(data.config({"train.batch_size=64", "train.drop_last=true"}), ErrorKind::usage),
+      HasSubstr("do not fill one batch"));
   EXPECT_THAT(error_of(data.config({"precision=bf16"}), ErrorKind::usage), HasSubstr("precision"));
-  EXPECT_THAT(error_of(data.config({"freeze=['nothing*']"}), ErrorKind::usage), HasSubstr("nothing*"));
+  EXPECT_THAT(error_of(data.config({"freeze=['nothing*']"}), ErrorKind::usage),
+              HasSubstr("nothing*"));
 }
 
 TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
   const StripeFolder data;
   for (const bool by_accuracy : {true, false}) {
-    const Experiment experiment(data.config({"schedule.kind=plateau", "schedule.patience=0",
-                                             by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
+    const Experiment experiment(
+        data.config({"schedule.kind=plateau", "schedule.patience=0",
+                     by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
     const double first = experiment.schedule->at(0);
     for (const double metric : {0.5, 0.6, 0.7}) experiment.schedule->observe(metric);  // rising
     EXPECT_EQ(experiment.schedule->at(0) == first, by_accuracy);

@@ -48,14 +48,16 @@ TEST(Objective, CrossEntropyWithSmoothingAndClassWeights) {
               (softmax_loss(a, {s, s, 0.7 + s}) + softmax_loss(b, {0.7 + s, s, s})) / 2, 1e-6);
   const double w0 = 60.0 / (3 * 10), w2 = 60.0 / (3 * 30);
   EXPECT_NEAR(loss({.class_weights = ClassWeighting::balanced}),
-              (w2 * softmax_loss(a, {0, 0, 1}) + w0 * softmax_loss(b, {1, 0, 0})) / (w0 + w2), 1e-6);
+              (w2 * softmax_loss(a, {0, 0, 1}) + w0 * softmax_loss(b, {1, 0, 0})) / (w0 + w2),
+              1e-6);
 }
 
 TEST(Objective, SoftLabelsOfMixup) {
   Batch batch = batch_of({1, 0});
   batch.soft_labels = from_vector(std::vector<double>{0.25, 0.75, 1, 0}, {2, 2});
   const Tensor logits = from_vector(std::vector<double>{0.5, -1, 2, 0}, {2, 2});
-  const Objective objective(model_of("units: classes", 2), {}, std::vector<int64_t>{1, 1}, cpu_device);
+  const Objective objective(model_of("units: classes", 2), {}, std::vector<int64_t>{1, 1},
+                            cpu_device);
   EXPECT_NEAR(objective.loss(logits, batch).item(),
               (softmax_loss({0.5, -1}, {0.25, 0.75}) + softmax_loss({2, 0}, {1, 0})) / 2, 1e-6);
 }
@@ -91,7 +93,8 @@ TEST(Objective, ModelDataAndLossMustGoTogether) {
   const Model softmax = model_of("units: classes", 2);
   refused(softmax, {}, three, "the last layer gives (4,2), the data have 3 classes");
   refused(sigmoid, {}, three, "3 classes");
-  refused(softmax, {.kind = LossKind::binary_cross_entropy}, two, "needs a last layer of one sigmoid unit");
+  refused(softmax, {.kind = LossKind::binary_cross_entropy}, two,
+          "needs a last layer of one sigmoid unit");
   refused(sigmoid, {.kind = LossKind::cross_entropy}, two, "needs one output per class");
   refused(sigmoid, {.class_weights = ClassWeighting::balanced}, two, "loss.class_weights");
 }

@@ -1,8 +1,7 @@
-// P13, P14, P15: a stopped and resumed run is the uninterrupted one bit for bit; the same seed gives
-// the same bits on any number of workers; what would make another run of it is refused.
-#include "support/tiny_training.h"
-
+// P13, P14, P15: a stopped and resumed run is the uninterrupted one bit for bit; the same seed
+// gives the same bits on any number of workers; what would make another run of it is refused.
 #include "core/io/file.h"
+#include "support/tiny_training.h"
 
 #include <fstream>
 
@@ -58,7 +57,7 @@ TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
   const StripeFolder data;
   int compared = 0;
   const std::pair<std::vector<std::string>, std::vector<int64_t>> cases[] = {
-      {{"train.epochs=8"}, {1, 5, 17, 39}},  // 5 steps an epoch
+      {{"train.epochs=8"}, {1, 5, 17, 39}},                                  // 5 steps an epoch
       {joined(lively_overrides(), {"train.epochs=14"}), {1, 2, 3, 22, 41}},  // 3 steps an epoch
       {{"train.epochs=8", "optimizer.kind=sgd", "optimizer.momentum=0.9", "schedule.kind=plateau",
         "schedule.patience=0", "train.validate_every=2", "checkpoint.every=4"},
@@ -183,24 +182,52 @@ struct Edit {
 TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
   const auto data_changed = "the training data changed";
   const std::vector<Edit> edits = {
-      {"a picture more", [](const StripeFolder& d, Config&) { write_stripes(d / "train", 1, 1, 500); }, data_changed},
-      {"a picture less", [](const StripeFolder& d, Config&) { fs::remove(d / "train/c0/000.jpg"); }, data_changed},
-      {"another size", [](const StripeFolder& d, Config&) { std::ofstream(d / "train/c0/000.jpg", std::ios::app) << "x"; }, data_changed},
-      {"another name", [](const StripeFolder& d, Config&) { fs::rename(d / "train/c0/000.jpg", d / "train/c0/zzz.jpg"); }, data_changed},
-      {"another label", [](const StripeFolder& d, Config&) { fs::rename(d / "train/c0/000.jpg", d / "train/c1/a.jpg"); }, data_changed},
-      {"validation changed", [](const StripeFolder& d, Config&) { fs::remove(d / "val/c0/1000.jpg"); }, data_changed},
-      {"a class renamed", [](const StripeFolder& d, Config&) {
+      {"a picture more",
+       [](const StripeFolder& d, Config&) { write_stripes(d / "train", 1, 1, 500); }, data_changed},
+      {"a picture less", [](const StripeFolder& d, Config&) { fs::remove(d / "train/c0/000.jpg"); },
+       data_changed},
+      {"another size",
+       [](const StripeFolder& d, Config&) {
+         std::ofstream(d / "train/c0/000.jpg", std::ios::app) << "x";
+       },
+       data_changed},
+      {"another name",
+       [](const StripeFolder& d, Config&) {
+         fs::rename(d / "train/c0/000.jpg", d / "train/c0/zzz.jpg");
+       },
+       data_changed},
+      {"another label",
+       [](const StripeFolder& d, Config&) {
+         fs::rename(d / "train/c0/000.jpg", d / "train/c1/a.jpg");
+       },
+       data_changed},
+      {"validation changed",
+       [](const StripeFolder& d, Config&) { fs::remove(d / "val/c0/1000.jpg"); }, data_changed},
+      {"a class renamed",
+       [](const StripeFolder& d, Config&) {
          fs::rename(d / "train/c1", d / "train/d1");
          fs::rename(d / "val/c1", d / "val/d1");
-       }, data_changed},
-      {"mean", [](const StripeFolder&, Config& c) { c.data.mean = {0.5, 0.5, 0.5}; }, "preprocessing"},
-      {"interpolation", [](const StripeFolder&, Config& c) { c.data.interpolation = Interpolation::bicubic; }, "preprocessing"},
-      {"input size", [](const StripeFolder&, Config& c) { c.data.image_size = 20; }, "preprocessing"},
-      {"learning rate", [](const StripeFolder&, Config& c) { c.optimizer.learning_rate = 0.5; }, "optimizer.lr was 0.01, now 0.5"},
+       },
+       data_changed},
+      {"mean",
+       [](const StripeFolder&, Config& c) {
+         c.data.mean = {0.5, 0.5, 0.5};
+       },
+       "preprocessing"},
+      {"interpolation",
+       [](const StripeFolder&, Config& c) { c.data.interpolation = Interpolation::bicubic; },
+       "preprocessing"},
+      {"input size", [](const StripeFolder&, Config& c) { c.data.image_size = 20; },
+       "preprocessing"},
+      {"learning rate", [](const StripeFolder&, Config& c) { c.optimizer.learning_rate = 0.5; },
+       "optimizer.lr was 0.01, now 0.5"},
       {"seed", [](const StripeFolder&, Config& c) { c.seed = 9; }, "seed was 1, now 9"},
-      {"augmentation", [](const StripeFolder&, Config& c) { c.augment.rotation = 10; }, "augment.rotation was 0, now 10"},
-      {"ema", [](const StripeFolder&, Config& c) { c.ema.decay = 0.5; }, "ema.decay was 0, now 0.5"},
-      {"batch size", [](const StripeFolder&, Config& c) { c.train.batch_size = 4; }, "train.batch_size was 8, now 4"},
+      {"augmentation", [](const StripeFolder&, Config& c) { c.augment.rotation = 10; },
+       "augment.rotation was 0, now 10"},
+      {"ema", [](const StripeFolder&, Config& c) { c.ema.decay = 0.5; },
+       "ema.decay was 0, now 0.5"},
+      {"batch size", [](const StripeFolder&, Config& c) { c.train.batch_size = 4; },
+       "train.batch_size was 8, now 4"},
   };
   for (const Edit& edit : edits) {
     const StripeFolder data;

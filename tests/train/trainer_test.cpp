@@ -1,8 +1,7 @@
 // The loop: it learns, stops when it should, keeps the best, and saves when told.
-#include "support/tiny_training.h"
-
 #include "core/io/file.h"
 #include "core/io/json.h"
+#include "support/tiny_training.h"
 #include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/picture_classifier.h"
@@ -28,14 +27,16 @@ std::vector<JsonValue> metrics_of(const fs::path& run) {
 }
 
 int64_t count_kind(const std::vector<JsonValue>& lines, std::string_view kind) {
-  return std::ranges::count_if(lines, [&](const JsonValue& l) { return l.at("kind").as_string() == kind; });
+  return std::ranges::count_if(
+      lines, [&](const JsonValue& l) { return l.at("kind").as_string() == kind; });
 }
 
 TEST(Trainer, LearnsAFewPicturesByHeart) {
   const StripeFolder data;
   for (const char* head : {"model.head=[{dense: {units: classes}}]",
                            "model.head=[{dense: {units: 1, activation: sigmoid}}]"}) {
-    TestRun run(data.config({head, "train.overfit_batches=1", "train.epochs=60", "train.validate_every=60"}));
+    TestRun run(data.config(
+        {head, "train.overfit_batches=1", "train.epochs=60", "train.validate_every=60"}));
     const TrainResult result = run.train();
     ASSERT_TRUE(result.validation.has_value());
     EXPECT_EQ(result.validation->accuracy(), 1.0) << head;
@@ -77,7 +78,7 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
 TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
   const StripeFolder data;
   TestRun run(data.config({"train.epochs=50", "train.early_stopping.patience=3",
-                       "train.early_stopping.min_delta=10", "train.metric=loss"}));
+                           "train.early_stopping.min_delta=10", "train.metric=loss"}));
   const TrainResult result = run.train();
   EXPECT_EQ(result.reason, StopReason::early_stopping);
   EXPECT_EQ(result.epochs, 4);  // the first counts, three stall
@@ -90,7 +91,8 @@ TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
 TEST(Trainer, BestIsTheHighestAccuracyOrTheLowestLoss) {
   const StripeFolder data;
   for (const bool by_accuracy : {true, false}) {
-    TestRun run(data.config({"train.epochs=8", by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
+    TestRun run(data.config(
+        {"train.epochs=8", by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
     const TrainResult result = run.train();
     double best = by_accuracy ? -1 : 1e9;
     int64_t best_epoch = -1;
@@ -115,7 +117,8 @@ TEST(Trainer, BestHoldsTheAverage) {
   TestRun run(data.config({"ema.decay=0.9", "train.epochs=4", "train.metric=loss"}));
   const TrainResult result = run.train();
   const Classifier classifier = Classifier::load(run.folder.best(), cpu_device);
-  const ClassificationMetrics again = evaluate(classifier, *run.experiment.objective, *run.experiment.val);
+  const ClassificationMetrics again =
+      evaluate(classifier, *run.experiment.objective, *run.experiment.val);
   EXPECT_DOUBLE_EQ(again.loss(), result.best_metric);
   ASSERT_EQ(result.best_epoch, 3);
   const ClassificationMetrics live =
@@ -125,8 +128,8 @@ TEST(Trainer, BestHoldsTheAverage) {
 
 TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
   const StripeFolder data;
-  TestRun run(data.config({"train.epochs=100000", "train.time_budget_minutes=0.005",
-                       "train.validate_every=100000"}));
+  TestRun run(data.config(
+      {"train.epochs=100000", "train.time_budget_minutes=0.005", "train.validate_every=100000"}));
   const TrainResult result = run.train();
   EXPECT_EQ(result.reason, StopReason::time_budget);
   EXPECT_GE(result.seconds, 0.3);
@@ -140,7 +143,7 @@ TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
 TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {
   const StripeFolder data;
   TestRun run(data.config({"train.epochs=5", "train.validate_every=2", "checkpoint.every=4",
-                       "checkpoint.keep=3", "train.log_every=10"}));
+                           "checkpoint.keep=3", "train.log_every=10"}));
   run.train();
   std::vector<int64_t> validated;
   for (const EpochEvent& event : run.recorder.epochs) {
@@ -151,8 +154,10 @@ TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {
   EXPECT_EQ(count_kind(lines, "step"), 2);
   EXPECT_EQ(count_kind(lines, "epoch"), 5);
   // Checkpoints at 4, 8, 12, 16, 24 (20 ends an epoch) and at the end, 25: the last three stay.
-  for (const auto& [step, kept] : {std::pair{8, false}, {12, false}, {16, true}, {24, true}, {25, true}}) {
-    EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("model-{}.safetensors", step)), kept) << step;
+  for (const auto& [step, kept] :
+       {std::pair{8, false}, {12, false}, {16, true}, {24, true}, {25, true}}) {
+    EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("model-{}.safetensors", step)), kept)
+        << step;
     EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("state-{}.json", step)), kept) << step;
   }
 }
@@ -177,7 +182,8 @@ TEST(Trainer, AccumulatesToTheSameStepAsOneLargeBatch) {
 TEST(Trainer, DryRunSaysWhatItWouldTakeAndLeavesNothing) {
   const StripeFolder data;
   const std::string text = dry_run(data.config());
-  for (const char* word : {"40 training, 10 validation pictures, 2 classes", "parameters", "memory", "per epoch of 5 steps"}) {
+  for (const char* word : {"40 training, 10 validation pictures, 2 classes", "parameters", "memory",
+                           "per epoch of 5 steps"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   EXPECT_FALSE(fs::exists(data / "runs"));
