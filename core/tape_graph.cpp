@@ -6,7 +6,7 @@
 namespace whisker {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -46,11 +46,11 @@ std::string_view style_of(const TapeEntry& entry) {
 
 std::string tape_dot(const TapeListing& listing, const std::string& title) {
   std::string text = "digraph tape {\n";
-  text += fmt::format("  label={}; labelloc=t;\n", quoted(title));
+  text += fmt::format("  label={}; labelloc=t;\n", dot_string(title));
   text += "  node [shape=box, fontname=\"monospace\", fontsize=11];\n";
   const std::vector<TapeEntry> entries = listing.entries();
   for (size_t i = 0; i < entries.size(); ++i) {
-    text += fmt::format("  n{} [label={}, {}];\n", i, quoted(label_of(entries[i])),
+    text += fmt::format("  n{} [label={}, {}];\n", i, dot_string(label_of(entries[i])),
                         style_of(entries[i]));
   }
   for (size_t i = 0; i < entries.size(); ++i) {
