@@ -41,6 +41,7 @@ struct TrainState {
   int64_t epochs = 0;        ///< planned: the horizon of the schedule
   std::string data_fingerprint;
   std::string preprocess;    ///< JSON
+  std::string plans;         ///< the backend's timed choices, see Backend::export_plans
   std::string config;        ///< YAML of everything that a resume must not change
 };
 

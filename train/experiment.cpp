@@ -1,6 +1,7 @@
 // Data first (classes), then the network (shapes), then memory, weights and the optimizer.
 #include "train/experiment.h"
 
+#include "core/cpu/cpu_backend.h"
 #include "core/philox.h"
 #include "data/sampler.h"
 #include "layers/weights.h"
@@ -139,6 +140,11 @@ Experiment::Experiment(Config given, StartFrom start)
     : config(std::move(given)), device(resolve_device(config.device)) {
   if (config.precision == PrecisionKind::f16 || config.precision == PrecisionKind::bf16) {
     fail(ErrorKind::usage, "precision: {} trains in f32. Use precision: f32.", device);
+  }
+  if (device == cpu_device) {
+    set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
+                     .winograd = config.runtime.winograd,
+                     .deterministic = config.deterministic});
   }
   const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);

@@ -3,6 +3,7 @@
 // checkpoint.
 #include "train/trainer.h"
 
+#include "core/backend.h"
 #include "core/io/json.h"
 #include "train/evaluate.h"
 #include "train/find_non_finite.h"
@@ -72,6 +73,9 @@ void Trainer::resume() {
         "{}: config.yaml is not the one this run was started with: {}. Put it back, or start a new "
         "run.",
         folder_.path().string(), changed);
+  }
+  if (!checkpoint.state.plans.empty()) {
+    backend_of(experiment_.device).import_plans(checkpoint.state.plans);
   }
   folder_.metrics().truncate_to(checkpoint.state.metrics_bytes);
   restore(checkpoint, *experiment_.arena, *experiment_.optimizer, experiment_.average.get());
@@ -361,6 +365,7 @@ void Trainer::save_last() {
   check_finite(optimizer);
   TrainState state = state_;
   state.seconds = now();
+  state.plans = backend_of(experiment_.device).export_plans();
   state.schedule = experiment_.schedule->state();
   state.ema_updates = experiment_.average ? experiment_.average->updates() : 0;
   folder_.metrics().sync();
