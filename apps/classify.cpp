@@ -9,6 +9,7 @@
 #include "core/io/json.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
+#include "train/plan_cache.h"
 
 namespace whisker {
 namespace {
@@ -63,7 +64,9 @@ std::string text_line(const PictureResult& result, const std::vector<std::string
 int run_classify(const ClassifyArguments& arguments) {
   const std::vector<std::string> paths = expand_inputs(arguments.inputs);
   if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
-  const Classifier classifier = Classifier::load(arguments.weights, resolve_device(arguments.device));
+  const Device device = resolve_device(arguments.device);
+  load_plans(device);
+  const Classifier classifier = Classifier::load(arguments.weights, device);
   const std::vector<std::string>& classes = classifier.classes();
   const auto top = static_cast<size_t>(arguments.top);
   bool failed = false;
@@ -86,6 +89,7 @@ int run_classify(const ClassifyArguments& arguments) {
       print_result(text_line(result, classes, top));
     }
   });
+  save_plans(device);
   if (arguments.json) print_result(all.end_array().end_object().str() + "\n");
   return failed ? static_cast<int>(ErrorKind::data) : 0;
 }

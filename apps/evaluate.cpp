@@ -7,6 +7,7 @@
 #include "data/picture_dataset.h"
 #include "train/evaluate.h"
 #include "train/experiment.h"
+#include "train/plan_cache.h"
 
 namespace whisker {
 namespace {
@@ -24,7 +25,9 @@ struct EvaluateArguments {
 constexpr int schema_version = 1;
 
 int run_evaluate(const EvaluateArguments& arguments) {
-  const Classifier classifier = Classifier::load(arguments.weights, resolve_device(arguments.device));
+  const Device device = resolve_device(arguments.device);
+  load_plans(device);
+  const Classifier classifier = Classifier::load(arguments.weights, device);
   const ImageFolder files =
       open_image_folder(arguments.folder, {.label_pattern = arguments.label_pattern,
                                            .classes = classifier.classes(), .name = "evaluate"});
@@ -35,6 +38,7 @@ int run_evaluate(const EvaluateArguments& arguments) {
                  .on_bad = OnBad::skip, .max_bad = 1});
   const Objective objective(classifier.model(), {}, files.counts(), classifier.arena().device());
   const ClassificationMetrics metrics = evaluate(classifier, objective, loader);
+  save_plans(device);
   for (const BadSample& bad : loader.bad_samples()) {
     tell(fmt::format("{} {}\n", paint(stderr, "whisker: error:", Color::red), bad.reason));
   }

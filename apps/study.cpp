@@ -23,6 +23,7 @@ StudyNetwork make_network(const StudyArguments& arguments) {
   Config config = read_config(arguments.target, arguments.overrides);
   StudyOptions options = arguments.network;
   options.tensor = {.device = resolve_device(config.device)};
+  configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
 }
 

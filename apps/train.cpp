@@ -8,6 +8,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/text.h"
 #include "train/dry_run.h"
+#include "train/plan_cache.h"
 #include "train/trainer.h"
 
 namespace whisker {
@@ -48,9 +49,14 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
 
   Trainer trainer(experiment, folder, progress, stop);
-  if (resume) trainer.resume();
+  if (resume) {
+    trainer.resume();
+  } else {
+    load_plans(experiment.device);
+  }
   write_file_atomically(folder.config(), print_config(config));
   const TrainResult result = trainer.run();
+  save_plans(experiment.device);
   for (const Loader* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
       progress.on_message(fmt::format("unreadable picture: {}", bad.reason));

@@ -30,5 +30,6 @@ endfunction()
 function(whisker_test name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE whisker_flags GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600
+    ENVIRONMENT "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test_cache")
 endfunction()

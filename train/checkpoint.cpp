@@ -208,7 +208,7 @@ LoadedCheckpoint load_last(const fs::path& last) {
          "{}: nothing to resume from: the run stopped before its first checkpoint. Start it again.",
          last.string());
   }
-  constexpr size_t most_bytes = 1 << 20;
+  constexpr size_t most_bytes = 1 << 24;
   const JsonValue json = JsonValue::parse(read_file(path, most_bytes, ErrorKind::checkpoint),
                                           {.name = path.string(), .kind = ErrorKind::checkpoint});
   if (const int64_t version = json.at("version").as_int(); version != state_version) {

@@ -100,6 +100,13 @@ Device resolve_device(const std::string& text) {
   return device;
 }
 
+void configure_backend(const Config& config, Device device) {
+  if (device != cpu_device) return;
+  set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
+                   .winograd = config.runtime.winograd,
+                   .deterministic = config.deterministic});
+}
+
 YamlNode model_section(const Config& config) {
   if (!config.model.is_scalar() || config.model.text() != "from_weights") return config.model;
   if (config.init.from.empty()) {
@@ -141,11 +148,7 @@ Experiment::Experiment(Config given, StartFrom start)
   if (config.precision == PrecisionKind::f16 || config.precision == PrecisionKind::bf16) {
     fail(ErrorKind::usage, "precision: {} trains in f32. Use precision: f32.", device);
   }
-  if (device == cpu_device) {
-    set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
-                     .winograd = config.runtime.winograd,
-                     .deterministic = config.deterministic});
-  }
+  configure_backend(config, device);
   const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);
   Folders folders = open_folders(config);

@@ -47,6 +47,8 @@ struct Experiment {
 
 /// The device that `text` (auto, cpu, cuda, ...) means here.
 Device resolve_device(const std::string& text);
+/// Hands what the configuration says of `device` (runtime, deterministic) to its backend.
+void configure_backend(const Config& config, Device device);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.
 YamlNode model_section(const Config& config);
 /// How pictures become the network's input, as the data section says.

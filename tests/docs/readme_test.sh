@@ -6,6 +6,7 @@ set -euo pipefail
 source=$1 build=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+export XDG_CACHE_HOME="$scratch/cache"
 
 mkdir -p "$scratch/build/release"
 ln -s "$source/configs" "$scratch/configs"

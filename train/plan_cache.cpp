@@ -1,0 +1,64 @@
+#include "train/plan_cache.h"
+
+#include "core/backend.h"
+#include "core/cpu/cpu_backend.h"
+#include "core/io/atomic_file.h"
+
+#include <cstdlib>
+#include <string>
+
+namespace whisker {
+namespace fs = std::filesystem;
+namespace {
+
+// Thousands of convolutions. A table that has grown beyond stays as it is.
+constexpr size_t most_bytes = 1 << 20;
+
+bool chooses(Device device) {
+  return device == cpu_device && cpu_options().winograd && !cpu_options().deterministic;
+}
+
+// "" when it cannot be read.
+std::string cached_text() {
+  try {
+    return read_file(plan_cache_path(), most_bytes, ErrorKind::checkpoint);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+fs::path plan_cache_path() {
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    const fs::path path = value ? value : "";
+    return path.is_absolute() ? path : fs::path();  // as the XDG base directory specification asks
+  };
+  fs::path cache = folder("XDG_CACHE_HOME");
+  if (cache.empty() && !folder("HOME").empty()) cache = folder("HOME") / ".cache";
+  return cache.empty() ? cache : cache / "whisker" / "cpu_plans.json";
+}
+
+void load_plans(Device device) {
+  if (!chooses(device) || plan_cache_path().empty()) return;
+  try {
+    backend_of(device).import_plans(cached_text());
+  } catch (const Error&) {  // damaged: choices are timed, and the next save replaces it
+  }
+}
+
+void save_plans(Device device) {
+  const fs::path path = plan_cache_path();
+  if (!chooses(device) || path.empty()) return;
+  const std::string text = backend_of(device).export_plans();
+  if (text.empty() || text.size() > most_bytes || text == cached_text()) return;
+  try {
+    std::error_code ignored;
+    fs::create_directories(path.parent_path(), ignored);
+    write_file_atomically(path, text);
+  } catch (const Error&) {  // no room or no permission: the next run times again
+  }
+}
+
+}  // namespace whisker
