@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "data/file_walk.h"
 
@@ -14,7 +15,7 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
       for (std::string line; std::getline(std::cin, line);) {
         if (!line.empty()) paths.push_back(line);
       }
-    } else if (std::filesystem::is_directory(word)) {
+    } else if (std::error_code error; std::filesystem::is_directory(word, error)) {
       const std::filesystem::path folder(word);
       for (const WalkedFile& file : walk_files(folder, word).files) {
         if (is_picture(folder / file.path)) paths.push_back((folder / file.path).string());

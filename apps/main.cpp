@@ -1,5 +1,6 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -72,6 +73,8 @@ int run(int argc, char** argv) {
 }  // namespace whisker
 
 int main(int argc, char** argv) {
+  // A reader that went away (whisker train | tee, then Ctrl-C) is a failed write, not our end.
+  std::signal(SIGPIPE, SIG_IGN);
   using whisker::ErrorKind;
   whisker::occupy_standard_streams();
   try {

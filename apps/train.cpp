@@ -73,11 +73,14 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
 
 int run_train(const TrainArguments& arguments, const Invocation& invocation) {
   if (!arguments.resume.empty()) {
+    if (arguments.dry_run || !arguments.init.empty()) {
+      fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
+    }
     for (const std::string& assignment : arguments.words) {
       if (!may_change_on_resume(assignment.substr(0, assignment.find('=')))) {
         fail(ErrorKind::usage,
              "--resume: '{}' would make another run of this one. A resumed run may change its epochs, "
-             "time budget, workers, cache, device, threads and checkpoints. Start a new run instead.",
+             "time budget, workers, logging, device, threads and checkpoints. Start a new run instead.",
              assignment);
       }
     }

@@ -27,7 +27,10 @@ set_target_properties(LibZip::LibZip PROPERTIES
   IMPORTED_LOCATION "${LIBZIP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBZIP_INCLUDE_DIR}")
 
 if(WHISKER_ONEDNN)
-  find_package(dnnl 2.6 REQUIRED CONFIG)  # package libdnnl-dev
+  find_package(dnnl REQUIRED CONFIG)  # package libdnnl-dev: 2.6 on Debian 12, 3.1 on Ubuntu 24.04
+  if(dnnl_VERSION VERSION_LESS 2.6)
+    message(FATAL_ERROR "oneDNN ${dnnl_VERSION} is too old: 2.6 or newer is needed (package libdnnl-dev)")
+  endif()
 else()
   # Package libopenblas-openmp-dev: the OpenMP flavour shares the backend's threads.
   find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp openblas REQUIRED)

@@ -30,6 +30,7 @@ fi
 mv "$archive.part" "$archive"
 
 # Folder names PetImages/Cat and PetImages/Dog become cat and dog; one in ten goes to val.
+rm -rf "$folder/unpacked" "$folder/sorting"
 unzip -q -o "$archive" -d "$folder/unpacked"
 position=0
 find "$folder/unpacked" -type f \( -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png' \) -print0 | sort -z |
@@ -38,8 +39,12 @@ find "$folder/unpacked" -type f \( -iname '*.jpg' -o -iname '*.jpeg' -o -iname '
     split=train
     [ $((position % 10)) -eq 9 ] && split=val
     position=$((position + 1))
-    mkdir -p "$folder/$split/$label"
-    mv "$file" "$folder/$split/$label/"
+    mkdir -p "$folder/sorting/$split/$label"
+    mv "$file" "$folder/sorting/$split/$label/"
   done
-rm -rf "$folder/unpacked" "$archive"
+# train/ comes last: once it is there, everything is.
+rm -rf "$folder/val"
+mv "$folder/sorting/val" "$folder/val"
+mv "$folder/sorting/train" "$folder/train"
+rm -rf "$folder/unpacked" "$folder/sorting" "$archive"
 echo "$folder/train and $folder/val are ready." >&2

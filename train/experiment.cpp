@@ -74,11 +74,14 @@ std::unique_ptr<Sampler> make_sampler(const Config& config, const ImageFolder& f
   return sequential_sampler(files.size());
 }
 
-CacheOptions cache_of(const Config& config, const ImageFolder& files, const Preprocess& preprocess) {
+// Training pictures may be kept smaller, as their crops are resized anyway; validation sees exactly
+// the pixels that `evaluate` and `classify` see.
+CacheOptions cache_of(const Config& config, const ImageFolder& files, const Preprocess& preprocess,
+                      bool training) {
   const DataConfig& data = config.data;
   CacheOptions cache{.kind = data.cache,
                      .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024)};
-  if (preprocess.resize_mode == ResizeMode::crop) {
+  if (training && preprocess.resize_mode == ResizeMode::crop) {
     // Crops of a half larger picture still have every pixel that the network can see.
     const PictureSize size = preprocess.output();
     cache.short_side = std::max({preprocess.resize_short, size.height, size.width}) * 3 / 2;
@@ -87,6 +90,7 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
     const std::filesystem::path folder = std::filesystem::path(config.runs) / "cache";
     cache.file = data.cache_file.empty() ? folder / fingerprint(files)
                                          : std::filesystem::path(data.cache_file);
+    if (!training) cache.file += ".val";
     std::filesystem::create_directories(cache.file.parent_path());
   }
   return cache;
@@ -209,7 +213,7 @@ Experiment::Experiment(Config given, StartFrom start)
                    .seed = seed,
                    .max_pixels = config.data.max_pixels,
                    .fast_decode = config.data.decode == DecodeKind::fast,
-                   .cache = cache_of(config, files, preprocess),
+                   .cache = cache_of(config, files, preprocess, augmented),
                });
   };
   train = std::make_unique<Loader>(dataset(train_files, !plain), make_sampler(config, train_files),

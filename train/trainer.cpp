@@ -320,7 +320,8 @@ bool Trainer::finish_epoch() {
   event.times = times_;
   log_epoch(event);
   observer_.on_epoch(event);
-  if (config.checkpoint.every == 0 || last || stop_reason_) save_last();
+  const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
+  if (due || last || stop_reason_) save_last();
   return true;
 }
 

@@ -192,8 +192,9 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
   EXPECT_EQ(
       refusal(std::string(131'073, '[')),
       "c.yaml:1:1: expected at most 131072 of the signs []{},:?'\"&*! in one file, got 131073.");
-  EXPECT_EQ(refusal("a: *b"),
-            "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined.");
+  // yaml-cpp 0.8 names the anchor, 0.7 does not.
+  EXPECT_TRUE(refusal("a: *b").starts_with(
+      "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined"));
   EXPECT_EQ(message_of([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
             "/nonexistent/c.yaml: cannot open: No such file or directory.");
 }
