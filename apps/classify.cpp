@@ -1,8 +1,5 @@
 // whisker classify WEIGHTS PICTURES...: the most probable classes of each picture. Unreadable
 // pictures are reported and passed over; the exit code is 3 when there were any.
-#include <algorithm>
-#include <numeric>
-
 #include "apps/command.h"
 #include "apps/inputs.h"
 #include "apps/terminal.h"
@@ -10,6 +7,9 @@
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace whisker {
 namespace {
@@ -30,16 +30,17 @@ std::vector<size_t> most_probable(std::span<const float> probabilities, size_t c
   std::vector<size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                    [&](size_t a, size_t b) {
-                      return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
-                    });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](size_t a, size_t b) {
+        return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
+      });
   order.resize(count);
   return order;
 }
 
-void write_json(JsonWriter& json, const PictureResult& result, const std::vector<std::string>& classes,
-                size_t top) {
+void write_json(JsonWriter& json, const PictureResult& result,
+                const std::vector<std::string>& classes, size_t top) {
   json.begin_object().field("path", result.path);
   if (!result.error.empty()) {
     json.field("error", result.error).end_object();
@@ -53,7 +54,8 @@ void write_json(JsonWriter& json, const PictureResult& result, const std::vector
   json.end_array().end_object();
 }
 
-std::string text_line(const PictureResult& result, const std::vector<std::string>& classes, size_t top) {
+std::string text_line(const PictureResult& result, const std::vector<std::string>& classes,
+                      size_t top) {
   std::string line = result.path + ":";
   for (const size_t c : most_probable(result.probabilities, top)) {
     line += fmt::format("  {} {:.4f}", classes[c], result.probabilities[c]);
@@ -77,7 +79,8 @@ int run_classify(const ClassifyArguments& arguments) {
   classify_pictures(classifier, paths, arguments.batch_size, [&](const PictureResult& result) {
     failed = failed || !result.error.empty();
     if (!result.error.empty()) {
-      tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), result.path, result.error));
+      tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), result.path,
+                       result.error));
     }
     if (arguments.json) {
       write_json(all, result, classes, top);
@@ -100,8 +103,10 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   CLI::App* classify = app.add_subcommand("classify", "Name what is on pictures");
   auto arguments = std::make_shared<ClassifyArguments>();
   classify->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
-  classify->add_option("PICTURES", arguments->inputs, "Files, folders, or - for a list on stdin")->required();
-  classify->add_option("--top", arguments->top, "Classes per picture")->check(CLI::Range(1, 100000));
+  classify->add_option("PICTURES", arguments->inputs, "Files, folders, or - for a list on stdin")
+      ->required();
+  classify->add_option("--top", arguments->top, "Classes per picture")
+      ->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
   classify->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N");

@@ -3,12 +3,12 @@
 // docs/command_line.md.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 namespace whisker {
 

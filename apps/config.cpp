@@ -1,6 +1,7 @@
 // whisker config print|schema: what a configuration resolves to, and its JSON Schema for editors.
-#include "apps/command.h"
 #include "train/config.h"
+
+#include "apps/command.h"
 
 namespace whisker {
 

@@ -58,10 +58,12 @@ void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder&
   json.end_array().end_object();
 }
 
-std::string check_text(const CheckResult& result, const ImageFolder& train, const ImageFolder* val) {
+std::string check_text(const CheckResult& result, const ImageFolder& train,
+                       const ImageFolder* val) {
   std::string text;
   for (const BadFile& bad : result.bad) {
-    text += fmt::format("bad        {}: {}\n", name_of_file(train, val, {bad.in_val, bad.index}), bad.reason);
+    text += fmt::format("bad        {}: {}\n", name_of_file(train, val, {bad.in_val, bad.index}),
+                        bad.reason);
   }
   for (const DuplicateGroup& group : result.duplicates) {
     text += fmt::format("duplicate  {}{}{}\n", group.same_bytes ? "same file" : "same pixels",
@@ -71,15 +73,18 @@ std::string check_text(const CheckResult& result, const ImageFolder& train, cons
       text += fmt::format("             {}\n", name_of_file(train, val, file));
     }
   }
-  return text + fmt::format("{} pictures, {} bad, {} groups of duplicates ({} across train and val, {} "
-                            "across classes)\n",
-                            result.pictures, result.bad.size(), result.duplicates.size(),
-                            result.duplicates_across_splits, result.duplicates_across_classes);
+  return text + fmt::format(
+                    "{} pictures, {} bad, {} groups of duplicates ({} across train and val, {} "
+                    "across classes)\n",
+                    result.pictures, result.bad.size(), result.duplicates.size(),
+                    result.duplicates_across_splits, result.duplicates_across_classes);
 }
 
 void add_check(CLI::App& data, Invocation& invocation) {
-  CLI::App* check = data.add_subcommand("check", "Find unreadable and duplicate pictures; exit code 3 when a "
-                                                 "picture is bad");
+  CLI::App* check =
+      data.add_subcommand("check",
+                          "Find unreadable and duplicate pictures; exit code 3 when a "
+                          "picture is bad");
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*check);
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
@@ -108,14 +113,30 @@ void write_stats(JsonWriter& json, const FolderStatistics& s) {
   json.begin_object().field("schema_version", schema_version).field("pictures", s.pictures);
   json.field("unreadable", s.unreadable).key("classes").begin_array();
   for (const auto& c : s.classes) {
-    json.begin_object().field("name", c.name).field("files", c.files).field("bytes", c.bytes).end_object();
+    json.begin_object()
+        .field("name", c.name)
+        .field("files", c.files)
+        .field("bytes", c.bytes)
+        .end_object();
   }
-  json.end_array().key("height").begin_object().field("min", s.min_height).field("mean", s.mean_height);
-  json.field("max", s.max_height).end_object().key("width").begin_object().field("min", s.min_width);
+  json.end_array()
+      .key("height")
+      .begin_object()
+      .field("min", s.min_height)
+      .field("mean", s.mean_height);
+  json.field("max", s.max_height)
+      .end_object()
+      .key("width")
+      .begin_object()
+      .field("min", s.min_width);
   json.field("mean", s.mean_width).field("max", s.max_width).end_object();
   json.key("short_sides").begin_array();
   for (const SizeBin& bin : s.short_sides) {
-    json.begin_object().field("from", bin.from).field("to", bin.to).field("count", bin.count).end_object();
+    json.begin_object()
+        .field("from", bin.from)
+        .field("to", bin.to)
+        .field("count", bin.count)
+        .end_object();
   }
   json.end_array();
   for (const auto& [key, values] : {std::pair{"mean", s.mean}, {"std", s.deviation}}) {
@@ -131,9 +152,10 @@ std::string stats_text(const FolderStatistics& s) {
   for (const auto& c : s.classes) {
     text += fmt::format("{:<24} {:>8}  {:>10}\n", c.name, c.files, human_bytes(c.bytes));
   }
-  text += fmt::format("\n{} pictures, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
-                      s.pictures, s.unreadable, s.min_height, s.max_height, s.mean_height, s.min_width,
-                      s.max_width, s.mean_width);
+  text += fmt::format(
+      "\n{} pictures, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
+      s.pictures, s.unreadable, s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width,
+      s.mean_width);
   text += "\nshort side, pixels\n";
   for (const SizeBin& bin : s.short_sides) {
     text += fmt::format("{:>6} to {:<6} {:>8}\n", bin.from, bin.to - 1, bin.count);
@@ -143,14 +165,16 @@ std::string stats_text(const FolderStatistics& s) {
 }
 
 void add_stats(CLI::App& data, Invocation& invocation) {
-  CLI::App* stats = data.add_subcommand("stats", "Class table, sizes, mean and deviation of the channels");
+  CLI::App* stats =
+      data.add_subcommand("stats", "Class table, sizes, mean and deviation of the channels");
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*stats);
   stats->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
       const ImageFolder folder = open_image_folder(
           arguments->train, {.label_pattern = arguments->label_pattern, .name = "data"});
-      const FolderStatistics result = folder_statistics(folder, {.progress = scan_progress(invocation)});
+      const FolderStatistics result =
+          folder_statistics(folder, {.progress = scan_progress(invocation)});
       JsonWriter json;
       if (arguments->json) write_stats(json, result);
       print_result(arguments->json ? json.str() + "\n" : stats_text(result));
@@ -173,8 +197,8 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   generate->callback([&invocation, options] {
     invocation.run = [options] {
       const GenerateResult result = generate_pictures(*options);
-      print_result(fmt::format("{} drawn pictures ({}) in {}\n", result.files, human_bytes(result.bytes),
-                               options->folder.string()));
+      print_result(fmt::format("{} drawn pictures ({}) in {}\n", result.files,
+                               human_bytes(result.bytes), options->folder.string()));
       return 0;
     };
   });
@@ -198,8 +222,8 @@ void add_arrange(CLI::App& data, Invocation& invocation) {
       const ArrangeResult result = arrange_pictures(*options);
       std::string text;
       for (size_t c = 0; c < result.classes.size(); ++c) {
-        text += fmt::format("{:<24} {:>8} train {:>8} val\n", result.classes[c], result.train_counts[c],
-                            result.val.empty() ? 0 : result.val_counts[c]);
+        text += fmt::format("{:<24} {:>8} train {:>8} val\n", result.classes[c],
+                            result.train_counts[c], result.val.empty() ? 0 : result.val_counts[c]);
       }
       for (const SkippedFile& skipped : result.skipped) {
         fmt::print(stderr, "skipped {}: {}\n", skipped.path, skipped.reason);

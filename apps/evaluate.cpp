@@ -1,11 +1,12 @@
 // whisker evaluate WEIGHTS FOLDER: accuracy, loss and a confusion matrix over a folder of class
 // folders, with the classes and the preprocessing of the weights file.
+#include "train/evaluate.h"
+
 #include "apps/command.h"
 #include "apps/terminal.h"
 #include "core/io/json.h"
 #include "data/loader.h"
 #include "data/picture_dataset.h"
-#include "train/evaluate.h"
 #include "train/experiment.h"
 #include "train/plan_cache.h"
 
@@ -30,12 +31,15 @@ int run_evaluate(const EvaluateArguments& arguments) {
   const Classifier classifier = Classifier::load(arguments.weights, device);
   const ImageFolder files =
       open_image_folder(arguments.folder, {.label_pattern = arguments.label_pattern,
-                                           .classes = classifier.classes(), .name = "evaluate"});
+                                           .classes = classifier.classes(),
+                                           .name = "evaluate"});
   const auto dataset = std::make_shared<PictureDataset>(
       files, PictureDatasetOptions{.preprocess = classifier.preprocess()});
   Loader loader(dataset, sequential_sampler(files.size()),
-                {.batch_size = arguments.batch_size, .workers = arguments.workers,
-                 .on_bad = OnBad::skip, .max_bad = 1});
+                {.batch_size = arguments.batch_size,
+                 .workers = arguments.workers,
+                 .on_bad = OnBad::skip,
+                 .max_bad = 1});
   const Objective objective(classifier.model(), {}, files.counts(), classifier.arena().device());
   const ClassificationMetrics metrics = evaluate(classifier, objective, loader);
   save_plans(device);
@@ -51,7 +55,8 @@ int run_evaluate(const EvaluateArguments& arguments) {
     print_result(json.str() + "\n");
   } else {
     print_result(fmt::format("pictures {}  accuracy {:.4f}  loss {:.4f}\n\n{}", metrics.count(),
-                             metrics.accuracy(), metrics.loss(), metrics.table(classifier.classes())));
+                             metrics.accuracy(), metrics.loss(),
+                             metrics.table(classifier.classes())));
   }
   return loader.bad_samples().empty() ? 0 : static_cast<int>(ErrorKind::data);
 }
@@ -59,15 +64,18 @@ int run_evaluate(const EvaluateArguments& arguments) {
 }  // namespace
 
 void add_evaluate_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* evaluate = app.add_subcommand("evaluate", "Measure a trained classifier on labelled pictures");
+  CLI::App* evaluate =
+      app.add_subcommand("evaluate", "Measure a trained classifier on labelled pictures");
   auto arguments = std::make_shared<EvaluateArguments>();
   evaluate->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
   evaluate->add_option("FOLDER", arguments->folder, "Folder of class folders")->required();
   evaluate->add_option("--label-pattern", arguments->label_pattern, "Labels from file names");
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
   evaluate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N");
-  evaluate->add_option("--batch-size", arguments->batch_size, "Pictures at a time")->check(CLI::Range(1, 4096));
-  evaluate->add_option("--workers", arguments->workers, "Decoding threads")->check(CLI::Range(0, 1024));
+  evaluate->add_option("--batch-size", arguments->batch_size, "Pictures at a time")
+      ->check(CLI::Range(1, 4096));
+  evaluate->add_option("--workers", arguments->workers, "Decoding threads")
+      ->check(CLI::Range(0, 1024));
   evaluate->callback([&invocation, arguments] {
     invocation.run = [arguments] { return run_evaluate(*arguments); };
   });

@@ -1,10 +1,10 @@
 #include "apps/inputs.h"
 
+#include "data/file_walk.h"
+
 #include <filesystem>
 #include <iostream>
 #include <system_error>
-
-#include "data/file_walk.h"
 
 namespace whisker {
 

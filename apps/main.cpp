@@ -1,5 +1,9 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
+#include "apps/command.h"
+#include "apps/terminal.h"
+#include "core/error.h"
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,16 +14,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "apps/command.h"
-#include "apps/terminal.h"
-#include "core/error.h"
-
 namespace whisker {
 
 namespace {
 
-// A closed stdin, stdout or stderr would lend its number to the next file that is opened, and results
-// would be written into a checkpoint. What stands in for it fails every read and write.
+// A closed stdin, stdout or stderr would lend its number to the next file that is opened, and
+// results would be written into a checkpoint. What stands in for it fails every read and write.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1) continue;
@@ -37,9 +37,11 @@ int run(int argc, char** argv) {
   Invocation invocation;
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_flag_callback("-q,--quiet", [&] { invocation.verbosity = -1; }, "Only errors");
-  app.add_flag("-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
-               "More detail");
+  app.add_flag_callback(
+      "-q,--quiet", [&] { invocation.verbosity = -1; }, "Only errors");
+  app.add_flag(
+      "-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
+      "More detail");
   app.add_option("--color", invocation.color, "Colours: auto, always or never (NO_COLOR is obeyed)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 
@@ -60,10 +62,12 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     set_color(invocation.color);
     return report(static_cast<int>(ErrorKind::usage),
-                  fmt::format("{}\nSee 'whisker{} --help'.", error.what(), [&] {
-                    const auto chosen = app.get_subcommands();
-                    return chosen.empty() ? std::string() : " " + chosen[0]->get_name();
-                  }()).c_str());
+                  fmt::format("{}\nSee 'whisker{} --help'.", error.what(),
+                              [&] {
+                                const auto chosen = app.get_subcommands();
+                                return chosen.empty() ? std::string() : " " + chosen[0]->get_name();
+                              }())
+                      .c_str());
   }
   set_color(invocation.color);
   return invocation.run();
@@ -87,7 +91,8 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     const std::errc code = static_cast<std::errc>(error.code().value());
     const bool failing = code == std::errc::no_space_on_device || code == std::errc::io_error;
-    return whisker::report(static_cast<int>(failing ? ErrorKind::disk : ErrorKind::usage), error.what());
+    return whisker::report(static_cast<int>(failing ? ErrorKind::disk : ErrorKind::usage),
+                           error.what());
   } catch (const std::exception& error) {
     return whisker::report(static_cast<int>(ErrorKind::internal), error.what());
   }

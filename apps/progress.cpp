@@ -1,9 +1,9 @@
 // Lines and bars.
 #include "apps/progress.h"
 
-#include <algorithm>
-
 #include "apps/terminal.h"
+
+#include <algorithm>
 
 namespace whisker {
 namespace {
@@ -28,7 +28,8 @@ std::string slow_stage(const EpochEvent& event) {
   const char* remedy = static_cast<Stage>(slowest) == Stage::data_wait
                            ? ": try data.cache=memory or more data.workers"
                            : "";
-  return fmt::format("; slow: {} took {:.0f} % of the epoch{}", stage_names[slowest], 100 * share, remedy);
+  return fmt::format("; slow: {} took {:.0f} % of the epoch{}", stage_names[slowest], 100 * share,
+                     remedy);
 }
 
 }  // namespace
@@ -43,7 +44,9 @@ std::string human_seconds(double seconds) {
 Progress::Progress(RunFolder& folder, int verbosity)
     : folder_(folder), verbosity_(verbosity), bar_(is_terminal(stderr)), last_(Clock::now()) {}
 
-Progress::~Progress() { clear_bar(); }
+Progress::~Progress() {
+  clear_bar();
+}
 
 void Progress::clear_bar() {
   if (!bar_shown_) return;
@@ -63,17 +66,20 @@ void Progress::on_step(const StepEvent& event) {
   if (Clock::now() - last_ < interval) return;
   last_ = Clock::now();
   const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
-  const std::string figures = fmt::format(
-      "loss {:.4f}  accuracy {:.3f}  {:.0f} images/s  data wait {:.0f} %  {} left", event.loss,
-      event.accuracy, event.images_per_s, 100 * event.wait_share, human_seconds(event.seconds_left));
+  const std::string figures =
+      fmt::format("loss {:.4f}  accuracy {:.3f}  {:.0f} images/s  data wait {:.0f} %  {} left",
+                  event.loss, event.accuracy, event.images_per_s, 100 * event.wait_share,
+                  human_seconds(event.seconds_left));
   if (bar_) {
-    std::string line = fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
+    std::string line =
+        fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
     line.resize(std::min(line.size(), static_cast<size_t>(std::max(20, terminal_width() - 1))));
     tell(fmt::format("\r\033[K{}", line));
     std::fflush(stderr);
     bar_shown_ = true;
   } else {
-    tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches, figures));
+    tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches,
+                     figures));
   }
 }
 
@@ -95,6 +101,8 @@ void Progress::on_epoch(const EpochEvent& event) {
   }
 }
 
-void Progress::on_message(const std::string& text) { say(text); }
+void Progress::on_message(const std::string& text) {
+  say(text);
+}
 
 }  // namespace whisker

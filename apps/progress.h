@@ -1,11 +1,11 @@
-// What `whisker train` says while it works: a bar on a terminal, else a line every few seconds; both
-// on stderr, and the epoch lines in the run's log.txt as well.
+// What `whisker train` says while it works: a bar on a terminal, else a line every few seconds;
+// both on stderr, and the epoch lines in the run's log.txt as well.
 #pragma once
+
+#include "train/trainer.h"
 
 #include <chrono>
 #include <string>
-
-#include "train/trainer.h"
 
 namespace whisker {
 

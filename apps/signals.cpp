@@ -1,9 +1,9 @@
 #include "apps/signals.h"
 
 #include <csignal>
-#include <unistd.h>
-
 #include <initializer_list>
+
+#include <unistd.h>
 
 namespace whisker {
 namespace {

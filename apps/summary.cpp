@@ -1,9 +1,10 @@
 // whisker summary CONFIG: the network layer by layer, its size, work and memory.
-#include <filesystem>
+#include "layers/summary.h"
 
 #include "apps/command.h"
-#include "layers/summary.h"
 #include "train/experiment.h"
+
+#include <filesystem>
 
 namespace whisker {
 namespace {
@@ -22,7 +23,8 @@ int64_t classes_of(const Config& config) {
 }  // namespace
 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* summary = app.add_subcommand("summary", "Layers, parameters, work and memory of a model");
+  CLI::App* summary =
+      app.add_subcommand("summary", "Layers, parameters, work and memory of a model");
   struct Arguments {
     std::string file;
     std::vector<std::string> overrides;
@@ -35,12 +37,13 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       const Config config = read_config(arguments->file, arguments->overrides);
       const PictureSize size = preprocess_of(config.data).output();
       const Model model = build_model(
-          model_section(config), {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
-                                  .classes = classes_of(config)});
+          model_section(config),
+          {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
+           .classes = classes_of(config)});
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
-      print_result(to_text(summarize(
-          model, {.moments_per_parameter = static_cast<int>(Optimizer::moment_names(config.optimizer).size()),
-                  .averaged = config.ema.decay > 0})));
+      print_result(to_text(summarize(model, {.moments_per_parameter = static_cast<int>(
+                                                 Optimizer::moment_names(config.optimizer).size()),
+                                             .averaged = config.ema.decay > 0})));
       return 0;
     };
   });

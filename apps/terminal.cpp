@@ -1,10 +1,10 @@
 // ANSI colours and the terminal's width.
 #include "apps/terminal.h"
 
+#include <cstdlib>
+
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <cstdlib>
 
 namespace whisker {
 namespace {
@@ -29,7 +29,8 @@ void set_color(std::string_view choice) {
 std::string paint(std::FILE* stream, std::string_view text, Color color) {
   static constexpr const char* codes[] = {"", "31", "32", "33", "2", "1"};
   if (color == Color::none || !shows_color(stream)) return std::string(text);
-  return "\033[" + std::string(codes[static_cast<int>(color)]) + "m" + std::string(text) + "\033[0m";
+  return "\033[" + std::string(codes[static_cast<int>(color)]) + "m" + std::string(text) +
+         "\033[0m";
 }
 
 void tell(std::string_view text) {
@@ -37,7 +38,9 @@ void tell(std::string_view text) {
   std::fflush(stderr);
 }
 
-bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
+bool is_terminal(std::FILE* stream) {
+  return isatty(fileno(stream)) == 1;
+}
 
 int terminal_width() {
   winsize size{};

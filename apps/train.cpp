@@ -1,6 +1,4 @@
 // whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
-#include <csignal>
-
 #include "apps/command.h"
 #include "apps/progress.h"
 #include "apps/signals.h"
@@ -10,6 +8,8 @@
 #include "train/dry_run.h"
 #include "train/plan_cache.h"
 #include "train/trainer.h"
+
+#include <csignal>
 
 namespace whisker {
 namespace {
@@ -30,10 +30,12 @@ std::string closing_line(const TrainResult& result) {
   static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
                                                  "stopped: the time budget is used up",
                                                  "stopped by a signal, saved"};
-  std::string line = fmt::format("{} after {} and {} steps", reasons[static_cast<size_t>(result.reason)],
-                                 human_seconds(result.seconds), result.steps);
+  std::string line =
+      fmt::format("{} after {} and {} steps", reasons[static_cast<size_t>(result.reason)],
+                  human_seconds(result.seconds), result.steps);
   if (result.best_epoch >= 0) {
-    line += fmt::format("; best validation {:.4f} in epoch {}", result.best_metric, result.best_epoch + 1);
+    line += fmt::format("; best validation {:.4f} in epoch {}", result.best_metric,
+                        result.best_epoch + 1);
   }
   return line;
 }
@@ -42,10 +44,10 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
              const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
   Progress progress(folder, invocation.verbosity);
-  progress.on_message(fmt::format(
-      "{}: {} training and {} validation pictures in {} classes; {}", folder.path().string(),
-      experiment.train_files.size(), experiment.val_files.size(), experiment.train_files.classes.size(),
-      experiment.device));
+  progress.on_message(fmt::format("{}: {} training and {} validation pictures in {} classes; {}",
+                                  folder.path().string(), experiment.train_files.size(),
+                                  experiment.val_files.size(),
+                                  experiment.train_files.classes.size(), experiment.device));
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
 
   Trainer trainer(experiment, folder, progress, stop);
@@ -62,10 +64,12 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
       progress.on_message(fmt::format("unreadable picture: {}", bad.reason));
     }
   }
-  if (result.validation) progress.on_message(result.validation->table(experiment.classifier->classes()));
+  if (result.validation)
+    progress.on_message(result.validation->table(experiment.classifier->classes()));
   progress.on_message(closing_line(result));
   if (result.reason == StopReason::signal) {
-    progress.on_message(fmt::format("continue with: whisker train --resume {}", folder.path().string()));
+    progress.on_message(
+        fmt::format("continue with: whisker train --resume {}", folder.path().string()));
   }
   print_result(folder.path().string() + "\n");
   return exit_code_of(result, stop.load());
@@ -79,8 +83,10 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
     for (const std::string& assignment : arguments.words) {
       if (!may_change_on_resume(assignment.substr(0, assignment.find('=')))) {
         fail(ErrorKind::usage,
-             "--resume: '{}' would make another run of this one. A resumed run may change its epochs, "
-             "time budget, workers, logging, device, threads and checkpoints. Start a new run instead.",
+             "--resume: '{}' would make another run of this one. A resumed run may change its "
+             "epochs, "
+             "time budget, workers, logging, device, threads and checkpoints. Start a new run "
+             "instead.",
              assignment);
       }
     }
@@ -108,7 +114,8 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 void add_train_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* train = app.add_subcommand("train", "Train or fine-tune a classifier; prints the run folder");
+  CLI::App* train =
+      app.add_subcommand("train", "Train or fine-tune a classifier; prints the run folder");
   auto arguments = std::make_shared<TrainArguments>();
   train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");

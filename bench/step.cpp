@@ -1,13 +1,12 @@
 // One full training step (forward, backward, Adam) of the networks that BENCHMARKS names, on random
 // pictures. One JSON line: milliseconds (median, min, max of the groups), images/s, memory.
-// usage: bench_step MODEL [--batch N] [--groups N] [--steps N]     MODEL: keras64 chollet128 resnet18 small_resnet
+// usage: bench_step MODEL [--batch N] [--groups N] [--steps N]     MODEL: keras64 chollet128
+// resnet18 small_resnet
 #include "core/backend.h"
 #include "core/io/json.h"
 #include "core/ops.h"
 #include "layers/model_builder.h"
 #include "optim/optimizer.h"
-
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,8 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 namespace {
 
@@ -30,8 +31,10 @@ struct Workload {
 
 constexpr Workload workloads[] = {
     {"keras64", 64, 2, 32,
-     "layers: [conv2d: {filters: 32, kernel: 3, activation: relu}, max_pool2d: 2, conv2d: {filters: 32, "
-     "kernel: 3, activation: relu}, max_pool2d: 2, flatten, dense: {units: 128, activation: relu}, dense: "
+     "layers: [conv2d: {filters: 32, kernel: 3, activation: relu}, max_pool2d: 2, conv2d: "
+     "{filters: 32, "
+     "kernel: 3, activation: relu}, max_pool2d: 2, flatten, dense: {units: 128, activation: relu}, "
+     "dense: "
      "{units: classes}]"},
     {"chollet128", 128, 2, 32, "chollet"},
     {"resnet18", 224, 1000, 16, "resnet18"},
@@ -52,8 +55,9 @@ int64_t option(int argc, char** argv, const std::string& name, int64_t fallback)
 }
 
 void measure(const Workload& workload, int64_t batch, int64_t groups, int64_t steps) {
-  const Model model = build_model(YamlNode::parse(workload.model, workload.id),
-                                  {.input = {batch, workload.side, workload.side, 3}, .classes = workload.classes});
+  const Model model =
+      build_model(YamlNode::parse(workload.model, workload.id),
+                  {.input = {batch, workload.side, workload.side, 3}, .classes = workload.classes});
   ParameterArena arena(model.net->parameters(), cpu_device, 1);
   Optimizer optimizer(arena, {.kind = OptimizerKind::adam});
   const Tensor images = rand_normal(model.input, 0, 1, 1, 2);
@@ -64,7 +68,8 @@ void measure(const Workload& workload, int64_t batch, int64_t groups, int64_t st
   uint64_t step = 0;
   const auto run_step = [&] {
     arena.zero_grad();
-    const Tensor loss = cross_entropy(model.net->forward(images, {.training = true, .seed = 1, .step = step++}), labels);
+    const Tensor loss = cross_entropy(
+        model.net->forward(images, {.training = true, .seed = 1, .step = step++}), labels);
     backward(loss);
     optimizer.step(1e-3);
     arena.commit_buffers();
@@ -96,10 +101,13 @@ void measure(const Workload& workload, int64_t batch, int64_t groups, int64_t st
 int main(int argc, char** argv) {
   for (const Workload& workload : workloads) {
     if (argc < 2 || std::string(argv[1]) != workload.id) continue;
-    measure(workload, option(argc, argv, "--batch", workload.batch), option(argc, argv, "--groups", 10),
-            option(argc, argv, "--steps", 3));
+    measure(workload, option(argc, argv, "--batch", workload.batch),
+            option(argc, argv, "--groups", 10), option(argc, argv, "--steps", 3));
     return 0;
   }
-  std::fputs("usage: bench_step keras64|chollet128|resnet18|small_resnet [--batch N] [--groups N] [--steps N]\n", stderr);
+  std::fputs(
+      "usage: bench_step keras64|chollet128|resnet18|small_resnet [--batch N] [--groups N] "
+      "[--steps N]\n",
+      stderr);
   return 2;
 }

@@ -3,17 +3,17 @@
 // overwritten unless a comment says otherwise. Shapes stand in the margin.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "core/device.h"
 #include "core/geometry.h"
 #include "core/memory.h"
 #include "core/optimizer_step.h"
 #include "core/tensor.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace whisker {
 
@@ -130,9 +130,9 @@ class Backend {
                                 const Tensor& mean, const Tensor& inverse_deviation,
                                 const Tensor& variance) = 0;
   virtual void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
-                                    const Tensor& gamma, const Tensor& beta,
-                                    const Tensor& residual, const Tensor& mean,
-                                    const Tensor& variance, const Tensor& y) = 0;
+                                    const Tensor& gamma, const Tensor& beta, const Tensor& residual,
+                                    const Tensor& mean, const Tensor& variance,
+                                    const Tensor& y) = 0;
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
   /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
   /// inverse_deviation are undefined when neither dx nor dgamma is, gamma when dx is not, y without
@@ -146,12 +146,11 @@ class Backend {
   virtual void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                           const Tensor& beta, const Tensor& y, const Tensor& mean,
                           const Tensor& inverse_deviation) = 0;
-  /// dx, dgamma, dbeta are each computed when defined. x is undefined when neither dx nor dgamma is,
-  /// gamma when dx is not.
-  virtual void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x,
-                                   const Tensor& gamma, const Tensor& mean,
-                                   const Tensor& inverse_deviation, const Tensor& dy,
-                                   const Tensor& dx, const Tensor& dgamma,
+  /// dx, dgamma, dbeta are each computed when defined. x is undefined when neither dx nor dgamma
+  /// is, gamma when dx is not.
+  virtual void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                                   const Tensor& mean, const Tensor& inverse_deviation,
+                                   const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta) = 0;
 
   // --- losses --------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 // The registry: one backend per device, made on first use and kept for the life of the process.
 #include "core/device.h"
 
-#include <charconv>
-#include <memory>
-
 #include "core/cpu/cpu_backend.h"
 #include "core/reference/reference_backend.h"
+
+#include <charconv>
+#include <memory>
 
 namespace whisker {
 
@@ -53,6 +53,8 @@ Backend& backend_of(Device device) {
   fail(ErrorKind::device, "device {}: this build has no CUDA backend. Use device=cpu.", device);
 }
 
-std::vector<Device> available_devices() { return {reference_device, cpu_device}; }
+std::vector<Device> available_devices() {
+  return {reference_device, cpu_device};
+}
 
 }  // namespace whisker

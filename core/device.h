@@ -1,11 +1,12 @@
-// Devices and the registry that owns one backend per device: the only process-wide state of the core.
+// Devices and the registry that owns one backend per device: the only process-wide state of the
+// core.
 #pragma once
+
+#include "core/error.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/error.h"
 
 namespace whisker {
 

@@ -1,12 +1,12 @@
 // Element types and the one way to dispatch on them: visit(dtype, [&]<class T>() { ... }).
 #pragma once
 
+#include "core/error.h"
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-
-#include "core/error.h"
 
 namespace whisker {
 

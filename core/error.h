@@ -2,11 +2,11 @@
 // what to do. The kind decides the exit code of the `whisker` program.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace whisker {
 

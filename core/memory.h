@@ -7,7 +7,14 @@
 
 namespace whisker {
 
-enum class MemoryCategory : uint8_t { activations, parameters, gradients, optimizer, input, workspace };
+enum class MemoryCategory : uint8_t {
+  activations,
+  parameters,
+  gradients,
+  optimizer,
+  input,
+  workspace
+};
 inline constexpr int memory_category_count = 6;
 std::string_view name_of(MemoryCategory category);
 
@@ -21,8 +28,9 @@ struct MemoryStats {
 
 /// What tests and users may ask of an allocator.
 struct MemoryOptions {
-  int64_t limit_bytes = 0;  ///< more than this in all fails as if memory were exhausted; 0: no limit
-  bool poison = false;      ///< fresh memory is filled with NaN, so that unwritten results show
+  int64_t limit_bytes =
+      0;                ///< more than this in all fails as if memory were exhausted; 0: no limit
+  bool poison = false;  ///< fresh memory is filled with NaN, so that unwritten results show
 };
 
 /// Allocations of this thread count under `category` while the scope lives.

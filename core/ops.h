@@ -5,15 +5,15 @@
 // operators that only move elements take every type. Backends never see an empty tensor.
 #pragma once
 
+#include "core/geometry.h"
+#include "core/tensor.h"
+
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "core/geometry.h"
-#include "core/tensor.h"
 
 namespace whisker {
 
@@ -28,15 +28,33 @@ Tensor minimum(const Tensor& a, const Tensor& b);
 /// scale x + shift.
 Tensor affine(const Tensor& x, double scale, double shift);
 
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-inline Tensor operator+(const Tensor& a, double b) { return affine(a, 1, b); }
-inline Tensor operator-(const Tensor& a, double b) { return affine(a, 1, -b); }
-inline Tensor operator*(const Tensor& a, double b) { return affine(a, b, 0); }
-inline Tensor operator*(double a, const Tensor& b) { return affine(b, a, 0); }
-inline Tensor operator-(const Tensor& a) { return affine(a, -1, 0); }
+inline Tensor operator+(const Tensor& a, const Tensor& b) {
+  return add(a, b);
+}
+inline Tensor operator-(const Tensor& a, const Tensor& b) {
+  return sub(a, b);
+}
+inline Tensor operator*(const Tensor& a, const Tensor& b) {
+  return mul(a, b);
+}
+inline Tensor operator/(const Tensor& a, const Tensor& b) {
+  return div(a, b);
+}
+inline Tensor operator+(const Tensor& a, double b) {
+  return affine(a, 1, b);
+}
+inline Tensor operator-(const Tensor& a, double b) {
+  return affine(a, 1, -b);
+}
+inline Tensor operator*(const Tensor& a, double b) {
+  return affine(a, b, 0);
+}
+inline Tensor operator*(double a, const Tensor& b) {
+  return affine(b, a, 0);
+}
+inline Tensor operator-(const Tensor& a) {
+  return affine(a, -1, 0);
+}
 
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
@@ -145,8 +163,9 @@ struct Pool2dOptions {
   std::optional<Pair> stride = {};  ///< the kernel when absent
   Pair padding = 0;
   PaddingMode padding_mode = PaddingMode::number;
-  bool ceil = false;           ///< round the output extents up
-  bool count_padding = false;  ///< average: padding counts in the divisor (PyTorch's default is true)
+  bool ceil = false;  ///< round the output extents up
+  bool count_padding =
+      false;  ///< average: padding counts in the divisor (PyTorch's default is true)
 };
 /// x (N,H,W,C) -> (N, h_out, w_out, C). Padding never wins a maximum.
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);

@@ -86,7 +86,8 @@ ParameterArena::ParameterArena(ParameterList parameters, Device device,
     p.initializer_(*seed, stream_of(p.name()), initial);
     write(p, initial);
   }
-  block_group_ = empty({static_cast<int64_t>(groups.size())}, {.dtype = DType::u8, .device = device});
+  block_group_ =
+      empty({static_cast<int64_t>(groups.size())}, {.dtype = DType::u8, .device = device});
   if (!groups.empty()) {
     backend_of(device).upload(groups.data(), block_group_.raw(), block_group_.bytes());
   }

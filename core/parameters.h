@@ -2,6 +2,9 @@
 // an optimizer needs are each one flat allocation with 256-byte aligned slices (DECISIONS 10-14).
 #pragma once
 
+#include "core/autograd.h"
+#include "core/tensor.h"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -10,9 +13,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "core/autograd.h"
-#include "core/tensor.h"
 
 namespace whisker {
 
@@ -78,8 +78,9 @@ using ParameterList = std::vector<std::shared_ptr<Parameter>>;
 class ParameterArena {
  public:
   /// Allocates every parameter and buffer on `device` (`dtype` f32, or f64 on the reference) and
-  /// fills them from their initializers, keyed by `seed` and the parameter's name. Without a seed they
-  /// stay zero: for weights that will be loaded, whose initial values would be drawn for nothing.
+  /// fills them from their initializers, keyed by `seed` and the parameter's name. Without a seed
+  /// they stay zero: for weights that will be loaded, whose initial values would be drawn for
+  /// nothing.
   ParameterArena(ParameterList parameters, Device device, std::optional<uint64_t> seed,
                  DType dtype = DType::f32);
 

@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011, section 4.3). A draw depends on (seed, stream, index) alone, so initial weights,
-// masks, shuffles and augmentations are the same on every device, worker count and resume.
+// 1, 2, 3", SC 2011, section 4.3). A draw depends on (seed, stream, index) alone, so initial
+// weights, masks, shuffles and augmentations are the same on every device, worker count and resume.
 #pragma once
 
 #include <array>
@@ -42,7 +42,9 @@ constexpr PhiloxBlock philox_block(uint64_t seed, uint64_t stream, uint64_t inde
 }
 
 /// Uniform in [0, 1) with 24 bits.
-constexpr float uniform_from(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+constexpr float uniform_from(uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
 
 /// A sequential reader of one (seed, stream): for host-side draws of a few values.
 class PhiloxStream {

@@ -46,7 +46,7 @@ class Ref {
   }
   void release() {
     if (!object_ || object_->count_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    if constexpr (requires(T* t) { T::dispose(t); }) {
+    if constexpr (requires(T * t) { T::dispose(t); }) {
       T::dispose(object_);
     } else {
       delete object_;

@@ -59,7 +59,9 @@ bool Shape::operator==(const Shape& other) const {
   return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
 }
 
-std::string Shape::str() const { return fmt::format("({})", fmt::join(begin(), end(), ",")); }
+std::string Shape::str() const {
+  return fmt::format("({})", fmt::join(begin(), end(), ","));
+}
 
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {
   if (a == b) return a;

@@ -1,13 +1,13 @@
 // Shapes: up to eight non-negative extents, row-major, with overflow-checked element counts.
 #pragma once
 
+#include "core/error.h"
+
 #include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
-
-#include "core/error.h"
 
 namespace whisker {
 

@@ -1,9 +1,9 @@
 // Storage: lazily allocated memory, and the way out of a private layout.
 #include "core/storage.h"
 
-#include <utility>
-
 #include "core/backend.h"
+
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -13,7 +13,9 @@ constinit thread_local MemoryCategory current_category = MemoryCategory::activat
 
 }  // namespace
 
-int64_t live_storages() { return live.load(); }
+int64_t live_storages() {
+  return live.load();
+}
 
 std::string_view name_of(MemoryCategory category) {
   switch (category) {
@@ -35,8 +37,12 @@ std::string_view name_of(MemoryCategory category) {
 
 MemoryScope::MemoryScope(MemoryCategory category)
     : previous_(std::exchange(current_category, category)) {}
-MemoryScope::~MemoryScope() { current_category = previous_; }
-MemoryCategory MemoryScope::current() { return current_category; }
+MemoryScope::~MemoryScope() {
+  current_category = previous_;
+}
+MemoryCategory MemoryScope::current() {
+  return current_category;
+}
 
 Storage::Storage(Device device, int64_t bytes)
     : device_(device), bytes_(bytes), category_(current_category) {

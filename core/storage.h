@@ -2,13 +2,13 @@
 // device's backend understands (see Note [Private layouts]).
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-
 #include "core/device.h"
 #include "core/memory.h"
 #include "core/ref.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
 
 namespace whisker {
 

@@ -160,7 +160,7 @@ std::string nearest_of(const Difference& difference, const std::vector<Differenc
   fail(
       ErrorKind::checkpoint,
       "{}: does not fit the model: {} missing, {} unexpected, {} misshaped; nothing was loaded.{}\n"
-      "Check model; load.skip takes patterns of names to leave out.",
+      "Check model; init.skip takes patterns of names to leave out.",
       file.name(), count("missing"), count("unexpected"), count("misshaped"), table);
 }
 

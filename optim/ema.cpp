@@ -1,9 +1,9 @@
 // The average is one more flat tensor; updating and swapping are one pass each.
 #include "optim/ema.h"
 
-#include <algorithm>
-
 #include "core/backend.h"
+
+#include <algorithm>
 
 namespace whisker {
 

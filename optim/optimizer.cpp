@@ -1,20 +1,22 @@
 // Groups, moments and the one call into the backend.
 #include "optim/optimizer.h"
 
-#include <cmath>
-
 #include "core/backend.h"
 #include "core/io/text.h"
+
+#include <cmath>
 
 namespace whisker {
 namespace {
 
 // Group indices: 2 r and 2 r + 1 for rule r (rules first, then the default), odd ones undecayed.
-int group_index(size_t rule, bool undecayed) { return static_cast<int>(2 * rule + undecayed); }
+int group_index(size_t rule, bool undecayed) {
+  return static_cast<int>(2 * rule + undecayed);
+}
 
 bool is_undecayed(const Parameter& parameter, const OptimizerOptions& options) {
-  return !options.decay_all && (parameter.role() == ParameterRole::bias ||
-                                parameter.role() == ParameterRole::norm);
+  return !options.decay_all &&
+         (parameter.role() == ParameterRole::bias || parameter.role() == ParameterRole::norm);
 }
 
 }  // namespace
@@ -75,9 +77,8 @@ Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options)
 }
 
 Tensor Optimizer::moment(size_t index) const {
-  static constexpr const char* names[3][2] = {{"exp_avg", "momentum_buffer"},
-                                              {"exp_avg_sq", "square_avg"},
-                                              {"grad_avg", "grad_avg"}};
+  static constexpr const char* names[3][2] = {
+      {"exp_avg", "momentum_buffer"}, {"exp_avg_sq", "square_avg"}, {"grad_avg", "grad_avg"}};
   for (const Moment& moment : moments_) {
     for (const char* name : names[index]) {
       if (std::string_view(name) == moment.name) return moment.flat;

@@ -2,36 +2,36 @@
 // fused pass per step. Groups give patterns of parameters their own learning rate and decay.
 #pragma once
 
+#include "core/optimizer_step.h"
+#include "core/parameters.h"
+
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "core/optimizer_step.h"
-#include "core/parameters.h"
 
 namespace whisker {
 
 /// Parameters whose name matches `pattern` (`*` any run of characters) take these instead.
 struct GroupRule {
   std::string pattern;
-  double learning_rate_factor = 1;     ///< multiplies the schedule's rate
+  double learning_rate_factor = 1;          ///< multiplies the schedule's rate
   std::optional<double> weight_decay = {};  ///< replaces OptimizerOptions::weight_decay
 };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;
   double learning_rate = 1e-3;
-  double momentum = 0;        ///< sgd, rmsprop
-  bool nesterov = false;      ///< sgd with momentum
-  double beta1 = 0.9;         ///< adam, adamw
-  double beta2 = 0.999;       ///< adam, adamw
-  double alpha = 0.99;        ///< rmsprop: decay of the squared average
-  bool centered = false;      ///< rmsprop: subtract the squared mean
+  double momentum = 0;    ///< sgd, rmsprop
+  bool nesterov = false;  ///< sgd with momentum
+  double beta1 = 0.9;     ///< adam, adamw
+  double beta2 = 0.999;   ///< adam, adamw
+  double alpha = 0.99;    ///< rmsprop: decay of the squared average
+  bool centered = false;  ///< rmsprop: subtract the squared mean
   double epsilon = 1e-8;
-  double weight_decay = 0;    ///< L2 added to the gradient; adamw: decoupled
-  bool decay_all = true;      ///< false: no decay on biases and normalisation parameters
-  double clip_norm = 0;       ///< scale gradients down to this global 2-norm; 0 is off
-  double clip_value = 0;      ///< clamp each gradient to +-this; 0 is off
+  double weight_decay = 0;             ///< L2 added to the gradient; adamw: decoupled
+  bool decay_all = true;               ///< false: no decay on biases and normalisation parameters
+  double clip_norm = 0;                ///< scale gradients down to this global 2-norm; 0 is off
+  double clip_value = 0;               ///< clamp each gradient to +-this; 0 is off
   std::vector<GroupRule> groups = {};  ///< the first matching rule wins
 };
 
@@ -73,7 +73,7 @@ class Optimizer {
 
   ParameterArena& arena_;
   OptimizerOptions options_;
-  std::vector<OptimizerGroup> groups_;   // what a step hands over
+  std::vector<OptimizerGroup> groups_;  // what a step hands over
   std::vector<double> group_factors_;
   std::vector<Moment> moments_;
   Tensor norm_;

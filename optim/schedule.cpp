@@ -40,8 +40,8 @@ double Schedule::after_warmup(int64_t step) const {
     case ScheduleKind::step:
       return base_ * std::pow(options_.gamma, std::floor(epoch / options_.step_size));
     case ScheduleKind::multi_step: {
-      const auto passed = std::ranges::count_if(options_.milestones,
-                                                [&](double milestone) { return epoch >= milestone; });
+      const auto passed = std::ranges::count_if(
+          options_.milestones, [&](double milestone) { return epoch >= milestone; });
       return base_ * std::pow(options_.gamma, static_cast<double>(passed));
     }
     case ScheduleKind::exponential:

@@ -20,18 +20,18 @@ enum class ScheduleKind : uint8_t {
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::constant;
   double gamma = 0.1;
-  double step_size = 10;             ///< epochs
+  double step_size = 10;                ///< epochs
   std::vector<double> milestones = {};  ///< epochs, ascending
-  double minimum = 0;                ///< cosine, plateau: lowest rate
-  double peak_at = 0.3;              ///< one_cycle: share of the run spent rising
-  double start_divisor = 25;         ///< one_cycle: first rate is the base over this
-  double final_divisor = 1e4;        ///< one_cycle: last rate is the first over this
-  int patience = 10;                 ///< plateau: epochs without improvement that are forgiven
-  int cooldown = 0;                  ///< plateau: epochs after a reduction that do not count
-  double threshold = 1e-4;           ///< plateau: smallest relative improvement that counts
-  bool maximise = false;             ///< plateau: the metric is better when larger
-  double warmup = 0;                 ///< epochs
-  double warmup_start = 0.01;        ///< first rate of the warm-up, as a share of the schedule's first
+  double minimum = 0;                   ///< cosine, plateau: lowest rate
+  double peak_at = 0.3;                 ///< one_cycle: share of the run spent rising
+  double start_divisor = 25;            ///< one_cycle: first rate is the base over this
+  double final_divisor = 1e4;           ///< one_cycle: last rate is the first over this
+  int patience = 10;                    ///< plateau: epochs without improvement that are forgiven
+  int cooldown = 0;                     ///< plateau: epochs after a reduction that do not count
+  double threshold = 1e-4;              ///< plateau: smallest relative improvement that counts
+  bool maximise = false;                ///< plateau: the metric is better when larger
+  double warmup = 0;                    ///< epochs
+  double warmup_start = 0.01;  ///< first rate of the warm-up, as a share of the schedule's first
 };
 
 class Schedule {

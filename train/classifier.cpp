@@ -34,15 +34,16 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file) {
     std::string text = find(key);
     if (text.empty()) {
       fail(ErrorKind::checkpoint,
-           "{}: no '{}' in the file's metadata, so it cannot classify pictures. Files made by 'whisker "
+           "{}: no '{}' in the file's metadata, so it cannot classify pictures. Files made by "
+           "'whisker "
            "train' have it; others can start a training run with --init.",
            file.name(), key);
     }
     return text;
   };
   WeightsInfo info;
-  const JsonValue classes =
-      JsonValue::parse(require("classes"), {.name = file.name() + ": classes", .kind = ErrorKind::checkpoint});
+  const JsonValue classes = JsonValue::parse(
+      require("classes"), {.name = file.name() + ": classes", .kind = ErrorKind::checkpoint});
   for (const JsonValue& name : classes.items()) info.classes.push_back(name.as_string());
   info.preprocess = Preprocess::from_json(require("preprocess"), file.name());
   info.config = find("config");
@@ -62,8 +63,9 @@ Classifier Classifier::load(const std::filesystem::path& path, Device device) {
     if (const YamlNode* model = root.find("model")) section = *model;
   }
   const PictureSize size = info.preprocess.output();
-  Model model = build_model(section, {.input = {1, size.height, size.width, info.preprocess.channels},
-                                      .classes = static_cast<int64_t>(info.classes.size())});
+  Model model =
+      build_model(section, {.input = {1, size.height, size.width, info.preprocess.channels},
+                            .classes = static_cast<int64_t>(info.classes.size())});
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
   auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt);

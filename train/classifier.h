@@ -1,17 +1,17 @@
-// A trained or training network with everything it takes to use it: classes, preprocessing, and what
-// its outputs mean. Saved as one weights file, see docs/formats.md.
+// A trained or training network with everything it takes to use it: classes, preprocessing, and
+// what its outputs mean. Saved as one weights file, see docs/formats.md.
 #pragma once
+
+#include "core/io/safetensors.h"
+#include "core/parameters.h"
+#include "data/preprocess.h"
+#include "layers/model_builder.h"
 
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "core/io/safetensors.h"
-#include "core/parameters.h"
-#include "data/preprocess.h"
-#include "layers/model_builder.h"
 
 namespace whisker {
 
@@ -24,8 +24,8 @@ class Classifier {
         classes_(std::move(classes)),
         preprocess_(std::move(preprocess)) {}
 
-  /// Builds the network that a weights file describes and loads it onto `device`. Throws checkpoint,
-  /// naming what the file lacks.
+  /// Builds the network that a weights file describes and loads it onto `device`. Throws
+  /// checkpoint, naming what the file lacks.
   static Classifier load(const std::filesystem::path& path, Device device);
 
   /// images (N,H,W,C) -> (N, classes), or (N, 1) for two classes and a sigmoid.

@@ -2,11 +2,6 @@
 // range, meaning. Lengths are epochs unless the name says otherwise.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "core/io/yaml.h"
 #include "data/augment_sampler.h"
 #include "data/picture_dataset.h"
@@ -14,6 +9,11 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/schema.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace whisker {
 

@@ -16,11 +16,15 @@ constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
 constexpr std::string_view metric_names[] = {"accuracy", "loss"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
-constexpr std::string_view schedule_names[] = {"constant",    "step",   "multi_step", "exponential",
-                                               "cosine",      "one_cycle", "plateau"};
+constexpr std::string_view schedule_names[] = {"constant", "step",      "multi_step", "exponential",
+                                               "cosine",   "one_cycle", "plateau"};
 
-constexpr FieldInfo share(const char* about) { return {.about = about, .low = 0, .high = 1}; }
-constexpr FieldInfo at_least(double low, const char* about) { return {.about = about, .low = low}; }
+constexpr FieldInfo share(const char* about) {
+  return {.about = about, .low = 0, .high = 1};
+}
+constexpr FieldInfo at_least(double low, const char* about) {
+  return {.about = about, .low = low};
+}
 constexpr FieldInfo above_zero(const char* about) {
   return {.about = about, .low = 0, .exclusive_low = true};
 }
@@ -33,7 +37,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("val", c.val, {.about = "folder with the same classes to validate on"});
   v.field("val_split", c.val_split,
           {.about = "share of each class held back for validation when data.val is empty",
-           .low = 0, .high = 1, .exclusive_high = true});
+           .low = 0,
+           .high = 1,
+           .exclusive_high = true});
   v.field("label_pattern", c.label_pattern,
           {.about = "label from the file name, such as '{label}.*.jpg'; empty: from the folder"});
   v.field("csv", c.csv, {.about = "CSV file with columns path and label; empty: from the folder"});
@@ -42,7 +48,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
   v.field("resize_short", c.resize_short,
           {.about = "validation: shorter side before the center crop, pixels; 0: image_size",
-           .low = 0, .high = 8192});
+           .low = 0,
+           .high = 8192});
   v.field("resize_mode", EnumField(c.resize_mode, Names(resize_names)),
           {.about = "how a picture that is not square becomes one"});
   v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
@@ -50,8 +57,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("antialias", c.antialias, {.about = "widen the filter when shrinking"});
   v.field("scale", c.scale, above_zero("factor from 0..255 to the network's range, before mean"));
   v.field("mean", c.mean, {.about = "subtracted, per channel", .least = 1, .most = 3});
-  v.field("std", c.std,
-          {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
+  v.field(
+      "std", c.std,
+      {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
   v.field("decode", EnumField(c.decode, Names(decode_names)),
           {.about = "fast: training crops may decode at reduced scale"});
   v.field("cache", EnumField(c.cache, Names(cache_names)), {.about = "keep decoded pictures"});
@@ -85,11 +93,18 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
   v.field("random_resized_crop", c.random_resized_crop,
           {.about = "crop a random part of the picture and resize it"});
   range_field(v, "crop_scale", c.crop_scale,
-              {.about = "area of that part, share of the picture: from, to", .low = 0, .high = 1,
-               .exclusive_low = true, .least = 2, .most = 2});
+              {.about = "area of that part, share of the picture: from, to",
+               .low = 0,
+               .high = 1,
+               .exclusive_low = true,
+               .least = 2,
+               .most = 2});
   range_field(v, "crop_ratio", c.crop_ratio,
-              {.about = "width over height of that part: from, to", .low = 0, .exclusive_low = true,
-               .least = 2, .most = 2});
+              {.about = "width over height of that part: from, to",
+               .low = 0,
+               .exclusive_low = true,
+               .least = 2,
+               .most = 2});
   flip_field(v, "horizontal_flip", c.flip_horizontal, "mirror half of the pictures");
   flip_field(v, "vertical_flip", c.flip_vertical, "turn half of the pictures upside down");
   v.field("rotation", c.rotation, {.about = "largest angle, degrees", .low = 0, .high = 180});
@@ -97,15 +112,19 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
   v.field("zoom", c.zoom, below_one("scale between 1 - zoom and 1 + zoom"));
   v.field("shift_horizontal", c.shift_horizontal, share("largest shift, share of the width"));
   v.field("shift_vertical", c.shift_vertical, share("largest shift, share of the height"));
-  v.field("fill_mode", EnumField(c.fill_mode, Names(fill_names)), {.about = "what moves in from outside"});
+  v.field("fill_mode", EnumField(c.fill_mode, Names(fill_names)),
+          {.about = "what moves in from outside"});
   v.field("fill_value", c.fill_value, {.about = "for fill_mode constant", .low = 0, .high = 255});
   v.field("brightness", c.brightness, share("factor between 1 - x and 1 + x"));
   v.field("contrast", c.contrast, share("factor between 1 - x and 1 + x"));
   v.field("saturation", c.saturation, share("factor between 1 - x and 1 + x"));
-  v.field("hue", c.hue, {.about = "largest shift, share of the colour circle", .low = 0, .high = 0.5});
+  v.field("hue", c.hue,
+          {.about = "largest shift, share of the colour circle", .low = 0, .high = 0.5});
   v.field("erase", c.erase, share("probability of erasing a random rectangle"));
-  v.field("mixup", c.mixup, {.about = "alpha of mixup's Beta distribution; 0 is off", .low = 0, .high = 100});
-  v.field("cutmix", c.cutmix, {.about = "alpha of cutmix's Beta distribution; 0 is off", .low = 0, .high = 100});
+  v.field("mixup", c.mixup,
+          {.about = "alpha of mixup's Beta distribution; 0 is off", .low = 0, .high = 100});
+  v.field("cutmix", c.cutmix,
+          {.about = "alpha of cutmix's Beta distribution; 0 is off", .low = 0, .high = 100});
 }
 
 void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
@@ -130,20 +149,28 @@ void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
         item.field("pattern", rule.pattern, {.about = "parameter names; * is any run"});
         item.field("lr_factor", rule.learning_rate_factor, at_least(0, "times the learning rate"));
         double decay = rule.weight_decay.value_or(-1);
-        item.field("weight_decay", decay, at_least(-1, "replaces optimizer.weight_decay; -1 keeps it"));
+        item.field("weight_decay", decay,
+                   at_least(-1, "replaces optimizer.weight_decay; -1 keeps it"));
         if (decay >= 0) rule.weight_decay = decay;
       });
 }
 
 void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
   v.field("kind", EnumField(c.kind, Names(schedule_names)), {.about = "shape over the run"});
-  v.field("gamma", c.gamma, {.about = "factor of step, multi_step, exponential, plateau", .low = 0,
-                             .high = 1, .exclusive_low = true});
+  v.field("gamma", c.gamma,
+          {.about = "factor of step, multi_step, exponential, plateau",
+           .low = 0,
+           .high = 1,
+           .exclusive_low = true});
   v.field("step_size", c.step_size, above_zero("step: epochs between factors"));
   v.field("milestones", c.milestones, at_least(0, "multi_step: epochs"));
   v.field("minimum", c.minimum, at_least(0, "cosine, plateau: lowest rate"));
-  v.field("peak_at", c.peak_at, {.about = "one_cycle: share of the run spent rising", .low = 0,
-                                 .high = 1, .exclusive_low = true, .exclusive_high = true});
+  v.field("peak_at", c.peak_at,
+          {.about = "one_cycle: share of the run spent rising",
+           .low = 0,
+           .high = 1,
+           .exclusive_low = true,
+           .exclusive_high = true});
   v.field("start_divisor", c.start_divisor, at_least(1, "one_cycle: base over first rate"));
   v.field("final_divisor", c.final_divisor, at_least(1, "one_cycle: first over last rate"));
   int64_t patience = c.patience, cooldown = c.cooldown;
@@ -160,7 +187,8 @@ void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
 void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("epochs", c.epochs, {.about = "passes over the training set", .low = 1, .high = 1e6});
   v.field("batch_size", c.batch_size, {.about = "pictures per step", .low = 1, .high = 65536});
-  v.field("accumulate", c.accumulate, {.about = "batches per optimizer step", .low = 1, .high = 4096});
+  v.field("accumulate", c.accumulate,
+          {.about = "batches per optimizer step", .low = 1, .high = 4096});
   v.field("drop_last", c.drop_last, {.about = "leave out the last batch when it is not full"});
   v.field("time_budget_minutes", c.time_budget_minutes,
           at_least(0, "stop, saved, after this long; 0 is no limit"));
@@ -175,7 +203,8 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
           {.about = "epochs between validations", .low = 1, .high = 1e6});
   v.field("overfit_batches", c.overfit_batches,
           {.about = "train on this many batches only, to see whether they can be learned; 0 is off",
-           .low = 0, .high = 1e6});
+           .low = 0,
+           .high = 1e6});
 }
 
 }  // namespace
@@ -212,10 +241,11 @@ void visit_fields(FieldVisitor& v, Config& c) {
             [&c](FieldVisitor& s) { optimizer_fields(s, c.optimizer); });
   v.section("schedule", "learning rate over time",
             [&c](FieldVisitor& s) { schedule_fields(s, c.schedule); });
-  v.section("ema", "moving average of the weights, used for validation and best", [&c](FieldVisitor& s) {
-    s.field("decay", c.ema.decay, below_one("0 is off"));
-    s.field("warmup", c.ema.warmup, {.about = "forget the random start faster"});
-  });
+  v.section("ema", "moving average of the weights, used for validation and best",
+            [&c](FieldVisitor& s) {
+              s.field("decay", c.ema.decay, below_one("0 is off"));
+              s.field("warmup", c.ema.warmup, {.about = "forget the random start faster"});
+            });
   v.section("train", "the loop", [&c](FieldVisitor& s) { train_fields(s, c.train); });
   v.section("checkpoint", "what a stopped run resumes from", [&c](FieldVisitor& s) {
     s.field("every", c.checkpoint.every,

@@ -1,9 +1,9 @@
 // The configuration as YAML that reads back, and its JSON Schema.
-#include <charconv>
-#include <cmath>
-
 #include "core/io/json.h"
 #include "train/config.h"
+
+#include <charconv>
+#include <cmath>
 
 namespace whisker {
 namespace {
@@ -35,7 +35,9 @@ class ConfigPrinter final : public FieldVisitor {
   void field(const char* key, double& value, const FieldInfo&) override {
     put(key, scalar(shortest(value), true));
   }
-  void field(const char* key, std::string& value, const FieldInfo&) override { put(key, text(value)); }
+  void field(const char* key, std::string& value, const FieldInfo&) override {
+    put(key, text(value));
+  }
   void field(const char* key, AutoInt& value, const FieldInfo&) override {
     put(key, scalar(value.value ? fmt::format("{}", *value.value) : "auto", true));
   }

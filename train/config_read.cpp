@@ -1,9 +1,9 @@
 // From a YAML tree to the typed configuration.
-#include <algorithm>
-#include <cmath>
-
 #include "core/io/text.h"
 #include "train/config.h"
+
+#include <algorithm>
+#include <cmath>
 
 namespace whisker {
 namespace {
@@ -174,7 +174,8 @@ void check_together(const YamlNode& root, const Config& config) {
   if (data.channels == 2) refuse("data.channels", "1 (gray) or 3 (RGB)");
   for (const auto& [path, list] : {std::pair{"data.mean", &data.mean}, {"data.std", &data.std}}) {
     if (list->size() != 1 && list->size() != static_cast<size_t>(data.channels)) {
-      refuse(path, data.channels == 1 ? "one number, as data.channels is 1" : "1 or 3 numbers, as data.channels is 3");
+      refuse(path, data.channels == 1 ? "one number, as data.channels is 1"
+                                      : "1 or 3 numbers, as data.channels is 3");
     }
   }
   if (!data.val.empty() && data.val_split > 0) {
@@ -192,7 +193,8 @@ void check_together(const YamlNode& root, const Config& config) {
   }
   if (config.model.is_null()) {
     fail(ErrorKind::usage,
-         "{}: model: expected a preset's name or a list of layers. Add for example 'model: chollet'.",
+         "{}: model: expected a preset's name or a list of layers. Add for example 'model: "
+         "chollet'.",
          root.mark().str());
   }
 }

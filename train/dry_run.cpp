@@ -1,10 +1,10 @@
 #include "train/dry_run.h"
 
-#include <chrono>
-
 #include "core/backend.h"
 #include "core/io/text.h"
 #include "train/experiment.h"
+
+#include <chrono>
 
 namespace whisker {
 
@@ -21,7 +21,8 @@ std::string dry_run(Config config) {
   for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
     const auto start = Clock::now();
     const Pass pass{.training = true, .seed = static_cast<uint64_t>(experiment.config.seed)};
-    const Tensor loss = experiment.objective->loss(experiment.classifier->logits(batch->images, pass), *batch);
+    const Tensor loss =
+        experiment.objective->loss(experiment.classifier->logits(batch->images, pass), *batch);
     loss_value = loss.item();
     backward(loss);
     experiment.optimizer->step(0);  // at rate 0: the cost of a step, without one
@@ -41,8 +42,9 @@ std::string dry_run(Config config) {
       "model       {} parameters, {} trained\n"
       "batch       {} pictures, loss {:.4f}\n"
       "memory      peak {}",
-      experiment.train_files.size(), experiment.val_files.size(), experiment.train_files.classes.size(),
-      parameters, trainable, batch->size(), loss_value, human_bytes(static_cast<uint64_t>(memory.peak)));
+      experiment.train_files.size(), experiment.val_files.size(),
+      experiment.train_files.classes.size(), parameters, trainable, batch->size(), loss_value,
+      human_bytes(static_cast<uint64_t>(memory.peak)));
   for (int i = 0; i < memory_category_count; ++i) {
     const int64_t bytes = memory.by_category[static_cast<size_t>(i)];
     if (bytes > 0) {

@@ -18,7 +18,8 @@ ImageFolder few_batches(const ImageFolder& folder, const TrainSettings& train, u
   std::vector<int64_t> order(static_cast<size_t>(folder.size()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   shuffle(order, seed, stream_of("overfit"), 0);
-  order.resize(std::min(order.size(), static_cast<size_t>(train.overfit_batches * train.batch_size)));
+  order.resize(
+      std::min(order.size(), static_cast<size_t>(train.overfit_batches * train.batch_size)));
   ImageFolder few = folder;
   few.files.clear();
   for (const int64_t index : order) few.files.push_back(folder.files[static_cast<size_t>(index)]);
@@ -28,23 +29,25 @@ ImageFolder few_batches(const ImageFolder& folder, const TrainSettings& train, u
 Folders open_folders(const Config& config) {
   const DataConfig& data = config.data;
   if (data.train.empty()) {
-    fail(ErrorKind::usage, "data.train: expected a folder of class folders, got ''. Add data.train=DIR.");
+    fail(ErrorKind::usage,
+         "data.train: expected a folder of class folders, got ''. Add data.train=DIR.");
   }
   Folders folders;
   folders.train = open_image_folder(
       data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
   if (!data.val.empty()) {
-    folders.val = open_image_folder(data.val,
-                                    {.label_pattern = data.label_pattern, .name = "data.val"});
+    folders.val =
+        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
     check_same_classes(folders.train, folders.val);
   } else if (data.val_split > 0) {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
     folders = {std::move(split.train), std::move(split.val)};
   } else {
-    fail(ErrorKind::usage,
-         "data.val: nothing to validate on. Give data.val=DIR, or data.val_split=0.1 to hold back a "
-         "tenth of data.train.");
+    fail(
+        ErrorKind::usage,
+        "data.val: nothing to validate on. Give data.val=DIR, or data.val_split=0.1 to hold back a "
+        "tenth of data.train.");
   }
   if (config.train.overfit_batches > 0) {
     folders.train = few_batches(folders.train, config.train, static_cast<uint64_t>(config.seed));
@@ -114,7 +117,8 @@ void configure_backend(const Config& config, Device device) {
 YamlNode model_section(const Config& config) {
   if (!config.model.is_scalar() || config.model.text() != "from_weights") return config.model;
   if (config.init.from.empty()) {
-    config.model.fail_expected("init.from beside 'from_weights'", "Add --init WEIGHTS.");
+    config.model.fail_expected("init.from beside 'from_weights'",
+                               "Add init.from=WEIGHTS, or --init WEIGHTS to train.");
   }
   const SafetensorsFile file = SafetensorsFile::open(config.init.from);
   const WeightsInfo info = WeightsInfo::from_file(file);
@@ -163,9 +167,10 @@ Experiment::Experiment(Config given, StartFrom start)
   const Preprocess preprocess = preprocess_of(config.data);
   const auto classes = static_cast<int64_t>(train_files.classes.size());
   const PictureSize size = preprocess.output();
-  Model model = build_model(config.model, {.input = {config.train.batch_size, size.height, size.width,
-                                                     preprocess.channels},
-                                           .classes = classes});
+  Model model =
+      build_model(config.model,
+                  {.input = {config.train.batch_size, size.height, size.width, preprocess.channels},
+                   .classes = classes});
   notes = model.notes;
   if (!config.freeze.empty()) {
     const int64_t frozen = model.net->freeze(config.freeze);
@@ -185,7 +190,8 @@ Experiment::Experiment(Config given, StartFrom start)
                                   fmt::join(report.new_head, ", ")));
     }
   }
-  classifier = std::make_unique<Classifier>(std::move(model), arena, train_files.classes, preprocess);
+  classifier =
+      std::make_unique<Classifier>(std::move(model), arena, train_files.classes, preprocess);
   optimizer = std::make_unique<Optimizer>(*arena, config.optimizer);
   if (config.ema.decay > 0) {
     average = std::make_unique<WeightAverage>(*arena, config.ema.decay, config.ema.warmup);

@@ -2,10 +2,6 @@
 // it. Order matters and is kept here: classes come from the data, shapes from both, memory last.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "data/batch_source.h"
 #include "data/image_folder.h"
 #include "data/loader.h"
@@ -16,14 +12,20 @@
 #include "train/config.h"
 #include "train/objective.h"
 
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace whisker {
 
-/// A resumed run takes all weights from its checkpoint: init.from is not read again, it may be gone.
+/// A resumed run takes all weights from its checkpoint: init.from is not read again, it may be
+/// gone.
 enum class StartFrom : uint8_t { initial_weights, checkpoint };
 
 struct Experiment {
-  /// `config.model` is resolved: what `from_weights` named stands there afterwards. Throws what reading the data, building the model and loading weights throw. `notes` says in
-  /// sentences what a person should know: fused layers, a new head, frozen parameters.
+  /// `config.model` is resolved: what `from_weights` named stands there afterwards. Throws what
+  /// reading the data, building the model and loading weights throw. `notes` says in sentences what
+  /// a person should know: fused layers, a new head, frozen parameters.
   explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights);
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;

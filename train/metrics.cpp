@@ -1,9 +1,9 @@
 // Counting, and the formulas of precision, recall and F1 (van Rijsbergen 1979, chapter 7).
 #include "train/metrics.h"
 
-#include <algorithm>
-
 #include "core/error.h"
+
+#include <algorithm>
 
 namespace whisker {
 namespace {
@@ -38,10 +38,15 @@ double ClassificationMetrics::loss() const {
   return loss_count_ > 0 ? loss_sum_ / static_cast<double>(loss_count_) : 0;
 }
 
-double ClassificationMetrics::accuracy() const { return ratio(correct_, count_); }
-double ClassificationMetrics::top_k_accuracy() const { return ratio(top_k_correct_, count_); }
+double ClassificationMetrics::accuracy() const {
+  return ratio(correct_, count_);
+}
+double ClassificationMetrics::top_k_accuracy() const {
+  return ratio(top_k_correct_, count_);
+}
 
-std::vector<ClassReport> ClassificationMetrics::per_class(std::span<const std::string> names) const {
+std::vector<ClassReport> ClassificationMetrics::per_class(
+    std::span<const std::string> names) const {
   std::vector<ClassReport> reports;
   for (int64_t c = 0; c < classes_; ++c) {
     int64_t labelled = 0, predicted = 0;

@@ -1,12 +1,12 @@
 // What a classifier got right: counted from predictions, read at the end of a pass over the data.
 #pragma once
 
+#include "core/io/json.h"
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "core/io/json.h"
 
 namespace whisker {
 

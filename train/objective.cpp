@@ -1,9 +1,9 @@
 // Cross-entropy over classes, or binary cross-entropy of one logit for the second class.
 #include "train/objective.h"
 
-#include <numeric>
-
 #include "core/ops.h"
+
+#include <numeric>
 
 namespace whisker {
 
@@ -14,13 +14,15 @@ Objective::Objective(const Model& model, const LossConfig& config,
   const int64_t outputs = model.output.rank() == 2 ? model.output[1] : 0;
   if (binary_ ? classes != 2 || outputs != 1 : outputs != classes) {
     fail(ErrorKind::usage,
-         "model: the last layer gives {}, the data have {} classes. End the model with a dense layer "
+         "model: the last layer gives {}, the data have {} classes. End the model with a dense "
+         "layer "
          "with 'units: classes'{}.",
          model.output, classes, classes == 2 ? ", or with 'units: 1, activation: sigmoid'" : "");
   }
   if (config.kind == LossKind::binary_cross_entropy && !binary_) {
     fail(ErrorKind::usage,
-         "loss.kind: binary_cross_entropy needs a last layer of one sigmoid unit. Use cross_entropy.");
+         "loss.kind: binary_cross_entropy needs a last layer of one sigmoid unit. Use "
+         "cross_entropy.");
   }
   if (config.kind == LossKind::cross_entropy && binary_) {
     fail(ErrorKind::usage,
@@ -30,10 +32,11 @@ Objective::Objective(const Model& model, const LossConfig& config,
   if (config.class_weights == ClassWeighting::balanced) {
     if (binary_) {
       fail(ErrorKind::usage,
-           "loss.class_weights: not with one output. Use 'units: classes' or data.sampling: balanced.");
+           "loss.class_weights: not with one output. Use 'units: classes' or data.sampling: "
+           "balanced.");
     }
-    const double total = static_cast<double>(
-        std::accumulate(class_counts.begin(), class_counts.end(), int64_t{0}));
+    const double total =
+        static_cast<double>(std::accumulate(class_counts.begin(), class_counts.end(), int64_t{0}));
     std::vector<double> weights;
     for (const int64_t count : class_counts) {
       weights.push_back(count > 0 ? total / static_cast<double>(classes * count) : 0);

@@ -2,13 +2,13 @@
 // output, binary cross-entropy of that logit.
 #pragma once
 
-#include <cstdint>
-#include <span>
-
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "layers/model_builder.h"
 #include "train/config.h"
+
+#include <cstdint>
+#include <span>
 
 namespace whisker {
 

@@ -1,10 +1,10 @@
 #include "train/picture_classifier.h"
 
-#include <algorithm>
-
 #include "core/autograd.h"
 #include "core/io/file.h"
 #include "data/decode.h"
+
+#include <algorithm>
 
 namespace whisker {
 namespace {
@@ -15,15 +15,15 @@ constexpr size_t most_file_bytes = size_t{1} << 30;
 void read_picture(const std::string& path, const Preprocess& preprocess, std::span<float> out,
                   PreprocessScratch& scratch) {
   const std::string bytes = read_file(path, most_file_bytes, ErrorKind::data);
-  const Picture picture =
-      decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  const Picture picture = decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   apply(preprocess, picture, out, scratch);
 }
 
 }  // namespace
 
 void classify_pictures(const Classifier& classifier, const std::vector<std::string>& paths,
-                       int64_t batch_size, const std::function<void(const PictureResult&)>& report) {
+                       int64_t batch_size,
+                       const std::function<void(const PictureResult&)>& report) {
   const NoGrad no_grad;
   const Preprocess& preprocess = classifier.preprocess();
   const PictureSize size = preprocess.output();
@@ -39,7 +39,8 @@ void classify_pictures(const Classifier& classifier, const std::vector<std::stri
     for (size_t i = first; i < last; ++i) {
       PictureResult result{.path = paths[i], .probabilities = {}, .error = {}};
       try {
-        read_picture(paths[i], preprocess, std::span(staged).subspan(rows * pixels, pixels), scratch);
+        read_picture(paths[i], preprocess, std::span(staged).subspan(rows * pixels, pixels),
+                     scratch);
         ++rows;
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::data) throw;

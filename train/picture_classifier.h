@@ -1,11 +1,11 @@
 // A classifier on picture files: read, decode exactly, preprocess as in training, run in batches.
 #pragma once
 
+#include "train/classifier.h"
+
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "train/classifier.h"
 
 namespace whisker {
 

@@ -1,10 +1,10 @@
 // Creation is one mkdir per candidate name: of several starters, each gets a folder of its own.
 #include "train/run_folder.h"
 
-#include <system_error>
-
 #include "core/error.h"
 #include "core/io/atomic_file.h"
+
+#include <system_error>
 
 namespace whisker {
 namespace fs = std::filesystem;

@@ -6,11 +6,11 @@
 //   last/              everything needed to resume (see train/checkpoint.h)
 #pragma once
 
+#include "core/io/run_files.h"
+
 #include <filesystem>
 #include <memory>
 #include <string>
-
-#include "core/io/run_files.h"
 
 namespace whisker {
 

@@ -2,6 +2,8 @@
 // FieldVisitor walks every field of a struct with its key, its range and its one-line meaning.
 #pragma once
 
+#include "core/io/yaml.h"
+
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -10,8 +12,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/io/yaml.h"
 
 namespace whisker {
 

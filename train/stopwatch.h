@@ -27,7 +27,8 @@ class StageTimer {
  public:
   StageTimer(StageTimes& times, Stage stage) : times_(times), stage_(stage) {}
   ~StageTimer() {
-    times_[stage_] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    times_[stage_] +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
   StageTimer(const StageTimer&) = delete;
   StageTimer& operator=(const StageTimer&) = delete;

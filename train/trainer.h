@@ -2,6 +2,12 @@
 // stands is a TrainState, which a checkpoint stores and a resume restores bit for bit.
 #pragma once
 
+#include "train/checkpoint.h"
+#include "train/experiment.h"
+#include "train/metrics.h"
+#include "train/run_folder.h"
+#include "train/stopwatch.h"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -9,27 +15,21 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint.h"
-#include "train/experiment.h"
-#include "train/metrics.h"
-#include "train/run_folder.h"
-#include "train/stopwatch.h"
-
 namespace whisker {
 
 /// One logged step.
 struct StepEvent {
-  int64_t epoch = 0;           ///< from 0
-  int64_t batch = 0;           ///< of the epoch, from 1
-  int64_t batches = 0;         ///< in an epoch
-  int64_t step = 0;            ///< optimizer steps so far
-  double loss = 0;             ///< mean over the epoch so far
-  double accuracy = 0;         ///< likewise
+  int64_t epoch = 0;    ///< from 0
+  int64_t batch = 0;    ///< of the epoch, from 1
+  int64_t batches = 0;  ///< in an epoch
+  int64_t step = 0;     ///< optimizer steps so far
+  double loss = 0;      ///< mean over the epoch so far
+  double accuracy = 0;  ///< likewise
   double learning_rate = 0;
   double gradient_norm = 0;
-  double images_per_s = 0;     ///< over the epoch so far
-  double wait_share = 0;       ///< of the wall time spent waiting for data
-  double seconds_left = 0;     ///< of the epoch, at this speed
+  double images_per_s = 0;  ///< over the epoch so far
+  double wait_share = 0;    ///< of the wall time spent waiting for data
+  double seconds_left = 0;  ///< of the epoch, at this speed
 };
 
 /// One finished epoch.
@@ -103,7 +103,7 @@ class Trainer {
   const std::atomic<int>& stop_;
   CheckpointWriter writer_;
   TrainState state_;
-  int64_t batches_ = 0;  // per epoch
+  int64_t batches_ = 0;          // per epoch
   int64_t pending_batches_ = 0;  // accumulated since the last optimizer step
   double gradient_norm_ = 0;
   std::optional<StopReason> stop_reason_;

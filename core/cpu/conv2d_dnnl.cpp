@@ -1,7 +1,8 @@
 // Activations are blocked on both sides but for pictures of one or three channels, which oneDNN's
 // first-layer kernels read as planes. Results stay blocked in their storage; operands are never
 // moved. Weights are reordered in every call: forward and backward want different orders, each once
-// per step, so that a cache would save nothing in training, and writes through data() have no version.
+// per step, so that a cache would save nothing in training, and writes through data() have no
+// version.
 #include "core/cpu/conv2d_dnnl.h"
 
 #include "core/cpu/batch_norm.h"

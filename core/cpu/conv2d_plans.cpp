@@ -88,8 +88,8 @@ Conv2dPlans::Plan Conv2dPlans::choose(Allocator& allocator, const CpuOptions& op
                               std::max(direct->scratch_bytes(), winograd->scratch_bytes()));
   const auto direct_time = fastest_run(*direct, operands, scratch.data());
   const auto winograd_time = fastest_run(*winograd, operands, scratch.data());
-  const auto faster = winograd_time < direct_time ? ConvolutionAlgorithm::winograd
-                                                   : ConvolutionAlgorithm::direct;
+  const auto faster =
+      winograd_time < direct_time ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
   table_.set(request, faster);
   return pick(faster);
 }

@@ -10,14 +10,15 @@ namespace whisker {
 struct CpuOptions {
   int threads = 0;       ///< that compute; 0: as many as OpenMP wants, see OMP_NUM_THREADS
   bool winograd = true;  ///< let convolutions use Winograd's algorithm: see docs/performance.md
-  bool deterministic = false;  ///< take the heuristic's choice of algorithm: time and import nothing
+  bool deterministic =
+      false;  ///< take the heuristic's choice of algorithm: time and import nothing
   bool operator==(const CpuOptions&) const = default;
 };
 
 std::unique_ptr<Backend> make_cpu_backend();
 
-/// The options of the registered CPU backend, set by the thread that computes. Changing them forgets
-/// the choices made so far.
+/// The options of the registered CPU backend, set by the thread that computes. Changing them
+/// forgets the choices made so far.
 CpuOptions cpu_options();
 void set_cpu_options(const CpuOptions& options);
 

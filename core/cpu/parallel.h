@@ -1,6 +1,6 @@
 // The one way into OpenMP: contiguous ranges, the whole team or none of it.
-// A team that keeps its size is reused by the runtime; small jobs stay on the calling thread. Without
-// OpenMP (the fuzz preset) all jobs do.
+// A team that keeps its size is reused by the runtime; small jobs stay on the calling thread.
+// Without OpenMP (the fuzz preset) all jobs do.
 #pragma once
 
 #include <cstdint>

@@ -82,10 +82,12 @@ TEST(Program, GraphsAreWrittenToFiles) {
   std::string first;
   std::getline(file, first);
   EXPECT_THAT(first, HasSubstr("<svg xmlns="));
-  const Result bad = run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg + ".png 2>&1");
+  const Result bad =
+      run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg + ".png 2>&1");
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_THAT(bad.output, HasSubstr("-o: expected a name ending in .svg or .dot"));
-  EXPECT_THAT(run("whisker study graph configs/keras_cats_vs_dogs.yaml").output, HasSubstr("digraph tape {"));
+  EXPECT_THAT(run("whisker study graph configs/keras_cats_vs_dogs.yaml").output,
+              HasSubstr("digraph tape {"));
   std::filesystem::remove_all(folder);
 }
 

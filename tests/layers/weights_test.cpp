@@ -180,7 +180,7 @@ TEST(Weights, OneTableListsEveryDifferenceAndNothingIsLoaded) {
             "  misshaped   fc2.bias       file (7), model (5)\n"
             "  unexpected  conv_1.bias    file (3)  nearest: conv1.bias\n"
             "  unexpected  conv_1.weight  file (3,2,2,3)  nearest: conv1.weight\n"
-            "Check model; load.skip takes patterns of names to leave out.");
+            "Check model; init.skip takes patterns of names to leave out.");
 }
 
 TEST(Weights, AHeadForOtherClassesStaysNew) {

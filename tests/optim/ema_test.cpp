@@ -1,11 +1,11 @@
 #include "optim/ema.h"
 
-#include <gtest/gtest.h>
+#include "optim/optimizer.h"
+#include "tests/optim/traces.h"
 
 #include <cmath>
 
-#include "optim/optimizer.h"
-#include "tests/optim/traces.h"
+#include <gtest/gtest.h>
 
 namespace whisker {
 namespace {

@@ -1,12 +1,12 @@
 // Every optimizer replays PyTorch's trace, in f64 on the reference and in f32 on the CPU.
 #include "optim/optimizer.h"
 
-#include <gtest/gtest.h>
+#include "core/ops.h"
+#include "tests/optim/traces.h"
 
 #include <cmath>
 
-#include "core/ops.h"
-#include "tests/optim/traces.h"
+#include <gtest/gtest.h>
 
 namespace whisker {
 namespace {
@@ -65,8 +65,12 @@ TEST(Optimizer, FollowsPyTorchInF64OnTheReference) {
 }
 
 // f32: ten steps of at most a few roundings each, relative to values below 5.
-TEST(Optimizer, FollowsPyTorchInF32OnTheReference) { replay(reference_device, DType::f32, 5e-6); }
-TEST(Optimizer, FollowsPyTorchInF32OnTheCpu) { replay(cpu_device, DType::f32, 5e-6); }
+TEST(Optimizer, FollowsPyTorchInF32OnTheReference) {
+  replay(reference_device, DType::f32, 5e-6);
+}
+TEST(Optimizer, FollowsPyTorchInF32OnTheCpu) {
+  replay(cpu_device, DType::f32, 5e-6);
+}
 
 struct TwoParameters {
   std::shared_ptr<Parameter> a, b;
@@ -76,8 +80,8 @@ struct TwoParameters {
     parameter->set_name(name);
     return parameter;
   }
-  static ParameterList list(const std::shared_ptr<Parameter>& a, const std::shared_ptr<Parameter>& b,
-                            const OptimizerOptions& options) {
+  static ParameterList list(const std::shared_ptr<Parameter>& a,
+                            const std::shared_ptr<Parameter>& b, const OptimizerOptions& options) {
     Optimizer::assign_groups({a, b}, options);
     return {a, b};
   }
@@ -112,10 +116,12 @@ TEST(Optimizer, ClipsByNormAndValueAsPyTorch) {
   };
   for (const JsonValue& entry : clipping.at("by_norm").items()) {
     double norm = entry.at("norm").as_double();
-    check({.kind = OptimizerKind::sgd, .clip_norm = entry.at("max_norm").as_double()}, entry, &norm);
+    check({.kind = OptimizerKind::sgd, .clip_norm = entry.at("max_norm").as_double()}, entry,
+          &norm);
   }
   for (const JsonValue& entry : clipping.at("by_value").items()) {
-    check({.kind = OptimizerKind::sgd, .clip_value = entry.at("limit").as_double()}, entry, nullptr);
+    check({.kind = OptimizerKind::sgd, .clip_value = entry.at("limit").as_double()}, entry,
+          nullptr);
   }
 }
 

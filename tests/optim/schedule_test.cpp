@@ -1,11 +1,11 @@
 // Every schedule replays PyTorch's rates, with and without warm-up.
 #include "optim/schedule.h"
 
-#include <gtest/gtest.h>
+#include "tests/optim/traces.h"
 
 #include <cmath>
 
-#include "tests/optim/traces.h"
+#include <gtest/gtest.h>
 
 namespace whisker {
 namespace {

@@ -1,10 +1,10 @@
 #include "tests/optim/traces.h"
 
+#include "core/ops.h"
+
 #include <cmath>
 #include <fstream>
 #include <sstream>
-
-#include "core/ops.h"
 
 namespace whisker::traces {
 
@@ -68,6 +68,8 @@ void Model::set_gradient(int t) {
   backward(sum(parameter->value() * weights));
 }
 
-std::vector<double> Model::values() const { return parameter->value().to_vector(); }
+std::vector<double> Model::values() const {
+  return parameter->value().to_vector();
+}
 
 }  // namespace whisker::traces

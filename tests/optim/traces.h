@@ -2,11 +2,11 @@
 // scripts/make_optimizer_traces.py) and the closed formulas they started from.
 #pragma once
 
-#include <string_view>
-#include <vector>
-
 #include "core/io/json.h"
 #include "core/parameters.h"
+
+#include <string_view>
+#include <vector>
 
 namespace whisker::traces {
 
