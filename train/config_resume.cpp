@@ -9,7 +9,7 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same pictures.
-constexpr std::array<std::string_view, 19> free_keys = {"name",
+constexpr std::array<std::string_view, 17> free_keys = {"name",
                                                         "runs",
                                                         "device",
                                                         "data.train",
