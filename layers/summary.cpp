@@ -96,11 +96,13 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
 
   const int64_t copies = options.moments_per_parameter + (options.averaged ? 1 : 0);
   const int64_t values = summary.parameters() + summary.buffers;
+  // What a frozen part computes is not kept, but it is alive for a while all the same.
+  const int64_t forward = std::max<int64_t>(0, plan.peak_bytes() - plan.kept_bytes());
   summary.training = {.values = (values + summary.buffers) * element_bytes,  // buffers wait twice
                       .gradients = summary.trainable * element_bytes,
                       .optimizer = copies * summary.trainable * element_bytes,
                       .activations = plan.kept_bytes(),
-                      .transient = plan.gradient_bytes()};
+                      .transient = std::max(plan.gradient_bytes(), forward)};
   summary.inference = {.values = values * element_bytes, .activations = plan.peak_bytes()};
   return summary;
 }

@@ -31,7 +31,7 @@ struct MemoryPrediction {
   int64_t gradients = 0;
   int64_t optimizer = 0;    ///< moments and the average
   int64_t activations = 0;  ///< training: kept for backward; inference: the most alive at once
-  int64_t transient = 0;    ///< training: the largest gradients of activations at once
+  int64_t transient = 0;    ///< training: the most alive beside them at once, forward or back
   int64_t total() const { return values + gradients + optimizer + activations + transient; }
 };
 

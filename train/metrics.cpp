@@ -92,6 +92,9 @@ std::string ClassificationMetrics::table(std::span<const std::string> names) con
     text += fmt::format("{:<{}}  {:>8}  {:>9.4f}  {:>6.4f}  {:>6.4f}\n", report.name, width,
                         report.pictures, report.precision, report.recall, report.f1);
   }
+  if (top_k_ > 0) {
+    text += fmt::format("among the {} most probable: {:.4f}\n", top_k_, top_k_accuracy());
+  }
   constexpr int64_t widest_matrix = 20;
   if (classes_ > widest_matrix) return text;
   text += "\nconfusion matrix: rows are labels, columns predictions\n";

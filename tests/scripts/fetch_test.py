@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Runs scripts/fetch_cats_dogs.sh against a server on loopback: a plain download, one that resumes
+after half the bytes, a wrong checksum, and a folder that is there already.
+
+usage: fetch_test.py SOURCE
+"""
+import hashlib
+import http.server
+import io
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+
+SOURCE = pathlib.Path(sys.argv[1])
+PICTURES = 20  # per class: one in ten of all goes to val
+
+
+def archive():
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as file:
+        for label in ("Cat", "Dog"):
+            for i in range(PICTURES):
+                file.writestr(f"PetImages/{label}/{i}.jpg", os.urandom(2000))
+            file.writestr(f"PetImages/{label}/Thumbs.db", b"no picture")
+    return memory.getvalue()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    content = archive()
+    ranges = []
+
+    def do_GET(self):
+        start = 0
+        match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if match:
+            start = int(match.group(1))
+        Handler.ranges.append(start)
+        body = Handler.content[start:]
+        self.send_response(206 if match else 200)
+        if match:
+            self.send_header("Content-Range", f"bytes {start}-{len(Handler.content) - 1}/{len(Handler.content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def fetch(folder, url, digest):
+    environment = dict(os.environ, CATS_DOGS_URL=url, CATS_DOGS_SHA256=digest)
+    return subprocess.run([SOURCE / "scripts/fetch_cats_dogs.sh", folder], env=environment, capture_output=True, text=True)
+
+
+def count(folder):
+    return sum(1 for path in pathlib.Path(folder).rglob("*.jpg"))
+
+
+def check(condition, what, result=None):
+    if not condition:
+        sys.exit(f"FAILED: {what}\n{result.stdout + result.stderr if result else ''}")
+
+
+def main():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/cats.zip"
+    digest = hashlib.sha256(Handler.content).hexdigest()
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = pathlib.Path(scratch, "whole set")
+        result = fetch(whole, url, digest)
+        check(result.returncode == 0, "plain download", result)
+        check(count(whole / "train") == 36 and count(whole / "val") == 4, "nine tenths in train", result)
+        check((whole / "train/cat").is_dir() and (whole / "val/dog").is_dir(), "class folders", result)
+        again = fetch(whole, url, digest)
+        check(again.returncode == 0 and "already" in again.stderr, "a second call does nothing", again)
+
+        half = pathlib.Path(scratch, "half")
+        half.mkdir()
+        middle = len(Handler.content) // 2
+        (half / "cats_dogs.zip.part").write_bytes(Handler.content[:middle])
+        Handler.ranges.clear()
+        result = fetch(half, url, digest)
+        check(result.returncode == 0 and count(half) == 2 * PICTURES, "resumed download", result)
+        check(Handler.ranges == [middle], f"asked for the second half only, got {Handler.ranges}", result)
+
+        wrong = pathlib.Path(scratch, "wrong")
+        result = fetch(wrong, url, "0" * 64)
+        check(result.returncode == 3 and "expected 0000" in result.stderr, "a wrong checksum is refused", result)
+        check(not (wrong / "train").exists(), "nothing is unpacked then", result)
+    print("4 downloads behaved")
+
+
+main()
