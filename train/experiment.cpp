@@ -6,6 +6,9 @@
 #include "data/sampler.h"
 #include "layers/weights.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace whisker {
 namespace {
 
@@ -85,9 +88,12 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
   CacheOptions cache{.kind = data.cache,
                      .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024)};
   if (training && preprocess.resize_mode == ResizeMode::crop) {
-    // Crops of a half larger picture still have every pixel that the network can see.
+    // Large enough that the smallest random crop still covers the network's input.
     const PictureSize size = preprocess.output();
-    cache.short_side = std::max({preprocess.resize_short, size.height, size.width}) * 3 / 2;
+    const int side = std::max({preprocess.resize_short, size.height, size.width});
+    const double share =
+        config.augment.random_resized_crop ? std::sqrt(config.augment.crop_scale.low) : 2.0 / 3;
+    cache.short_side = static_cast<int>(std::ceil(side / share));
   }
   if (data.cache == CacheKind::disk) {
     const std::filesystem::path folder = std::filesystem::path(config.runs) / "cache";
