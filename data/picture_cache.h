@@ -10,7 +10,8 @@
 
 namespace whisker {
 
-/// Thread-safe. A cache changes how long a picture takes, never its pixels.
+/// Thread-safe. What fits into a cache never matters to the pixels: with a cache every picture is
+/// decoded exactly. Without one, training crops may be decoded scaled (see DecodeOptions::fast).
 class PictureCache {
  public:
   virtual ~PictureCache() = default;
