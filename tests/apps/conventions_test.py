@@ -96,6 +96,11 @@ class CommandLine(ProgramTest):
         models = [next((run / "last").glob("model-*")).read_bytes() for run in (first, second)]
         self.assertEqual(*models)
 
+    def test_resume_refuses_what_it_would_ignore(self):
+        for option in (["--dry-run"], ["--init", "w.safetensors"]):
+            done = self.whisker("train", "--resume", "runs/any", *option, code=2)
+            self.assertIn("--resume: not together with --dry-run or --init", done.stderr)
+
     def test_dry_run_leaves_nothing(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
         self.assertIn("per epoch", done.stdout)
@@ -127,6 +132,14 @@ class Streams(ProgramTest):
             self.whisker("config", "schema", code=6, stdout=full)
             self.train("deaf", stderr=full)
         self.assertTrue((self.folder / "runs/deaf/best.safetensors").exists())
+
+    def test_a_pipe_without_reader_loses_text_but_never_the_run(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.whisker("train", "c.yaml", *self.data, "name=unread", stderr=writer)
+        self.whisker("config", "schema", code=6, stdout=writer)
+        os.close(writer)
+        self.assertTrue((self.folder / "runs/unread/best.safetensors").exists())
 
     def test_closed_streams(self):
         self.whisker("train", "c.yaml", *self.data, "name=closed", code=6,
