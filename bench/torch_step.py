@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""One training step in PyTorch, timed: the peer of bench_step. Prints one JSON line.
+
+usage: torch_step.py ROW [--device cpu|cuda] [--batch N] [--precision f32|bf16] [--mode MODE] [--groups N] [--steps N]
+MODE: eager; captured (the whole step as a CUDA graph); compiled, autotuned (torch.compile, the latter with
+max-autotune, and then captured); contiguous (eager in PyTorch's default layout, CPU only). Pictures are
+channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
+"""
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+import torch.nn as nn
+
+ROWS = {  # batch, side, classes
+    "keras64": (32, 64, 2), "chollet128": (32, 128, 2), "resnet18": (16, 224, 1000), "resnet50": (16, 224, 1000),
+    "vgg16ft": (64, 224, 2), "mlp": (32, None, 32),
+}
+
+
+def build(row, classes):
+    import torchvision
+
+    def conv(channels, filters):
+        return [nn.Conv2d(channels, filters, 3), nn.ReLU(), nn.MaxPool2d(2)]
+
+    if row == "keras64":
+        return nn.Sequential(*conv(3, 32), *conv(32, 32), nn.Flatten(), nn.Linear(32 * 14 * 14, 128), nn.ReLU(),
+                             nn.Linear(128, classes))
+    if row == "chollet128":
+        return nn.Sequential(*conv(3, 32), *conv(32, 64), *conv(64, 128), *conv(128, 128), nn.Flatten(),
+                             nn.Dropout(0.5), nn.Linear(6 * 6 * 128, 512), nn.ReLU(), nn.Linear(512, classes))
+    if row == "vgg16ft":
+        features = torchvision.models.vgg16().features.requires_grad_(False)
+        return nn.Sequential(features, nn.Flatten(), nn.Linear(25088, 128), nn.ReLU(), nn.Linear(128, classes))
+    if row == "mlp":
+        return nn.Sequential(*[layer for _ in range(20) for layer in (nn.Linear(32, 32), nn.ReLU())])
+    return getattr(torchvision.models, row)(num_classes=classes)
+
+
+class Step:
+    """Forward, backward and optimizer over fixed inputs, run or replayed by __call__."""
+
+    def __init__(self, arguments):
+        batch, side, classes = ROWS[arguments.row]
+        batch = arguments.batch or batch
+        device = torch.device(arguments.device)
+        layout = torch.contiguous_format if arguments.mode == "contiguous" else torch.channels_last
+        model = build(arguments.row, classes).to(device).train()
+        if side:
+            model = model.to(memory_format=layout)
+            inputs = torch.randn(batch, 3, side, side, device=device).to(memory_format=layout)
+        else:
+            inputs = torch.randn(batch, 32, device=device)
+        labels = torch.arange(batch, device=device) % classes
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        captured = arguments.mode in ("captured", "compiled", "autotuned")
+        self.optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=captured)
+        self.bf16 = arguments.precision == "bf16"
+        self.device, self.inputs, self.labels, self.batch = device, inputs, labels, batch
+        self.model = model
+        if arguments.mode in ("compiled", "autotuned"):
+            mode = "max-autotune-no-cudagraphs" if arguments.mode == "autotuned" else None
+            self.model = torch.compile(model, mode=mode)
+        self.graph = None
+        for _ in range(3):
+            self.eager()
+        if captured:
+            self.capture()
+
+    def eager(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            loss = nn.functional.cross_entropy(self.model(self.inputs), self.labels)
+        loss.backward()
+        self.optimizer.step()
+
+    def capture(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.eager()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.eager()
+        self.graph = graph
+
+    def __call__(self):
+        self.graph.replay() if self.graph else self.eager()
+
+
+def measure(step, groups, steps):
+    """Milliseconds per step, one figure per group."""
+    times = []
+    if step.device.type == "cuda":
+        for _ in range(10):
+            step()
+        for _ in range(groups):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            for _ in range(steps):
+                step()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) / steps)
+        return times
+    for _ in range(groups):
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        times.append((time.perf_counter() - start) / steps * 1e3)
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("row", choices=sorted(ROWS))
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--mode", default="eager", choices=["eager", "contiguous", "captured", "compiled", "autotuned"])
+    parser.add_argument("--groups", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    step = Step(arguments)
+    times = measure(step, arguments.groups, arguments.steps)
+    on_gpu = arguments.device == "cuda"
+    print(json.dumps({
+        "id": arguments.row, "batch": step.batch, "precision": arguments.precision, "device": arguments.device,
+        "mode": arguments.mode, "milliseconds": statistics.median(times), "min": min(times), "max": max(times),
+        "groups": arguments.groups, "torch": torch.__version__,
+        "peak_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
+        "resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+if __name__ == "__main__":
+    main()
