@@ -21,17 +21,21 @@ void copy_image(const Tensor& image, std::span<float> to) {
 
 }  // namespace
 
+Sample Dataset::sample(SampleKey key) const {
+  return get(key.index);
+}
+
 Shape Dataset::sample_shape() const {
   return get(0).image.shape();
 }
 
 int64_t Dataset::write(SampleKey key, std::span<float> image) const {
-  const Sample sample = get(key.index);
-  copy_image(sample.image, image);
-  return sample.label;
+  const Sample one = sample(key);
+  copy_image(one.image, image);
+  return one.label;
 }
 
-Batch stack_samples(std::span<const Sample> samples) {
+Batch stack_samples(std::span<const Sample> samples, const BatchKey&) {
   if (samples.empty()) fail(ErrorKind::usage, "stack_samples: expected at least one example");
   const Shape& one = samples.front().image.shape();
   std::vector<int64_t> extents{static_cast<int64_t>(samples.size())};

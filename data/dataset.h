@@ -44,10 +44,13 @@ class Dataset {
   /// unreadable: the loader then takes another in its place.
   virtual Sample get(int64_t index) const = 0;
 
+  /// Example `key.index` as epoch `key.epoch` sees it: get(index), unless a dataset that augments
+  /// overrides it. What a loader reads.
+  virtual Sample sample(SampleKey key) const;
   /// Shape of every example. Override it when reading the first one is slow or may fail.
   virtual Shape sample_shape() const;
   /// Writes the example's values to `image` (sample_shape().count() of them) and returns its label.
-  /// Override it to write into the batch's memory without a copy, or to depend on the epoch.
+  /// Override it to write into the batch's memory without a copy: what sample() gives.
   virtual int64_t write(SampleKey key, std::span<float> image) const;
 };
 
@@ -68,10 +71,19 @@ class IterableDataset {
   virtual std::optional<Sample> next() = 0;
 };
 
-/// Makes the batch's tensors from its examples; the loader sets `indices`.
-using Collate = std::function<Batch(std::span<const Sample>)>;
+/// Which batch is being made: what anything random in a collate function is keyed by, so that every
+/// number of workers, and a resume, makes the same one.
+struct BatchKey {
+  int64_t epoch = 0;
+  int64_t number = 0;                     ///< of the batch in the epoch, from 0
+  std::span<const int64_t> indices = {};  ///< of the samples, in their order
+};
+
+/// Makes the batch's tensors from its examples; the loader sets `indices`. Called by several
+/// threads at once, each for a batch of its own.
+using Collate = std::function<Batch(std::span<const Sample>, const BatchKey&)>;
 
 /// The Collate that stacks examples of one shape; throws usage naming two shapes that differ.
-Batch stack_samples(std::span<const Sample> samples);
+Batch stack_samples(std::span<const Sample> samples, const BatchKey& key = {});
 
 }  // namespace whisker

@@ -231,7 +231,8 @@ std::optional<BadSample> Loader::read_row(Work& work, int64_t row, int64_t index
   }
   try {
     if (options_.collate) {
-      work.samples[static_cast<size_t>(row)] = dataset_->get(index);
+      work.samples[static_cast<size_t>(row)] =
+          dataset_->sample({.index = index, .epoch = work.epoch});
     } else {
       work.buffer->labels()[static_cast<size_t>(row)] =
           dataset_->write({.index = index, .epoch = work.epoch}, work.buffer->row(row));
@@ -261,7 +262,8 @@ void Loader::finish_batch(Work& work) {
   if (rows == 0) return;
   if (options_.collate) {
     work.samples.resize(rows);
-    work.batch = options_.collate(work.samples);
+    work.batch = options_.collate(work.samples,
+                                  {.epoch = work.epoch, .number = work.number, .indices = indices});
     work.batch.indices = std::move(indices);
     work.samples.clear();
     return;

@@ -53,8 +53,8 @@ struct LoaderOptions {
   /// Share of the dataset that may be bad; at least one example may unless this is 0.
   double max_bad = 0.01;
   MixOptions mix = {};
-  /// Makes tensors of examples; empty: each is written straight into the batch's memory. Not with
-  /// mix.
+  /// Makes tensors of examples, told which epoch and batch they are for; empty: each is written
+  /// straight into the batch's memory. Not with mix.
   Collate collate = {};
 };
 

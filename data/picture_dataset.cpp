@@ -80,9 +80,13 @@ Shape PictureDataset::sample_shape() const {
 }
 
 Sample PictureDataset::get(int64_t index) const {
-  Sample sample{.image = empty(sample_shape())};
-  sample.label = write({.index = index}, sample.image.data<float>());
-  return sample;
+  return sample({.index = index});
+}
+
+Sample PictureDataset::sample(SampleKey key) const {
+  Sample one{.image = empty(sample_shape())};
+  one.label = write(key, one.image.data<float>());
+  return one;
 }
 
 int64_t PictureDataset::write(SampleKey key, std::span<float> image) const {

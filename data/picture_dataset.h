@@ -48,6 +48,7 @@ class PictureDataset final : public Dataset {
   int64_t size() const override { return folder_.size(); }
   /// The picture in epoch 0.
   Sample get(int64_t index) const override;
+  Sample sample(SampleKey key) const override;
   Shape sample_shape() const override;
   /// Throws data naming the file when it cannot be read as a picture.
   int64_t write(SampleKey key, std::span<float> image) const override;

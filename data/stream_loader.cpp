@@ -43,6 +43,7 @@ void StreamLoader::start_epoch(int64_t epoch, int64_t first_batch) {
   stop_reading();
   results_.clear();
   over_ = false;
+  epoch_ = epoch;
   position_ = first_batch * options_.batch_size;
   stream_->start({.epoch = epoch,
                   .skip = position_ * options_.part.world,
@@ -113,7 +114,10 @@ StreamLoader::Result StreamLoader::read_batch() {
     }
     const bool full = std::ssize(samples) == options_.batch_size;
     if (full || (!samples.empty() && !options_.drop_last)) {
-      result.batch = options_.collate(samples);
+      // A stream's batches are full but for the last one, so the position tells the number.
+      const int64_t number = (position_ - 1) / options_.batch_size;
+      result.batch =
+          options_.collate(samples, {.epoch = epoch_, .number = number, .indices = indices});
       result.batch->indices = std::move(indices);
     }
   } catch (...) {

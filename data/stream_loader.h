@@ -44,6 +44,7 @@ class StreamLoader final : public BatchSource {
 
   std::shared_ptr<IterableDataset> stream_;
   StreamLoaderOptions options_;
+  int64_t epoch_ = 0;
   int64_t position_ = 0;  // of this rank's next example, for indices; the reader's while it runs
   bool over_ = true;      // the end has been delivered
   std::vector<BadSample> no_bad_;

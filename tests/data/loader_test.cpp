@@ -29,10 +29,11 @@ class Numbers final : public Dataset {
   explicit Numbers(Options options) : options_(std::move(options)) {}
   int64_t size() const override { return options_.size; }
   Shape sample_shape() const override { return {2, 3, 1}; }
-  Sample get(int64_t index) const override {
-    Sample sample{.image = empty(sample_shape())};
-    sample.label = write({.index = index}, sample.image.data<float>());
-    return sample;
+  Sample get(int64_t index) const override { return sample({.index = index}); }
+  Sample sample(SampleKey key) const override {
+    Sample one{.image = empty(sample_shape())};
+    one.label = write(key, one.image.data<float>());
+    return one;
   }
   int64_t write(SampleKey key, std::span<float> image) const override {
     ++reads_;
@@ -160,7 +161,7 @@ TEST(Loader, CollateMakesTheTensors) {
                   {.batch_size = 8,
                    .workers = workers,
                    .on_bad = OnBad::skip,
-                   .collate = [](std::span<const Sample> samples) {
+                   .collate = [](std::span<const Sample> samples, const BatchKey&) {
                      Batch batch = stack_samples(samples);
                      batch.images = batch.images.reshape({-1, 6});
                      return batch;
@@ -170,6 +171,31 @@ TEST(Loader, CollateMakesTheTensors) {
     EXPECT_EQ(batch.images.shape(), Shape({7, 6}));
     EXPECT_EQ(batch.indices, (std::vector<int64_t>{0, 1, 2, 4, 5, 6, 7}));
     EXPECT_EQ(batch.images.data<const float>()[3 * 6], 4000.0f);
+  }
+}
+
+// The examples too are those of the epoch, not of epoch 0.
+TEST(Loader, CollateIsToldEpochAndBatch) {
+  for (const int workers : {0, 2}) {
+    Loader loader(std::make_shared<Numbers>(Numbers::Options{}), sequential_sampler(20),
+                  {.batch_size = 8,
+                   .workers = workers,
+                   .collate = [](std::span<const Sample> samples, const BatchKey& key) {
+                     Batch batch = stack_samples(samples);
+                     batch.soft_labels = from_vector(
+                         {static_cast<double>(key.epoch), static_cast<double>(key.number),
+                          static_cast<double>(key.indices[0])},
+                         {3});
+                     return batch;
+                   }});
+    loader.start_epoch(5, 1);
+    for (const int64_t number : {1, 2}) {
+      const Batch batch = *loader.next();
+      const double index = static_cast<double>(number) * 8;
+      EXPECT_EQ(batch.soft_labels.to_vector(),
+                (std::vector<double>{5, static_cast<double>(number), index}));
+      EXPECT_EQ(batch.images.to_vector().front(), index * 1000 + 5);
+    }
   }
 }
 

@@ -56,6 +56,25 @@ TEST(StreamLoader, BatchesAStreamInOrder) {
   }
 }
 
+TEST(StreamLoader, CollateIsToldEpochAndBatch) {
+  for (const int prefetch : {0, 2}) {
+    std::vector<std::vector<int64_t>> seen;  // epoch, number, then the indices
+    StreamLoader loader(std::make_shared<Counter>(11),
+                        {.batch_size = 2,
+                         .prefetch = prefetch,
+                         .part = {.rank = 1, .world = 2},
+                         .collate = [&](std::span<const Sample> samples, const BatchKey& key) {
+                           seen.push_back({key.epoch, key.number});
+                           seen.back().insert(seen.back().end(), key.indices.begin(),
+                                              key.indices.end());
+                           return stack_samples(samples);
+                         }});
+    loader.start_epoch(4, 1);
+    while (loader.next()) continue;
+    EXPECT_EQ(seen, (std::vector<std::vector<int64_t>>{{4, 1, 5, 7}, {4, 2, 9}}));
+  }
+}
+
 TEST(StreamLoader, SharesAStreamBetweenRanks) {
   StreamLoader loader(std::make_shared<Counter>(11),
                       {.batch_size = 2, .drop_last = true, .part = {.rank = 1, .world = 2}});
