@@ -25,7 +25,7 @@ ClassificationMetrics evaluate(const Classifier& classifier, const Objective& ob
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
     const Tensor logits = classifier.logits(batch->images);
-    metrics.add_loss(objective.loss(logits, *batch).item(), batch->size());
+    metrics.add_loss(objective.plain_loss(logits, *batch).item(), batch->size());
     add_predictions(metrics, classifier, logits, *batch);
     if (stop && stop->load() != 0) break;
   }

@@ -57,4 +57,10 @@ Tensor Objective::loss(const Tensor& logits, const Batch& batch) const {
   return binary_cross_entropy_with_logits(logits, target);
 }
 
+Tensor Objective::plain_loss(const Tensor& logits, const Batch& batch) const {
+  if (!binary_) return cross_entropy(logits, batch.labels);
+  return binary_cross_entropy_with_logits(logits,
+                                          batch.labels.to(DType::f32).reshape({batch.size(), 1}));
+}
+
 }  // namespace whisker

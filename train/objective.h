@@ -21,6 +21,9 @@ class Objective {
 
   /// Mean loss over the batch, one element. logits (N, outputs).
   Tensor loss(const Tensor& logits, const Batch& batch) const;
+  /// The same without label smoothing and class weights: what validation, best.safetensors and
+  /// `whisker evaluate` report, so that their figures are one figure. Labels only, no mixup.
+  Tensor plain_loss(const Tensor& logits, const Batch& batch) const;
 
  private:
   bool binary_;

@@ -43,6 +43,12 @@ TEST(Objective, CrossEntropyWithSmoothingAndClassWeights) {
     return Objective(model, config, counts, cpu_device).loss(logits, batch).item();
   };
   EXPECT_NEAR(loss({}), (softmax_loss(a, {0, 0, 1}) + softmax_loss(b, {1, 0, 0})) / 2, 1e-6);
+  // What is reported of a validation knows neither.
+  const Objective weighted(model,
+                           {.label_smoothing = 0.3, .class_weights = ClassWeighting::balanced},
+                           counts, cpu_device);
+  EXPECT_EQ(weighted.plain_loss(logits, batch).item(), loss({}));
+  EXPECT_NE(weighted.loss(logits, batch).item(), loss({}));
   const double s = 0.3 / 3;
   EXPECT_NEAR(loss({.label_smoothing = 0.3}),
               (softmax_loss(a, {s, s, 0.7 + s}) + softmax_loss(b, {0.7 + s, s, s})) / 2, 1e-6);
@@ -73,6 +79,10 @@ TEST(Objective, OneSigmoidUnit) {
   };
   EXPECT_NEAR(loss({}), (binary(1.5, 1) + binary(-0.5, 0)) / 2, 1e-6);
   EXPECT_NEAR(loss({.label_smoothing = 0.2}), (binary(1.5, 0.9) + binary(-0.5, 0.1)) / 2, 1e-6);
+  EXPECT_EQ(Objective(model, {.label_smoothing = 0.2}, counts, cpu_device)
+                .plain_loss(logits, batch)
+                .item(),
+            loss({}));
   batch.soft_labels = from_vector(std::vector<double>{0.75, 0.25, 0, 1}, {2, 2});
   EXPECT_NEAR(loss({}), (binary(1.5, 0.25) + binary(-0.5, 1)) / 2, 1e-6);
 }
