@@ -2,7 +2,6 @@
 // pictures are reported and passed over; the exit code is 3 when there were any.
 #include "apps/command.h"
 #include "apps/inputs.h"
-#include "apps/terminal.h"
 #include "core/io/json.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
@@ -43,7 +42,7 @@ void write_json(JsonWriter& json, const PictureResult& result,
                 const std::vector<std::string>& classes, size_t top) {
   json.begin_object().field("path", result.path);
   if (!result.error.empty()) {
-    json.field("error", result.error).end_object();
+    json.field("error", bare_reason(result.path, result.error)).end_object();
     return;
   }
   json.key("predictions").begin_array();
@@ -78,10 +77,7 @@ int run_classify(const ClassifyArguments& arguments) {
   }
   classify_pictures(classifier, paths, arguments.batch_size, [&](const PictureResult& result) {
     failed = failed || !result.error.empty();
-    if (!result.error.empty()) {
-      tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), result.path,
-                       result.error));
-    }
+    if (!result.error.empty()) tell_unreadable(result.path, result.error);
     if (arguments.json) {
       write_json(all, result, classes, top);
     } else if (arguments.jsonl) {

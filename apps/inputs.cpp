@@ -1,5 +1,7 @@
 #include "apps/inputs.h"
 
+#include "apps/terminal.h"
+#include "core/error.h"
 #include "data/file_walk.h"
 
 #include <filesystem>
@@ -8,23 +10,48 @@
 
 namespace whisker {
 
-std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
-  std::vector<std::string> paths;
+std::vector<std::string> expand_stdin(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
   for (const std::string& word : words) {
-    if (word == "-") {
-      for (std::string line; std::getline(std::cin, line);) {
-        if (!line.empty()) paths.push_back(line);
-      }
-    } else if (std::error_code error; std::filesystem::is_directory(word, error)) {
-      const std::filesystem::path folder(word);
-      for (const WalkedFile& file : walk_files(folder, word).files) {
-        if (is_picture(folder / file.path)) paths.push_back((folder / file.path).string());
-      }
-    } else {
-      paths.push_back(word);
+    if (word != "-") {
+      names.push_back(word);
+      continue;
+    }
+    for (std::string line; std::getline(std::cin, line);) {
+      if (!line.empty()) names.push_back(line);
     }
   }
+  return names;
+}
+
+std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
+  std::vector<std::string> paths;
+  for (const std::string& word : expand_stdin(words)) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(word, error)) {
+      paths.push_back(word);
+      continue;
+    }
+    const std::filesystem::path folder(word);
+    const FileWalk walk = walk_files(folder, word, OnUnreadable::list);
+    for (const WalkedFile& file : walk.files) {
+      if (is_picture(folder / file.path)) paths.push_back((folder / file.path).string());
+    }
+    for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
+  }
   return paths;
+}
+
+std::string bare_reason(const std::string& path, const std::string& reason) {
+  for (const std::string& name : {path, printable(path)}) {
+    if (reason.starts_with(name + ": ")) return reason.substr(name.size() + 2);
+  }
+  return reason;
+}
+
+void tell_unreadable(const std::string& path, const std::string& reason) {
+  tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), printable(path),
+                   bare_reason(path, reason)));
 }
 
 }  // namespace whisker

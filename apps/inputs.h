@@ -7,9 +7,17 @@
 
 namespace whisker {
 
-/// Expands `words` in order. A name that does not exist stays in the list, so that reading it
-/// reports the failure beside the others. Folders give their JPEG, PNG and BMP files, sorted
-/// bytewise.
+/// `words` with the lines of standard input in place of each `-`.
+std::vector<std::string> expand_stdin(const std::vector<std::string>& words);
+
+/// Expands `words` in order. A name that does not exist, and a folder that cannot be read, stays in
+/// the list, so that opening it reports the failure beside the others. Folders give their JPEG, PNG
+/// and BMP files, sorted bytewise.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& words);
+
+/// `reason` without the name of the file, where it begins with that.
+std::string bare_reason(const std::string& path, const std::string& reason);
+/// Says on stderr that `path` was passed over.
+void tell_unreadable(const std::string& path, const std::string& reason);
 
 }  // namespace whisker

@@ -24,8 +24,8 @@ namespace {
 
 class Walker {
  public:
-  Walker(const std::filesystem::path& root, std::string_view what)
-      : root_(root.string()), what_(what) {}
+  Walker(const std::filesystem::path& root, std::string_view what, OnUnreadable on_unreadable)
+      : root_(root.string()), what_(what), on_unreadable_(on_unreadable) {}
 
   FileWalk walk() {
     visit_entry("", true);
@@ -94,30 +94,35 @@ class Walker {
     }
   }
 
-  std::vector<std::string> list(const std::string& folder) const {
-    const std::string name = full(folder);
+  std::vector<std::string> list(const std::string& folder) {
     const auto close = [](DIR* directory) { ::closedir(directory); };
-    const std::unique_ptr<DIR, decltype(close)> directory(::opendir(name.c_str()), close);
-    if (!directory) {
-      fail(ErrorKind::data, "{}: cannot read the folder {}: {}.", what_, printable(name),
-           reason(errno));
-    }
+    const std::unique_ptr<DIR, decltype(close)> directory(::opendir(full(folder).c_str()), close);
     std::vector<std::string> names;
+    if (!directory) {
+      refuse(folder, errno);
+      return names;
+    }
     errno = 0;
     while (const dirent* entry = ::readdir(directory.get())) {
       if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
     }
-    if (errno != 0) {
-      fail(ErrorKind::data, "{}: cannot read the folder {}: {}.", what_, printable(name),
-           reason(errno));
-    }
+    if (errno != 0) refuse(folder, errno);
     return names;
+  }
+
+  void refuse(const std::string& folder, int error) {
+    if (on_unreadable_ == OnUnreadable::fail) {
+      fail(ErrorKind::data, "{}: cannot read the folder {}: {}.", what_, printable(full(folder)),
+           reason(error));
+    }
+    found_.unreadable.push_back({folder, reason(error)});
   }
 
   static std::string reason(int error) { return std::generic_category().message(error); }
 
   std::string root_;
   std::string_view what_;
+  OnUnreadable on_unreadable_;
   FileWalk found_;
   std::vector<std::string> folders_;  // still to be listed
   std::vector<std::string> links_;
@@ -126,8 +131,9 @@ class Walker {
 
 }  // namespace
 
-FileWalk walk_files(const std::filesystem::path& root, std::string_view what) {
-  return Walker(root, what).walk();
+FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
+                    OnUnreadable on_unreadable) {
+  return Walker(root, what, on_unreadable).walk();
 }
 
 bool has_picture_name(std::string_view name) {
@@ -161,6 +167,16 @@ std::string printable(std::string_view name) {
     }
     name.remove_prefix(length);
   }
+  return text;
+}
+
+std::string quoted_list(std::span<const std::string> names) {
+  constexpr size_t shown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), shown); ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(names[i]));
+  }
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
 

@@ -25,17 +25,8 @@ struct Named {
   std::vector<PictureFile> files;
   std::vector<std::string> labels;
   std::vector<SkippedFile> skipped;
+  std::vector<SkippedFile> unreadable;
 };
-
-std::string quoted_list(const std::vector<std::string>& names) {
-  constexpr size_t shown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), shown); ++i) {
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(names[i]));
-  }
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
 
 void check_root(const std::filesystem::path& root, const std::string& name) {
   std::error_code ignored;
@@ -60,7 +51,8 @@ void refuse_parent_of_splits(const std::filesystem::path& root, const std::strin
                                       [](const auto& folder) { return splits.contains(folder); });
   if (folders.size() < 2 || !all_splits) return;
   fail(ErrorKind::data,
-       "{}: expected class folders in {}, got {}. Set data.train and data.val to one of them each.",
+       "{}: expected class folders in {}, got {}. Name one of these folders (data.train=..., "
+       "data.val=...).",
        name, printable(root.string()), quoted_list(folders));
 }
 
@@ -69,6 +61,7 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   refuse_parent_of_splits(root, options.name, walk.folders);
   Named named;
   named.skipped = std::move(walk.skipped);
+  named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
   for (const std::string& folder : walk.folders) counts[folder] = 0;
   int64_t loose = 0;
@@ -90,8 +83,9 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
     fail(
         ErrorKind::data,
         "{}: expected one folder per class in {}, got {} pictures without. If their names tell the "
-        "class, as in cat.0.jpg, set data.label_pattern: '{{label}}.*.jpg' or run `whisker data "
-        "arrange`.",
+        "class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to '{{label}}.*.jpg' "
+        "or "
+        "run `whisker data arrange`.",
         options.name, shown, loose);
   }
   if (named.files.empty()) {
@@ -118,6 +112,7 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   const LabelPattern pattern(options.label_pattern);
   Named named;
   named.skipped = std::move(walk.skipped);
+  named.unreadable = std::move(walk.unreadable);
   std::string unmatched;
   for (WalkedFile& file : walk.files) {
     if (!is_picture(root / file.path)) {
@@ -157,13 +152,14 @@ Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& opti
   const size_t label = column("label");
   std::map<std::string, int> lines;
   std::map<std::string, std::pair<uint64_t, std::string>> sorted;
+  Named named;
   for (size_t i = 1; i < rows.size(); ++i) {
     const CsvRow& row = rows[i];
     const std::string& file = row.fields[path];
     std::error_code error;
     const bool regular = std::filesystem::is_regular_file(root / file, error);
     const uint64_t bytes = regular ? std::filesystem::file_size(root / file, error) : 0;
-    if (!regular || error) {
+    if ((!regular || error) && options.on_unreadable == OnUnreadable::fail) {
       fail(ErrorKind::data, "{}:{}: expected a file below {}, but '{}' is none.", name, row.line,
            printable(root.string()), printable(file));
     }
@@ -175,8 +171,11 @@ Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& opti
            printable(file), lines[file]);
     }
     lines[file] = row.line;
+    if (!regular || error) {
+      named.unreadable.push_back({file, "no such file"});
+      sorted.erase(file);
+    }
   }
-  Named named;
   for (auto& [file, rest] : sorted) {
     named.files.push_back({.path = file, .bytes = rest.first});
     named.labels.push_back(std::move(rest.second));
@@ -197,7 +196,8 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
   ImageFolder folder{.root = root,
                      .classes = options.classes,
                      .files = std::move(named.files),
-                     .skipped = std::move(named.skipped)};
+                     .skipped = std::move(named.skipped),
+                     .unreadable = std::move(named.unreadable)};
   if (folder.classes.empty()) {
     folder.classes.assign(found.begin(), found.end());
     if (folder.classes.size() < 2) {
@@ -246,7 +246,7 @@ ImageFolder open_image_folder(const std::filesystem::path& root,
   }
   check_root(root, options.name);
   if (!options.csv.empty()) return number_classes(root, from_csv(root, options), options);
-  FileWalk walk = walk_files(root, options.name);
+  FileWalk walk = walk_files(root, options.name, options.on_unreadable);
   Named named = options.label_pattern.empty() ? from_folders(root, std::move(walk), options)
                                               : from_names(root, std::move(walk), options);
   return number_classes(root, std::move(named), options);

@@ -20,9 +20,10 @@ struct PictureFile {
 
 struct ImageFolder {
   std::filesystem::path root;
-  std::vector<std::string> classes;  ///< sorted bytewise; a label is a position here
-  std::vector<PictureFile> files;    ///< sorted bytewise by path
-  std::vector<SkippedFile> skipped;  ///< what looked like no picture, or had no label
+  std::vector<std::string> classes;          ///< sorted bytewise; a label is a position here
+  std::vector<PictureFile> files;            ///< sorted bytewise by path
+  std::vector<SkippedFile> skipped;          ///< what looked like no picture, or had no label
+  std::vector<SkippedFile> unreadable = {};  ///< see ImageFolderOptions::on_unreadable
 
   int64_t size() const { return static_cast<int64_t>(files.size()); }
   std::filesystem::path file(int64_t index) const {
@@ -43,6 +44,9 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
   /// What errors call the folder.
   std::string name = "data";
+  /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error
+  /// or go into ImageFolder::unreadable.
+  OnUnreadable on_unreadable = OnUnreadable::fail;
 };
 
 /// Lists the pictures under `root`. Hidden files and folders, and files whose name and first bytes

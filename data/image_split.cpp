@@ -15,12 +15,11 @@ namespace whisker {
 namespace {
 
 std::string only_in(const std::vector<std::string>& names, const std::vector<std::string>& other) {
-  std::string list;
+  std::vector<std::string> own;
   for (const std::string& name : names) {
-    if (std::find(other.begin(), other.end(), name) != other.end()) continue;
-    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", printable(name));
+    if (std::find(other.begin(), other.end(), name) == other.end()) own.push_back(name);
   }
-  return list.empty() ? "none" : list;
+  return own.empty() ? "none" : quoted_list(own);
 }
 
 void update_with_number(Hash64& hash, uint64_t number) {

@@ -18,7 +18,7 @@ from harness import CONFIG, LONG, ProgramTest, png, stripes
 
 
 class CommandLine(ProgramTest):
-    """classify, evaluate, config: what they take and what they print."""
+    """classify, config, train: what they take and what they print."""
 
     @classmethod
     def setUpClass(cls):
@@ -72,14 +72,6 @@ class CommandLine(ProgramTest):
         whole = self.whisker("classify", self.weights, "odd", "--json")
         json.loads(whole.stdout)  # names that are no UTF-8 do not break the JSON
         self.whisker("classify", self.weights, "-", input="", code=3)
-
-    def test_evaluate(self):
-        done = json.loads(self.whisker("evaluate", self.weights, "val", "--json").stdout)
-        self.assertEqual(done["schema_version"], 1)
-        self.assertEqual(done["pictures"], 10)
-        self.assertEqual(sum(map(sum, done["confusion"])), 10)
-        self.assertEqual([c["name"] for c in done["per_class"]], ["c0", "c1"])
-        self.assertIn("confusion matrix", self.whisker("evaluate", self.weights, "val").stdout)
 
     def test_config(self):
         printed = self.whisker("config", "print", "c.yaml", "train.epochs=7").stdout

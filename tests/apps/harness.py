@@ -1,5 +1,6 @@
 """Runs the program named by $WHISKER on small drawn pictures; standard library only."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -83,6 +84,11 @@ class ProgramTest(unittest.TestCase):
     def start(self, *arguments, **options):
         return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+    def metadata(self, path):
+        """The metadata of a safetensors file."""
+        content = (self.folder / path).read_bytes()
+        return json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])["__metadata__"]
 
     def train(self, name, *overrides, code=0, **options):
         """A run named `name`; returns its folder."""

@@ -155,7 +155,7 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
               AllOf(HasSubstr("got 2 pictures without"), HasSubstr("'{label}.*.jpg'")));
   folder.write("both/train/cat/1.jpg");
   folder.write("both/val/cat/1.jpg");
-  EXPECT_THAT(error_of(folder / "both"), HasSubstr("Set data.train and data.val"));
+  EXPECT_THAT(error_of(folder / "both"), HasSubstr("Name one of these folders"));
 }
 
 TEST(ImageFolder, UsesAGivenClassTable) {
