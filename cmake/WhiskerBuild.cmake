@@ -6,8 +6,9 @@ if(CCACHE)
 endif()
 
 add_library(whisker_flags INTERFACE)
-target_compile_options(whisker_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion
-                       -Wno-sign-conversion $<$<BOOL:${WHISKER_WERROR}>:-Werror>)
+set(whisker_warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+    $<$<BOOL:${WHISKER_WERROR}>:-Werror>)
+target_compile_options(whisker_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${whisker_warnings}>")
 if(WHISKER_SANITIZE)
   add_compile_options(-fsanitize=${WHISKER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${WHISKER_SANITIZE})

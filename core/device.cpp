@@ -2,10 +2,14 @@
 #include "core/device.h"
 
 #include "core/cpu/cpu_backend.h"
+#include "core/cuda_library.h"
 #include "core/reference/reference_backend.h"
 
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <memory>
+#include <mutex>
 
 namespace whisker {
 
@@ -36,6 +40,23 @@ Device Device::parse(std::string_view text) {
   fail(ErrorKind::usage, "device: expected cpu, reference, cuda or cuda:N, got '{}'", text);
 }
 
+namespace {
+
+// A backend is looked up for every operator: a load when it is there, a lock to make it.
+Backend& cuda_backend_of(Device device) {
+  constexpr int most = 64;
+  static std::array<std::atomic<Backend*>, most> backends;
+  static std::mutex making;
+  if (device.index < 0 || device.index >= most) make_cuda_backend(device.index);  // throws
+  std::atomic<Backend*>& slot = backends[static_cast<size_t>(device.index)];
+  if (Backend* const made = slot.load(std::memory_order_acquire)) return *made;
+  const std::lock_guard lock(making);
+  if (!slot.load()) slot.store(make_cuda_backend(device.index).release());
+  return *slot.load();
+}
+
+}  // namespace
+
 Backend& backend_of(Device device) {
   // Never destroyed: storages in static objects may outlive main().
   switch (device.kind) {
@@ -48,9 +69,9 @@ Backend& backend_of(Device device) {
       return *cpu;
     }
     case DeviceKind::cuda:
-      break;
+      return cuda_backend_of(device);
   }
-  fail(ErrorKind::device, "device {}: this build has no CUDA backend. Use device=cpu.", device);
+  fail(ErrorKind::internal, "backend_of: device kind {}", static_cast<int>(device.kind));
 }
 
 std::vector<Device> available_devices() {

@@ -1,7 +1,11 @@
 // Broadcasting, reduction and copy walks, with neighbouring axes merged so that kernels see few.
 #include "core/geometry.h"
 
+#include "core/shape.h"
+
 namespace whisker {
+
+static_assert(max_rank == Shape::max_rank);
 
 BroadcastGeometry BroadcastGeometry::of(const Shape& a, const Shape& b, const Shape& out) {
   BroadcastGeometry g;

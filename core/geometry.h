@@ -1,17 +1,21 @@
 // The shape arithmetic of every operator: plain comparable structs, filled and checked once by the
-// operator, handed to the backend, and the key of its plan caches. Extents are elements.
+// operator, handed to the backend, and the key of its plan caches. Extents are elements. Plain C++
+// alone, so that kernels can include it, too.
 #pragma once
 
-#include "core/dtype.h"
-#include "core/shape.h"
+#include "core/dtype_name.h"
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace whisker {
 
-using Extents = std::array<int64_t, Shape::max_rank>;
-using AxisMask = std::array<bool, Shape::max_rank>;
+class Shape;
+
+inline constexpr int max_rank = 8;
+using Extents = std::array<int64_t, max_rank>;
+using AxisMask = std::array<bool, max_rank>;
 
 /// Pointwise functions with a known first and second derivative; the fused ops take one.
 enum class Activation : uint8_t { none, relu, leaky_relu, sigmoid, tanh, gelu, silu, softplus };

@@ -2,6 +2,7 @@
 #include "core/cpu/plan_table.h"
 
 #include "core/cpu/parallel.h"
+#include "core/dtype.h"
 #include "core/io/json.h"
 
 namespace whisker::cpu {

@@ -1,0 +1,46 @@
+# The CUDA backend's outside world, found once: nvcc, the toolkit's libraries and cuDNN; and the
+# language's flags. Included only when WHISKER_CUDA is ON.
+
+find_program(WHISKER_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(NOT WHISKER_NVCC)
+  message(FATAL_ERROR "WHISKER_CUDA is ON but nvcc was not found: install the CUDA toolkit, or set CUDACXX to nvcc.")
+endif()
+set(CMAKE_CUDA_COMPILER "${WHISKER_NVCC}")
+set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
+
+# "native" is the GPU of this machine. Of a list, what this nvcc knows; machine code for each, and
+# PTX of the newest for later GPUs.
+if(WHISKER_CUDA_ARCHITECTURES STREQUAL "native")
+  set(CMAKE_CUDA_ARCHITECTURES native)
+else()
+  execute_process(COMMAND "${WHISKER_NVCC}" --list-gpu-code OUTPUT_VARIABLE known_codes)
+  set(CMAKE_CUDA_ARCHITECTURES "")
+  foreach(architecture IN LISTS WHISKER_CUDA_ARCHITECTURES)
+    string(REGEX REPLACE "[a-z]+$" "" plain "${architecture}")
+    if(known_codes MATCHES "sm_${plain}\n")
+      list(APPEND CMAKE_CUDA_ARCHITECTURES "${architecture}-real")
+      set(newest "${plain}")
+    endif()
+  endforeach()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    message(FATAL_ERROR "WHISKER_CUDA_ARCHITECTURES: ${WHISKER_NVCC} knows none of '${WHISKER_CUDA_ARCHITECTURES}'.")
+  endif()
+  list(LENGTH CMAKE_CUDA_ARCHITECTURES architecture_count)
+  if(architecture_count GREATER 1)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES "${newest}-virtual")
+  endif()
+endif()
+
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+find_package(CUDAToolkit REQUIRED)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED
+          DOC "cuDNN 9's headers (package cudnn9-cuda-13)")
+find_library(CUDNN_LIBRARY cudnn HINTS "${CUDAToolkit_LIBRARY_DIR}" REQUIRED DOC "libcudnn.so of cuDNN 9")
+
+# Where a program finds libwhisker_cuda.so: in the build tree, or installed beside its own lib.
+list(APPEND CMAKE_BUILD_RPATH "${PROJECT_BINARY_DIR}")
+list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

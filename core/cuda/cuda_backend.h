@@ -1,0 +1,134 @@
+// The CUDA backend's class. Its methods stand in one .cpp per topic beside this file and turn
+// tensors into calls of launchers; the launchers and their kernels stand in the .cu of that topic
+// and take pointers, extents, a DType and a stream.
+#pragma once
+
+#include "core/backend.h"
+#include "core/cuda/allocator.h"
+#include "core/cuda/context.h"
+#include "core/cuda_library.h"
+
+namespace whisker::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device);
+  ~CudaBackend() override;
+
+  const CudaOptions& options() const { return options_; }
+  void set_options(const CudaOptions& options);
+  Context& context() { return context_; }
+
+  std::vector<BackendProperty> properties() const override;
+  std::string export_plans() const override;
+  void import_plans(std::string_view text) override;
+  void* allocate(int64_t bytes, MemoryCategory category) override;
+  void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
+  MemoryStats memory_stats() const override;
+  void reset_peak() override;
+  void set_memory_options(const MemoryOptions& options) override;
+  void empty_cache() override;
+  void upload(const void* host, void* device, int64_t bytes) override;
+  void download(const void* device, void* host, int64_t bytes) override;
+  void copy(const void* source, void* target, int64_t bytes) override;
+  void synchronize() override;
+
+  // --- pointwise -----------------------------------------------------------------------------
+  void fill(double value, const Tensor& y) override;
+  void cast(const Tensor& x, const Tensor& y) override;
+  void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) override;
+  void binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
+              const Tensor& y) override;
+  void accumulate(const Tensor& term, const Tensor& sum) override;
+  void compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
+               const Tensor& y) override;
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
+  void activation(ActivationSpec f, const Tensor& x, const Tensor& y) override;
+  void activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                           const Tensor& dx) override;
+  void activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy, const Tensor& v,
+                         const Tensor& out) override;
+  void dropout(double rate, const RandomKey& key, const Tensor& x, const Tensor& y) override;
+
+  // --- shape and index -----------------------------------------------------------------------
+  void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) override;
+  void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override;
+  void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override;
+  void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
+              const Tensor& y) override;
+  void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                       const Tensor& dx) override;
+  void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override;
+  void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) override;
+  void one_hot(const Tensor& index, const Tensor& y) override;
+
+  // --- matrix products -----------------------------------------------------------------------
+  void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) override;
+  void linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
+              const Tensor& y) override;
+  void linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
+                       const Tensor& dy, const Tensor& dx, const Tensor& dw,
+                       const Tensor& db) override;
+
+  // --- convolution and pooling ---------------------------------------------------------------
+  void conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
+              const Tensor& y) override;
+  void conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
+                       const Tensor& dy, const Tensor& dx, const Tensor& dw,
+                       const Tensor& db) override;
+  int64_t pool2d_workspace_bytes(const Pool2dGeometry& g) override;
+  void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+              const Tensor& workspace) override;
+  void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
+                       const Tensor& dx) override;
+
+  // --- normalisation -------------------------------------------------------------------------
+  void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                        const Tensor& beta, const Tensor& residual, const Tensor& y,
+                        const Tensor& mean, const Tensor& inverse_deviation,
+                        const Tensor& variance) override;
+  void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                            const Tensor& beta, const Tensor& residual, const Tensor& mean,
+                            const Tensor& variance, const Tensor& y) override;
+  void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
+                           const Tensor& gamma, const Tensor& y, const Tensor& mean,
+                           const Tensor& inverse_deviation, const Tensor& dy, const Tensor& dx,
+                           const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& dresidual) override;
+  void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                  const Tensor& beta, const Tensor& y, const Tensor& mean,
+                  const Tensor& inverse_deviation) override;
+  void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
+
+  // --- losses --------------------------------------------------------------------------------
+  void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override;
+  void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
+                        const Tensor& dx) override;
+  void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits, const Tensor& target,
+                     const Tensor& class_weight, const Tensor& loss,
+                     const Tensor& dlogits) override;
+  void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
+                            const Tensor& dlogits) override;
+
+  // --- the step over flat parameter memory: see core/optimizer_step.h ------------------------
+  void optimizer_step(const OptimizerStep& step) override;
+  void norm(const Tensor& x, const Tensor& y) override;
+  void moving_average(double decay, const Tensor& value, const Tensor& average) override;
+  void swap(const Tensor& a, const Tensor& b) override;
+
+ private:
+  Scratch scratch(int64_t bytes) { return Scratch(allocator_, bytes); }
+  /// The compute stream, after making this the thread's device.
+  cudaStream_t stream() const {
+    context_.enter();
+    return context_.stream();
+  }
+
+  Context context_;
+  Allocator allocator_;
+  CudaOptions options_;
+};
+
+}  // namespace whisker::cuda

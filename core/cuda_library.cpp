@@ -1,0 +1,156 @@
+// Asking the driver, and opening the library. The driver's few functions are called through dlsym
+// with prototypes of our own (CUDA Driver API reference, sections "Initialization", "Version
+// management" and "Device management"), so that this file needs no CUDA header.
+#include "core/cuda_library.h"
+
+#include "core/error.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <dlfcn.h>
+
+namespace whisker {
+namespace {
+
+constexpr const char* library_name = "libwhisker_cuda.so";
+
+template <class Function>
+Function* function(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+bool nouveau_is_loaded() {
+  std::ifstream modules("/proc/modules");
+  for (std::string line; std::getline(modules, line);) {
+    if (line.starts_with("nouveau ")) return true;
+  }
+  return false;
+}
+
+void ask_driver(CudaFacts& facts) {
+  // Never closed: the backend uses it for the life of the process.
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return;
+  facts.driver = true;
+  auto* const get_version = function<int(int*)>(driver, "cuDriverGetVersion");
+  auto* const init = function<int(unsigned)>(driver, "cuInit");
+  auto* const get_count = function<int(int*)>(driver, "cuDeviceGetCount");
+  auto* const describe = function<int(int, const char**)>(driver, "cuGetErrorString");
+  if (!get_version || !init || !get_count || !describe) {
+    facts.driver_error = "libcuda.so.1 lacks functions that every driver has";
+    return;
+  }
+  constexpr int no_device = 100;  // CUDA_ERROR_NO_DEVICE
+  get_version(&facts.driver_version);
+  int error = init(0);
+  if (error == 0) error = get_count(&facts.count);
+  if (error != 0 && error != no_device) {
+    const char* text = nullptr;
+    describe(error, &text);
+    facts.driver_error = fmt::format("error {}: {}", error, text ? text : "unknown");
+  }
+}
+
+CudaFacts ask_machine() {
+  CudaFacts facts{.built = WHISKER_CUDA != 0, .needed_version = WHISKER_CUDA_VERSION};
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) facts.visible_devices = visible;
+  if (!facts.built) return facts;
+  facts.nouveau = nouveau_is_loaded();
+  ask_driver(facts);
+  return facts;
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace
+
+const CudaFacts& cuda_facts() {
+  static const CudaFacts facts = ask_machine();
+  return facts;
+}
+
+std::string why_no_cuda(const CudaFacts& facts) {
+  if (!facts.built) {
+    return "this build has no CUDA backend. Configure with -DWHISKER_CUDA=ON, or use device=cpu.";
+  }
+  if (!facts.driver) {
+    return facts.nouveau ? "the GPU is held by the Nouveau driver, which has no CUDA. Install "
+                           "NVIDIA's driver."
+                         : "no NVIDIA driver found (libcuda.so.1). Install it, or use device=cpu.";
+  }
+  // Within one major version an older driver runs what a newer toolkit built (CUDA Compatibility,
+  // "Minor version compatibility").
+  if (facts.driver_version / 1000 < facts.needed_version / 1000) {
+    return fmt::format(
+        "the NVIDIA driver is too old: it supports CUDA {}, this build needs CUDA {}. Update the "
+        "driver.",
+        version_text(facts.driver_version), version_text(facts.needed_version));
+  }
+  if (!facts.driver_error.empty()) {
+    return fmt::format("the NVIDIA driver did not start ({}). See nvidia-smi.", facts.driver_error);
+  }
+  if (facts.count > 0) return "";
+  if (facts.visible_devices) {
+    return fmt::format("CUDA_VISIBLE_DEVICES='{}' hides every GPU. Unset it.",
+                       *facts.visible_devices);
+  }
+  return "the NVIDIA driver finds no GPU. See nvidia-smi, or use device=cpu.";
+}
+
+int cuda_device_count() {
+  static const int count = why_no_cuda().empty() ? cuda_facts().count : 0;
+  return count;
+}
+
+const CudaInterface& cuda_interface() {
+  static const CudaInterface* const interface = []() -> const CudaInterface* {
+    // Along the program's run path and the loader's, then where it was to be installed.
+    void* library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    std::string error = library ? "" : dlerror();
+    if (!library) {
+      library = dlopen(fmt::format("{}/{}", WHISKER_LIBRARY_FOLDER, library_name).c_str(),
+                       RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!library) {
+      fail(ErrorKind::device,
+           "device cuda: {} cannot be opened: {}. It belongs beside the program's libraries, and "
+           "needs those of CUDA {} and cuDNN 9.",
+           library_name, error, WHISKER_CUDA_VERSION / 1000);
+    }
+    auto* const enter = function<const CudaInterface*()>(library, "whisker_cuda_interface");
+    const CudaInterface* const offered = enter ? enter() : nullptr;
+    if (!offered || std::string_view(offered->version) != WHISKER_VERSION) {
+      fail(ErrorKind::device,
+           "device cuda: {} is of Whisker {}, the program of {}. Build them together.",
+           library_name, offered ? offered->version : "?", WHISKER_VERSION);
+    }
+    return offered;
+  }();
+  return *interface;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int index) {
+  const Device device{DeviceKind::cuda, index};
+  if (const std::string reason = why_no_cuda(); !reason.empty()) {
+    fail(ErrorKind::device, "device {}: {}", device, reason);
+  }
+  if (index >= cuda_device_count()) {
+    fail(ErrorKind::device,
+         "device {}: expected one of the {} GPUs that are visible, cuda:0 to {}.", device,
+         cuda_device_count(), Device{DeviceKind::cuda, cuda_device_count() - 1});
+  }
+  return cuda_interface().make_backend(index);
+}
+
+CudaOptions cuda_options(Device device) {
+  return cuda_interface().options(backend_of(device));
+}
+
+void set_cuda_options(Device device, const CudaOptions& options) {
+  cuda_interface().set_options(backend_of(device), options);
+}
+
+}  // namespace whisker

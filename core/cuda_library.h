@@ -1,0 +1,59 @@
+// The door to the CUDA backend: libwhisker_cuda.so, opened by dlopen when a CUDA device is first
+// asked for, because linking it would cost every start 100 ms (DECISIONS 2). The library takes
+// core's symbols from the program; the program takes one C function from the library.
+#pragma once
+
+#include "core/backend.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace whisker {
+
+struct CudaOptions {
+  bool tf32 = true;            ///< f32 products and convolutions may round their operands to tf32
+  bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
+  bool operator==(const CudaOptions&) const = default;
+};
+
+/// What the library's one C function, whisker_cuda_interface(), returns.
+struct CudaInterface {
+  const char* version;  ///< of Whisker: library and program are built together
+  std::unique_ptr<Backend> (*make_backend)(int index);
+  CudaOptions (*options)(const Backend& backend);
+  void (*set_options)(Backend& backend, const CudaOptions& options);
+};
+
+/// What decides whether CUDA can be used here.
+struct CudaFacts {
+  bool built = false;             ///< this build has a CUDA backend
+  bool driver = false;            ///< the driver's library, libcuda.so.1, is there
+  bool nouveau = false;           ///< the Nouveau driver holds the GPU
+  int driver_version = 0;         ///< newest CUDA that the driver supports: 13000 is 13.0
+  int needed_version = 0;         ///< CUDA that this build needs
+  std::string driver_error = {};  ///< what the driver said when it was started
+  int count = 0;                  ///< GPUs that the driver offers
+  std::optional<std::string> visible_devices = {};  ///< CUDA_VISIBLE_DEVICES
+};
+/// Asks this machine, once; does not open libwhisker_cuda.so.
+const CudaFacts& cuda_facts();
+
+/// One sentence and a remedy, or "" when CUDA can be used.
+std::string why_no_cuda(const CudaFacts& facts);
+inline std::string why_no_cuda() {
+  return why_no_cuda(cuda_facts());
+}
+/// Usable GPUs: 0 whenever why_no_cuda() says something.
+int cuda_device_count();
+
+/// Opens libwhisker_cuda.so. Throws device, with the loader's words, when that fails.
+const CudaInterface& cuda_interface();
+/// The backend of cuda:`index`. Throws device when there is none, saying why.
+std::unique_ptr<Backend> make_cuda_backend(int index);
+
+/// Options of a CUDA device's backend. Changing them forgets the choices made so far.
+CudaOptions cuda_options(Device device);
+void set_cuda_options(Device device, const CudaOptions& options);
+
+}  // namespace whisker
