@@ -1,6 +1,7 @@
 // The optimizer's one pass over the arena, block by block of 256 bytes (64 elements, one group).
 // Constants are folded in f64 once per step and group; formulas as in core/reference/optimizer.cpp.
 #include "core/cpu/backend_class.h"
+#include "core/cpu/flush_denormals.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 
@@ -180,6 +181,7 @@ void CpuBackend::optimizer_step(const OptimizerStep& s) {
   const int64_t count = s.value.count();
   const int64_t blocks = (count + block_elements - 1) / block_elements;
   parallel_ranges(blocks, rows_grain(block_elements * 4), [&](int64_t begin, int64_t end, int) {
+    const FlushDenormals flush;
     for (int64_t block = begin; block < end;) {
       const uint8_t group = group_of_block[block];
       int64_t next = block + 1;
@@ -208,6 +210,7 @@ void CpuBackend::moving_average(double decay, const Tensor& value, const Tensor&
   const float* from = f32(value);
   float* to = f32(average);
   parallel_ranges(value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+    const FlushDenormals flush;
     average_range(static_cast<float>(decay), static_cast<float>(1 - decay), from + begin,
                   to + begin, end - begin);
   });

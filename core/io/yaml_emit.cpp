@@ -18,9 +18,9 @@ bool is_null_word(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// Signs that end or change a plain scalar inside [ ].
+// Signs that end or change a plain scalar inside [ ]; '?' does in yaml-cpp.
 bool flow_safe(std::string_view text) {
-  return text.find_first_of(",[]{}:#") == std::string_view::npos;
+  return text.find_first_of(",[]{}:#?") == std::string_view::npos;
 }
 
 std::string quote(std::string_view text) {

@@ -258,6 +258,7 @@ TEST(Yaml, EmittedTextParsesToTheSameTree) {
       "{}",
       "gr\xc3\xb6\xc3\x9f"
       "e: \xe2\x98\x83\nodd: \"\\x85\\u2028\\ufeff\\0\"\n",
+      "- plain?or not\n- b\n",
       "a:\n  plain over\n  two lines\nb:\n  with\n\n  a gap\n",
       "long: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb, "
       "cccccccccccccccccccccc, dddddddddddddd]\n",
