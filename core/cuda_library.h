@@ -14,6 +14,10 @@ namespace whisker {
 struct CudaOptions {
   bool tf32 = true;            ///< f32 products and convolutions may round their operands to tf32
   bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
+  /// Seconds in all that choosing algorithms by timing may take, from now on for every shape not
+  /// yet timed; 0: the libraries' first proposals. Raise it for the steps of the warm-up.
+  double search_seconds = 0;
+  int64_t workspace_limit = int64_t{1} << 30;  ///< bytes that one convolution may work in
   bool operator==(const CudaOptions&) const = default;
 };
 
@@ -52,7 +56,8 @@ const CudaInterface& cuda_interface();
 /// The backend of cuda:`index`. Throws device when there is none, saying why.
 std::unique_ptr<Backend> make_cuda_backend(int index);
 
-/// Options of a CUDA device's backend. Changing them forgets the choices made so far.
+/// Options of a CUDA device's backend. Changing any but search_seconds forgets the choices made so
+/// far.
 CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);
 

@@ -3,11 +3,16 @@
 
 namespace whisker::cuda {
 
-CudaBackend::CudaBackend(int device) : context_(device), allocator_(context_) {}
+CudaBackend::CudaBackend(int device)
+    : context_(device), allocator_(context_), plans_(context_, allocator_, options_) {}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {
+  CudaOptions same_choices = options;
+  same_choices.search_seconds = options_.search_seconds;
+  const bool forget = same_choices != options_;
   options_ = options;
+  plans_.options_changed(options_, forget);
 }
 
 }  // namespace whisker::cuda

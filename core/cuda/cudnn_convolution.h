@@ -1,0 +1,46 @@
+// Convolution passes as cuDNN graphs: which engines may compute a request, and the algorithm made
+// of one of them.
+#pragma once
+
+#include "core/cuda/convolution.h"
+#include "core/cuda/cudnn_graph.h"
+
+namespace whisker::cuda {
+
+/// The graph of `request`; null when cuDNN has no such operation. No activation but relu is
+/// ever part of one (cuDNN 9.19 has no leaky_relu for odd channel counts, for one).
+std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
+                                                               const ConvolutionRequest& request);
+
+/// True when an engine with these notes accumulates in f32, neither transforms (Winograd, FFT:
+/// larger rounding errors) nor uses tf32 unasked, and repeats bit for bit where `deterministic`.
+bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);
+
+/// What one heuristic proposes for the graph, without what is not admissible().
+std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
+                                                     const ConvolutionRequest& request,
+                                                     cudnnBackendHeurMode_t heuristic,
+                                                     bool deterministic);
+
+class CudnnConvolution final : public ConvolutionAlgorithm {
+ public:
+  /// Null when the engine cannot do it after all.
+  static std::unique_ptr<CudnnConvolution> make(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                                const ConvolutionRequest& request,
+                                                const cudnn::EngineChoice& engine);
+
+  std::string name() const override { return plan_->choice().text(); }
+  int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
+  cudnn::NumericalNotes notes() const { return plan_->notes(); }
+  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+           void* workspace) const override;
+
+ private:
+  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, bool bias)
+      : plan_(std::move(plan)), bias_(bias) {}
+
+  std::unique_ptr<cudnn::Plan> plan_;
+  bool bias_;
+};
+
+}  // namespace whisker::cuda

@@ -1,0 +1,55 @@
+// Timed choices as data: which algorithm computes which convolution or product on this GPU.
+// Algorithms differ in the last bits, so a run repeats another one bit for bit only with the
+// other one's table.
+//
+// Note [CUDA plan table]
+// A table holds for one environment: versions of cuDNN and cuBLASLt, GPU. It is JSON, one member
+// per convolution or product with its shapes in words; it is looked up by exactly that text, so
+// nothing has to be parsed and unknown rows are merely never found:
+//   {"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
+//    "convolutions":{"forward bf16 x(256,56,56,64) ...":"engine 34 knobs 2:1"},
+//    "products":{"bf16 256x512 ...":"5f0a..."}}
+// What an algorithm's text means is known to whoever made it; a text that means nothing (any more)
+// is as good as none.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace whisker::cuda {
+
+/// What a choice depends on besides the shapes.
+struct PlanEnvironment {
+  int64_t cudnn = 0;
+  int64_t cublas_lt = 0;
+  std::string device;
+  bool operator==(const PlanEnvironment&) const = default;
+};
+
+class PlanTable {
+ public:
+  explicit PlanTable(PlanEnvironment environment) : environment_(std::move(environment)) {}
+
+  enum class Kind { convolution, product };
+  /// The algorithm's name, or nullopt.
+  std::optional<std::string> find(Kind kind, const std::string& request) const;
+  void set(Kind kind, const std::string& request, std::string algorithm);
+  void clear();
+
+  /// JSON of all rows; "" when there are none.
+  std::string text() const;
+  /// Adds the rows of `text`, which win over those here; a table of another environment adds none.
+  /// Throws checkpoint, having added nothing, when `text` is neither empty nor a table.
+  void add(std::string_view text);
+
+ private:
+  using Rows = std::map<std::string, std::string, std::less<>>;
+  const Rows& rows(Kind kind) const { return kind == Kind::product ? products_ : convolutions_; }
+
+  PlanEnvironment environment_;
+  Rows convolutions_, products_;
+};
+
+}  // namespace whisker::cuda

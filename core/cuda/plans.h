@@ -1,0 +1,29 @@
+// Everything the backend chooses once per shape, with the table that exports it.
+#pragma once
+
+#include "core/cuda/convolution_plans.h"
+#include "core/cuda/product_plans.h"
+
+namespace whisker::cuda {
+
+class Plans {
+ public:
+  Plans(Context& context, Allocator& allocator, const CudaOptions& options);
+
+  ConvolutionPlans& convolutions() { return convolutions_; }
+  ProductPlans& products() { return products_; }
+  const PlanTable& table() const { return table_; }
+
+  /// PlanTable::add; what was compiled before is made again by the new choices.
+  void import(std::string_view text);
+  /// After a change of options: forgets every choice when `forget`, keeps to the time limit.
+  void options_changed(const CudaOptions& options, bool forget);
+
+ private:
+  PlanTable table_;
+  SearchBudget budget_;
+  ConvolutionPlans convolutions_;
+  ProductPlans products_;
+};
+
+}  // namespace whisker::cuda

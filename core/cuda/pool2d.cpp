@@ -1,0 +1,24 @@
+// The backend's pooling methods.
+#include "core/cuda/pool2d.h"
+
+#include "core/cuda/cuda_backend.h"
+
+namespace whisker::cuda {
+
+int64_t CudaBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
+  if (g.kind == PoolKind::average) return 0;
+  return g.n * g.h_out * g.w_out * g.c * pool2d_mark_bytes(g);
+}
+
+void CudaBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+                         const Tensor& workspace) {
+  pool2d_forward(g, x.raw(), y.raw(), workspace.defined() ? workspace.raw() : nullptr, stream());
+}
+
+void CudaBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace,
+                                  const Tensor& dy, const Tensor& dx) {
+  const void* marks = workspace.defined() ? workspace.raw() : nullptr;
+  cuda::pool2d_backward(g, marks, dy.raw(), dx.raw(), stream());
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,283 @@
+// One thread per pack of channels of one window (forward, and backward where windows do not
+// overlap) or of one picture element (backward elsewhere), so that nobody adds to what another
+// thread writes. Blocks run along (columns x packs), rows and pictures.
+#include "core/cuda/check.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/pool2d.h"
+#include "core/cuda/types.cuh"
+
+#include <algorithm>
+
+namespace whisker::cuda {
+namespace {
+
+/// The geometry in 32 bits, and what every thread needs of it.
+struct Places {
+  int h, w, h_out, w_out, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+  int packs;  // of channels
+  bool count_padding;
+  int64_t n;
+
+  __device__ int64_t x_at(int64_t picture, int row, int column, int pack) const {
+    return ((picture * h + row) * w + column) * packs + pack;
+  }
+  __device__ int64_t y_at(int64_t picture, int i, int j, int pack) const {
+    return ((picture * h_out + i) * w_out + j) * packs + pack;
+  }
+  /// What the average over window (i, j) divides by.
+  __device__ float divisor(int i, int j) const {
+    if (count_padding) return static_cast<float>(kernel_h * kernel_w);
+    const int top = i * stride_h - pad_top;
+    const int left = j * stride_w - pad_left;
+    const int rows = min(top + kernel_h, h) - max(top, 0);
+    const int columns = min(left + kernel_w, w) - max(left, 0);
+    return static_cast<float>(max(rows, 0) * max(columns, 0));
+  }
+};
+
+/// Calls fn(picture, row, column, pack) for this thread's places of a (rows, columns) plane.
+template <class Fn>
+__device__ void for_each_place(const Places& p, int rows, int columns, Fn&& fn) {
+  const int across = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (across >= columns * p.packs) return;
+  const int column = across / p.packs;
+  const int pack = across - column * p.packs;
+  for (int64_t picture = blockIdx.z; picture < p.n; picture += gridDim.z) {
+    for (int row = static_cast<int>(blockIdx.y); row < rows; row += static_cast<int>(gridDim.y)) {
+      fn(picture, row, column, pack);
+    }
+  }
+}
+
+template <class T, int N, class Mark>
+__global__ void max_kernel(Places p, const Pack<T, N>* x, Pack<T, N>* y, Pack<Mark, N>* marks) {
+  for_each_place(p, p.h_out, p.w_out, [&](int64_t picture, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    float best[N];
+    Pack<Mark, N> place;
+#pragma unroll
+    for (int c = 0; c < N; ++c) {
+      best[c] = -INFINITY;
+      place.at[c] = static_cast<Mark>(-1);
+    }
+    bool first = true;
+    for (int row = max(top, 0); row < min(top + p.kernel_h, p.h); ++row) {
+      for (int column = max(left, 0); column < min(left + p.kernel_w, p.w); ++column) {
+        const Pack<T, N> value = x[p.x_at(picture, row, column, pack)];
+        const auto here = static_cast<Mark>((row - top) * p.kernel_w + column - left);
+#pragma unroll
+        for (int c = 0; c < N; ++c) {
+          const float v = to_f32(value.at[c]);
+          // A NaN beats everything but an earlier NaN.
+          if (first || (!(v <= best[c]) && best[c] == best[c])) {
+            best[c] = v;
+            place.at[c] = here;
+          }
+        }
+        first = false;
+      }
+    }
+    Pack<T, N> result;
+#pragma unroll
+    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(best[c]);
+    const int64_t at = p.y_at(picture, i, j, pack);
+    y[at] = result;
+    if (marks) marks[at] = place;
+  });
+}
+
+template <class T, int N>
+__global__ void average_kernel(Places p, const Pack<T, N>* x, Pack<T, N>* y) {
+  for_each_place(p, p.h_out, p.w_out, [&](int64_t picture, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    float sum[N] = {};
+    for (int row = max(top, 0); row < min(top + p.kernel_h, p.h); ++row) {
+      for (int column = max(left, 0); column < min(left + p.kernel_w, p.w); ++column) {
+        const Pack<T, N> value = x[p.x_at(picture, row, column, pack)];
+#pragma unroll
+        for (int c = 0; c < N; ++c) sum[c] += to_f32(value.at[c]);
+      }
+    }
+    const float divisor = p.divisor(i, j);
+    Pack<T, N> result;
+#pragma unroll
+    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(divisor > 0 ? sum[c] / divisor : 0.0f);
+    y[p.y_at(picture, i, j, pack)] = result;
+  });
+}
+
+/// What window (i, j) gives to each channel of the place (p, q) within it. `marks` is null for
+/// averages.
+template <class T, int N, class Mark>
+__device__ void add_share(const Places& p, const Pack<Mark, N>* marks, const Pack<T, N>* dy,
+                          int64_t picture, int i, int j, int pack, int place, float* sum) {
+  const int64_t at = p.y_at(picture, i, j, pack);
+  const Pack<T, N> gradient = dy[at];
+  if (marks) {
+    const Pack<Mark, N> winner = marks[at];
+#pragma unroll
+    for (int c = 0; c < N; ++c) {
+      if (winner.at[c] == static_cast<Mark>(place)) sum[c] += to_f32(gradient.at[c]);
+    }
+  } else {
+    const float divisor = p.divisor(i, j);
+#pragma unroll
+    for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) / divisor;
+  }
+}
+
+template <class T, int N>
+__device__ Pack<T, N> rounded(const float* values) {
+  Pack<T, N> result;
+#pragma unroll
+  for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(values[c]);
+  return result;
+}
+
+/// Strides of at least the kernel: window (i, j) writes its own places and those between it and
+/// the next one (the picture's edges for the first and the last).
+template <class T, int N, class Mark>
+__global__ void scatter_kernel(Places p, const Pack<Mark, N>* marks, const Pack<T, N>* dy,
+                               Pack<T, N>* dx) {
+  for_each_place(p, p.h_out, p.w_out, [&](int64_t picture, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    const int bottom = i + 1 == p.h_out ? p.h : min(top + p.stride_h, p.h);
+    const int right = j + 1 == p.w_out ? p.w : min(left + p.stride_w, p.w);
+    for (int row = i == 0 ? 0 : max(top, 0); row < bottom; ++row) {
+      for (int column = j == 0 ? 0 : max(left, 0); column < right; ++column) {
+        float sum[N] = {};
+        const int down = row - top;
+        const int across = column - left;
+        if (down >= 0 && down < p.kernel_h && across >= 0 && across < p.kernel_w) {
+          add_share(p, marks, dy, picture, i, j, pack, down * p.kernel_w + across, sum);
+        }
+        dx[p.x_at(picture, row, column, pack)] = rounded<T, N>(sum);
+      }
+    }
+  });
+}
+
+/// Overlapping windows: each picture element asks the windows that see it, in order.
+template <class T, int N, class Mark>
+__global__ void gather_kernel(Places p, const Pack<Mark, N>* marks, const Pack<T, N>* dy,
+                              Pack<T, N>* dx) {
+  for_each_place(p, p.h, p.w, [&](int64_t picture, int row, int column, int pack) {
+    const int down = row + p.pad_top;
+    const int across = column + p.pad_left;
+    float sum[N] = {};
+    const int first_i = down < p.kernel_h ? 0 : (down - p.kernel_h) / p.stride_h + 1;
+    const int first_j = across < p.kernel_w ? 0 : (across - p.kernel_w) / p.stride_w + 1;
+    for (int i = first_i; i <= min(down / p.stride_h, p.h_out - 1); ++i) {
+      for (int j = first_j; j <= min(across / p.stride_w, p.w_out - 1); ++j) {
+        const int place = (down - i * p.stride_h) * p.kernel_w + across - j * p.stride_w;
+        add_share(p, marks, dy, picture, i, j, pack, place, sum);
+      }
+    }
+    dx[p.x_at(picture, row, column, pack)] = rounded<T, N>(sum);
+  });
+}
+
+Places places_of(const Pool2dGeometry& g, int pack) {
+  return {.h = static_cast<int>(g.h),
+          .w = static_cast<int>(g.w),
+          .h_out = static_cast<int>(g.h_out),
+          .w_out = static_cast<int>(g.w_out),
+          .kernel_h = static_cast<int>(g.kernel_h),
+          .kernel_w = static_cast<int>(g.kernel_w),
+          .stride_h = static_cast<int>(g.stride_h),
+          .stride_w = static_cast<int>(g.stride_w),
+          .pad_top = static_cast<int>(g.pad_top),
+          .pad_left = static_cast<int>(g.pad_left),
+          .packs = static_cast<int>(g.c / pack),
+          .count_padding = g.count_padding,
+          .n = g.n};
+}
+
+/// Blocks for planes of (rows, columns) places: see for_each_place.
+struct PlaneLaunch {
+  dim3 grid, block;
+};
+PlaneLaunch plane_launch(const Places& p, int rows, int columns) {
+  const int64_t across = int64_t{columns} * p.packs;
+  const int threads = static_cast<int>(std::clamp<int64_t>((across + 31) / 32 * 32, 32, 256));
+  return {.grid = dim3(static_cast<unsigned>((across + threads - 1) / threads),
+                       static_cast<unsigned>(std::min(rows, 65535)),
+                       static_cast<unsigned>(std::min<int64_t>(p.n, 65535))),
+          .block = dim3(static_cast<unsigned>(threads))};
+}
+
+bool aligned(const void* pointer, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+/// Calls fn.operator()<T, N>(places): 16-byte packs where channels and pointers allow.
+template <class Fn>
+void visit_packed(const Pool2dGeometry& g, const void* marks, const void* a, const void* b,
+                  Fn&& fn) {
+  visit_real(g.dtype, [&]<class T>() {
+    constexpr int wide = pack_size<T>;
+    const bool packs = g.c % wide == 0 && aligned(a, 16) && aligned(b, 16) &&
+                       aligned(marks, static_cast<size_t>(wide * pool2d_mark_bytes(g)));
+    if (packs) {
+      fn.template operator()<T, wide>(places_of(g, wide));
+    } else {
+      fn.template operator()<T, 1>(places_of(g, 1));
+    }
+  });
+}
+
+template <class Fn>
+void visit_mark(const Pool2dGeometry& g, Fn&& fn) {
+  if (pool2d_mark_bytes(g) == 1) {
+    fn.template operator()<uint8_t>();
+  } else {
+    fn.template operator()<uint32_t>();
+  }
+}
+
+}  // namespace
+
+void pool2d_forward(const Pool2dGeometry& g, const void* x, void* y, void* marks,
+                    cudaStream_t stream) {
+  visit_packed(g, marks, x, y, [&]<class T, int N>(const Places& p) {
+    const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
+    const auto* in = static_cast<const Pack<T, N>*>(x);
+    auto* out = static_cast<Pack<T, N>*>(y);
+    if (g.kind == PoolKind::average) {
+      average_kernel<T, N><<<launch.grid, launch.block, 0, stream>>>(p, in, out);
+      return;
+    }
+    visit_mark(g, [&]<class Mark>() {
+      max_kernel<T, N, Mark><<<launch.grid, launch.block, 0, stream>>>(
+          p, in, out, static_cast<Pack<Mark, N>*>(marks));
+    });
+  });
+  check_launch("pooling");
+}
+
+void pool2d_backward(const Pool2dGeometry& g, const void* marks, const void* dy, void* dx,
+                     cudaStream_t stream) {
+  const bool apart = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
+  visit_packed(g, marks, dy, dx, [&]<class T, int N>(const Places& p) {
+    const auto* gradient = static_cast<const Pack<T, N>*>(dy);
+    auto* out = static_cast<Pack<T, N>*>(dx);
+    visit_mark(g, [&]<class Mark>() {
+      const auto* winners = static_cast<const Pack<Mark, N>*>(marks);
+      if (apart) {
+        const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
+        scatter_kernel<T, N, Mark>
+            <<<launch.grid, launch.block, 0, stream>>>(p, winners, gradient, out);
+      } else {
+        const PlaneLaunch launch = plane_launch(p, p.h, p.w);
+        gather_kernel<T, N, Mark>
+            <<<launch.grid, launch.block, 0, stream>>>(p, winners, gradient, out);
+      }
+    });
+  });
+  check_launch("pooling's gradient");
+}
+
+}  // namespace whisker::cuda

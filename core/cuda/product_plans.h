@@ -1,0 +1,43 @@
+// Which of cuBLASLt's algorithms computes a product, decided once per request: the table's choice;
+// while searching is allowed, the fastest of the heuristic's first sixteen by timing; else its
+// first. What cuBLASLt does not take, the direct kernel does. See Note [Choosing a convolution].
+#pragma once
+
+#include "core/cuda/allocator.h"
+#include "core/cuda/plan_table.h"
+#include "core/cuda/product.h"
+#include "core/cuda/search_budget.h"
+
+#include <unordered_map>
+
+namespace whisker::cuda {
+
+class ProductPlans {
+ public:
+  ProductPlans(Context& context, Allocator& allocator, SearchBudget& budget, PlanTable& table)
+      : context_(context), allocator_(allocator), budget_(budget), table_(table) {}
+
+  /// Computes `request` on the operands; its alignments are filled in here. False, having done
+  /// nothing, when cuBLASLt cannot apply the request's epilogue: ask without it, then apply it.
+  bool run(ProductRequest request, const ProductOperands& operands);
+  /// Forgets the compiled choices: after a change of options or of the table.
+  void clear() { choices_.clear(); }
+
+ private:
+  struct Choice {
+    std::unique_ptr<Product> product;
+    std::optional<ProductAlgorithm> algorithm;  // nullopt: cuBLASLt has none
+    bool settled = false;                       // by the table or by timing
+  };
+  Choice decide(const ProductRequest& request, const ProductOperands& operands);
+  ProductAlgorithm fastest(Product& product, std::vector<ProductAlgorithm> candidates,
+                           const ProductOperands& operands);
+
+  Context& context_;
+  Allocator& allocator_;
+  SearchBudget& budget_;
+  PlanTable& table_;
+  std::unordered_map<ProductRequest, Choice, ProductRequestHash> choices_;
+};
+
+}  // namespace whisker::cuda
