@@ -43,7 +43,7 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
   const auto seed = static_cast<uint64_t>(config_.seed);
   model_.net->freeze(config_.freeze);
   arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device, seed,
-                                            options.tensor.dtype);
+                                            ArenaTypes{.master = options.tensor.dtype});
   images_ = rand_uniform(model_.input, 0, 1, seed, stream_of("study.images"), options.tensor);
   PhiloxStream random(seed, stream_of("study.labels"));
   std::vector<double> labels(static_cast<size_t>(model_.input[0]));

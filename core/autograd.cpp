@@ -78,7 +78,10 @@ class Engine {
     queue(node);
     if (node.is_leaf() && captures_.empty()) {
       const auto& leaf = static_cast<const Leaf&>(node);
-      if (leaf.slot_.defined() && !leaf.gradient_.defined()) output.gradient = leaf.slot_;
+      const Tensor& slot = leaf.slot_;
+      if (slot.defined() && slot.dtype() == output.dtype && !leaf.gradient_.defined()) {
+        output.gradient = slot;
+      }
     }
     if (!output.gradient.defined()) {
       output.gradient = empty(output.shape, {.dtype = output.dtype, .device = output.device});

@@ -10,7 +10,8 @@
 #include "core/tensor.h"
 
 #include <cstdint>
-#include <span>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,15 @@ namespace whisker {
 /// One fact about a device: ("instructions", "AVX2, AVX-512").
 struct BackendProperty {
   std::string name, value;
+};
+
+/// Work recorded by Backend::capture.
+class CapturedGraph {
+ public:
+  virtual ~CapturedGraph() = default;
+  /// Does the work once more, on the same memory; in order with the device's operators, and without
+  /// waiting for it.
+  virtual void replay() = 0;
 };
 
 class Backend {
@@ -52,7 +62,19 @@ class Backend {
   virtual void upload(const void* host, void* device, int64_t bytes) = 0;
   virtual void download(const void* device, void* host, int64_t bytes) = 0;
   virtual void copy(const void* source, void* target, int64_t bytes) = 0;
+  /// Host memory to device in the order of the operators, without waiting for them: `host` may be
+  /// changed once this returns. Not while capturing.
+  virtual void enqueue_upload(const void* host, void* device, int64_t bytes) {
+    upload(host, device, bytes);
+  }
   virtual void synchronize() = 0;
+  /// Records what `work` asks of this device, without doing it; null, with `work` not called, where
+  /// that cannot be done (host devices). `work` must neither wait for the device nor read from it.
+  /// Memory that it takes stays reserved until the graph goes, also what it gives back; graphs of
+  /// one device may share it, as nothing outlives a replay but what lay in memory taken before.
+  virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& /*work*/) {
+    return nullptr;
+  }
 
   // --- pointwise -----------------------------------------------------------------------------
   virtual void fill(double value, const Tensor& y) = 0;
@@ -167,12 +189,23 @@ class Backend {
   virtual void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
                                     const Tensor& dlogits) = 0;
 
-  // --- the step over flat parameter memory: see core/optimizer_step.h ------------------------
+  // --- the training step: core/step_state.h, core/optimizer_step.h -----------------------------
+  // All pointers are device memory. Whatever changes from step to step is read there, and nothing
+  // waits for the host, so that a whole step can be captured.
+  /// Counts a batch in `state` (whisker::count_batch). logits f32 (rows, classes), or (rows, 1) for
+  /// two classes told apart by the sign; labels i64 (rows); loss f32, one element. A row is right
+  /// when its first largest logit, or a logit above 0 for label 1, is the label's.
+  virtual void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
+                           const Tensor& loss, StepState* state) = 0;
+  /// *sum += sum of squares of a flat tensor, in f64; in one order, whatever the device's load.
+  virtual void add_squares(const Tensor& x, double* sum) = 0;
+  /// whisker::begin_update with sqrt(state->square_sum).
+  virtual void begin_update(const StepRule& rule, StepState* state) = 0;
   virtual void optimizer_step(const OptimizerStep& step) = 0;
-  /// Square root of the sum of squares of a flat tensor, accumulated in f64, as one f64 element.
-  virtual void norm(const Tensor& x, const Tensor& y) = 0;
-  /// average = decay average + (1 - decay) value.
-  virtual void moving_average(double decay, const Tensor& value, const Tensor& average) = 0;
+  virtual void moving_average(const AverageStep& step) = 0;
+  /// Copies unless *condition is 0.
+  virtual void copy_if(const int32_t* condition, const void* source, void* target,
+                       int64_t bytes) = 0;
   virtual void swap(const Tensor& a, const Tensor& b) = 0;
 };
 

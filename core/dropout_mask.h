@@ -13,10 +13,17 @@ namespace whisker {
 /// The stream of one step: the layer's stream exclusive-or SplitMix64's finaliser of the step
 /// (Steele, Lea and Flood 2014), so that step 0 is the stream itself and steps never overlap.
 constexpr uint64_t dropout_stream(const RandomKey& key) {
-  uint64_t z = key.step;
+  uint64_t z = key.step + (key.offset ? static_cast<uint64_t>(*key.offset) : 0);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return key.stream ^ (z ^ (z >> 31));
+}
+
+/// The same key with the offset added: for loops on the host.
+constexpr RandomKey resolved(RandomKey key) {
+  if (key.offset) key.step += static_cast<uint64_t>(*key.offset);
+  key.offset = nullptr;
+  return key;
 }
 
 /// Words below this drop; in [0, 2^32]. `rate` in [0, 1].

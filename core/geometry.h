@@ -192,6 +192,9 @@ struct RandomKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
   uint64_t step = 0;
+  /// In device memory, or null: added to `step` when the draw is made, so that a captured step
+  /// draws anew each time it is replayed.
+  const int64_t* offset = nullptr;
 };
 
 }  // namespace whisker

@@ -1,23 +1,18 @@
 // One optimizer update over a flat block of parameters: plain data, so that it can be one kernel.
+// What changes from step to step is not here but in device memory, see core/step_state.h.
 #pragma once
 
+#include "core/step_state.h"
 #include "core/tensor.h"
 
 #include <cstdint>
-#include <span>
 
 namespace whisker {
 
 enum class OptimizerKind : uint8_t { sgd, adam, adamw, rmsprop };
 
-/// Parameters of one group share these. Blocks of 256 bytes of the arena name their group.
-struct OptimizerGroup {
-  double learning_rate = 0;
-  double weight_decay = 0;
-};
-
 /// Updates are PyTorch's (torch.optim.SGD, Adam, AdamW, RMSprop), written out in
-/// docs/optimizers.md.
+/// docs/optimizers.md. With state->applies == 0 nothing changes.
 struct OptimizerStep {
   OptimizerKind kind = OptimizerKind::sgd;
   bool nesterov = false;
@@ -28,16 +23,36 @@ struct OptimizerStep {
   double beta1 = 0.9;    ///< adam
   double beta2 = 0.999;  ///< adam; rmsprop's alpha
   double epsilon = 1e-8;
-  int64_t step = 1;           ///< from 1: bias correction, first momentum
-  double gradient_scale = 1;  ///< multiplies every gradient: clipping by norm, accumulation
-  double clip_value = 0;      ///< clamps every scaled gradient to +-this; 0 is off
-  std::span<const OptimizerGroup> groups = {};
-  Tensor block_group = {};           ///< u8, one per 256-byte block of `value`
-  Tensor value = {}, gradient = {};  ///< flat, same count
-  /// Flat or undefined, as the kind needs. moment1: momentum buffer (sgd, rmsprop; overwritten by
-  /// step 1), mean of gradients (adam). moment2: mean of squares (adam, rmsprop). moment3: mean of
-  /// gradients (centered rmsprop).
+  double clip_value = 0;  ///< clamps every gradient, times gradient_factor, to +-this; 0 is off
+  /// In device memory: learning rate, gradient_factor, steps (1 at the first), bias corrections.
+  const StepState* state = nullptr;
+  /// f64 (groups, 2): factor of the learning rate, weight decay.
+  Tensor groups = {};
+  Tensor block_group = {};  ///< u8, the group of each 256-byte block of `value`
+  // Flat, all of one count.
+  Tensor value = {};     ///< f32 (or f64)
+  Tensor gradient = {};  ///< as `value`, or bf16, or f16
+  Tensor compute = {};   ///< undefined, or bf16 or f16: the new value rounded, written beside it
+  /// As `value`, or undefined, as the kind needs. moment1: momentum buffer (sgd, rmsprop;
+  /// overwritten by step 1), mean of gradients (adam). moment2: mean of squares (adam, rmsprop).
+  /// moment3: mean of gradients (centered rmsprop).
   Tensor moment1 = {}, moment2 = {}, moment3 = {};
 };
+
+/// average = d average + (1 - d) value, with d = decay, or with `warmup` min(decay, (1 + n) / (10 +
+/// n)) in the n-th update (Polyak and Juditsky 1992). Flat tensors of one count and dtype.
+struct AverageStep {
+  double decay = 0;
+  bool warmup = false;
+  const int32_t* applies = nullptr;  ///< in device memory: nothing changes when 0; null: always
+  int64_t* updates = nullptr;        ///< in device memory: n - 1 before, n after
+  Tensor value = {}, average = {};
+};
+
+constexpr double average_decay(double decay, bool warmup, int64_t n) {
+  if (!warmup) return decay;
+  const double early = static_cast<double>(1 + n) / static_cast<double>(10 + n);
+  return early < decay ? early : decay;
+}
 
 }  // namespace whisker

@@ -4,14 +4,15 @@
 #include "core/backend.h"
 #include "core/philox.h"
 
+#include <algorithm>
+
 namespace whisker {
 namespace {
 
 constexpr int64_t slice_alignment_bytes = 256;
 
-int64_t padded(int64_t elements, DType dtype) {
-  const int64_t step = slice_alignment_bytes / static_cast<int64_t>(size_of(dtype));
-  return (elements + step - 1) / step * step;
+Tensor part(const Tensor& flat, int64_t begin, int64_t count) {
+  return Tensor(flat.storage(), flat.offset() + begin, {count}, flat.dtype());
 }
 
 std::vector<float> download(const Tensor& tensor) {
@@ -50,76 +51,141 @@ void Parameter::set_group(int group) {
   group_ = group;
 }
 
-ParameterArena::ParameterArena(ParameterList parameters, Device device,
-                               std::optional<uint64_t> seed, DType dtype)
-    : parameters_(std::move(parameters)), epoch_(std::make_shared<std::atomic<uint64_t>>(0)) {
-  int64_t trainable = 0, buffers = 0, frozen = 0;
-  for (const auto& parameter : parameters_) {
-    int64_t& total = parameter->is_buffer() ? buffers : parameter->trainable() ? trainable : frozen;
-    parameter->offset_ = total;
-    total += padded(parameter->shape().count(), dtype);
-  }
-  values_ = flat(trainable, dtype, MemoryCategory::parameters, device);
-  gradients_ = flat(trainable, dtype, MemoryCategory::gradients, device);
-  buffers_ = flat(buffers, dtype, MemoryCategory::parameters, device);
-  pending_ = flat(buffers, dtype, MemoryCategory::parameters, device);
-  frozen_ = flat(frozen, dtype, MemoryCategory::parameters, device);
+Tensor ParameterRun::of(const Tensor& flat) const {
+  return part(flat, offset, value.count());
+}
 
-  const int64_t block = slice_alignment_bytes / static_cast<int64_t>(size_of(dtype));
-  std::vector<uint8_t> groups(static_cast<size_t>(trainable / block));
+ParameterArena::ParameterArena(ParameterList parameters, Device device,
+                               std::optional<uint64_t> seed, ArenaTypes types)
+    : parameters_(std::move(parameters)),
+      device_(device),
+      types_(types),
+      epoch_(std::make_shared<std::atomic<uint64_t>>(0)) {
+  if (types_.compute == types_.master) types_.compute.reset();
+  lay_out(trainable_, true);
+  lay_out(frozen_, false);
+  lay_out_buffers();
+  make_runs();
   for (const auto& parameter : parameters_) {
-    Parameter& p = *parameter;
-    const Tensor& home = p.is_buffer() ? buffers_ : p.trainable() ? values_ : frozen_;
-    p.value_ = slice(home, p);
-    if (p.is_buffer()) p.pending_ = slice(pending_, p);
-    if (p.trainable()) {
-      p.gradient_ = slice(gradients_, p);
-      p.leaf_ = make_ref<Leaf>(p.value_, p.gradient_);
-      p.value_.attach(Ref<Node>(p.leaf_.get()), 0);
-      const int64_t end = p.offset_ + padded(p.shape().count(), dtype);
-      for (int64_t b = p.offset_ / block; b < end / block; ++b) {
-        groups[static_cast<size_t>(b)] = static_cast<uint8_t>(p.group());
-      }
-    }
-    if (!seed || !p.initializer_) continue;  // flat() gave zeros
-    std::vector<float> initial(static_cast<size_t>(p.shape().count()));
-    p.initializer_(*seed, stream_of(p.name()), initial);
-    write(p, initial);
-  }
-  block_group_ =
-      empty({static_cast<int64_t>(groups.size())}, {.dtype = DType::u8, .device = device});
-  if (!groups.empty()) {
-    backend_of(device).upload(groups.data(), block_group_.raw(), block_group_.bytes());
+    materialise(*parameter);
+    if (!seed || !parameter->initializer_) continue;  // flat() gave zeros
+    std::vector<float> initial(static_cast<size_t>(parameter->shape().count()));
+    parameter->initializer_(*seed, stream_of(parameter->name()), initial);
+    write(*parameter, initial);
   }
 }
 
-Tensor ParameterArena::flat(int64_t elements, DType dtype, MemoryCategory category,
-                            Device device) const {
+bool ParameterArena::has_view(const Parameter& parameter) const {
+  return types_.compute && !parameter.is_buffer() && parameter.role() != ParameterRole::norm;
+}
+
+int64_t ParameterArena::padded(int64_t elements) const {
+  const size_t width = std::min(size_of(types_.master), size_of(compute_dtype()));
+  const int64_t step = slice_alignment_bytes / static_cast<int64_t>(width);
+  return (elements + step - 1) / step * step;
+}
+
+// Those with a compute view first, so that views and masters have the same offsets.
+void ParameterArena::lay_out(Home& home, bool trainable) {
+  for (const bool viewed : {true, false}) {
+    for (const auto& parameter : parameters_) {
+      const Parameter& p = *parameter;
+      if (p.is_buffer() || p.trainable() != trainable || has_view(p) != viewed) continue;
+      parameter->offset_ = home.count;
+      home.count += padded(p.shape().count());
+    }
+    if (viewed) home.viewed = home.count;
+  }
+  home.values = flat(home.count, types_.master, MemoryCategory::parameters);
+  home.compute = flat(home.viewed, compute_dtype(), MemoryCategory::parameters);
+}
+
+void ParameterArena::lay_out_buffers() {
+  int64_t count = 0;
+  for (const auto& parameter : parameters_) {
+    if (!parameter->is_buffer()) continue;
+    parameter->offset_ = count;
+    count += padded(parameter->shape().count());
+  }
+  buffers_ = flat(count, types_.master, MemoryCategory::parameters);
+  pending_ = flat(count, types_.master, MemoryCategory::parameters);
+}
+
+void ParameterArena::make_runs() {
+  const int64_t block = slice_alignment_bytes / static_cast<int64_t>(size_of(types_.master));
+  const Tensor groups = group_table();
+  const auto add = [&](int64_t begin, int64_t end, const Tensor& compute, DType gradient) {
+    if (begin == end) return;
+    runs_.push_back({.offset = begin,
+                     .value = part(trainable_.values, begin, end - begin),
+                     .compute = compute,
+                     .gradient = flat(end - begin, gradient, MemoryCategory::gradients),
+                     .block_group = part(groups, begin / block, (end - begin) / block)});
+  };
+  add(0, trainable_.viewed, trainable_.compute,
+      types_.wide_gradients ? types_.master : compute_dtype());
+  add(trainable_.viewed, trainable_.count, {}, types_.master);
+}
+
+// u8, the optimizer group of each 256-byte block of the trainable masters.
+Tensor ParameterArena::group_table() const {
+  const int64_t block = slice_alignment_bytes / static_cast<int64_t>(size_of(types_.master));
+  std::vector<uint8_t> groups(static_cast<size_t>(trainable_.count / block));
+  for (const auto& parameter : parameters_) {
+    if (!parameter->trainable()) continue;
+    std::fill_n(groups.begin() + parameter->offset_ / block,
+                padded(parameter->shape().count()) / block,
+                static_cast<uint8_t>(parameter->group()));
+  }
+  Tensor table =
+      empty({static_cast<int64_t>(groups.size())}, {.dtype = DType::u8, .device = device_});
+  if (!groups.empty()) backend_of(device_).upload(groups.data(), table.raw(), table.bytes());
+  return table;
+}
+
+void ParameterArena::materialise(Parameter& p) {
+  if (p.is_buffer()) {
+    p.master_ = p.value_ = slice(buffers_, p);
+    p.pending_ = slice(pending_, p);
+    return;
+  }
+  const Home& home = p.trainable() ? trainable_ : frozen_;
+  p.master_ = slice(home.values, p);
+  p.value_ = has_view(p) ? slice(home.compute, p) : p.master_.detach();
+  if (!p.trainable()) return;
+  const ParameterRun& run = has_view(p) ? runs_.front() : runs_.back();
+  p.gradient_ = slice(run.gradient, p, run.offset);
+  p.leaf_ = make_ref<Leaf>(p.value_, p.gradient_);
+  p.value_.attach(Ref<Node>(p.leaf_.get()), 0);
+}
+
+Tensor ParameterArena::flat(int64_t elements, DType dtype, MemoryCategory category) const {
   const MemoryScope scope(category);
-  return zeros({elements}, {.dtype = dtype, .device = device});
+  return zeros({elements}, {.dtype = dtype, .device = device_});
 }
 
 Tensor ParameterArena::make_like(MemoryCategory category) const {
-  return flat(count(), values_.dtype(), category, device());
+  return flat(count(), types_.master, category);
 }
 
 // Each slice is a storage of its own, with its own version on top of the arena's epoch, and keeps
 // the flat memory alive.
-Tensor ParameterArena::slice(const Tensor& flat, const Parameter& parameter) const {
+Tensor ParameterArena::slice(const Tensor& flat, const Parameter& parameter,
+                             int64_t flat_begin) const {
   struct Keeper {
     Tensor flat;
     std::shared_ptr<std::atomic<uint64_t>> epoch;
   };
   const auto width = static_cast<int64_t>(size_of(flat.dtype()));
   auto keeper = std::make_shared<const Keeper>(Keeper{flat, epoch_});
-  void* start = static_cast<char*>(flat.raw()) + parameter.offset_ * width;
+  void* start = static_cast<char*>(flat.raw()) + (parameter.offset_ - flat_begin) * width;
   return Tensor(make_ref<Storage>(flat.device(), parameter.shape().count() * width, start,
                                   std::move(keeper), epoch_.get()),
                 0, parameter.shape(), flat.dtype());
 }
 
 std::vector<float> ParameterArena::read(const Parameter& parameter) const {
-  return download(parameter.value_);
+  return download(parameter.master_);
 }
 
 std::vector<float> ParameterArena::read(const Tensor& flat, const Parameter& parameter) const {
@@ -127,8 +193,11 @@ std::vector<float> ParameterArena::read(const Tensor& flat, const Parameter& par
 }
 
 void ParameterArena::write(const Parameter& parameter, std::span<const float> values) {
-  upload(parameter.value_, parameter, values);
+  upload(parameter.master_, parameter, values);
   if (parameter.is_buffer()) upload(parameter.pending_, parameter, values);
+  if (!has_view(parameter)) return;
+  backend_of(device_).cast(parameter.master_, parameter.value_);
+  parameter.value_.storage()->bump_version();
 }
 
 void ParameterArena::write(const Tensor& flat, const Parameter& parameter,
@@ -148,9 +217,21 @@ void ParameterArena::complete_gradients() {
   }
 }
 
-void ParameterArena::commit_buffers() {
+void ParameterArena::commit_buffers(const int32_t* condition) {
   if (buffers_.count() == 0) return;
-  backend_of(device()).copy(pending_.raw(), buffers_.raw(), buffers_.bytes());
+  Backend& backend = backend_of(device_);
+  if (condition) {
+    backend.copy_if(condition, pending_.raw(), buffers_.raw(), buffers_.bytes());
+  } else {
+    backend.copy(pending_.raw(), buffers_.raw(), buffers_.bytes());
+  }
+  bump_epoch();
+}
+
+void ParameterArena::refresh() {
+  if (trainable_.viewed > 0) {
+    backend_of(device_).cast(part(trainable_.values, 0, trainable_.viewed), trainable_.compute);
+  }
   bump_epoch();
 }
 

@@ -1,5 +1,13 @@
 // Parameters and buffers of a model, and the arena that holds them: values, gradients and whatever
 // an optimizer needs are each one flat allocation with 256-byte aligned slices (DECISIONS 10-14).
+//
+// Note [Compute views]
+// A parameter is {master, compute view, gradient}. The master is f32: what optimizers change, files
+// hold and averages swap. Under bf16 or f16 all but normalisation parameters and buffers have a
+// copy in that dtype beside it, which layers read through value(); the others read the master
+// itself. Trainable memory is therefore two runs, each in layer order: those with a compute view,
+// then the rest. The optimizer writes masters and copies in one pass; after every other change of
+// masters as a whole, refresh() makes the copies anew.
 #pragma once
 
 #include "core/autograd.h"
@@ -42,6 +50,8 @@ class Parameter {
 
   /// What layers compute with; requires a gradient when trainable. Undefined before an arena.
   const Tensor& value() const { return value_; }
+  /// The f32 values behind value(), or value() itself off the tape: see Note [Compute views].
+  const Tensor& master() const { return master_; }
   /// The value a training step computed for a buffer, waiting to be committed.
   const Tensor& pending() const { return pending_; }
   /// This parameter's slice of the gradient arena; undefined for buffers and frozen parameters.
@@ -69,56 +79,95 @@ class Parameter {
   bool trainable_ = true;
   int group_ = 0;
   int64_t offset_ = 0;  // in elements, within its flat tensor
-  Tensor value_, gradient_, pending_;
+  Tensor master_, value_, gradient_, pending_;
   Ref<Leaf> leaf_;
 };
 
 using ParameterList = std::vector<std::shared_ptr<Parameter>>;
 
+struct ArenaTypes {
+  DType master = DType::f32;          ///< f64 on the reference
+  std::optional<DType> compute = {};  ///< bf16 or f16 for compute views; else none are made
+  bool wide_gradients = false;        ///< gradients as the master: sums over several batches
+};
+
+/// A contiguous part of the trainable memory whose elements are stored alike.
+struct ParameterRun {
+  int64_t offset = 0;  ///< first element within values()
+  Tensor value;        ///< masters, (n)
+  Tensor compute;      ///< (n) of the compute dtype, or undefined
+  Tensor gradient;     ///< (n)
+  Tensor block_group;  ///< u8, one optimizer group per 256-byte block of `value`
+  /// This run's part of a tensor from make_like.
+  Tensor of(const Tensor& flat) const;
+};
+
 class ParameterArena {
  public:
-  /// Allocates every parameter and buffer on `device` (`dtype` f32, or f64 on the reference) and
-  /// fills them from their initializers, keyed by `seed` and the parameter's name. Without a seed
-  /// they stay zero: for weights that will be loaded, whose initial values would be drawn for
-  /// nothing.
+  /// Allocates every parameter and buffer on `device` and fills them from their initializers, keyed
+  /// by `seed` and the parameter's name. Without a seed they stay zero: for weights that will be
+  /// loaded, whose initial values would be drawn for nothing.
   ParameterArena(ParameterList parameters, Device device, std::optional<uint64_t> seed,
-                 DType dtype = DType::f32);
+                 ArenaTypes types = {});
 
   const ParameterList& parameters() const { return parameters_; }
-  Device device() const { return values_.device(); }
+  Device device() const { return device_; }
+  /// What layers compute in.
+  DType compute_dtype() const { return types_.compute.value_or(types_.master); }
 
-  // Flat memory of the trainable part, in layer order. All have count() elements; padding is zero.
-  int64_t count() const { return values_.count(); }
-  const Tensor& values() const { return values_; }
-  const Tensor& gradients() const { return gradients_; }
-  /// u8, one optimizer group per 256-byte block of values().
-  const Tensor& block_group() const { return block_group_; }
+  /// Elements of the trainable masters, padding (which is zero) included.
+  int64_t count() const { return trainable_.count; }
+  /// The trainable masters.
+  const Tensor& values() const { return trainable_.values; }
+  /// The one or two runs that values() is made of, without empty ones.
+  const std::vector<ParameterRun>& runs() const { return runs_; }
   /// A zeroed flat tensor laid out like values(): moments, averages.
   Tensor make_like(MemoryCategory category) const;
 
-  /// Host copy of a parameter, buffer, or (given `flat` from make_like) of its slice there.
+  /// Host copy of a parameter's master, of a buffer, or (given `flat` from make_like) of its slice
+  /// there.
   std::vector<float> read(const Parameter& parameter) const;
   std::vector<float> read(const Tensor& flat, const Parameter& parameter) const;
-  /// Overwrites one parameter, buffer or slice of `flat`. Throws usage when the count differs.
+  /// Overwrites one parameter (its compute view, too), buffer or slice of `flat`. Throws usage when
+  /// the count differs.
   void write(const Parameter& parameter, std::span<const float> values);
   void write(const Tensor& flat, const Parameter& parameter, std::span<const float> values);
 
   /// The next backward overwrites every gradient.
   void zero_grad();
-  /// Zeroes the slices no backward reached since zero_grad(), so that gradients() is whole.
+  /// Zeroes the slices no backward reached since zero_grad(), so that the runs' gradients are
+  /// whole.
   void complete_gradients();
-  /// Makes the pending buffers current: after a step whose loss and gradients were finite.
-  void commit_buffers();
-  /// Call after writing to values() as a whole: saved tensors notice.
+  /// Makes the pending buffers current, unless *condition (in device memory) is 0.
+  void commit_buffers(const int32_t* condition = nullptr);
+  /// Call after writing to values() as a whole: compute views follow, saved tensors notice.
+  void refresh();
+  /// Call after writing to masters and compute views as a whole: saved tensors notice.
   void bump_epoch() { epoch_->fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  Tensor flat(int64_t elements, DType dtype, MemoryCategory category, Device device) const;
-  Tensor slice(const Tensor& flat, const Parameter& parameter) const;
+  /// Masters of one kind (trainable, frozen) with their compute views in front.
+  struct Home {
+    int64_t viewed = 0;  // elements of parameters with a compute view
+    int64_t count = 0;
+    Tensor values, compute;
+  };
+  bool has_view(const Parameter& parameter) const;
+  int64_t padded(int64_t elements) const;
+  void lay_out(Home& home, bool trainable);
+  void lay_out_buffers();
+  void make_runs();
+  void materialise(Parameter& parameter);
+  Tensor group_table() const;
+  Tensor flat(int64_t elements, DType dtype, MemoryCategory category) const;
+  Tensor slice(const Tensor& flat, const Parameter& parameter, int64_t flat_begin = 0) const;
 
   ParameterList parameters_;
-  Tensor values_, gradients_, block_group_;
-  Tensor buffers_, pending_, frozen_;
+  Device device_;
+  ArenaTypes types_;
+  Home trainable_, frozen_;
+  Tensor buffers_, pending_;
+  std::vector<ParameterRun> runs_;
   std::shared_ptr<std::atomic<uint64_t>> epoch_;
 };
 

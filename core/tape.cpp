@@ -96,14 +96,17 @@ void Leaf::clear() {
 
 void Leaf::run(Gradients&) {
   Tensor& arrived = outputs_[0].gradient;
-  if (!gradient_.defined()) {
-    if (!slot_.defined()) {
-      gradient_ = arrived.exclusive() ? std::move(arrived) : arrived.clone();
-    } else {
-      if (!arrived.same(slot_)) slot_.copy_(arrived);
-      gradient_ = slot_;
+  if (slot_.defined()) {
+    const Tensor term = arrived.to(slot_.dtype());  // a slot may be wider than the gradients
+    if (gradient_.defined()) {
+      backend_of(slot_.device()).accumulate(term, slot_);
+    } else if (!term.same(slot_)) {
+      slot_.copy_(term);
     }
-  } else if (slot_.defined() || gradient_.exclusive()) {
+    gradient_ = slot_;
+  } else if (!gradient_.defined()) {
+    gradient_ = arrived.exclusive() ? std::move(arrived) : arrived.clone();
+  } else if (gradient_.exclusive()) {
     backend_of(gradient_.device()).accumulate(arrived, gradient_);
   } else {
     gradient_ = add(gradient_, arrived);  // somebody holds the old sum

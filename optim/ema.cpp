@@ -3,14 +3,13 @@
 
 #include "core/backend.h"
 
-#include <algorithm>
-
 namespace whisker {
 
 WeightAverage::WeightAverage(ParameterArena& arena, double decay, bool warmup)
     : arena_(arena),
       decay_(decay),
       warmup_(warmup),
+      updates_(zeros({}, {.dtype = DType::i64, .device = arena.device()})),
       average_(arena.make_like(MemoryCategory::optimizer)) {
   if (!(decay > 0 && decay < 1)) {
     fail(ErrorKind::usage, "ema.decay: expected a number between 0 and 1, got {}", decay);
@@ -18,15 +17,19 @@ WeightAverage::WeightAverage(ParameterArena& arena, double decay, bool warmup)
   average_.copy_(arena.values());
 }
 
-void WeightAverage::update() {
-  const auto n = static_cast<double>(++updates_);
-  const double decay = warmup_ ? std::min(decay_, (1 + n) / (10 + n)) : decay_;
-  backend_of(arena_.device()).moving_average(decay, arena_.values(), average_);
+void WeightAverage::update(const int32_t* applies) {
+  backend_of(arena_.device())
+      .moving_average({.decay = decay_,
+                       .warmup = warmup_,
+                       .applies = applies,
+                       .updates = static_cast<int64_t*>(updates_.raw()),
+                       .value = arena_.values(),
+                       .average = average_});
 }
 
 void WeightAverage::swap() {
   backend_of(arena_.device()).swap(arena_.values(), average_);
-  arena_.bump_epoch();
+  arena_.refresh();
 }
 
 }  // namespace whisker

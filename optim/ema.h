@@ -12,20 +12,21 @@ class WeightAverage {
   /// min(decay, (1 + n) / (10 + n)) so that the random start is forgotten.
   WeightAverage(ParameterArena& arena, double decay, bool warmup = true);
 
-  /// After each optimizer step.
-  void update();
+  /// After each optimizer step. Does nothing when *applies (in device memory) is 0.
+  void update(const int32_t* applies = nullptr);
   /// Exchanges the average and the live values; call twice to undo.
   void swap();
 
   const Tensor& flat() const { return average_; }
-  int64_t updates() const { return updates_; }
-  void set_updates(int64_t updates) { updates_ = updates; }
+  /// Updates done so far; part of a checkpoint. Both wait for the device.
+  int64_t updates() const { return static_cast<int64_t>(updates_.item()); }
+  void set_updates(int64_t updates) { updates_.fill_(static_cast<double>(updates)); }
 
  private:
   ParameterArena& arena_;
   double decay_;
   bool warmup_;
-  int64_t updates_ = 0;
+  Tensor updates_;  // i64 (), on the device
   Tensor average_;
 };
 

@@ -1,10 +1,8 @@
-// Groups, moments and the one call into the backend.
+// Groups, moments and the calls into the backend.
 #include "optim/optimizer.h"
 
 #include "core/backend.h"
 #include "core/io/text.h"
-
-#include <cmath>
 
 namespace whisker {
 namespace {
@@ -17,6 +15,14 @@ int group_index(size_t rule, bool undecayed) {
 bool is_undecayed(const Parameter& parameter, const OptimizerOptions& options) {
   return !options.decay_all &&
          (parameter.role() == ParameterRole::bias || parameter.role() == ParameterRole::norm);
+}
+
+StepRule rule_of(const OptimizerOptions& options, bool scale_loss) {
+  const bool adaptive = options.kind == OptimizerKind::adam || options.kind == OptimizerKind::adamw;
+  return {.clip_norm = options.clip_norm,
+          .beta1 = adaptive ? options.beta1 : 0,
+          .beta2 = adaptive ? options.beta2 : 0,
+          .scales_loss = scale_loss};
 }
 
 }  // namespace
@@ -58,22 +64,27 @@ std::vector<const char*> Optimizer::moment_names(const OptimizerOptions& options
   return {};
 }
 
-Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options)
-    : arena_(arena), options_(std::move(options)) {
+Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options, bool scale_loss)
+    : arena_(arena),
+      options_(std::move(options)),
+      rule_(rule_of(options_, scale_loss)),
+      memory_(arena.device(), {.loss_scale = scale_loss ? first_loss_scale : 1}) {
+  std::vector<double> groups;  // factor of the learning rate, weight decay
   for (size_t rule = 0; rule <= options_.groups.size(); ++rule) {
     const bool own = rule < options_.groups.size();
     const double decay = own && options_.groups[rule].weight_decay
                              ? *options_.groups[rule].weight_decay
                              : options_.weight_decay;
     for (const bool undecayed : {false, true}) {
-      groups_.push_back({.weight_decay = undecayed ? 0 : decay});
-      group_factors_.push_back(own ? options_.groups[rule].learning_rate_factor : 1);
+      groups.push_back(own ? options_.groups[rule].learning_rate_factor : 1);
+      groups.push_back(undecayed ? 0 : decay);
     }
   }
+  groups_ = from_vector(groups, {static_cast<int64_t>(groups.size() / 2), 2},
+                        {.dtype = DType::f64, .device = arena_.device()});
   for (const char* name : moment_names(options_)) {
     moments_.push_back({name, arena_.make_like(MemoryCategory::optimizer)});
   }
-  norm_ = empty({}, {.dtype = DType::f64, .device = arena_.device()});
 }
 
 Tensor Optimizer::moment(size_t index) const {
@@ -87,41 +98,58 @@ Tensor Optimizer::moment(size_t index) const {
   return {};
 }
 
-StepReport Optimizer::step(double learning_rate, double gradient_scale) {
+void Optimizer::enqueue_update() {
   Backend& backend = backend_of(arena_.device());
+  StepState* state = memory_.state();
   arena_.complete_gradients();
-  backend.norm(arena_.gradients(), norm_);
-  const double norm = norm_.item() * gradient_scale;
-  if (!std::isfinite(norm)) return {.gradient_norm = norm, .finite = false};
-
-  double scale = gradient_scale;
-  if (options_.clip_norm > 0) scale *= std::min(1.0, options_.clip_norm / (norm + 1e-6));
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    groups_[i].learning_rate = learning_rate * group_factors_[i];
+  for (const ParameterRun& run : arena_.runs()) {
+    backend.add_squares(run.gradient, &state->square_sum);
   }
-  ++steps_;
-  backend.optimizer_step({
-      .kind = options_.kind,
-      .nesterov = options_.nesterov,
-      .centered = options_.centered,
-      .decoupled_decay = options_.kind == OptimizerKind::adamw,
-      .momentum = options_.momentum,
-      .beta1 = options_.beta1,
-      .beta2 = options_.kind == OptimizerKind::rmsprop ? options_.alpha : options_.beta2,
-      .epsilon = options_.epsilon,
-      .step = steps_,
-      .gradient_scale = scale,
-      .clip_value = options_.clip_value,
-      .groups = groups_,
-      .block_group = arena_.block_group(),
-      .value = arena_.values(),
-      .gradient = arena_.gradients(),
-      .moment1 = moment(0),
-      .moment2 = moment(1),
-      .moment3 = moment(2),
-  });
+  backend.begin_update(rule_, state);
+  for (const ParameterRun& run : arena_.runs()) {
+    const auto part = [&](const Tensor& flat) { return flat.defined() ? run.of(flat) : flat; };
+    backend.optimizer_step({
+        .kind = options_.kind,
+        .nesterov = options_.nesterov,
+        .centered = options_.centered,
+        .decoupled_decay = options_.kind == OptimizerKind::adamw,
+        .momentum = options_.momentum,
+        .beta1 = options_.beta1,
+        .beta2 = options_.kind == OptimizerKind::rmsprop ? options_.alpha : options_.beta2,
+        .epsilon = options_.epsilon,
+        .clip_value = options_.clip_value,
+        .state = state,
+        .groups = groups_,
+        .block_group = run.block_group,
+        .value = run.value,
+        .gradient = run.gradient,
+        .compute = run.compute,
+        .moment1 = part(moment(0)),
+        .moment2 = part(moment(1)),
+        .moment3 = part(moment(2)),
+    });
+  }
   arena_.bump_epoch();
-  return {.gradient_norm = norm, .finite = true};
+}
+
+StepReport Optimizer::step(double learning_rate, double gradient_scale) {
+  memory_.write_inputs({.learning_rate = learning_rate, .gradient_scale = gradient_scale});
+  enqueue_update();
+  StepState state = memory_.read();
+  const StepReport report{.gradient_norm = state.gradient_norm, .finite = state.applies != 0};
+  if (state.failure != StepFailure::none) {  // the caller is told, and may go on
+    state.failure = StepFailure::none;
+    state.failed_batch = -1;
+    state.sound = 1;
+    memory_.write(state);
+  }
+  return report;
+}
+
+void Optimizer::set_steps(int64_t steps) {
+  StepState state = memory_.read();
+  state.steps = steps;
+  memory_.write(state);
 }
 
 }  // namespace whisker

@@ -4,6 +4,7 @@
 
 #include "core/optimizer_step.h"
 #include "core/parameters.h"
+#include "core/step_memory.h"
 
 #include <optional>
 #include <string>
@@ -50,16 +51,26 @@ class Optimizer {
   /// momentum_buffer, square_avg, grad_avg.
   static std::vector<const char*> moment_names(const OptimizerOptions& options);
 
-  Optimizer(ParameterArena& arena, OptimizerOptions options);
+  /// With `scale_loss` (f16), gradients are those of the loss times memory().loss_scale().
+  Optimizer(ParameterArena& arena, OptimizerOptions options, bool scale_loss = false);
 
   /// One update at `learning_rate` from the arena's gradients times `gradient_scale` (1 / number of
-  /// accumulated batches). Changes nothing when the norm is NaN or Inf.
+  /// accumulated batches). Waits for the device. Changes nothing when the norm is NaN or Inf.
   StepReport step(double learning_rate, double gradient_scale = 1);
+  /// The same with the inputs that lie in memory(), without waiting: what came of it stands there.
+  /// It is the last one that does anything when a loss (Backend::count_batch) or the norm is NaN or
+  /// Inf; with `scale_loss` it skips itself and the next may be done.
+  void enqueue_update();
 
   const OptimizerOptions& options() const { return options_; }
-  /// Updates done so far; part of a checkpoint.
-  int64_t steps() const { return steps_; }
-  void set_steps(int64_t steps) { steps_ = steps; }
+  const StepRule& rule() const { return rule_; }
+  /// What an update reads and leaves on the device.
+  StepMemory& memory() { return memory_; }
+  const StepMemory& memory() const { return memory_; }
+
+  /// Updates done so far; part of a checkpoint. Both wait for the device.
+  int64_t steps() const { return memory_.read().steps; }
+  void set_steps(int64_t steps);
 
   struct Moment {
     const char* name;
@@ -73,11 +84,10 @@ class Optimizer {
 
   ParameterArena& arena_;
   OptimizerOptions options_;
-  std::vector<OptimizerGroup> groups_;  // what a step hands over
-  std::vector<double> group_factors_;
+  StepRule rule_;
+  Tensor groups_;  // f64 (groups, 2), see OptimizerStep
   std::vector<Moment> moments_;
-  Tensor norm_;
-  int64_t steps_ = 0;
+  StepMemory memory_;
 };
 
 }  // namespace whisker

@@ -298,22 +298,29 @@ void Bf16Backend::binary_cross_entropy(const Tensor& logits, const Tensor& targe
   });
 }
 
+void Bf16Backend::add_squares(const Tensor& x, double* sum) {
+  if (in_f32("add_squares", x)) return CpuBackend::add_squares(x, sum);
+  widened(*this, [&](Widened& t) { CpuBackend::add_squares(t.in(x), sum); });
+}
+
 void Bf16Backend::optimizer_step(const OptimizerStep& step) {
-  if (in_f32("optimizer_step", step.value)) return CpuBackend::optimizer_step(step);
-  fail(ErrorKind::usage,
-       "optimizer_step: expected f32 master weights, got bf16. Keep the "
-       "parameter arena in f32.");
+  if (!in_f32("optimizer_step", step.value)) {
+    fail(ErrorKind::usage,
+         "optimizer_step: expected f32 master weights, got bf16. Keep the parameter arena in f32.");
+  }
+  in_f32("optimizer_step", step.gradient);
+  if (step.compute.defined()) in_f32("optimizer_step", step.compute);
+  CpuBackend::optimizer_step(step);
 }
 
-void Bf16Backend::norm(const Tensor& x, const Tensor& y) {
-  if (in_f32("norm", x)) return CpuBackend::norm(x, y);
-  widened(*this, [&](Widened& t) { CpuBackend::norm(t.in(x), y); });
-}
-
-void Bf16Backend::moving_average(double decay, const Tensor& value, const Tensor& average) {
-  if (in_f32("moving_average", value)) return CpuBackend::moving_average(decay, value, average);
-  widened(*this,
-          [&](Widened& t) { CpuBackend::moving_average(decay, t.in(value), t.in_out(average)); });
+void Bf16Backend::moving_average(const AverageStep& step) {
+  if (in_f32("moving_average", step.value)) return CpuBackend::moving_average(step);
+  widened(*this, [&](Widened& t) {
+    AverageStep wide = step;
+    wide.value = t.in(step.value);
+    wide.average = t.in_out(step.average);
+    CpuBackend::moving_average(wide);
+  });
 }
 
 }  // namespace whisker::cpu

@@ -65,9 +65,9 @@ class Bf16Backend final : public CpuBackend {
                      const Tensor& dlogits) override;
   void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
                             const Tensor& dlogits) override;
+  void add_squares(const Tensor& x, double* sum) override;
   void optimizer_step(const OptimizerStep& step) override;
-  void norm(const Tensor& x, const Tensor& y) override;
-  void moving_average(double decay, const Tensor& value, const Tensor& average) override;
+  void moving_average(const AverageStep& step) override;
 };
 
 }  // namespace whisker::cpu

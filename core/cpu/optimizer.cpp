@@ -95,39 +95,40 @@ WHISKER_VECTORIZE void rmsprop(const Factors& f, const float* gradient, float* v
   }
 }
 
-Factors factors_of(const OptimizerStep& s, const OptimizerGroup& group) {
+/// `group`: factor of the learning rate, weight decay.
+Factors factors_of(const OptimizerStep& s, const double* group) {
   const bool adaptive = s.kind == OptimizerKind::adam || s.kind == OptimizerKind::adamw;
   const bool decoupled = s.decoupled_decay || s.kind == OptimizerKind::adamw;
-  const auto step = static_cast<double>(s.step);
-  const double momentum = s.step == 1 ? 0 : s.momentum;
+  const double momentum = s.state->steps == 1 ? 0 : s.momentum;
+  const double rate = s.state->inputs.learning_rate * group[0];
   const auto narrow = [](double v) { return static_cast<float>(v); };
-  return {.rate = narrow(adaptive ? group.learning_rate / (1 - std::pow(s.beta1, step))
-                                  : group.learning_rate),
-          .keep = narrow(decoupled ? 1 - group.learning_rate * group.weight_decay : 1),
-          .l2 = narrow(decoupled ? 0 : group.weight_decay),
-          .scale = narrow(s.gradient_scale),
+  return {.rate = narrow(adaptive ? rate / s.state->correction1 : rate),
+          .keep = narrow(decoupled ? 1 - rate * group[1] : 1),
+          .l2 = narrow(decoupled ? 0 : group[1]),
+          .scale = narrow(s.state->gradient_factor),
           .clip = s.clip_value > 0 ? narrow(s.clip_value) : HUGE_VALF,
           .momentum = narrow(adaptive ? s.beta1 : momentum),
           .fresh = narrow(adaptive ? 1 - s.beta1 : 1),
           .beta2 = narrow(s.beta2),
           .fresh2 = narrow(1 - s.beta2),
-          .inverse_root = narrow(1 / std::sqrt(1 - std::pow(s.beta2, step))),
+          .inverse_root = narrow(adaptive ? 1 / std::sqrt(s.state->correction2) : 1),
           .epsilon = narrow(s.epsilon),
           .nesterov = narrow(s.nesterov ? s.momentum : 0)};
 }
 
-struct StepMemory {
-  const float* gradient;
+struct FlatMemory {
+  const void* gradient;  // f32 or bf16
   float* value;
+  bf16_t* compute;  // or null
   float* moment1;
   float* moment2;
   float* moment3;
 };
 
-void step_range(const OptimizerStep& s, const Factors& f, const StepMemory& m, int64_t at,
-                int64_t count) {
+/// `count` elements from `at` on; their gradients start at `gradient`.
+void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+                const float* gradient, int64_t count) {
   const auto from = [at](float* memory) { return memory ? memory + at : nullptr; };
-  const float* gradient = m.gradient + at;
   float* value = m.value + at;
   switch (s.kind) {
     case OptimizerKind::sgd:
@@ -150,34 +151,54 @@ void step_range(const OptimizerStep& s, const Factors& f, const StepMemory& m, i
   }
 }
 
-WHISKER_VECTORIZE double squares_of(const float* x, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    const auto v = static_cast<double>(x[i]);
-    sum += v * v;
-  }
-  return sum;
+WHISKER_VECTORIZE void widen(const bf16_t* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]);
 }
 
-WHISKER_VECTORIZE void average_range(float decay, float fresh, const float* value, float* average,
-                                     int64_t count) {
+WHISKER_VECTORIZE void narrow(const float* x, bf16_t* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) average[i] = decay * average[i] + fresh * value[i];
+  for (int64_t i = 0; i < count; ++i) y[i] = bf16_t(x[i]);
+}
+
+/// step_range where the gradient or the compute copy is bf16: by pieces that stay in the cache.
+void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+                 int64_t count) {
+  constexpr int64_t piece = 1024;
+  std::array<float, piece> wide;
+  const bool narrow_gradient = s.gradient.dtype() == DType::bf16;
+  for (const int64_t end = at + count; at < end; at += piece) {
+    const int64_t length = std::min(piece, end - at);
+    const float* gradient = wide.data();
+    if (narrow_gradient) {
+      widen(static_cast<const bf16_t*>(m.gradient) + at, wide.data(), length);
+    } else {
+      gradient = static_cast<const float*>(m.gradient) + at;
+    }
+    step_range(s, f, m, at, gradient, length);
+    if (m.compute) narrow(m.value + at, m.compute + at, length);
+  }
 }
 
 }  // namespace
 
 void CpuBackend::optimizer_step(const OptimizerStep& s) {
+  if (!s.state->applies) return;
   const auto memory = [](const Tensor& x) { return x.defined() ? f32(x) : nullptr; };
-  const StepMemory m{.gradient = f32(s.gradient),
-                     .value = f32(s.value),
-                     .moment1 = memory(s.moment1),
-                     .moment2 = memory(s.moment2),
-                     .moment3 = memory(s.moment3)};
+  const FlatMemory m{
+      .gradient = s.gradient.raw(),
+      .value = f32(s.value),
+      .compute = s.compute.defined() ? static_cast<bf16_t*>(s.compute.raw()) : nullptr,
+      .moment1 = memory(s.moment1),
+      .moment2 = memory(s.moment2),
+      .moment3 = memory(s.moment3)};
   const uint8_t* group_of_block = static_cast<const uint8_t*>(s.block_group.raw());
+  const double* groups = static_cast<const double*>(s.groups.raw());  // (groups, 2)
   std::array<Factors, 256> factors{};
-  for (size_t i = 0; i < s.groups.size(); ++i) factors[i] = factors_of(s, s.groups[i]);
+  for (int64_t i = 0; i < s.groups.extent(0); ++i) {
+    factors[static_cast<size_t>(i)] = factors_of(s, groups + 2 * i);
+  }
+  const bool plain = s.gradient.dtype() == DType::f32 && !m.compute;
   const int64_t count = s.value.count();
   const int64_t blocks = (count + block_elements - 1) / block_elements;
   parallel_ranges(blocks, rows_grain(block_elements * 4), [&](int64_t begin, int64_t end, int) {
@@ -187,40 +208,14 @@ void CpuBackend::optimizer_step(const OptimizerStep& s) {
       int64_t next = block + 1;
       while (next < end && group_of_block[next] == group) ++next;
       const int64_t at = block * block_elements;
-      step_range(s, factors[group], m, at, std::min(next * block_elements, count) - at);
+      const int64_t length = std::min(next * block_elements, count) - at;
+      if (plain) {
+        step_range(s, factors[group], m, at, static_cast<const float*>(m.gradient) + at, length);
+      } else {
+        mixed_range(s, factors[group], m, at, length);
+      }
       block = next;
     }
-  });
-}
-
-void CpuBackend::norm(const Tensor& x, const Tensor& y) {
-  const float* from = f32(x);
-  const int team = team_size(x.count(), pointwise_grain);
-  const Scratch<double> totals = scratch<double>(team);
-  std::fill_n(totals.data(), team, 0.0);
-  parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
-    totals[thread] = squares_of(from + begin, end - begin);
-  });
-  double total = 0;
-  for (int t = 0; t < team; ++t) total += totals[t];
-  static_cast<double*>(y.raw())[0] = std::sqrt(total);
-}
-
-void CpuBackend::moving_average(double decay, const Tensor& value, const Tensor& average) {
-  const float* from = f32(value);
-  float* to = f32(average);
-  parallel_ranges(value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    const FlushDenormals flush;
-    average_range(static_cast<float>(decay), static_cast<float>(1 - decay), from + begin,
-                  to + begin, end - begin);
-  });
-}
-
-void CpuBackend::swap(const Tensor& a, const Tensor& b) {
-  char* left = static_cast<char*>(a.raw());
-  char* right = static_cast<char*>(b.raw());
-  parallel_ranges(a.bytes(), pointwise_grain * 4, [&](int64_t begin, int64_t end, int) {
-    std::swap_ranges(left + begin, left + end, right + begin);
   });
 }
 

@@ -216,7 +216,8 @@ WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint6
 
 }  // namespace
 
-void CpuBackend::dropout(double rate, const RandomKey& key, const Tensor& x, const Tensor& y) {
+void CpuBackend::dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) {
+  const RandomKey key = resolved(given);
   const float* from = f32(x);
   float* to = f32(y);
   const int64_t count = y.count();

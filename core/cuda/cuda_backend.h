@@ -113,10 +113,14 @@ class CudaBackend final : public Backend {
   void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
                             const Tensor& dlogits) override;
 
-  // --- the step over flat parameter memory: see core/optimizer_step.h ------------------------
+  // --- the training step ---------------------------------------------------------------------
+  void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
+                   const Tensor& loss, StepState* state) override;
+  void add_squares(const Tensor& x, double* sum) override;
+  void begin_update(const StepRule& rule, StepState* state) override;
   void optimizer_step(const OptimizerStep& step) override;
-  void norm(const Tensor& x, const Tensor& y) override;
-  void moving_average(double decay, const Tensor& value, const Tensor& average) override;
+  void moving_average(const AverageStep& step) override;
+  void copy_if(const int32_t* condition, const void* source, void* target, int64_t bytes) override;
   void swap(const Tensor& a, const Tensor& b) override;
 
  private:

@@ -163,8 +163,9 @@ void ReferenceBackend::activation_second(ActivationSpec f, const Tensor& saved, 
       saved, dy, v);
 }
 
-void ReferenceBackend::dropout(double rate, const RandomKey& key, const Tensor& x,
+void ReferenceBackend::dropout(double rate, const RandomKey& given, const Tensor& x,
                                const Tensor& y) {
+  const RandomKey key = resolved(given);
   const uint64_t threshold = dropout_threshold(rate);
   uint64_t element = 0;
   map(

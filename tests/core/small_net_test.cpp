@@ -6,6 +6,7 @@
 #include "core/ops.h"
 #include "core/storage.h"
 #include "tests/support/devices.h"
+#include "tests/support/update_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,10 @@ Tensor filled(const Shape& shape, TensorOptions options, Formula formula) {
 
 class SmallNet {
  public:
-  explicit SmallNet(TensorOptions o) : options_(o) {
+  explicit SmallNet(TensorOptions o)
+      : options_(o),
+        groups_(from_vector({1, 0}, {1, 2}, {.dtype = DType::f64, .device = o.device})),
+        memory_(o.device) {
     const auto sine = [](double scale, double pace, double start = 0) {
       return [=](double i) { return scale * std::sin(pace * i + start); };
     };
@@ -51,13 +55,14 @@ class SmallNet {
     return linear(y.reshape({32, 32}), p[6], p[7]);
   }
 
-  /// One update; `step` brings kind and rates. Returns the loss before it.
-  double train(OptimizerStep step) {
+  /// One update; `step` brings the kind. Returns the loss before it.
+  double train(OptimizerStep step, double rate) {
     const Tensor loss = cross_entropy(logits(), labels_);
     backward(loss);
-    ++steps_;
+    memory_.write(update_state(step, ++steps_, rate));
+    step.state = memory_.state();
+    step.groups = groups_;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      step.step = steps_;
       step.value = parameters_[i].detach();
       step.gradient = parameters_[i].grad();
       step.moment1 = moments_[2 * i];
@@ -86,26 +91,25 @@ class SmallNet {
   }
 
   TensorOptions options_;
+  Tensor groups_;  // one, without decay
+  StepMemory memory_;
   Tensor pictures_, labels_;
   std::vector<Tensor> parameters_, moments_;
   int64_t steps_ = 0;
 };
 
-OptimizerStep sgd(const OptimizerGroup& rate) {
-  return {.kind = OptimizerKind::sgd, .momentum = 0.9, .groups = {&rate, 1}};
-}
+const OptimizerStep sgd{.kind = OptimizerKind::sgd, .momentum = 0.9};
 
 class SmallNetOn : public ::testing::TestWithParam<Device> {};
 INSTANTIATE_TEST_SUITE_P(, SmallNetOn, ::testing::ValuesIn(test_devices()),
                          [](const auto& device) { return device.param.str(); });
 
 TEST_P(SmallNetOn, Learns32PicturesByHeart) {
-  const OptimizerGroup rate{.learning_rate = 0.02};
   SmallNet net({.dtype = DType::f32, .device = GetParam()});
   EXPECT_LT(net.accuracy(), 0.6);
   double loss = 0;
   for (int i = 0; i < 150; ++i) {
-    loss = net.train({.kind = OptimizerKind::adam, .groups = {&rate, 1}});
+    loss = net.train({.kind = OptimizerKind::adam}, 0.02);
   }
   EXPECT_LT(loss, 0.02);
   EXPECT_EQ(net.accuracy(), 1);
@@ -116,23 +120,21 @@ TEST_P(SmallNetOn, TakesPyTorchsTenSteps) {
       1.382873604632, 1.329996614001, 1.205616848118, 1.054476560341, 0.971987462499,
       1.090468818041, 0.736911460993, 0.592957665437, 0.608883546962, 0.557209657709,
   };
-  const OptimizerGroup rate{.learning_rate = 0.1};
   for (const DType dtype : test_dtypes(GetParam())) {
     if (size_of(dtype) < 4) continue;  // parameters are never 16-bit
     SmallNet net({.dtype = dtype, .device = GetParam()});
     // Rounding errors of one step pass through the following ones.
     const double relative = dtype == DType::f64 ? 1e-11 : 2e-6;
-    for (const double loss : losses) EXPECT_NEAR(net.train(sgd(rate)), loss, relative * loss);
+    for (const double loss : losses) EXPECT_NEAR(net.train(sgd, 0.1), loss, relative * loss);
   }
 }
 
 TEST_P(SmallNetOn, EndsTenStepsWithTheReferencesParameters) {
-  const OptimizerGroup rate{.learning_rate = 0.1};
   SmallNet exact({.dtype = DType::f64, .device = reference_device});
   SmallNet net({.dtype = DType::f32, .device = GetParam()});
   for (int i = 0; i < 10; ++i) {
-    exact.train(sgd(rate));
-    net.train(sgd(rate));
+    exact.train(sgd, 0.1);
+    net.train(sgd, 0.1);
   }
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const std::vector<double> want = exact.parameters()[i].to_vector();
@@ -146,11 +148,10 @@ TEST_P(SmallNetOn, EndsTenStepsWithTheReferencesParameters) {
 TEST_P(SmallNetOn, LeavesNoStorageBehind) {
   const int64_t before = live_storages();
   {
-    const OptimizerGroup rate{.learning_rate = 0.1};
     SmallNet net({.dtype = DType::f32, .device = GetParam()});
-    net.train(sgd(rate));
+    net.train(sgd, 0.1);
     const int64_t held = live_storages();
-    net.train(sgd(rate));
+    net.train(sgd, 0.1);
     EXPECT_EQ(live_storages(), held);
   }
   EXPECT_EQ(live_storages(), before);

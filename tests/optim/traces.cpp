@@ -54,7 +54,7 @@ std::shared_ptr<Parameter> make_parameter() {
 }  // namespace
 
 Model::Model(Device device, DType dtype)
-    : parameter(make_parameter()), arena({parameter}, device, 0, dtype) {
+    : parameter(make_parameter()), arena({parameter}, device, 0, {.master = dtype}) {
   // Exactly the script's doubles, where the dtype can hold them.
   const Tensor& value = parameter->value();
   std::vector<double> exact;
