@@ -19,6 +19,10 @@ double mebibytes(int64_t bytes) {
 
 void HostMemory::charge(int64_t bytes, MemoryCategory category) {
   const int64_t limit = limit_.load(std::memory_order_relaxed);
+  if (failing_.load(std::memory_order_relaxed) > 0 &&
+      failing_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+    exhausted(bytes);
+  }
   const int64_t before = allocated_.fetch_add(bytes, std::memory_order_relaxed);
   if (limit > 0 && bytes > limit - before) {
     allocated_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -61,6 +65,7 @@ void HostMemory::poison(void* memory, int64_t bytes) const {
 void HostMemory::set_options(const MemoryOptions& options) {
   limit_.store(options.limit_bytes, std::memory_order_relaxed);
   poison_.store(options.poison, std::memory_order_relaxed);
+  failing_.store(options.failing_allocation, std::memory_order_relaxed);
 }
 
 MemoryStats HostMemory::stats() const {

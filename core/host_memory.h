@@ -35,7 +35,7 @@ class HostMemory {
   [[noreturn]] void exhausted(int64_t bytes) const;
 
   std::string device_;
-  std::atomic<int64_t> allocated_{0}, reserved_{0}, peak_{0}, limit_{0};
+  std::atomic<int64_t> allocated_{0}, reserved_{0}, peak_{0}, limit_{0}, failing_{0};
   std::atomic<bool> poison_{false};
   std::array<std::atomic<int64_t>, memory_category_count> by_category_{};
 };

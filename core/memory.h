@@ -31,6 +31,7 @@ struct MemoryOptions {
   int64_t limit_bytes =
       0;                ///< more than this in all fails as if memory were exhausted; 0: no limit
   bool poison = false;  ///< fresh memory is filled with NaN, so that unwritten results show
+  int64_t failing_allocation = 0;  ///< the n-th allocation from now fails, once; 0: none does
 };
 
 /// Allocations of this thread count under `category` while the scope lives.

@@ -1,31 +1,40 @@
-// A caching allocator of device memory: segments from the driver are cut into blocks, freed blocks
-// wait sorted by size for the next best fit and merge with free neighbours. All work is ordered on
-// one stream, so a freed block may be reused at once. A captured graph has a pool of its own.
+// A caching allocator of device memory: segments from the driver are cut into blocks, a request
+// takes the smallest free block that holds it, and a freed block merges with free neighbours. All
+// work is ordered on one stream, so a freed block may be handed out at once.
 #pragma once
 
 #include "core/cuda/context.h"
 #include "core/memory.h"
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <unordered_map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace whisker::cuda {
 
+// Note [Graph pool]
+// A captured graph uses its addresses at every replay, so what it takes must not serve anybody
+// else. While a capture runs, the capturing thread allocates from the graph pool, whose blocks are
+// reused only within captures; nothing outlives a replay in them, so all graphs of a device share
+// one pool, and its peak is that of the largest. When the last graph goes, its blocks join the main
+// pool. A block of the main pool that the capturing thread frees may be read by the graph: it is
+// withheld until then, too.
 class Allocator {
  public:
-  explicit Allocator(Context& context);
+  explicit Allocator(Context& context) : context_(context) {}
   ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// 256-byte aligned device memory. Throws device, with need, free and holders, when neither the
-  /// limit nor the GPU leaves any even after the cache was given back. Thread-safe.
+  /// 256-byte aligned device memory. Throws device, with need, free and holders, when the limit or
+  /// the GPU leaves none even after the cache was given back. Thread-safe.
   void* allocate(int64_t bytes, MemoryCategory category);
+  /// `bytes` and `category` as they were allocated. Any thread may free.
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept;
   /// Gives unused segments back to the driver.
   void empty_cache();
@@ -33,9 +42,73 @@ class Allocator {
   void set_options(const MemoryOptions& options);
   MemoryStats stats() const;
   void reset_peak();
+  /// Bytes that only captured graphs may use.
+  int64_t graph_pool_bytes() const;
+
+  /// The calling thread allocates from the graph pool. See Note [Graph pool].
+  class CaptureScope {
+   public:
+    explicit CaptureScope(Allocator& allocator);
+    ~CaptureScope();
+    CaptureScope(const CaptureScope&) = delete;
+    CaptureScope& operator=(const CaptureScope&) = delete;
+
+   private:
+    Allocator& allocator_;
+  };
+  /// Held by every captured graph: keeps the graph pool apart.
+  class GraphMemory {
+   public:
+    explicit GraphMemory(Allocator& allocator);
+    ~GraphMemory();
+    GraphMemory(const GraphMemory&) = delete;
+    GraphMemory& operator=(const GraphMemory&) = delete;
+
+   private:
+    Allocator& allocator_;
+  };
+
+ private:
+  enum class Pool : uint8_t { main, graph };
+  // Requests up to small_request share small segments, so that they do not break up large ones.
+  enum class SizeClass : uint8_t { small, large };
+  struct Block {
+    int64_t bytes = 0;
+    char* segment = nullptr;  // first address of the driver's allocation
+    SizeClass size_class = SizeClass::small;
+    Pool pool = Pool::main;
+    bool free = false;
+  };
+  using Blocks = std::map<char*, Block>;
+  using FreeList = std::set<std::pair<int64_t, char*>>;  // by size, then address
+
+  FreeList& free_list(const Block& block) {
+    return free_[static_cast<size_t>(block.pool)][static_cast<size_t>(block.size_class)];
+  }
+  bool capturing_here() const { return capturing_ && capturer_ == std::this_thread::get_id(); }
+  Blocks::iterator take_free(Pool pool, SizeClass size_class, int64_t bytes);
+  Blocks::iterator grow(Pool pool, SizeClass size_class, int64_t bytes, int64_t wanted);
+  char* from_driver(int64_t bytes);
+  void split(Blocks::iterator block, int64_t bytes);
+  void put_back(Blocks::iterator block);
+  void release_segments(Pool pool);
+  void dissolve_graph_pool();
+  [[noreturn]] void exhausted(int64_t bytes) const;
+
+  Context& context_;
+  mutable std::mutex mutex_;  // guards all below
+  Blocks blocks_;
+  FreeList free_[2][2];  // [Pool][SizeClass]
+  std::vector<char*> withheld_;
+  MemoryStats stats_;
+  MemoryOptions options_;
+  bool capturing_ = false;
+  std::thread::id capturer_;
+  int graphs_ = 0;
 };
 
-/// Device memory for the length of a scope, counted as workspace.
+/// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
+/// stream within the scope may use it: whoever gets it next is ordered behind.
 class Scratch {
  public:
   Scratch(Allocator& allocator, int64_t bytes)

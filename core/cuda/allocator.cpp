@@ -1,0 +1,262 @@
+// Best fit with merging, after Wilson et al., "Dynamic storage allocation: a survey and critical
+// review" (1995), section 3.5. Segments are large because the driver's own allocations take
+// microseconds and wait for the GPU.
+#include "core/cuda/allocator.h"
+
+#include "core/cuda/check.h"
+#include "core/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker::cuda {
+namespace {
+
+constexpr int64_t alignment = 256;
+constexpr int64_t mebi = int64_t{1} << 20;
+constexpr int64_t small_request = mebi;      // up to here from shared small segments
+constexpr int64_t small_segment = 2 * mebi;  // also what larger segments are multiples of
+constexpr int64_t middle_request = 10 * mebi;
+constexpr int64_t middle_segment = 20 * mebi;  // for requests in between
+
+int64_t rounded_up(int64_t bytes, int64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+double mebibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(mebi);
+}
+
+}  // namespace
+
+Allocator::~Allocator() {
+  // Only tests destroy an allocator, after their last tensor; a block still out is theirs to
+  // answer.
+  for (const auto& [address, block] : blocks_) {
+    if (address == block.segment) cudaFree(address);
+  }
+}
+
+void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
+  context_.enter();
+  const std::lock_guard lock(mutex_);
+  const bool failing = options_.failing_allocation > 0 && --options_.failing_allocation == 0;
+  const bool over = options_.limit_bytes > 0 && bytes > options_.limit_bytes - stats_.allocated;
+  if (failing || over || bytes > INT64_MAX / 2) exhausted(bytes);
+
+  const int64_t wanted = rounded_up(std::max<int64_t>(bytes, 1), alignment);
+  const Pool pool = capturing_here() ? Pool::graph : Pool::main;
+  const SizeClass size_class = wanted <= small_request ? SizeClass::small : SizeClass::large;
+  auto block = take_free(pool, size_class, wanted);
+  if (block == blocks_.end()) block = grow(pool, size_class, wanted, bytes);
+  split(block, wanted);
+
+  stats_.allocated += bytes;
+  stats_.by_category[static_cast<size_t>(category)] += bytes;
+  stats_.peak = std::max(stats_.peak, stats_.allocated);
+  // All bits set is a NaN in every floating type.
+  if (options_.poison && bytes > 0) {
+    check(cudaMemsetAsync(block->first, 0xff, static_cast<size_t>(bytes), context_.stream()),
+          "poisoning fresh memory");
+  }
+  return block->first;
+}
+
+void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept {
+  if (!memory) return;
+  const std::lock_guard lock(mutex_);
+  stats_.allocated -= bytes;
+  stats_.by_category[static_cast<size_t>(category)] -= bytes;
+  const auto block = blocks_.find(static_cast<char*>(memory));
+  if (capturing_here() && block->second.pool == Pool::main) {
+    withheld_.push_back(block->first);
+    return;
+  }
+  put_back(block);
+}
+
+Allocator::Blocks::iterator Allocator::take_free(Pool pool, SizeClass size_class, int64_t bytes) {
+  FreeList& list = free_[static_cast<size_t>(pool)][static_cast<size_t>(size_class)];
+  const auto best = list.lower_bound({bytes, nullptr});
+  if (best == list.end()) return blocks_.end();
+  const auto block = blocks_.find(best->second);
+  list.erase(best);
+  block->second.free = false;
+  return block;
+}
+
+Allocator::Blocks::iterator Allocator::grow(Pool pool, SizeClass size_class, int64_t bytes,
+                                            int64_t wanted) {
+  int64_t segment = size_class == SizeClass::small ? small_segment
+                    : bytes < middle_request       ? middle_segment
+                                                   : rounded_up(bytes, small_segment);
+  // The limit holds for what is taken from the driver, too, but for the rounding of small segments.
+  const auto fits = [&](int64_t size) {
+    return options_.limit_bytes == 0 || size_class == SizeClass::small ||
+           size <= options_.limit_bytes - stats_.reserved;
+  };
+  const int64_t smallest = rounded_up(bytes, small_segment);
+  char* memory = fits(segment) ? from_driver(segment) : nullptr;
+  if (!memory) {
+    if (!capturing_) release_segments(Pool::main);
+    segment = smallest;
+    memory = fits(segment) ? from_driver(segment) : nullptr;
+  }
+  if (!memory) exhausted(wanted);
+  stats_.reserved += segment;
+  return blocks_
+      .emplace(memory,
+               Block{.bytes = segment, .segment = memory, .size_class = size_class, .pool = pool})
+      .first;
+}
+
+// Null when the driver has no memory left. A capture forbids the capturing thread such calls unless
+// it says that it means them.
+char* Allocator::from_driver(int64_t bytes) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "allocating device memory");
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "allocating device memory");
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it is no fault of what comes next
+    return nullptr;
+  }
+  check(error, "allocating device memory");
+  return static_cast<char*>(memory);
+}
+
+// Keeps the first `bytes` and gives the rest back.
+void Allocator::split(Blocks::iterator block, int64_t bytes) {
+  const int64_t rest = block->second.bytes - bytes;
+  if (rest == 0) return;
+  Block tail = block->second;
+  tail.bytes = rest;
+  tail.free = true;
+  block->second.bytes = bytes;
+  blocks_.emplace(block->first + bytes, tail);
+  free_list(tail).emplace(rest, block->first + bytes);
+}
+
+void Allocator::put_back(Blocks::iterator block) {
+  const auto absorb = [&](Blocks::iterator first, Blocks::iterator second) {
+    first->second.bytes += second->second.bytes;
+    blocks_.erase(second);
+    return first;
+  };
+  const auto joins = [&](Blocks::iterator neighbour) {
+    return neighbour->second.free && neighbour->second.segment == block->second.segment;
+  };
+  if (const auto next = std::next(block); next != blocks_.end() && joins(next)) {
+    free_list(next->second).erase({next->second.bytes, next->first});
+    block = absorb(block, next);
+  }
+  if (block != blocks_.begin()) {
+    if (const auto previous = std::prev(block); joins(previous)) {
+      free_list(previous->second).erase({previous->second.bytes, previous->first});
+      block = absorb(previous, block);
+    }
+  }
+  block->second.free = true;
+  free_list(block->second).emplace(block->second.bytes, block->first);
+}
+
+// A free block that starts a segment and has no neighbour in it is the whole segment.
+void Allocator::release_segments(Pool pool) {
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    const auto next = std::next(block);
+    const bool whole = block->first == block->second.segment &&
+                       (next == blocks_.end() || next->second.segment != block->first);
+    if (whole && block->second.free && block->second.pool == pool) {
+      check(cudaFree(block->first), "giving device memory back");
+      stats_.reserved -= block->second.bytes;
+      free_list(block->second).erase({block->second.bytes, block->first});
+      blocks_.erase(block);
+    }
+    block = next;
+  }
+}
+
+void Allocator::empty_cache() {
+  context_.enter();
+  const std::lock_guard lock(mutex_);
+  if (!capturing_) release_segments(Pool::main);
+}
+
+void Allocator::set_options(const MemoryOptions& options) {
+  const std::lock_guard lock(mutex_);
+  options_ = options;
+}
+
+MemoryStats Allocator::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Allocator::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  stats_.peak = stats_.allocated;
+}
+
+int64_t Allocator::graph_pool_bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [address, block] : blocks_) sum += block.pool == Pool::graph ? block.bytes : 0;
+  return sum;
+}
+
+Allocator::CaptureScope::CaptureScope(Allocator& allocator) : allocator_(allocator) {
+  const std::lock_guard lock(allocator.mutex_);
+  if (allocator.capturing_) {
+    fail(ErrorKind::internal, "cuda:{}: a capture runs already", allocator.context_.device());
+  }
+  allocator.capturing_ = true;
+  allocator.capturer_ = std::this_thread::get_id();
+}
+
+Allocator::CaptureScope::~CaptureScope() {
+  const std::lock_guard lock(allocator_.mutex_);
+  allocator_.capturing_ = false;
+}
+
+Allocator::GraphMemory::GraphMemory(Allocator& allocator) : allocator_(allocator) {
+  const std::lock_guard lock(allocator.mutex_);
+  ++allocator.graphs_;
+}
+
+Allocator::GraphMemory::~GraphMemory() {
+  const std::lock_guard lock(allocator_.mutex_);
+  if (--allocator_.graphs_ == 0) allocator_.dissolve_graph_pool();
+}
+
+void Allocator::dissolve_graph_pool() {
+  for (auto& [address, block] : blocks_) block.pool = Pool::main;
+  for (size_t i = 0; i < 2; ++i) {
+    FreeList& from = free_[static_cast<size_t>(Pool::graph)][i];
+    free_[static_cast<size_t>(Pool::main)][i].merge(from);
+  }
+  for (char* const address : std::exchange(withheld_, {})) put_back(blocks_.find(address));
+}
+
+void Allocator::exhausted(int64_t bytes) const {
+  std::string holders;
+  for (int i = 0; i < memory_category_count; ++i) {
+    const int64_t held = stats_.by_category[static_cast<size_t>(i)];
+    if (held == 0) continue;
+    holders += fmt::format("{}{} {:.1f}", holders.empty() ? "" : ", ",
+                           name_of(static_cast<MemoryCategory>(i)), mebibytes(held));
+  }
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  fail(
+      ErrorKind::device,
+      "cuda:{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB taken from the "
+      "driver, {:.1f} of {:.1f} MiB free on the GPU{}. Lower train.batch_size or the picture size.",
+      context_.device(), mebibytes(bytes), mebibytes(stats_.allocated),
+      holders.empty() ? "nothing" : holders, mebibytes(stats_.reserved),
+      mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)),
+      options_.limit_bytes > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(options_.limit_bytes))
+                               : std::string());
+}
+
+}  // namespace whisker::cuda
