@@ -1,7 +1,8 @@
 // One full training step (forward, backward, Adam) of the networks that BENCHMARKS names, on random
-// pictures. One JSON line: milliseconds (median, min, max of the groups), images/s, memory.
-// usage: bench_step MODEL [--batch N] [--groups N] [--steps N]     MODEL: keras64 chollet128
-// resnet18 small_resnet
+// inputs. One JSON line: milliseconds (median, min, max of the groups), examples/s, memory. On a
+// GPU the step is captured (--graph 0: not) and timed as one group of replays after the other.
+// usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
+//                   [--steps N] [--graph 0|1]
 #include "core/backend.h"
 #include "core/io/json.h"
 #include "core/ops.h"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -23,22 +23,119 @@ using namespace whisker;
 
 struct Workload {
   const char* id;
-  int64_t side;
+  int64_t side;  // of the pictures; 0: rows of 32 values
   int64_t classes;
   int64_t batch;
   const char* model;
+  const char* frozen = nullptr;
 };
 
 constexpr Workload workloads[] = {
     {"keras64", 64, 2, 32,
      "layers: [conv2d: {filters: 32, kernel: 3, activation: relu}, max_pool2d: 2, conv2d: "
-     "{filters: 32, "
-     "kernel: 3, activation: relu}, max_pool2d: 2, flatten, dense: {units: 128, activation: relu}, "
-     "dense: "
-     "{units: classes}]"},
+     "{filters: 32, kernel: 3, activation: relu}, max_pool2d: 2, flatten, "
+     "dense: {units: 128, activation: relu}, dense: {units: classes}]"},
     {"chollet128", 128, 2, 32, "chollet"},
     {"resnet18", 224, 1000, 16, "resnet18"},
+    {"resnet50", 224, 1000, 16, "resnet50"},
+    {"vgg16ft", 224, 2, 64,
+     "{preset: vgg16, head: [flatten, dense: {units: 128, activation: relu}, dense: {units: "
+     "classes}]}",
+     "features"},
+    {"mlp", 0, 32, 32,
+     "layers: [repeat: {n: 20, layers: [dense: {units: 32, activation: relu}]}]"},
     {"small_resnet", 128, 2, 32, "small_resnet"},
+};
+
+class Options {
+ public:
+  Options(int argc, char** argv) : words_(argv + 2, argv + argc) {}
+
+  std::string text(const std::string& name, const std::string& fallback) const {
+    for (size_t i = 0; i + 1 < words_.size(); i += 2) {
+      if (words_[i] == name) return words_[i + 1];
+    }
+    return fallback;
+  }
+  int64_t number(const std::string& name, int64_t fallback) const {
+    return std::stoll(text(name, std::to_string(fallback)));
+  }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+// The step itself, over inputs that never change.
+class Step {
+ public:
+  Step(const Workload& workload, const Options& options)
+      : batch(options.number("--batch", workload.batch)),
+        device(Device::parse(options.text("--device", "cpu"))),
+        precision(options.text("--precision", "f32")),
+        model_(build(workload, batch)),
+        arena_(model_.net->parameters(), device, 1, types(precision)),
+        optimizer_(arena_, {.kind = OptimizerKind::adam}, precision == "f16"),
+        images_(rand_normal(model_.input, 0, 1, 1, 2).to(device).to(arena_.compute_dtype())) {
+    std::vector<double> classes;
+    for (int64_t i = 0; i < batch; ++i) {
+      classes.push_back(static_cast<double>(i % workload.classes));
+    }
+    labels_ = from_vector(classes, {batch}, {.dtype = DType::i64, .device = device});
+    if (precision == "f16") {
+      optimizer_.memory().write({.loss_scale = first_loss_scale});
+    }
+    for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
+    if (options.number("--graph", 1) != 0) {
+      graph_ = backend_of(device).capture([&] { enqueue(); });
+    }
+  }
+
+  void operator()() {
+    optimizer_.memory().write_inputs(
+        {.batch = batches_++, .learning_rate = 1e-3, .gradient_scale = 1});
+    graph_ ? graph_->replay() : enqueue();
+  }
+
+  bool captured() const { return graph_ != nullptr; }
+
+  const int64_t batch;
+  const Device device;
+  const std::string precision;
+
+ private:
+  static Model build(const Workload& workload, int64_t batch) {
+    const Shape input =
+        workload.side > 0 ? Shape{batch, workload.side, workload.side, 3} : Shape{batch, 32};
+    Model model = build_model(YamlNode::parse(workload.model, workload.id),
+                              {.input = input, .classes = workload.classes});
+    if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
+    return model;
+  }
+
+  static ArenaTypes types(const std::string& precision) {
+    if (precision == "f32") return {};
+    return {.compute = precision == "bf16" ? DType::bf16 : DType::f16};
+  }
+
+  void enqueue() {
+    arena_.zero_grad();
+    const Pass pass{.training = true, .seed = 1};
+    const Tensor logits = model_.net->forward(images_, pass).to(DType::f32);
+    const Tensor loss = cross_entropy(logits, labels_);
+    Backend& backend = backend_of(device);
+    backend.count_batch(optimizer_.rule(), logits.detach(), labels_, loss.detach(),
+                        optimizer_.memory().state());
+    backward(loss, {.gradient = optimizer_.memory().loss_scale()});
+    arena_.commit_buffers(&optimizer_.memory().state()->sound);
+    optimizer_.enqueue_update();
+  }
+
+  Model model_;
+  ParameterArena arena_;
+  Optimizer optimizer_;
+  Tensor images_, labels_;
+  std::unique_ptr<CapturedGraph> graph_;
+  int64_t batches_ = 0;
 };
 
 double resident_mib() {
@@ -47,51 +144,34 @@ double resident_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-int64_t option(int argc, char** argv, const std::string& name, int64_t fallback) {
-  for (int i = 2; i + 1 < argc; i += 2) {
-    if (argv[i] == name) return std::atoll(argv[i + 1]);
-  }
-  return fallback;
-}
-
-void measure(const Workload& workload, int64_t batch, int64_t groups, int64_t steps) {
-  const Model model =
-      build_model(YamlNode::parse(workload.model, workload.id),
-                  {.input = {batch, workload.side, workload.side, 3}, .classes = workload.classes});
-  ParameterArena arena(model.net->parameters(), cpu_device, 1);
-  Optimizer optimizer(arena, {.kind = OptimizerKind::adam});
-  const Tensor images = rand_normal(model.input, 0, 1, 1, 2);
-  std::vector<double> classes;
-  for (int64_t i = 0; i < batch; ++i) classes.push_back(static_cast<double>(i % workload.classes));
-  const Tensor labels = from_vector(classes, {batch}, {.dtype = DType::i64});
-
-  uint64_t step = 0;
-  const auto run_step = [&] {
-    arena.zero_grad();
-    const Tensor loss = cross_entropy(
-        model.net->forward(images, {.training = true, .seed = 1, .step = step++}), labels);
-    backward(loss);
-    optimizer.step(1e-3);
-    arena.commit_buffers();
-  };
+void measure(const Workload& workload, const Options& options) {
+  Step step(workload, options);
+  Backend& backend = backend_of(step.device);
+  const int64_t groups = options.number("--groups", 10);
+  const int64_t steps = options.number("--steps", 3);
+  const int64_t warm_up = step.captured() ? 10 : 1;
+  for (int64_t i = 0; i < warm_up; ++i) step();
+  backend.synchronize();
   using Clock = std::chrono::steady_clock;
-  for (int warm_up = 0; warm_up < 3; ++warm_up) run_step();
-  backend_of(cpu_device).reset_peak();
   std::vector<double> milliseconds;
   for (int64_t group = 0; group < groups; ++group) {
     const auto start = Clock::now();
-    for (int64_t i = 0; i < steps; ++i) run_step();
+    for (int64_t i = 0; i < steps; ++i) step();
+    backend.synchronize();
     milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
                            static_cast<double>(steps));
   }
-  std::sort(milliseconds.begin(), milliseconds.end());
+  std::ranges::sort(milliseconds);
   const double median = milliseconds[milliseconds.size() / 2];
+  const MemoryStats memory = backend.memory_stats();
   JsonWriter json;
-  json.begin_object().field("id", workload.id).field("batch", batch).field("precision", "f32");
-  json.field("device", "cpu").field("milliseconds", median).field("min", milliseconds.front());
-  json.field("max", milliseconds.back()).field("groups", groups);
-  json.field("images_per_s", 1e3 * static_cast<double>(batch) / median);
-  json.field("peak_bytes", backend_of(cpu_device).memory_stats().peak);
+  json.begin_object().field("id", workload.id).field("batch", step.batch);
+  json.field("precision", step.precision).field("device", step.device.str());
+  json.field("captured", step.captured()).field("milliseconds", median);
+  json.field("min", milliseconds.front()).field("max", milliseconds.back());
+  json.field("groups", groups)
+      .field("images_per_s", 1e3 * static_cast<double>(step.batch) / median);
+  json.field("peak_bytes", step.device == cpu_device ? memory.peak : memory.reserved);
   json.field("resident_mib", resident_mib()).end_object();
   std::puts(json.str().c_str());
 }
@@ -101,13 +181,19 @@ void measure(const Workload& workload, int64_t batch, int64_t groups, int64_t st
 int main(int argc, char** argv) {
   for (const Workload& workload : workloads) {
     if (argc < 2 || std::string(argv[1]) != workload.id) continue;
-    measure(workload, option(argc, argv, "--batch", workload.batch),
-            option(argc, argv, "--groups", 10), option(argc, argv, "--steps", 3));
-    return 0;
+    try {
+      measure(workload, Options(argc, argv));
+      return 0;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "bench_step: %s\n", error.what());
+      return 1;
+    }
   }
   std::fputs(
-      "usage: bench_step keras64|chollet128|resnet18|small_resnet [--batch N] [--groups N] "
-      "[--steps N]\n",
+      "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
+      "                      [--groups N] [--steps N] [--graph 0|1]\nrows:",
       stderr);
+  for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);
+  std::fputs("\n", stderr);
   return 2;
 }
