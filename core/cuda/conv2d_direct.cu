@@ -2,7 +2,7 @@
 // gradient). Sums run in a fixed order, so results repeat bit for bit.
 #include "core/cuda/check.h"
 #include "core/cuda/conv2d_direct.h"
-#include "core/cuda/fused_activation.cuh"
+#include "core/cuda/activations.cuh"
 #include "core/cuda/launch.h"
 #include "core/cuda/types.cuh"
 
@@ -34,7 +34,7 @@ __global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T
       }
     }
     if (b) sum += to_f32(b[k]);
-    y[at] = from_f32<T>(activate_fused(g.activation, sum));
+    y[at] = from_f32<T>(activate(g.activation, sum));
   }
 }
 

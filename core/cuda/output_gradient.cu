@@ -2,7 +2,7 @@
 // that a warp reads whole cache lines and a column sum stays in one thread's registers until the
 // block's end. Blocks along y share the rows; a second kernel adds their sums in order.
 #include "core/cuda/check.h"
-#include "core/cuda/fused_activation.cuh"
+#include "core/cuda/activations.cuh"
 #include "core/cuda/launch.h"
 #include "core/cuda/output_gradient.h"
 #include "core/cuda/types.cuh"
@@ -30,7 +30,7 @@ __global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, Act
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float z = to_f32(value.at[i]) + (b ? to_f32(bias.at[i]) : 0.0f);
-      value.at[i] = from_f32<T>(activate_fused(f, z));
+      value.at[i] = from_f32<T>(activate(f, z));
     }
     reinterpret_cast<Pack<T, N>*>(y)[at] = value;
   }
@@ -56,7 +56,7 @@ __global__ void output_gradient_kernel(int64_t rows, int64_t packs_per_row, Acti
       Pack<T, N> result;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float d = to_f32(gradient.at[i]) * slope_from_output(f, to_f32(output.at[i]));
+        const float d = to_f32(gradient.at[i]) * activation_slope(f, to_f32(output.at[i]));
         sum[i] += d;
         result.at[i] = from_f32<T>(d);
       }

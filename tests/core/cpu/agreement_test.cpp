@@ -1,9 +1,8 @@
 // Shapes that reach the threaded, vectorised and remainder paths of the CPU kernels, which the
 // small cases of check_op do not.
-#include "agreement.h"
-
 #include "core/autograd.h"
 #include "core/parameters.h"
+#include "tests/support/agreement.h"
 
 #include <gtest/gtest.h>
 

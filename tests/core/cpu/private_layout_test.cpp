@@ -1,9 +1,9 @@
 // Activations that stay in a blocked layout inside their storage: nothing outside can tell.
-#include "agreement.h"
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/cpu/arrangement.h"
 #include "core/cpu/cpu_backend.h"
+#include "tests/support/agreement.h"
 
 #include <cmath>
 

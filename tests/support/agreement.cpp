@@ -1,4 +1,4 @@
-#include "agreement.h"
+#include "tests/support/agreement.h"
 
 #include "core/autograd.h"
 
@@ -42,10 +42,10 @@ Results run(const Agreement& a, Device device) {
 
 void expect_agreement(const Agreement& a) {
   const Results reference = run(a, reference_device);
-  const Results cpu = run(a, cpu_device);
+  const Results compared = run(a, a.device);
   for (size_t r = 0; r < reference.values.size(); ++r) {
     const auto& expected = reference.values[r];
-    const auto& got = cpu.values[r];
+    const auto& got = compared.values[r];
     ASSERT_EQ(expected.size(), got.size()) << a.name << " result " << r;
     double scale = 1e-30;
     for (const double v : expected) {

@@ -1,4 +1,4 @@
-// One function of tensors run on the reference device and on the CPU, forward and backward, on the
+// One function of tensors run on the reference device and on another, forward and backward, on the
 // same random operands; results and gradients must agree.
 #pragma once
 
@@ -19,6 +19,7 @@ struct Agreement {
   TensorFunction function;
   double tolerance = 2e-5;  ///< of the largest magnitude
   DType dtype = DType::f32;
+  Device device = cpu_device;  ///< compared with the reference
 };
 
 /// Adds a failure naming the case and the worst element where the devices differ.

@@ -1,0 +1,259 @@
+// Convolutions, pooling and products on the GPU against the reference, at shapes that reach the
+// wide paths which the operator table's small cases do not; and what may not change results:
+// views off the 16-byte grid, timed choices, imported ones, repetition.
+#include "core/autograd.h"
+#include "core/io/json.h"
+#include "core/ops.h"
+#include "gpu.h"
+#include "tests/support/agreement.h"
+#include "tests/support/tolerance.h"
+
+namespace whisker::test {
+namespace {
+
+using Operands = const std::vector<Tensor>&;
+
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+constexpr ActivationSpec relu_spec{.kind = Activation::relu};
+
+struct ConvolutionCase {
+  Shape x, w;
+  Conv2dOptions options;
+};
+
+std::vector<ConvolutionCase> convolution_cases() {
+  return {
+      {{2, 66, 66, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},  // first layers
+      {{3, 17, 19, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},
+      {{2, 64, 63, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 31, 34, 1}, {32, 3, 3, 1}, {.padding = 1, .activation = relu_spec}},
+      {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
+      {{2, 40, 40, 4}, {64, 7, 7, 4}, {.stride = 2, .padding = 3}},
+      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},
+      {{2, 14, 14, 64}, {64, 3, 3, 64}, {.padding = 1}},
+      {{2, 15, 14, 16}, {48, 3, 3, 16}, {.stride = 2, .padding = 1}},
+      {{2, 13, 13, 64}, {32, 1, 1, 64}, {.activation = relu_spec}},
+      {{2, 13, 13, 32}, {64, 1, 1, 32}, {.stride = 2}},
+      {{2, 12, 12, 8}, {16, 3, 3, 4}, {.padding = 2, .dilation = 2, .groups = 2}},
+      {{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}},
+      {{2, 11, 12, 24}, {16, 2, 2, 24}, {.padding_mode = PaddingMode::same}},
+      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.padding = 1, .activation = {.kind = Activation::tanh}}},
+      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.activation = {.kind = Activation::leaky_relu}}},
+  };
+}
+
+int64_t longest_sum(const ConvolutionCase& c) {
+  return c.x[0] * c.x[1] * c.x[2] + c.w.count();
+}
+
+void expect_convolutions_agree(const char* what, double least_tolerance = 0) {
+  for (const ConvolutionCase& c : convolution_cases()) {
+    for (const DType dtype : dtypes) {
+      expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
+                        .shapes = {c.x, c.w, {c.w[0]}},
+                        .function = [&](Operands x) { return conv2d(x[0], x[1], x[2], c.options); },
+                        .tolerance = std::max(tolerance(dtype, longest_sum(c)), least_tolerance),
+                        .dtype = dtype,
+                        .device = gpu});
+    }
+  }
+}
+
+class CudaConvolution : public GpuTest {};
+
+TEST_F(CudaConvolution, AgreesWithTheReference) {
+  expect_convolutions_agree("first choice");
+}
+
+TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
+  CudaOptions options = exact_options();
+  options.search_seconds = 120;
+  set_cuda_options(gpu, options);
+  expect_convolutions_agree("timed choice");
+  EXPECT_NE(backend_of(gpu).export_plans(), "");
+}
+
+TEST_F(CudaConvolution, AgreesRoughlyInTf32) {
+  CudaOptions options = exact_options();
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  expect_convolutions_agree("tf32", 8 * 0x1p-11);
+}
+
+TEST_F(CudaConvolution, LeavesNoWorkspaceBehind) {
+  const MemoryStats before = backend_of(gpu).memory_stats();
+  expect_convolutions_agree("memory");
+  backend_of(gpu).synchronize();
+  EXPECT_EQ(backend_of(gpu).memory_stats().allocated, before.allocated);
+}
+
+/// y and the gradients of one case, as the GPU's bits.
+std::vector<std::vector<double>> results_of(const ConvolutionCase& c, DType dtype) {
+  std::vector<Tensor> leaves;
+  for (const Shape& shape : {c.x, c.w, Shape{c.w[0]}}) {
+    leaves.push_back(rand_normal(shape, 0, 1, 3, leaves.size()).to(dtype).to(gpu));
+    leaves.back().set_requires_grad();
+  }
+  const Tensor y = conv2d(leaves[0], leaves[1], leaves[2], c.options);
+  backward(y, {.gradient = rand_normal(y.shape(), 0, 1, 4, 0).to(dtype).to(gpu)});
+  std::vector<std::vector<double>> results{y.to_vector()};
+  for (const Tensor& leaf : leaves) results.push_back(leaf.grad().to_vector());
+  return results;
+}
+
+TEST_F(CudaConvolution, RepeatsBitForBitWhenDeterministic) {
+  CudaOptions options = exact_options();
+  options.deterministic = true;
+  set_cuda_options(gpu, options);
+  for (const ConvolutionCase& c : convolution_cases()) {
+    for (const DType dtype : dtypes) {
+      EXPECT_EQ(results_of(c, dtype), results_of(c, dtype)) << c.x.str() << c.w.str();
+    }
+  }
+}
+
+TEST_F(CudaConvolution, FollowsImportedChoices) {
+  const ConvolutionCase c = convolution_cases()[6];
+  CudaOptions timed = exact_options();
+  timed.search_seconds = 60;
+  set_cuda_options(gpu, timed);
+  const auto results = results_of(c, DType::bf16);
+  const std::string table = backend_of(gpu).export_plans();
+  ASSERT_NE(table, "");
+
+  forget_choices(exact_options());
+  EXPECT_EQ(backend_of(gpu).export_plans(), "");
+  backend_of(gpu).import_plans(table);
+  EXPECT_EQ(results_of(c, DType::bf16), results);
+  EXPECT_EQ(backend_of(gpu).export_plans(), table);
+}
+
+TEST_F(CudaConvolution, IgnoresChoicesThatMeanNothing) {
+  const ConvolutionCase c = convolution_cases()[6];
+  CudaOptions timed = exact_options();
+  timed.search_seconds = 60;
+  set_cuda_options(gpu, timed);
+  const auto results = results_of(c, DType::f32);
+  std::string table = backend_of(gpu).export_plans();
+  for (size_t at = 0; (at = table.find("engine ", at)) != std::string::npos; at += 7) {
+    table.insert(at + 7, "9999");
+  }
+  forget_choices(exact_options());
+  backend_of(gpu).import_plans(table);
+  const auto again = results_of(c, DType::f32);
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_TRUE(close(again[i], results[i], tolerance(DType::f32, longest_sum(c)), 1));
+  }
+}
+
+TEST_F(CudaConvolution, TakesViewsOffTheGrid) {
+  for (const DType dtype : dtypes) {
+    // Pictures of 75 elements: the second one starts on no 16-byte boundary.
+    expect_agreement({.name = fmt::format("view {}", dtype),
+                      .shapes = {{3, 5, 5, 3}, {2, 3, 3, 3, 3}, {7, 3}},
+                      .function =
+                          [](Operands x) {
+                            return conv2d(slice(x[0], 0, 1, 3),
+                                          reshape(slice(x[1], 0, 1, 2), {3, 3, 3, 3}),
+                                          reshape(slice(x[2], 0, 3, 4), {3}));
+                          },
+                      .tolerance = tolerance(dtype, 100),
+                      .dtype = dtype,
+                      .device = gpu});
+    expect_agreement(
+        {.name = fmt::format("product of views {}", dtype),
+         .shapes = {{3, 5, 7}, {3, 7, 9}},
+         .function = [](Operands x) { return matmul(slice(x[0], 0, 1, 3), slice(x[1], 0, 1, 3)); },
+         .tolerance = tolerance(dtype, 100),
+         .dtype = dtype,
+         .device = gpu});
+  }
+}
+
+using CudaPooling = GpuTest;
+
+TEST_F(CudaPooling, AgreesWithTheReference) {
+  const std::vector<Pool2dOptions> cases = {
+      {.kernel = 2},
+      {.kernel = 3, .stride = Pair(2), .padding = 1},
+      {.kernel = 3, .stride = Pair(2), .ceil = true},
+      {.kernel = 2, .stride = Pair(3), .padding = 1},
+      {.kernel = {3, 2}, .stride = Pair(1), .padding = 1, .count_padding = true},
+      {.kernel = 17, .stride = Pair(3), .padding = 8}};
+  for (const Pool2dOptions& options : cases) {
+    for (const int64_t channels : {3, 16, 72}) {
+      for (const DType dtype : dtypes) {
+        const auto name =
+            fmt::format("pool {} kernel {} channels {}", dtype, options.kernel.h, channels);
+        expect_agreement({.name = "max " + name,
+                          .shapes = {{3, 33, 30, channels}},
+                          .function = [=](Operands x) { return max_pool2d(x[0], options); },
+                          .tolerance = tolerance(dtype, 81),
+                          .dtype = dtype,
+                          .device = gpu});
+        expect_agreement({.name = "avg " + name,
+                          .shapes = {{3, 33, 30, channels}},
+                          .function = [=](Operands x) { return avg_pool2d(x[0], options); },
+                          .tolerance = tolerance(dtype, 600),
+                          .dtype = dtype,
+                          .device = gpu});
+      }
+    }
+  }
+}
+
+class CudaProducts : public GpuTest {
+ protected:
+  static void expect_products_agree() {
+    for (const DType dtype : dtypes) {
+      const auto expect = [&](std::string name, std::vector<Shape> shapes,
+                              TensorFunction function) {
+        expect_agreement({.name = fmt::format("{} {}", name, dtype),
+                          .shapes = std::move(shapes),
+                          .function = std::move(function),
+                          .tolerance = tolerance(dtype, 1000),
+                          .dtype = dtype,
+                          .device = gpu});
+      };
+      const auto product = [](Operands x) { return matmul(x[0], x[1]); };
+      expect("matmul", {{128, 64}, {64, 96}}, product);
+      expect("odd matmul", {{129, 65}, {65, 77}}, product);
+      expect("row", {{1, 640}, {640, 3}}, product);
+      expect("batched", {{6, 1, 33, 17}, {5, 17, 9}}, product);
+      expect("many matrices", {{70000, 2, 3}, {3, 2}}, [](Operands x) {
+        return matmul(x[0], broadcast_to(reshape(x[1], {1, 3, 2}), {70000, 3, 2}));
+      });
+      for (const Activation kind : {Activation::none, Activation::relu, Activation::tanh}) {
+        for (const Shape& w : {Shape{51, 130}, Shape{512, 256}, Shape{2, 512}}) {
+          expect(fmt::format("linear {} {}", static_cast<int>(kind), w), {{67, w[1]}, w, {w[0]}},
+                 [=](Operands x) { return linear(x[0], x[1], x[2], {.kind = kind}); });
+          expect(fmt::format("linear without bias {} {}", static_cast<int>(kind), w),
+                 {{67, w[1]}, w},
+                 [=](Operands x) { return linear(x[0], x[1], {}, {.kind = kind}); });
+        }
+      }
+    }
+  }
+};
+
+TEST_F(CudaProducts, AgreeWithTheReference) {
+  expect_products_agree();
+}
+
+TEST_F(CudaProducts, AgreeWithTheReferenceWhenTimed) {
+  CudaOptions options = exact_options();
+  options.search_seconds = 60;
+  set_cuda_options(gpu, options);
+  expect_products_agree();
+  const std::string table = backend_of(gpu).export_plans();
+  ASSERT_NE(table, "");
+  const JsonValue json = JsonValue::parse(table, {});
+  EXPECT_FALSE(json.at("products").members().empty());
+  forget_choices(exact_options());
+  backend_of(gpu).import_plans(table);
+  expect_products_agree();
+  EXPECT_EQ(backend_of(gpu).export_plans(), table);
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,42 @@
+// What tests special to a GPU share: they run on cuda:0, or say that there is none.
+#pragma once
+
+#include "core/backend.h"
+#include "core/cuda_library.h"
+#include "core/device.h"
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+
+inline constexpr Device gpu{DeviceKind::cuda, 0};
+
+/// Skips where there is no GPU; starts from exact f32 and puts the options back afterwards.
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+    before_ = cuda_options(gpu);
+    set_cuda_options(gpu, exact_options());
+  }
+  void TearDown() override {
+    if (cuda_device_count() > 0) set_cuda_options(gpu, before_);
+  }
+  static CudaOptions exact_options() {
+    CudaOptions options;
+    options.tf32 = false;
+    return options;
+  }
+  /// Drops every choice of an algorithm, imported and timed ones too.
+  static void forget_choices(const CudaOptions& options) {
+    CudaOptions other = options;
+    other.workspace_limit += 1;
+    set_cuda_options(gpu, other);
+    set_cuda_options(gpu, options);
+  }
+
+ private:
+  CudaOptions before_;
+};
+
+}  // namespace whisker::test
