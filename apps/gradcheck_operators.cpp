@@ -137,6 +137,12 @@ std::vector<GradcheckOperator> products() {
          return conv2d(o[0], o[1], o[2],
                        {.stride = {2, 1}, .padding = {1, 1}, .groups = 2, .activation = tanh_spec});
        }},
+      {"conv2d_max_pool2d",
+       {{"x", {2, 6, 5, 3}}, {"w", {4, 3, 2, 3}}, {"b", {4}}},
+       [=](Operands o) {
+         return conv2d(o[0], o[1], o[2],
+                       {.activation = tanh_spec, .max_pool = Pool2dOptions{.kernel = 2}});
+       }},
   };
 }
 

@@ -143,6 +143,17 @@ class Backend {
                       const Tensor& workspace) = 0;
   virtual void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                                const Tensor& dx) = 0;
+  /// y (N, pool.h_out, pool.w_out, c_out) = f(largest of each window of x * w + b), f the
+  /// convolution's activation, which never_falls. `workspace` as pool2d's for `pool`. Means its
+  /// parts, one after the other; a backend with a kernel that joins them overrides both.
+  virtual void conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& pool, const Tensor& x,
+                           const Tensor& w, const Tensor& b, const Tensor& y,
+                           const Tensor& workspace);
+  /// Operands as conv2d_backward's; y and dy are those of the windows.
+  virtual void conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry& pool,
+                                    const Tensor& x, const Tensor& w, const Tensor& y,
+                                    const Tensor& workspace, const Tensor& dy, const Tensor& dx,
+                                    const Tensor& dw, const Tensor& db);
 
   // --- normalisation -------------------------------------------------------------------------
   /// Training: statistics of this batch. mean and inverse_deviation (channels) are f32 (f64 for

@@ -34,6 +34,14 @@ struct ActivationSpec {
   bool operator==(const ActivationSpec&) const = default;
 };
 
+/// True when f never falls, so that the largest of f(x) is f of the largest x: max-pooling may come
+/// before f.
+constexpr bool never_falls(ActivationSpec f) {
+  return f.kind == Activation::none || f.kind == Activation::relu ||
+         (f.kind == Activation::leaky_relu && f.slope >= 0) || f.kind == Activation::sigmoid ||
+         f.kind == Activation::tanh;
+}
+
 enum class UnaryOp : uint8_t {
   neg,
   exp,

@@ -143,21 +143,6 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-struct Conv2dOptions {
-  Pair stride = 1;
-  Pair padding = 0;  ///< on both sides, for PaddingMode::number
-  /// `same`: h_out = ceil(h / stride), the odd element at the end (TensorFlow's rule).
-  PaddingMode padding_mode = PaddingMode::number;
-  Pair dilation = 1;
-  int64_t groups = 1;
-  ActivationSpec activation = {};
-};
-/// x (N,H,W,C), w (c_out, kernel_h, kernel_w, C / groups), b (c_out) or undefined
-/// -> (N, h_out, w_out, c_out).
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {});
-Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
-                               const Conv2dOptions& options, DType dtype = DType::f32);
-
 struct Pool2dOptions {
   Pair kernel = 2;
   std::optional<Pair> stride = {};  ///< the kernel when absent
@@ -167,6 +152,23 @@ struct Pool2dOptions {
   bool count_padding =
       false;  ///< average: padding counts in the divisor (PyTorch's default is true)
 };
+
+struct Conv2dOptions {
+  Pair stride = 1;
+  Pair padding = 0;  ///< on both sides, for PaddingMode::number
+  /// `same`: h_out = ceil(h / stride), the odd element at the end (TensorFlow's rule).
+  PaddingMode padding_mode = PaddingMode::number;
+  Pair dilation = 1;
+  int64_t groups = 1;
+  ActivationSpec activation = {};
+  std::optional<Pool2dOptions> max_pool = {};  ///< of the activated result, in the same operator
+};
+/// x (N,H,W,C), w (c_out, kernel_h, kernel_w, C / groups), b (c_out) or undefined
+/// -> (N, h_out, w_out, c_out), or that of the windows when max_pool is given.
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {});
+Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
+                               const Conv2dOptions& options, DType dtype = DType::f32);
+
 /// x (N,H,W,C) -> (N, h_out, w_out, C). Padding never wins a maximum.
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);

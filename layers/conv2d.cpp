@@ -1,6 +1,8 @@
 // Weight first, then bias: the order PyTorch lists them in.
 #include "layers/conv2d.h"
 
+#include "layers/pool.h"
+
 namespace whisker {
 
 Conv2D::Conv2D(const Options& options) : options_(options) {
@@ -31,7 +33,8 @@ Conv2dOptions Conv2D::operator_options() const {
           .padding_mode = options_.padding_mode,
           .dilation = options_.dilation,
           .groups = options_.groups,
-          .activation = options_.activation};
+          .activation = options_.activation,
+          .max_pool = options_.max_pool};
 }
 
 Tensor Conv2D::forward(const Tensor& x, const Pass&) {
@@ -43,23 +46,35 @@ std::string Conv2D::describe() const {
   std::string text = fmt::format("{} {}x{}", o.filters, o.kernel.h, o.kernel.w);
   if (!(o.stride == Pair(1))) text += fmt::format(" /{}", o.stride.h);
   if (o.groups > 1) text += fmt::format(" groups {}", o.groups);
-  return text + activation_suffix(o.activation);
+  text += activation_suffix(o.activation);
+  return o.max_pool ? text + ", max-pool " + describe_windows(*o.max_pool) : text;
 }
 
-Shape Conv2D::output_shape(const Shape& x) const {
+Shape Conv2D::convolved_shape(const Shape& x) const {
   const Conv2dGeometry g = conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
   return {g.n, g.h_out, g.w_out, g.c_out};
 }
 
+Shape Conv2D::output_shape(const Shape& x) const {
+  const Shape z = convolved_shape(x);
+  return options_.max_pool ? pooled_shape(PoolKind::max, z, *options_.max_pool) : z;
+}
+
 OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
+  const Shape z = convolved_shape(x);
   const Shape y = output_shape(x);
   const bool needs = x_needs_grad || !frozen();
   const bool active = options_.activation.kind != Activation::none;
   const bool fused = derivable_from_output(options_.activation.kind);
-  return {.multiply_adds = y.count() * (weight_->shape().count() / options_.filters),
-          .keeps_input = weight_->trainable(),
-          .keeps_output = needs && active && fused,
-          .kept_bytes = needs && !fused ? y.count() * element_bytes : 0};
+  OperatorCost cost{.multiply_adds = z.count() * (weight_->shape().count() / options_.filters),
+                    .keeps_input = weight_->trainable(),
+                    .keeps_output = needs && active && fused,
+                    .kept_bytes = needs && !fused ? z.count() * element_bytes : 0};
+  if (options_.max_pool) {
+    cost.transient_bytes = z.count() * element_bytes;
+    if (needs) cost.kept_bytes += y.count() * mark_bytes;
+  }
+  return cost;
 }
 
 }  // namespace whisker

@@ -1,4 +1,5 @@
-// Two-dimensional convolution over (N,H,W,C), with bias and activation in the same operator.
+// Two-dimensional convolution over (N,H,W,C), with bias, activation and max-pooling in the same
+// operator.
 #pragma once
 
 #include "layers/activation.h"
@@ -20,6 +21,7 @@ class Conv2D final : public Module {
     int64_t groups = 1;
     bool bias = true;
     ActivationSpec activation = {};
+    std::optional<Pool2dOptions> max_pool = {};  ///< of the activated result
     InitializerSpec weight_initializer = {};
     InitializerSpec bias_initializer = {};
   };
@@ -27,7 +29,7 @@ class Conv2D final : public Module {
   /// Throws usage for channel counts below 1 or not divisible by the groups.
   explicit Conv2D(const Options& options);
 
-  /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters).
+  /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters), of the windows where it pools.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
   std::string type() const override { return "conv2d"; }
   std::string describe() const override;
@@ -36,11 +38,13 @@ class Conv2D final : public Module {
 
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
+  void set_max_pool(const Pool2dOptions& pool) { options_.max_pool = pool; }
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   const std::shared_ptr<Parameter>& bias() const { return bias_; }  ///< null without one
 
  private:
   Conv2dOptions operator_options() const;
+  Shape convolved_shape(const Shape& x) const;  // before pooling
 
   Options options_;
   std::shared_ptr<Parameter> weight_, bias_;

@@ -110,7 +110,7 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
     fail(error.kind(), "{}: {}", arguments.place(), error.what());
   }
   if (made.output) model_.output_kind = *made.output;
-  const bool joined = made.module && options_.fuse && join_activation(*made.module, target.layers);
+  const bool joined = made.module && options_.fuse && join(*made.module, arguments.place(), target);
   if (!made.module || joined) {
     if (!joined) model_.notes.push_back(type + " into the loss");
     arguments.find({"name"});
@@ -128,22 +128,39 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
   target.layers.add_named(name, std::move(made.module));
 }
 
-// An activation straight after a layer that can compute it becomes part of that layer.
-bool LayerListBuilder::join_activation(const Module& module, Sequential& layers) {
-  const auto* activation = dynamic_cast<const ActivationLayer*>(&module);
-  if (!activation || layers.size() == 0) return false;
-  const ActivationSpec spec = activation->activation();
-  Module& last = *layers.layer(layers.size() - 1);
-  const auto join = [&](auto* layer, bool possible) {
+// What stands straight after a layer that can compute it becomes part of that layer.
+bool LayerListBuilder::join(const Module& module, const std::string& place, const Target& target) {
+  if (target.layers.size() == 0) return false;
+  Module& last = *target.layers.layer(target.layers.size() - 1);
+  if (const auto* activation = dynamic_cast<const ActivationLayer*>(&module)) {
+    return join_activation(activation->activation(), last);
+  }
+  const auto* pool = dynamic_cast<const MaxPool2D*>(&module);
+  if (!pool || !join_max_pool(pool->options(), last)) return false;
+  pass_through(module, place, module.type(), target.flow);
+  return true;
+}
+
+bool LayerListBuilder::join_activation(ActivationSpec spec, Module& last) {
+  const auto into = [&](auto* layer, bool possible) {
     if (!layer || !possible || layer->options().activation.kind != Activation::none) return false;
     layer->set_activation(spec);
     model_.notes.push_back(fmt::format("{} into {}", name_of(spec.kind), last.path()));
     return true;
   };
   const bool derivable = derivable_from_output(spec.kind);
-  return join(dynamic_cast<Conv2D*>(&last), derivable) ||
-         join(dynamic_cast<Dense*>(&last), derivable) ||
-         join(dynamic_cast<BatchNorm*>(&last), BatchNorm::fuses(spec));
+  auto* conv = dynamic_cast<Conv2D*>(&last);
+  const bool commutes = conv && (!conv->options().max_pool || never_falls(spec));
+  return into(conv, derivable && commutes) || into(dynamic_cast<Dense*>(&last), derivable) ||
+         into(dynamic_cast<BatchNorm*>(&last), BatchNorm::fuses(spec));
+}
+
+bool LayerListBuilder::join_max_pool(const Pool2dOptions& pool, Module& last) {
+  auto* conv = dynamic_cast<Conv2D*>(&last);
+  if (!conv || conv->options().max_pool || !never_falls(conv->options().activation)) return false;
+  conv->set_max_pool(pool);
+  model_.notes.push_back(fmt::format("max_pool2d into {}", last.path()));
+  return true;
 }
 
 void LayerListBuilder::add_repeat(LayerArguments& arguments, const Target& target) {

@@ -1,5 +1,5 @@
 // The walk over a model file's list of layers: settings to modules, shapes from one to the next,
-// containers, and activations that join the operator before them.
+// containers, and activations and poolings that join the operator before them.
 #pragma once
 
 #include "core/io/yaml.h"
@@ -16,7 +16,7 @@ namespace whisker {
 struct LayerListOptions {
   const YamlNode* defaults = nullptr;  ///< settings per layer type, or null
   bool keras_start = false;            ///< see LayerContext
-  bool fuse = true;                    ///< join activations and residual adds
+  bool fuse = true;                    ///< join activations, max-pooling and residual adds
   int64_t classes = 0;                 ///< see LayerContext
 };
 
@@ -55,7 +55,9 @@ class LayerListBuilder {
   Part build_layers(LayerArguments& arguments, Flow& flow, LayerNames& names, bool tail);
   // From a list of layers, or {name, layers}: branches, bodies and projections.
   Part build_part(const YamlNode& node, Flow& flow, LayerNames& names);
-  bool join_activation(const Module& module, Sequential& layers);
+  bool join(const Module& module, const std::string& place, const Target& target);
+  bool join_activation(ActivationSpec activation, Module& last);
+  bool join_max_pool(const Pool2dOptions& pool, Module& last);
   const YamlNode* defaults_of(const std::string& type) const;
 
   LayerListOptions options_;

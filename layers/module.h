@@ -30,11 +30,12 @@ inline constexpr int64_t element_bytes = 4;
 
 /// What one operator costs beyond its output, worked out from shapes (see layers/plan.h).
 struct OperatorCost {
-  int64_t multiply_adds = 0;  ///< of products, in one forward pass over the batch
-  bool keeps_input = false;   ///< its input stays in memory for backward
-  bool keeps_output = false;  ///< its output does
-  int64_t kept_bytes = 0;     ///< kept besides
-  bool view = false;          ///< the output is the input's memory
+  int64_t multiply_adds = 0;    ///< of products, in one forward pass over the batch
+  bool keeps_input = false;     ///< its input stays in memory for backward
+  bool keeps_output = false;    ///< its output does
+  int64_t kept_bytes = 0;       ///< kept besides
+  int64_t transient_bytes = 0;  ///< alive besides while it runs, forward or back
+  bool view = false;            ///< the output is the input's memory
 };
 
 class Module {

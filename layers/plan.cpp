@@ -66,7 +66,7 @@ int64_t Plan::peak_bytes() const {
   for (size_t i = 0; i < operators_.size(); ++i) {
     const size_t made = memory_of(operators_[i].output);
     if (made == static_cast<size_t>(operators_[i].output)) alive += values_[made].shape.count();
-    peak = std::max(peak, alive);
+    peak = std::max(peak, alive + operators_[i].cost.transient_bytes / element_bytes);
     for (size_t value = 0; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
       if (owns && last_use[value] == i) alive -= values_[value].shape.count();
@@ -83,6 +83,7 @@ int64_t Plan::gradient_bytes() const {
     for (const int input : op.inputs) {
       if (needs_grad(input)) elements += shape(input).count();
     }
+    elements += op.cost.transient_bytes / element_bytes;
     largest = std::max(largest, elements);
   }
   return largest * element_bytes;

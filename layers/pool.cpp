@@ -2,7 +2,6 @@
 #include "layers/pool.h"
 
 namespace whisker {
-namespace {
 
 std::string describe_windows(const Pool2dOptions& options) {
   const Pair stride = options.stride.value_or(options.kernel);
@@ -11,10 +10,12 @@ std::string describe_windows(const Pool2dOptions& options) {
   return text;
 }
 
-Shape pooled(PoolKind kind, const Shape& x, const Pool2dOptions& options) {
+Shape pooled_shape(PoolKind kind, const Shape& x, const Pool2dOptions& options) {
   const Pool2dGeometry g = pool2d_geometry(kind, x, options);
   return {g.n, g.h_out, g.w_out, g.c};
 }
+
+namespace {
 
 void check_picture(const char* layer, const Shape& x) {
   if (x.rank() == 4 && x[1] > 0 && x[2] > 0) return;
@@ -30,12 +31,11 @@ std::string MaxPool2D::describe() const {
   return describe_windows(options_);
 }
 Shape MaxPool2D::output_shape(const Shape& x) const {
-  return pooled(PoolKind::max, x, options_);
+  return pooled_shape(PoolKind::max, x, options_);
 }
 
-// Which element of its window won: a byte per output on the CPU.
 OperatorCost MaxPool2D::cost(const Shape& x, bool x_needs_grad) const {
-  return {.kept_bytes = x_needs_grad ? output_shape(x).count() : 0};
+  return {.kept_bytes = x_needs_grad ? output_shape(x).count() * mark_bytes : 0};
 }
 
 Tensor AvgPool2D::forward(const Tensor& x, const Pass&) {
@@ -45,7 +45,7 @@ std::string AvgPool2D::describe() const {
   return describe_windows(options_);
 }
 Shape AvgPool2D::output_shape(const Shape& x) const {
-  return pooled(PoolKind::average, x, options_);
+  return pooled_shape(PoolKind::average, x, options_);
 }
 
 Tensor AdaptiveAvgPool2D::forward(const Tensor& x, const Pass&) {

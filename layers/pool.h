@@ -6,6 +6,13 @@
 
 namespace whisker {
 
+/// "2x2", "3x3 /2": the settings of a pooling in a few words.
+std::string describe_windows(const Pool2dOptions& options);
+/// The shape that pooling leaves of `x`. Throws usage when no window fits.
+Shape pooled_shape(PoolKind kind, const Shape& x, const Pool2dOptions& options);
+/// Per output of a maximum, for backward: which element of its window won.
+inline constexpr int64_t mark_bytes = 1;
+
 /// Windows; padding never wins a maximum.
 class MaxPool2D final : public Module {
  public:
@@ -16,6 +23,7 @@ class MaxPool2D final : public Module {
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  const Options& options() const { return options_; }
 
  private:
   Options options_;

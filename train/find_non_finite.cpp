@@ -37,11 +37,16 @@ class Watch final : public TapeObserver {
 
 }  // namespace
 
-std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass) {
-  if (!all_finite(batch.images)) return "the input pictures";
+std::string find_non_finite_weights(const Experiment& experiment) {
   for (const auto& parameter : experiment.arena->parameters()) {
     if (!all_finite(parameter->value())) return fmt::format("the weights {}", parameter->name());
   }
+  return {};
+}
+
+std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass) {
+  if (!all_finite(batch.images)) return "the input pictures";
+  if (std::string weights = find_non_finite_weights(experiment); !weights.empty()) return weights;
   std::string accumulated;  // of this step's earlier batches as well
   for (const auto& parameter : experiment.arena->parameters()) {
     if (accumulated.empty() && parameter->trainable() && !all_finite(parameter->gradient())) {

@@ -11,5 +11,7 @@ namespace whisker {
 /// result, the loss, each gradient, and those accumulated before. Describes the first that holds a
 /// NaN or Inf.
 std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass);
+/// "the weights NAME" of the first parameter or buffer that holds a NaN or Inf; "" without one.
+std::string find_non_finite_weights(const Experiment& experiment);
 
 }  // namespace whisker

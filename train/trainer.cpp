@@ -236,8 +236,10 @@ ClassificationMetrics Trainer::validate() {
   const AverageScope averaged(experiment_.average.get());
   ClassificationMetrics metrics =
       evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val, &stop_);
-  if (!std::isfinite(metrics.loss()))
-    diverged("the validation loss", "the network's outputs there");
+  if (!std::isfinite(metrics.loss())) {
+    const std::string weights = find_non_finite_weights(experiment_);
+    diverged("the validation loss", weights.empty() ? "the network's outputs there" : weights);
+  }
   return metrics;
 }
 

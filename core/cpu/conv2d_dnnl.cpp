@@ -6,20 +6,13 @@
 #include "core/cpu/conv2d_dnnl.h"
 
 #include "core/cpu/batch_norm.h"
+#include "core/cpu/magnitude.h"
 #include "core/cpu/rows.h"
 
 #include <algorithm>
 
 namespace whisker::cpu {
 namespace {
-
-// Note [Fused relu and NaN]
-// oneDNN's fused relu is max(z, 0), which turns a NaN into 0, while relu elsewhere keeps it. The
-// fusion saves a pass over y. A NaN in x still reaches dw and
-// one in w still reaches dx, as a product with 0, so a training step notices it in its gradients.
-bool fused(Activation kind) {
-  return kind == Activation::relu || kind == Activation::leaky_relu;
-}
 
 float* values(const Tensor& x) {
   return x.defined() ? static_cast<float*>(x.raw()) : nullptr;
@@ -45,26 +38,49 @@ Conv2dDnnl::Conv2dDnnl(Conv2dPlans& plans, Allocator& allocator, const CpuOption
   possible_ = g.activation.kind != Activation::sigmoid || g.c_out % block == 0;
 }
 
-ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias) const {
+ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fused) const {
   ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout, .bias = bias};
   r.geometry.bias = false;
-  if (pass != ConvolutionPass::forward || !fused(g_.activation.kind)) r.geometry.activation = {};
+  if (!fused) r.geometry.activation = {};
   return r;
 }
 
+// Note [Fused relu and NaN]
+// relu keeps a NaN, but the relu that oneDNN fuses into a convolution is max(z, 0), which turns it
+// into 0. So it is used only where no sum z can be NaN: operands are finite, and too small for any
+// partial sum to overflow, Winograd's transforms included (they scale by less than 2^21). Knowing
+// that takes a look at x and w; a pass of our own over y is taken where y is not larger than those.
+// oneDNN's leaky_relu multiplies by the slope and keeps a NaN.
+bool Conv2dDnnl::fuses(const float* x, const Tensor& w, const Tensor& b) const {
+  if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
+  if (g_.activation.kind != Activation::relu) return false;
+  if (2 * y_.count() <= x_.count() + w.count()) return false;
+  const auto terms = static_cast<double>(w.count() / g_.c_out);
+  double largest = terms * static_cast<double>(largest_magnitude(x, x_.count())) *
+                   static_cast<double>(largest_magnitude(values(w), w.count()));
+  if (g_.bias) largest += static_cast<double>(largest_magnitude(values(b), b.count()));
+  return largest < 0x1p100;  // false for NaN
+}
+
 bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
-  const ConvolutionRequest r = request(ConvolutionPass::forward, g_.bias);
-  if (!possible_ || plans_->hopeless(r)) return false;
-  const ArrangedInput in(*allocator_, x, x_);
-  ArrangedOutput out(*allocator_, y, y_);
-  if (!run(r, {.x = in.data(),
-               .w = values(w),
-               .bias = g_.bias ? values(b) : nullptr,
-               .y = out.values()})) {
+  const auto forward_request = [&](bool fused) {
+    return request(ConvolutionPass::forward, g_.bias, fused);
+  };
+  if (!possible_ || plans_->hopeless(forward_request(true)) ||
+      plans_->hopeless(forward_request(false))) {
     return false;
   }
-  if (!fused(g_.activation.kind)) {
-    bias_activation(out.values(), 1, y_.count(), nullptr, g_.activation);
+  const ArrangedInput in(*allocator_, x, x_);
+  const bool fused = fuses(in.data(), w, b);
+  ArrangedOutput out(*allocator_, y, y_);
+  if (!run(forward_request(fused), {.x = in.data(),
+                                    .w = values(w),
+                                    .bias = g_.bias ? values(b) : nullptr,
+                                    .y = out.values()})) {
+    return false;
+  }
+  if (!fused) {
+    bias_activation(out.values(), y_.n * y_.blocks(), y_.places * y_.block, nullptr, g_.activation);
   }
   out.finish();
   return true;
@@ -72,8 +88,8 @@ bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, cons
 
 bool Conv2dDnnl::backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
                           const Tensor& dx, const Tensor& dw, const Tensor& db) {
-  const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false);
-  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined());
+  const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
+  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined(), false);
   if (!possible_ || (dx.defined() && plans_->hopeless(for_x)) ||
       (dw.defined() && plans_->hopeless(for_w))) {
     return false;

@@ -17,7 +17,9 @@ class Conv2dDnnl {
                 const Tensor& dx, const Tensor& dw, const Tensor& db);
 
  private:
-  ConvolutionRequest request(ConvolutionPass pass, bool bias) const;
+  ConvolutionRequest request(ConvolutionPass pass, bool bias, bool fused) const;
+  // The activation may be oneDNN's: see Note [Fused relu and NaN].
+  bool fuses(const float* x, const Tensor& w, const Tensor& b) const;
   bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
     return plans_->run(*allocator_, *options_, request, operands);
   }

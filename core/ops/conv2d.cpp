@@ -1,5 +1,5 @@
-// 2-D convolution (cross-correlation, as the field calls it) with bias and activation in one
-// operator, NHWC. Groups and dilation included.
+// 2-D convolution (cross-correlation, as the field calls it) with bias, activation and max-pooling
+// in one operator, NHWC. Groups and dilation included.
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/ops/checks.h"
@@ -72,11 +72,54 @@ Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
           .dtype = dtype};
 }
 
+namespace {
+
+// Max-pooling after the activation and before it are the same to the backend: see never_falls.
+Tensor conv2d_pooled(const Conv2dGeometry& geometry, const Pool2dOptions& options, const Tensor& x,
+                     const Tensor& w, const Tensor& b) {
+  const Pool2dGeometry pool =
+      pool2d_geometry(PoolKind::max, {geometry.n, geometry.h_out, geometry.w_out, geometry.c_out},
+                      options, geometry.dtype);
+  Backend& backend = backend_of(x.device());
+  const Tensor y = empty({pool.n, pool.h_out, pool.w_out, pool.c}, x.options());
+  Tensor workspace;
+  if (needs_grad(x) || needs_grad(w) || needs_grad(b)) {
+    if (const int64_t bytes = backend.pool2d_workspace_bytes(pool); bytes > 0) {
+      workspace = empty({bytes}, {.dtype = DType::u8, .device = x.device()});
+    }
+  }
+  backend.conv2d_pool(geometry, pool, x, w, b, y, workspace);
+  const bool active = geometry.activation.kind != Activation::none;
+  record("conv2d_max_pool2d", {&x, &w, &b}, y,
+         [geometry, pool, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
+          y = active ? save_output(y) : Saved(), workspace = save(workspace)](Gradients& g) {
+           g.once_only();
+           const Tensor dx = g.target_if_needed(0);
+           const Tensor dw = g.target_if_needed(1);
+           const Tensor db = g.target_if_needed(2);
+           backend_of(g.dy().device())
+               .conv2d_pool_backward(geometry, pool, x(g), w(g), y(g), workspace(g), g.dy(), dx, dw,
+                                     db);
+         });
+  return y;
+}
+
+// A convolution, then what cannot be part of it.
+Tensor conv2d_apart(const Tensor& x, const Tensor& w, const Tensor& b,
+                    const Conv2dOptions& options) {
+  Conv2dOptions plain = options;
+  plain.activation = {};
+  plain.max_pool = {};
+  const Tensor y = activation(conv2d(x, w, b, plain), options.activation);
+  return options.max_pool ? max_pool2d(y, *options.max_pool) : y;
+}
+
+}  // namespace
+
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
-  if (!derivable_from_output(options.activation.kind)) {
-    Conv2dOptions plain = options;
-    plain.activation = {};
-    return activation(conv2d(x, w, b, plain), options.activation);
+  if (!derivable_from_output(options.activation.kind) ||
+      (options.max_pool && !never_falls(options.activation))) {
+    return conv2d_apart(x, w, b, options);
   }
   check_alike("conv2d", "x", x, "w", w);
   check_computes("conv2d", "x", x);
@@ -86,6 +129,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
     check_vector("conv2d", "b", b, geometry.c_out, w, "w");
     check_alike("conv2d", "x", x, "b", b);
   }
+  if (options.max_pool) return conv2d_pooled(geometry, *options.max_pool, x, w, b);
   const Tensor y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options());
   backend_of(x.device()).conv2d(geometry, x, w, b, y);
   const bool fused = options.activation.kind != Activation::none;

@@ -96,6 +96,39 @@ layers:
   EXPECT_EQ(apart.net->size(), 10u);
 }
 
+TEST(ModelBuilder, JoinsMaxPoolingAndSaysSo) {
+  const std::string text = R"(
+layers:
+  - conv2d: {filters: 4, kernel: 3}
+  - relu
+  - max_pool2d: {kernel: 3, strides: 2}
+  - max_pool2d: 2
+  - conv2d: {name: second, filters: 4, kernel: 3, activation: gelu}
+  - max_pool2d: 2
+  - conv2d: {name: third, filters: 4, kernel: 1}
+  - max_pool2d: 1
+  - tanh
+  - conv2d: {name: fourth, filters: 4, kernel: 1}
+  - max_pool2d: 1
+  - gelu
+)";
+  const Model joined = build(text);
+  EXPECT_EQ(joined.notes, (std::vector<std::string>{"relu into conv2d", "max_pool2d into conv2d",
+                                                    "max_pool2d into third", "tanh into third",
+                                                    "max_pool2d into fourth"}));
+  EXPECT_EQ(joined.net->size(), 7u);
+  EXPECT_EQ(joined.net->layer(0)->describe(), "4 3x3 relu, max-pool 3x3 /2");
+  const Model apart = build(text + "fuse: false\n");
+  EXPECT_TRUE(apart.notes.empty());
+  EXPECT_EQ(apart.net->size(), 12u);
+  EXPECT_EQ(joined.output, apart.output);
+
+  const ParameterArena first(joined.net->parameters(), cpu_device, 1);
+  const ParameterArena second(apart.net->parameters(), cpu_device, 1);
+  const Tensor x = rand_normal({2, 32, 32, 3}, 0, 1, 1, 1);
+  EXPECT_EQ(joined.net->forward(x).to_vector(), apart.net->forward(x).to_vector());
+}
+
 TEST(ModelBuilder, OutputActivationBelongsToTheLoss) {
   const Model sigmoid =
       build("layers: [flatten, dense: {units: 1, activation: sigmoid}]", {2, 4, 4, 3}, 2);

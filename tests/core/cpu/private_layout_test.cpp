@@ -5,8 +5,6 @@
 #include "core/cpu/cpu_backend.h"
 #include "tests/support/agreement.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 namespace whisker::test {
@@ -91,6 +89,39 @@ TEST_F(CpuPrivateLayout, FlattenAndGradientBothCross) {
                     1e-4});
 }
 
+TEST_F(CpuPrivateLayout, PoolingInTheConvolutionAgreesWithTheReference) {
+  const auto agree = [](int64_t c, int64_t c_out, ActivationSpec f, const Pool2dOptions& pool) {
+    expect_agreement({fmt::format("{} {} {}", c, c_out, name_of(f.kind)),
+                      {{3, 19, 18, c}, {c_out, 3, 3, c}, {c_out}, {2 * c_out, 3, 3, c_out}},
+                      [=](Operands x) {
+                        const Tensor y = conv2d(x[0], x[1], x[2],
+                                                {.padding = 1, .activation = f, .max_pool = pool});
+                        return conv2d(y, x[3], {});
+                      },
+                      1e-4});
+  };
+  for (const int64_t c : {3, 5, 32}) {
+    agree(c, 32, relu_spec, {});
+    agree(c, 20, relu_spec, {.kernel = 3, .stride = Pair(2), .ceil = true});
+    agree(c, 20, {Activation::sigmoid}, {.kernel = 3, .stride = Pair(2), .padding = 1});
+  }
+}
+
+// What never_falls promises to the operator: whether one or two of them, the same result.
+TEST_F(CpuPrivateLayout, PoolingInTheConvolutionIsPoolingBehindIt) {
+  const Tensor x = rand_normal({2, 12, 11, 3}, 0, 1, 1, 1);
+  const Tensor w = rand_normal({24, 3, 3, 3}, 0, 0.3, 1, 2);
+  for (const ActivationSpec f :
+       {relu_spec, ActivationSpec{Activation::gelu}, ActivationSpec{Activation::silu},
+        ActivationSpec{Activation::leaky_relu, 0.1f}, ActivationSpec{Activation::leaky_relu, -0.5f},
+        ActivationSpec{}}) {
+    const Pool2dOptions pool{.kernel = 3, .stride = Pair(2)};
+    const Tensor joined = conv2d(x, w, {}, {.activation = f, .max_pool = pool});
+    const Tensor apart = max_pool2d(conv2d(x, w, {}, {.activation = f}), pool);
+    EXPECT_EQ(joined.to_vector(), apart.to_vector()) << name_of(f.kind);
+  }
+}
+
 TEST_F(CpuPrivateLayout, InputsAreNeverMoved) {
   const Tensor x = ones({1, 6, 6, 16});
   const Tensor w = ones({16, 3, 3, 16});
@@ -121,15 +152,6 @@ TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
   const Tensor y = conv2d(x, w, {});
   y.fill_(1);
   EXPECT_EQ(conv2d(y, w, {}).data<float>()[0], 33.0f);
-}
-
-// See Note [Fused relu and NaN].
-TEST_F(CpuPrivateLayout, NaNsShowInTheWeightGradient) {
-  const Tensor x = full({1, 8, 8, 16}, std::nan(""));
-  const Tensor w = ones({16, 3, 3, 16});
-  w.set_requires_grad();
-  backward(sum(conv2d(x, w, {}, {.activation = relu_spec})));
-  EXPECT_TRUE(std::isnan(w.grad().data<float>()[0]));
 }
 
 TEST_F(CpuPrivateLayout, NothingIsLeftBehind) {

@@ -1,6 +1,8 @@
-// Convolution against a direct sum over an explicitly padded picture.
+// Convolution against a direct sum over an explicitly padded picture, and the largest of windows of
+// that.
 #include "tests/core/op_table/rows.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace whisker::test {
@@ -51,6 +53,36 @@ Values plain_conv2d(const ConvCase& s, const Values& x, const Values& filter, co
             }
           }
           y.push_back(s.plain(sum));
+        }
+      }
+    }
+  }
+  return y;
+}
+
+// The largest of each window of z, which is a result of `s`.
+Values plain_max_pool(const ConvCase& s, const Values& z) {
+  const Conv2dGeometry g = conv2d_geometry({s.n, s.h, s.w, s.c},
+                                           {s.c_out, s.kernel_h, s.kernel_w, s.c}, true, s.options);
+  const Pool2dOptions& pool = *s.options.max_pool;
+  const Pair stride = pool.stride.value_or(pool.kernel);
+  Values y;
+  for (int64_t n = 0; n < g.n; ++n) {
+    for (int64_t top = -pool.padding.h; top + pool.kernel.h <= g.h_out + pool.padding.h;
+         top += stride.h) {
+      for (int64_t left = -pool.padding.w; left + pool.kernel.w <= g.w_out + pool.padding.w;
+           left += stride.w) {
+        for (int64_t k = 0; k < g.c_out; ++k) {
+          double best = -1e300;
+          for (int64_t i = std::max<int64_t>(top, 0); i < std::min(top + pool.kernel.h, g.h_out);
+               ++i) {
+            for (int64_t j = std::max<int64_t>(left, 0);
+                 j < std::min(left + pool.kernel.w, g.w_out); ++j) {
+              best = std::max(
+                  best, z[static_cast<size_t>(((n * g.h_out + i) * g.w_out + j) * g.c_out + k)]);
+            }
+          }
+          y.push_back(best);
         }
       }
     }
@@ -183,6 +215,34 @@ std::vector<ConvCase> cases() {
        .c_out = 3,
        .options = {.activation = {Activation::silu}},
        .plain = silu},
+      {.name = "max_pool2d_2_relu",
+       .n = 2,
+       .h = 6,
+       .w = 7,
+       .c = 3,
+       .c_out = 4,
+       .options = {.activation = {Activation::relu}, .max_pool = Pool2dOptions{}},
+       .plain = relu},
+      {.name = "max_pool2d_3_stride_2_pad_1_tanh",
+       .h = 6,
+       .c = 2,
+       .c_out = 3,
+       .options = {.padding = 1,
+                   .activation = {Activation::tanh},
+                   .max_pool = Pool2dOptions{.kernel = 3, .stride = Pair(2), .padding = 1}},
+       .top = 1,
+       .bottom = 1,
+       .left = 1,
+       .right = 1,
+       .plain = tanh},
+      {.name = "max_pool2d_2x1_linear_17_channels",
+       .h = 3,
+       .w = 3,
+       .c = 2,
+       .c_out = 17,
+       .kernel_h = 2,
+       .options = {.max_pool = Pool2dOptions{.kernel = {2, 1}}},
+       .bias = false},
       {.name = "16_to_17_channels", .h = 3, .w = 3, .c = 16, .c_out = 17},
   };
 }
@@ -201,7 +261,11 @@ std::vector<OpCase> conv2d_rows() {
         {.name = fmt::format("conv2d_{}", s.name),
          .inputs = inputs,
          .op = [s](Inputs x) { return conv2d(x[0], x[1], s.bias ? x[2] : Tensor(), s.options); },
-         .expected = [s](Plain x) { return plain_conv2d(s, x[0], x[1], s.bias ? x[2] : Values()); },
+         .expected =
+             [s](Plain x) {
+               const Values z = plain_conv2d(s, x[0], x[1], s.bias ? x[2] : Values());
+               return s.options.max_pool ? plain_max_pool(s, z) : z;
+             },
          .twice = Twice::refused,
          .terms = terms,
          .scale = 1});
