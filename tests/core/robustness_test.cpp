@@ -9,6 +9,7 @@
 #include "core/philox.h"
 #include "tests/support/devices.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -219,12 +220,17 @@ std::vector<Operator> products_and_windows() {
        }},
       {"conv2d",
        [](Arguments& a) {
-         const Conv2dOptions options{.stride = a.pair(1, 2),
-                                     .padding = a.pair(0, 2),
-                                     .padding_mode = static_cast<PaddingMode>(a.below(3)),
-                                     .dilation = a.pair(1, 2),
-                                     .groups = a.attribute(1, 2),
-                                     .activation = a.activation()};
+         const Conv2dOptions options{
+             .stride = a.pair(1, 2),
+             .padding = a.pair(0, 2),
+             .padding_mode = static_cast<PaddingMode>(a.below(3)),
+             .dilation = a.pair(1, 2),
+             .groups = a.attribute(1, 2),
+             .activation = a.activation(),
+             .max_pool = a.sometimes(0.3) ? std::optional(Pool2dOptions{.kernel = a.pair(1, 2),
+                                                                        .stride = a.pair(1, 2),
+                                                                        .padding = a.pair(0, 1)})
+                                          : std::nullopt};
          const Tensor b = a.sometimes(0.5) ? a.tensor(a.mostly({4})) : Tensor();
          const int64_t c = options.groups == 1 ? 4 : 2;
          return conv2d(a.tensor(a.mostly({2, 5, 6, 4})), a.tensor(a.mostly({4, 2, 3, c})), b,
