@@ -3,29 +3,9 @@
 #include "core/error.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace whisker {
 namespace {
-
-// The index that `fill_mode` shows at `i`, in [0, size); -1 for the fill value.
-int fold(int64_t i, int size, FillMode fill_mode) {
-  if (i >= 0 && i < size) return static_cast<int>(i);
-  switch (fill_mode) {
-    case FillMode::constant:
-      return -1;
-    case FillMode::nearest:
-      return i < 0 ? 0 : size - 1;
-    case FillMode::reflect: {
-      const int64_t period = 2 * int64_t{size};
-      const int64_t in_period = ((i % period) + period) % period;
-      return static_cast<int>(in_period < size ? in_period : period - 1 - in_period);
-    }
-    case FillMode::wrap:
-      return static_cast<int>(((i % size) + size) % size);
-  }
-  return -1;
-}
 
 void warp(const AugmentRecord& record, const std::vector<float>& from, std::vector<float>& to) {
   const auto& m = *record.warp;
@@ -39,19 +19,12 @@ void warp(const AugmentRecord& record, const std::vector<float>& from, std::vect
     const double y = row + 0.5 - height / 2.0;
     for (int column = 0; column < width; ++column, out += 3) {
       const double x = column + 0.5 - width / 2.0;
-      // Source position in pixel centers: pixel i is at i. Far outside, all modes are flat enough
-      // for the clamp, which keeps the index arithmetic in range.
-      const double limit = 1e9;
-      const double sx = std::clamp(m[0] * x + m[1] * y + m[2] + width / 2.0 - 0.5, -limit, limit);
-      const double sy = std::clamp(m[3] * x + m[4] * y + m[5] + height / 2.0 - 0.5, -limit, limit);
-      const auto left = static_cast<int64_t>(std::floor(sx));
-      const auto top = static_cast<int64_t>(std::floor(sy));
-      const auto u = static_cast<float>(sx - static_cast<double>(left));
-      const auto v = static_cast<float>(sy - static_cast<double>(top));
-      const std::array<int, 2> columns = {fold(left, width, record.fill_mode),
-                                          fold(left + 1, width, record.fill_mode)};
-      const std::array<int, 2> rows = {fold(top, height, record.fill_mode),
-                                       fold(top + 1, height, record.fill_mode)};
+      const WarpPoint across = warp_point(m.data(), x, y, width);
+      const WarpPoint down = warp_point(m.data() + 3, x, y, height);
+      const std::array<int, 2> columns = {fold_index(across.before, width, record.fill_mode),
+                                          fold_index(across.before + 1, width, record.fill_mode)};
+      const std::array<int, 2> rows = {fold_index(down.before, height, record.fill_mode),
+                                       fold_index(down.before + 1, height, record.fill_mode)};
       const float* corners[4];
       for (size_t i = 0; i < 4; ++i) {
         const int r = rows[i / 2];
@@ -63,9 +36,8 @@ void warp(const AugmentRecord& record, const std::vector<float>& from, std::vect
                                              3;
       }
       for (int c = 0; c < 3; ++c) {
-        const float above = corners[0][c] + u * (corners[1][c] - corners[0][c]);
-        const float below = corners[2][c] + u * (corners[3][c] - corners[2][c]);
-        out[c] = above + v * (below - above);
+        const float of_channel[4] = {corners[0][c], corners[1][c], corners[2][c], corners[3][c]};
+        out[c] = interpolate(of_channel, across.share, down.share);
       }
     }
   }

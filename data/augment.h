@@ -16,10 +16,6 @@
 
 namespace whisker {
 
-/// What lies outside the picture when a warp looks there (Keras' fill_mode, SciPy's names differ):
-/// constant kkkk|abcd|kkkk, nearest aaaa|abcd|dddd, reflect dcba|abcd|dcba, wrap abcd|abcd|abcd.
-enum class FillMode { constant, nearest, reflect, wrap };
-
 struct AugmentRecord {
   Rect crop{};  ///< of the upright picture at full resolution
   int height = 0;
@@ -37,7 +33,7 @@ struct AugmentRecord {
   std::optional<std::array<double, 6>> warp = {};
   FillMode fill_mode = FillMode::nearest;
   double fill_value = 0;  ///< for FillMode::constant, in [0, 255]
-  std::array<JitterStep, 4> jitter{};
+  std::array<JitterStep, most_jitter_steps> jitter{};
   int jitter_steps = 0;
   Normalisation normalisation{};
   std::optional<Rect> erase = {};  ///< set to erase_value after normalising

@@ -68,15 +68,6 @@ AugmentRecord sample_augmentation(const AugmentConfig& config, const Preprocess&
 /// the rectangle of the full picture that the crop shows is rounded to whole pixels.
 AugmentRecord plain_augmentation(const Preprocess& preprocess, int height, int width);
 
-/// How a batch is mixed. Row i of the result is lambda * row i + (1 - lambda) * row i - 1 (row 0
-/// takes the last): of values for mixup; for cutmix of labels, rows i - 1 showing inside `box`.
-struct BatchMix {
-  enum class Kind { none, mixup, cutmix };
-  Kind kind = Kind::none;
-  double lambda = 1;
-  Rect box{};
-};
-
 /// `key.index` is the batch's number in the epoch; `extents` are those of the network's input.
 BatchMix sample_mix(const AugmentConfig& config, const DrawKey& key, const PictureSize& extents);
 

@@ -2,6 +2,8 @@
 // Views point into one, so that a crop costs nothing.
 #pragma once
 
+#include "core/picture_record.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -26,15 +28,6 @@ struct Picture {
   const uint8_t* row(int y) const {
     return rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(width) * 3;
   }
-};
-
-/// Whole pixels: columns [left, left + width), rows [top, top + height).
-struct Rect {
-  int left = 0;
-  int top = 0;
-  int width = 0;
-  int height = 0;
-  bool operator==(const Rect&) const = default;
 };
 
 /// A rectangle between pixel edges: pixel (0, 0) covers [0, 1) x [0, 1).

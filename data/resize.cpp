@@ -1,26 +1,13 @@
 #include "data/resize.h"
 
 #include "core/error.h"
+#include "core/picture_arithmetic.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace whisker {
 namespace {
-
-double support_of(Interpolation interpolation) {
-  return interpolation == Interpolation::bilinear ? 1.0 : 2.0;
-}
-
-double filter_at(Interpolation interpolation, double x) {
-  x = std::abs(x);
-  if (interpolation == Interpolation::bilinear) return x < 1 ? 1 - x : 0;
-  constexpr double a = -0.5;
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-  return 0;
-}
 
 void put_weight(AxisWeights& weights, int i, int tap, int32_t value) {
   int16_t* pair =
@@ -35,13 +22,8 @@ void put_weight(AxisWeights& weights, int i, int tap, int32_t value) {
 
 void make_axis_weights(const ResizeAxis& axis, const ResizeOptions& options,
                        std::vector<double>& exact, AxisWeights& weights) {
-  // Pillow keeps the box in single precision; the same rounding here keeps the results equal.
-  const auto start = static_cast<float>(axis.from);
-  const double scale = static_cast<double>(static_cast<float>(axis.to) - start) / axis.out;
-  const double stretch = options.antialias ? std::max(scale, 1.0) : 1.0;
-  const double support = support_of(options.interpolation) * stretch;
-  const double inverse = 1.0 / stretch;
-  const int most = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, axis.in);
+  const Resampling resampling = resampling_of(axis, options.interpolation, options.antialias);
+  const int most = most_taps(resampling);
   weights.pairs = (most + 1) / 2;
   weights.start.resize(static_cast<size_t>(axis.count));
   weights.halves.assign(static_cast<size_t>(axis.count) * static_cast<size_t>(weights.pairs) * 4,
@@ -49,22 +31,16 @@ void make_axis_weights(const ResizeAxis& axis, const ResizeOptions& options,
   exact.resize(static_cast<size_t>(most));
   int used = 0;
   for (int i = 0; i < axis.count; ++i) {
-    const double center = static_cast<double>(start) + (axis.first + i + 0.5) * scale;
-    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
-    const int last = std::min(static_cast<int>(center + support + 0.5), axis.in);
+    const Taps taps = taps_of(resampling, i);
     double sum = 0;
-    for (int tap = 0; tap < last - first; ++tap) {
-      const double weight =
-          filter_at(options.interpolation, (tap + first - center + 0.5) * inverse);
+    for (int tap = 0; tap < taps.last - taps.first; ++tap) {
+      const double weight = weight_of(resampling, taps, tap);
       exact[static_cast<size_t>(tap)] = weight;
       sum += weight;
     }
-    weights.start[static_cast<size_t>(i)] = first;
-    for (int tap = 0; tap < last - first; ++tap) {
-      constexpr double one = 1 << AxisWeights::fraction_bits;
-      double weight = exact[static_cast<size_t>(tap)];
-      if (sum != 0) weight *= 1.0 / sum;
-      const auto fixed = static_cast<int32_t>(weight * one + (weight < 0 ? -0.5 : 0.5));
+    weights.start[static_cast<size_t>(i)] = taps.first;
+    for (int tap = 0; tap < taps.last - taps.first; ++tap) {
+      const int32_t fixed = fixed_weight(exact[static_cast<size_t>(tap)], sum);
       if (fixed != 0) used = std::max(used, tap + 1);
       put_weight(weights, i, tap, fixed);
     }

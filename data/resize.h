@@ -13,9 +13,6 @@
 
 namespace whisker {
 
-/// Interpolation filters: triangle, and Keys' cubic with a = -0.5 (Keys 1981).
-enum class Interpolation { bilinear, bicubic };
-
 struct ResizeOptions {
   int height = 0;
   int width = 0;
@@ -48,16 +45,6 @@ void resize(const PictureView& source, const Box& box, const ResizeOptions& opti
 /// `picture` at `place` of a black (height, width) picture; `place` has its extents and lies
 /// inside.
 void place_on_black(const Picture& picture, const Rect& place, int height, int width, Picture& out);
-
-/// One axis of a resize: samples [first, first + count) of `out` ones over [from, to) of `in` ones.
-struct ResizeAxis {
-  int in = 0;
-  double from = 0;
-  double to = 0;
-  int out = 0;
-  int first = 0;
-  int count = 0;
-};
 
 /// The weights of `axis`; `exact` is scratch.
 void make_axis_weights(const ResizeAxis& axis, const ResizeOptions& options,

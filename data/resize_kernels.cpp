@@ -1,5 +1,7 @@
 #include "data/resize_kernels.h"
 
+#include "core/picture_arithmetic.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,27 +12,21 @@
 namespace whisker {
 namespace {
 
-constexpr int32_t half = 1 << (AxisWeights::fraction_bits - 1);
-
 int32_t weight_at(const int16_t* halves, int tap) {
   const int16_t* pair = halves + 4 * (tap / 2);
   return (int32_t{pair[tap % 2]} << AxisWeights::low_bits) + pair[2 + tap % 2];
-}
-
-uint8_t rounded(int32_t sum) {
-  return static_cast<uint8_t>(std::clamp(sum >> AxisWeights::fraction_bits, 0, 255));
 }
 
 void horizontal_portable(const uint8_t* row, const AxisWeights& columns, uint8_t* out) {
   for (int x = 0; x < columns.count(); ++x, out += 3) {
     const int16_t* halves = columns.of(x);
     const uint8_t* from = row + ptrdiff_t{3} * columns.start[static_cast<size_t>(x)];
-    int32_t sums[3] = {half, half, half};
+    int32_t sums[3] = {weight_half, weight_half, weight_half};
     for (int tap = 0; tap < 2 * columns.pairs; ++tap, from += 3) {
       const int32_t weight = weight_at(halves, tap);
       for (int c = 0; c < 3; ++c) sums[c] += weight * from[c];
     }
-    for (int c = 0; c < 3; ++c) out[c] = rounded(sums[c]);
+    for (int c = 0; c < 3; ++c) out[c] = rounded_sample(sums[c]);
   }
 }
 
@@ -47,13 +43,13 @@ void vertical_from(size_t begin, const uint8_t* first, ptrdiff_t stride, const u
   for (size_t left = begin; left < bytes; left += block) {
     const size_t count = std::min(block, bytes - left);
     int32_t sums[block];
-    std::fill_n(sums, count, half);
+    std::fill_n(sums, count, weight_half);
     const uint8_t* row = first;
     for (int tap = 0; tap < 2 * pairs && row < end; ++tap, row += stride) {
       const int32_t weight = weight_at(halves, tap);
       for (size_t i = 0; i < count; ++i) sums[i] += weight * row[left + i];
     }
-    for (size_t i = 0; i < count; ++i) out[left + i] = rounded(sums[i]);
+    for (size_t i = 0; i < count; ++i) out[left + i] = rounded_sample(sums[i]);
   }
 }
 
@@ -87,7 +83,7 @@ WHISKER_AVX2 void horizontal_pair_avx2(const uint8_t* row0, const uint8_t* row1,
   const __m256i pixels23 =
       _mm256_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1,  //
                        6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-  const __m256i rounding = _mm256_set1_epi32(half);
+  const __m256i rounding = _mm256_set1_epi32(weight_half);
   const int pairs = columns.pairs;
   const int count = columns.count();
   const int16_t* halves = columns.halves.data();
@@ -113,9 +109,8 @@ WHISKER_AVX2 void horizontal_pair_avx2(const uint8_t* row0, const uint8_t* row1,
       low = _mm256_add_epi32(low, _mm256_madd_epi16(a, broadcast_pair(halves + 2)));
       halves += 4;
     }
-    const __m256i sum =
-        _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, AxisWeights::low_bits), low),
-                          AxisWeights::fraction_bits);
+    const __m256i sum = _mm256_srai_epi32(
+        _mm256_add_epi32(_mm256_slli_epi32(high, AxisWeights::low_bits), low), weight_bits);
     const __m256i words = _mm256_packs_epi32(sum, sum);
     const __m256i packed = _mm256_packus_epi16(words, words);
     const int32_t pixel0 = _mm_cvtsi128_si32(_mm256_castsi256_si128(packed));
@@ -138,7 +133,7 @@ WHISKER_AVX2 void vertical_avx2(const uint8_t* first, ptrdiff_t stride, const ui
   for (; left + 32 <= bytes; left += 32) {
     __m256i high[4] = {zero, zero, zero, zero};
     __m256i low[4];
-    for (auto& sum : low) sum = _mm256_set1_epi32(half);
+    for (auto& sum : low) sum = _mm256_set1_epi32(weight_half);
     const uint8_t* row = first + left;
     for (int pair = 0; pair < rows.pairs && row < end; ++pair, row += 2 * stride) {
       const __m256i weights_high = broadcast_pair(halves + 4 * pair);
@@ -158,8 +153,7 @@ WHISKER_AVX2 void vertical_avx2(const uint8_t* first, ptrdiff_t stride, const ui
     }
     for (int k = 0; k < 4; ++k) {
       low[k] = _mm256_srai_epi32(
-          _mm256_add_epi32(_mm256_slli_epi32(high[k], AxisWeights::low_bits), low[k]),
-          AxisWeights::fraction_bits);
+          _mm256_add_epi32(_mm256_slli_epi32(high[k], AxisWeights::low_bits), low[k]), weight_bits);
     }
     // Packing works within lanes, as unpacking did: the columns are in order again.
     const __m256i packed =

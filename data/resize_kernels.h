@@ -8,11 +8,10 @@
 
 namespace whisker {
 
-/// For each output sample: where its source samples start, and 2 * pairs weights of 22 fractional
-/// bits, zero behind the last. A weight w is kept as w = high * 2^11 + low with 0 <= low < 2^11, so
-/// that 16-bit products do; the halves lie in pairs: high0 high1 low0 low1.
+/// For each output sample: where its source samples start, and 2 * pairs fixed_weight()s, zero
+/// behind the last. A weight w is kept as w = high * 2^11 + low with 0 <= low < 2^11, so that
+/// 16-bit products do; the halves lie in pairs: high0 high1 low0 low1.
 struct AxisWeights {
-  static constexpr int fraction_bits = 22;
   static constexpr int low_bits = 11;
 
   int pairs = 0;
