@@ -7,6 +7,7 @@
 #include "core/geometry.h"
 #include "core/memory.h"
 #include "core/optimizer_step.h"
+#include "core/picture_pipeline.h"
 #include "core/tensor.h"
 
 #include <cstdint>
@@ -75,6 +76,13 @@ class Backend {
   virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& /*work*/) {
     return nullptr;
   }
+
+  // --- pictures ------------------------------------------------------------------------------
+  /// Host memory that the device can read while the host goes on; plain memory on host devices.
+  /// Thread-safe. Slow: keep what you get. Throws device when none is left.
+  virtual void* allocate_pinned(int64_t bytes) = 0;
+  virtual void deallocate_pinned(void* memory, int64_t bytes) = 0;
+  virtual std::unique_ptr<PicturePipeline> make_picture_pipeline() = 0;
 
   // --- pointwise -----------------------------------------------------------------------------
   virtual void fill(double value, const Tensor& y) = 0;

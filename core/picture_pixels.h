@@ -82,10 +82,21 @@ constexpr PixelMix pixel_mix(const BatchMix& mix) {
   return {.kind = mix.kind, .own = static_cast<float>(mix.lambda), .box = mix.box};
 }
 
-/// Whether the row before shows at (y, x) instead of the row's own picture.
+/// The row before shows at (y, x) instead of the row's own picture.
 constexpr bool shows_partner(const PixelMix& mix, int y, int x) {
   return mix.kind == BatchMix::Kind::cutmix && x >= mix.box.left && y >= mix.box.top &&
          x < mix.box.left + mix.box.width && y < mix.box.top + mix.box.height;
+}
+
+/// A row's pixel with its partner's.
+constexpr Rgb mixed_pixel(const PixelMix& mix, const Rgb& own, const Rgb& partner, int y, int x) {
+  if (shows_partner(mix, y, x)) return partner;
+  if (mix.kind != BatchMix::Kind::mixup) return own;
+  Rgb pixel;
+  for (int c = 0; c < 3; ++c) {
+    pixel.v[c] = mix.own * own.v[c] + (1 - mix.own) * partner.v[c];
+  }
+  return pixel;
 }
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 // Buffers return to their shelf through the deleter of the shared_ptr that the tensors keep.
 #include "data/batch_memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -30,14 +31,20 @@ void BatchBuffer::Free::operator()(float* memory) const {
   std::free(memory);
 }
 
-BatchBuffer::BatchBuffer(int64_t rows, int64_t row_count, int64_t classes)
-    : row_count_(row_count),
-      images_(allocate(rows * row_count)),
-      labels_(static_cast<size_t>(rows)),
-      soft_labels_(static_cast<size_t>(rows * classes)) {}
+BatchBuffer::BatchBuffer(const BatchRoom& room)
+    : row_count_(room.row_count),
+      images_(allocate(room.rows * room.row_count)),
+      labels_(static_cast<size_t>(room.rows)),
+      soft_labels_(static_cast<size_t>(room.rows * room.classes)),
+      pictures_(room.shelf ? std::make_unique<PictureRows>(room.shelf, room.rows) : nullptr) {}
 
-BatchRing::BatchRing(int64_t rows, int64_t row_count, int64_t classes)
-    : rows_(rows), row_count_(row_count), classes_(classes), shelf_(std::make_shared<Shelf>()) {}
+void BatchBuffer::move_row(int64_t from, int64_t to) {
+  labels_[static_cast<size_t>(to)] = labels_[static_cast<size_t>(from)];
+  if (pictures_) return pictures_->move_row(from, to);
+  std::ranges::copy(row(from), row(to).begin());
+}
+
+BatchRing::BatchRing(BatchRoom room) : room_(std::move(room)), shelf_(std::make_shared<Shelf>()) {}
 
 std::shared_ptr<BatchBuffer> BatchRing::take() {
   std::unique_ptr<BatchBuffer> buffer;
@@ -50,9 +57,10 @@ std::shared_ptr<BatchBuffer> BatchRing::take() {
       shelf_->free.pop_back();
     }
   }
-  if (!buffer) buffer = std::make_unique<BatchBuffer>(rows_, row_count_, classes_);
+  if (!buffer) buffer = std::make_unique<BatchBuffer>(room_);
   const auto give_back = [shelf = shelf_](BatchBuffer* used) {
     std::unique_ptr<BatchBuffer> owned(used);
+    if (used->pictures()) used->pictures()->clear();
     const std::lock_guard lock(shelf->mutex);
     shelf->free.push_back(std::move(owned));
   };
@@ -70,7 +78,11 @@ Batch view_batch(const std::shared_ptr<BatchBuffer>& buffer, const Shape& sample
   std::vector<int64_t> extents{rows};
   extents.insert(extents.end(), sample_shape.begin(), sample_shape.end());
   Batch batch;
-  batch.images = view(buffer, buffer->row(0).data(), Shape(extents), DType::f32);
+  if (buffer->pictures()) {
+    batch.pictures = std::shared_ptr<const PictureRows>(buffer, buffer->pictures());
+  } else {
+    batch.images = view(buffer, buffer->row(0).data(), Shape(extents), DType::f32);
+  }
   batch.labels = view(buffer, buffer->labels().data(), {rows}, DType::i64);
   if (!buffer->soft_labels().empty()) {
     const auto classes =

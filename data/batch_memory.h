@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "data/picture_memory.h"
 
 #include <memory>
 #include <mutex>
@@ -11,11 +12,24 @@
 
 namespace whisker {
 
+/// What a batch has room for.
+struct BatchRoom {
+  int64_t rows = 0;
+  int64_t row_count = 0;  ///< values per row; 0 with `shelf`
+  int64_t classes = 0;    ///< 0 when no soft labels are wanted
+  /// Set: pictures for a device instead of values.
+  std::shared_ptr<PinnedShelf> shelf = {};
+};
+
 /// Room for one batch; the tensors of a Batch are views into it.
 class BatchBuffer {
  public:
-  BatchBuffer(int64_t rows, int64_t row_count, int64_t classes);
+  explicit BatchBuffer(const BatchRoom& room);
   std::span<float> row(int64_t i) { return {images_.get() + i * row_count_, size_t(row_count_)}; }
+  /// Null when rows are values.
+  PictureRows* pictures() { return pictures_.get(); }
+  /// Row `to` becomes what row `from` is.
+  void move_row(int64_t from, int64_t to);
   std::span<int64_t> labels() { return labels_; }
   /// (rows, classes); empty without soft labels.
   std::span<float> soft_labels() { return soft_labels_; }
@@ -29,13 +43,13 @@ class BatchBuffer {
   std::unique_ptr<float[], Free> images_;
   std::vector<int64_t> labels_;
   std::vector<float> soft_labels_;
+  std::unique_ptr<PictureRows> pictures_;
 };
 
 /// Gives out buffers of one size. Thread-safe; buffers may outlive the ring.
 class BatchRing {
  public:
-  /// `classes` is 0 when no soft labels are wanted.
-  BatchRing(int64_t rows, int64_t row_count, int64_t classes);
+  explicit BatchRing(BatchRoom room);
   /// A free buffer, or a new one when all are in use.
   std::shared_ptr<BatchBuffer> take();
   /// Buffers made so far, for tests.
@@ -47,9 +61,7 @@ class BatchRing {
     std::vector<std::unique_ptr<BatchBuffer>> free;
     int64_t made = 0;
   };
-  int64_t rows_;
-  int64_t row_count_;
-  int64_t classes_;
+  BatchRoom room_;
   std::shared_ptr<Shelf> shelf_;
 };
 

@@ -28,6 +28,8 @@ struct BadSample {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
+  /// Per epoch on this rank; -1 where nobody can know, as for a stream.
+  virtual int64_t batches() const = 0;
   /// Begins `epoch` at its batch `first_batch`, dropping what was prepared of another. Workers
   /// begin at once, so a call before validation hides the next epoch's start.
   virtual void start_epoch(int64_t epoch, int64_t first_batch = 0) = 0;

@@ -35,6 +35,12 @@ int64_t Dataset::write(SampleKey key, std::span<float> image) const {
   return one.label;
 }
 
+int64_t Dataset::stage(SampleKey, PictureRows&, int64_t) const {
+  fail(ErrorKind::usage,
+       "dataset: its examples are no pictures that a device could finish. Override stage(), or "
+       "leave LoaderOptions::pictures_for empty.");
+}
+
 Batch stack_samples(std::span<const Sample> samples, const BatchKey&) {
   if (samples.empty()) fail(ErrorKind::usage, "stack_samples: expected at least one example");
   const Shape& one = samples.front().image.shape();

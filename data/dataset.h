@@ -7,11 +7,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace whisker {
+
+class PictureRows;
 
 /// One example: f32 values of any shape, all alike where they are stacked (pictures: (H, W, C)).
 struct Sample {
@@ -22,10 +25,12 @@ struct Sample {
 /// Examples stacked along a new first axis. The tensors are views into memory that the loader
 /// reuses once every handle on it is gone; clone() what must live longer than a step or two.
 struct Batch {
-  Tensor images;                 ///< f32 (N, H, W, C)
+  Tensor images;                 ///< f32 (N, H, W, C); undefined beside `pictures`
   Tensor labels;                 ///< i64 (N)
   Tensor soft_labels;            ///< f32 (N, classes) after mixup or cutmix, else undefined
   std::vector<int64_t> indices;  ///< where each row came from, (N)
+  /// What a device makes the images of: see LoaderOptions::pictures_for.
+  std::shared_ptr<const PictureRows> pictures = {};
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 
@@ -52,6 +57,9 @@ class Dataset {
   /// Writes the example's values to `image` (sample_shape().count() of them) and returns its label.
   /// Override it to write into the batch's memory without a copy: what sample() gives.
   virtual int64_t write(SampleKey key, std::span<float> image) const;
+  /// Puts the decoded example into row `row` for a device to finish, and returns its label. Only
+  /// datasets of pictures do; throws usage otherwise.
+  virtual int64_t stage(SampleKey key, PictureRows& rows, int64_t row) const;
 };
 
 /// Where to start reading a stream.

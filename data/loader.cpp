@@ -30,6 +30,9 @@ void check(const LoaderOptions& options) {
   need(options.prefetch >= 1, "prefetch", "at least 1", options.prefetch);
   need(options.max_bad >= 0 && options.max_bad <= 1, "max_bad", "a share from 0 to 1",
        options.max_bad);
+  if (options.pictures_for && options.collate) {
+    fail(ErrorKind::usage, "loader: pictures for a device need no collate function.");
+  }
   if (options.mix.enabled() && options.collate) {
     fail(ErrorKind::usage,
          "loader: mixup and cutmix need stacked pictures, not a collate function.");
@@ -52,8 +55,14 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sam
       fail(ErrorKind::usage, "loader: mixup and cutmix need pictures (H,W,C), got examples {}.",
            sample_shape_);
     }
-    ring_ = std::make_unique<BatchRing>(options_.batch_size, sample_shape_.count(),
-                                        options_.mix.enabled() ? options_.mix.classes : 0);
+    BatchRoom room{.rows = options_.batch_size,
+                   .row_count = sample_shape_.count(),
+                   .classes = options_.mix.enabled() ? options_.mix.classes : 0};
+    if (options_.pictures_for) {
+      room.row_count = 0;
+      room.shelf = std::make_shared<PinnedShelf>(*options_.pictures_for);
+    }
+    ring_ = std::make_unique<BatchRing>(std::move(room));
   }
   for (int i = 0; i < worker_count_; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
@@ -234,8 +243,11 @@ std::optional<BadSample> Loader::read_row(Work& work, int64_t row, int64_t index
       work.samples[static_cast<size_t>(row)] =
           dataset_->sample({.index = index, .epoch = work.epoch});
     } else {
+      const SampleKey key{.index = index, .epoch = work.epoch};
+      PictureRows* const pictures = work.buffer->pictures();
       work.buffer->labels()[static_cast<size_t>(row)] =
-          dataset_->write({.index = index, .epoch = work.epoch}, work.buffer->row(row));
+          pictures ? dataset_->stage(key, *pictures, row)
+                   : dataset_->write(key, work.buffer->row(row));
     }
     return std::nullopt;
   } catch (const Error& error) {
@@ -252,9 +264,7 @@ void Loader::finish_batch(Work& work) {
     if (indices[i] < 0) continue;
     if (rows != i && options_.collate) work.samples[rows] = std::move(work.samples[i]);
     if (rows != i && !options_.collate) {
-      std::ranges::copy(work.buffer->row(static_cast<int64_t>(i)),
-                        work.buffer->row(static_cast<int64_t>(rows)).begin());
-      work.buffer->labels()[rows] = work.buffer->labels()[i];
+      work.buffer->move_row(static_cast<int64_t>(i), static_cast<int64_t>(rows));
     }
     indices[rows++] = indices[i];
   }
@@ -274,12 +284,17 @@ void Loader::finish_batch(Work& work) {
                       .epoch = static_cast<uint64_t>(work.epoch),
                       .index = static_cast<uint64_t>(work.number)};
     const auto classes = static_cast<size_t>(options_.mix.classes);
-    mix_batch(sample_mix(options_.mix.augment, key, size),
-              {.images = {work.buffer->row(0).data(), rows * work.buffer->row(0).size()},
-               .labels = work.buffer->labels().first(rows),
-               .soft_labels = work.buffer->soft_labels().first(rows * classes),
-               .height = size.height,
-               .width = size.width});
+    const BatchMix mix = sample_mix(options_.mix.augment, key, size);
+    mix_labels(mix, work.buffer->labels().first(rows),
+               work.buffer->soft_labels().first(rows * classes));
+    if (PictureRows* const pictures = work.buffer->pictures()) {
+      pictures->mix = mix;
+    } else {
+      mix_images(mix, {.images = {work.buffer->row(0).data(), rows * work.buffer->row(0).size()},
+                       .rows = static_cast<int64_t>(rows),
+                       .height = size.height,
+                       .width = size.width});
+    }
   }
   work.batch = view_batch(std::move(work.buffer), sample_shape_, std::move(indices));
 }

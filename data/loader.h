@@ -53,6 +53,9 @@ struct LoaderOptions {
   /// Share of the dataset that may be bad; at least one example may unless this is 0.
   double max_bad = 0.01;
   MixOptions mix = {};
+  /// Set: pictures are decoded and staged for this device's PicturePipeline instead of being made
+  /// rows of values here. Not with collate.
+  std::optional<Device> pictures_for = {};
   /// Makes tensors of examples, told which epoch and batch they are for; empty: each is written
   /// straight into the batch's memory. Not with mix.
   Collate collate = {};
@@ -65,8 +68,7 @@ class Loader final : public BatchSource {
          LoaderOptions options);
   ~Loader() override;
 
-  /// Per epoch on this rank.
-  int64_t batches() const;
+  int64_t batches() const override;
   int workers() const { return worker_count_; }
 
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override;

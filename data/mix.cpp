@@ -23,32 +23,39 @@ void blend_with_previous(std::span<float> images, size_t count, Blend blend) {
 
 }  // namespace
 
-void mix_batch(const BatchMix& mix, const MixRows& rows) {
-  if (rows.labels.empty()) return;
-  const size_t count = rows.images.size() / rows.labels.size();
-  const auto classes = static_cast<int64_t>(rows.soft_labels.size() / rows.labels.size());
+void mix_labels(const BatchMix& mix, std::span<const int64_t> labels,
+                std::span<float> soft_labels) {
+  if (labels.empty()) return;
+  const size_t classes = soft_labels.size() / labels.size();
   const auto own = static_cast<float>(mix.lambda);
-  std::fill(rows.soft_labels.begin(), rows.soft_labels.end(), 0.0f);
-  for (const int64_t label : rows.labels) {
-    if (label < 0 || label >= classes) {
-      fail(ErrorKind::data, "mix: expected labels from 0 to {}, got {}.", classes - 1, label);
+  for (const int64_t label : labels) {
+    if (label < 0 || label >= static_cast<int64_t>(classes)) {
+      fail(ErrorKind::data, "mix: expected labels from 0 to {}, got {}.",
+           static_cast<int64_t>(classes) - 1, label);
     }
   }
-  for (size_t i = 0; i < rows.labels.size(); ++i) {
-    const int64_t partner = rows.labels[i > 0 ? i - 1 : rows.labels.size() - 1];
-    const std::span<float> soft = rows.soft_labels.subspan(i * static_cast<size_t>(classes));
-    soft[static_cast<size_t>(rows.labels[i])] += own;
+  std::fill(soft_labels.begin(), soft_labels.end(), 0.0f);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const int64_t partner = labels[i > 0 ? i - 1 : labels.size() - 1];
+    const std::span<float> soft = soft_labels.subspan(i * classes);
+    soft[static_cast<size_t>(labels[i])] += own;
     soft[static_cast<size_t>(partner)] += 1 - own;
   }
+}
+
+void mix_images(const BatchMix& mix, const MixRows& batch) {
+  if (batch.rows == 0) return;
+  const size_t count = batch.images.size() / static_cast<size_t>(batch.rows);
+  const auto own = static_cast<float>(mix.lambda);
   if (mix.kind == BatchMix::Kind::mixup) {
-    blend_with_previous(rows.images, count, [&](std::span<float> x, std::span<const float> y) {
+    blend_with_previous(batch.images, count, [&](std::span<float> x, std::span<const float> y) {
       for (size_t k = 0; k < x.size(); ++k) x[k] = own * x[k] + (1 - own) * y[k];
     });
   } else if (mix.kind == BatchMix::Kind::cutmix) {
-    const auto channels = static_cast<int64_t>(count) / (rows.height * rows.width);
-    blend_with_previous(rows.images, count, [&](std::span<float> x, std::span<const float> y) {
+    const auto channels = static_cast<int64_t>(count) / (batch.height * batch.width);
+    blend_with_previous(batch.images, count, [&](std::span<float> x, std::span<const float> y) {
       for (int64_t line = mix.box.top; line < mix.box.top + mix.box.height; ++line) {
-        const auto begin = (line * rows.width + mix.box.left) * channels;
+        const auto begin = (line * batch.width + mix.box.left) * channels;
         std::copy_n(y.begin() + begin, mix.box.width * channels, x.begin() + begin);
       }
     });

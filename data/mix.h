@@ -9,17 +9,17 @@
 
 namespace whisker {
 
-/// One batch in memory, N rows.
+/// The pictures of a batch in memory.
 struct MixRows {
-  std::span<float> images;          ///< (N, H, W, C)
-  std::span<const int64_t> labels;  ///< (N)
-  std::span<float> soft_labels;     ///< (N, classes), written
+  std::span<float> images;  ///< (N, H, W, C)
+  int64_t rows = 0;
   int64_t height = 0;
   int64_t width = 0;
 };
+void mix_images(const BatchMix& mix, const MixRows& batch);
 
-/// Mixes the rows and writes the soft labels: lambda for the row's own class, the rest for its
-/// partner's. Throws data for a label that is not in [0, classes).
-void mix_batch(const BatchMix& mix, const MixRows& rows);
+/// Writes the soft labels (N, classes): lambda for the row's own class, the rest for its partner's.
+/// Throws data for a label that is not in [0, classes).
+void mix_labels(const BatchMix& mix, std::span<const int64_t> labels, std::span<float> soft_labels);
 
 }  // namespace whisker

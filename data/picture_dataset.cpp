@@ -29,12 +29,6 @@ void name_file(const ImageFolder& folder, int64_t index, Body&& body) {
 
 }  // namespace
 
-struct PictureDataset::Scratch {
-  Decoded decoded;
-  AugmentScratch augment;
-  PreprocessScratch preprocess;
-};
-
 Picture read_picture(const ImageFolder& folder, int64_t index, int64_t max_pixels, int short_side) {
   const std::string bytes = read_file(folder.file(index), max_file_bytes, ErrorKind::data);
   Picture picture;
@@ -63,7 +57,12 @@ PictureDataset::PictureDataset(ImageFolder folder, PictureDatasetOptions options
     fail(ErrorKind::usage, "data.cache: expected a short side of at least 0, got {}.",
          cache.short_side);
   }
-  if (cache.kind == CacheKind::memory) cache_ = memory_cache(size(), cache.max_bytes);
+  if (cache.kind == CacheKind::memory || cache.kind == CacheKind::device) {
+    cache_ = memory_cache(size(), cache.max_bytes);
+  }
+  if (cache.kind == CacheKind::device) {
+    device_cache_ = std::make_unique<DevicePictureCache>(cache.device, size(), cache.max_bytes);
+  }
   if (cache.kind == CacheKind::disk) {
     const PackOptions pack{.max_pixels = options_.max_pixels,
                            .short_side = cache.short_side,
@@ -118,37 +117,43 @@ const Picture& PictureDataset::cached_picture(int64_t index, Scratch& scratch) c
   return picture;
 }
 
-void PictureDataset::write_picture(SampleKey key, std::span<float> image, Scratch& scratch) const {
-  const Preprocess& preprocess = options_.preprocess;
+AugmentRecord PictureDataset::draw(SampleKey key, int height, int width) const {
   const DrawKey draw{.seed = options_.seed,
                      .epoch = static_cast<uint64_t>(key.epoch),
                      .index = static_cast<uint64_t>(key.index)};
-  Decoded& decoded = scratch.decoded;
+  return sample_augmentation(*options_.augment, options_.preprocess, draw, height, width);
+}
+
+std::optional<AugmentRecord> PictureDataset::decode_file(SampleKey key, Scratch& scratch) const {
+  const std::string bytes = read_file(folder_.file(key.index), max_file_bytes, ErrorKind::data);
+  std::optional<AugmentRecord> record;
+  name_file(folder_, key.index, [&] {
+    DecodeOptions how{.max_pixels = options_.max_pixels, .fast = {}};
+    if (options_.augment) {
+      const PictureHeader header = read_header(as_bytes(bytes), options_.max_pixels);
+      record = draw(key, header.height, header.width);
+    }
+    if (record && options_.fast_decode) {
+      how.fast = {.crop = record->crop,
+                  .target_height = record->place ? record->place->height : record->height,
+                  .target_width = record->place ? record->place->width : record->width};
+    }
+    decode(as_bytes(bytes), how, scratch.decoded);
+  });
+  return record;
+}
+
+void PictureDataset::write_picture(SampleKey key, std::span<float> image, Scratch& scratch) const {
+  const Preprocess& preprocess = options_.preprocess;
   if (cache_) {
     const Picture& picture = cached_picture(key.index, scratch);
     if (!options_.augment) return apply(preprocess, picture, image, scratch.preprocess);
-    const AugmentRecord record =
-        sample_augmentation(*options_.augment, preprocess, draw, picture.height, picture.width);
+    const AugmentRecord record = draw(key, picture.height, picture.width);
     return augment_picture(picture, record, image, scratch.augment);
   }
-  const std::string bytes = read_file(folder_.file(key.index), max_file_bytes, ErrorKind::data);
-  name_file(folder_, key.index, [&] {
-    DecodeOptions how{.max_pixels = options_.max_pixels, .fast = {}};
-    if (!options_.augment) {
-      decode(as_bytes(bytes), how, decoded);
-      return apply(preprocess, decoded.picture, image, scratch.preprocess);
-    }
-    const PictureHeader header = read_header(as_bytes(bytes), options_.max_pixels);
-    const AugmentRecord record =
-        sample_augmentation(*options_.augment, preprocess, draw, header.height, header.width);
-    if (options_.fast_decode) {
-      how.fast = {.crop = record.crop,
-                  .target_height = record.place ? record.place->height : record.height,
-                  .target_width = record.place ? record.place->width : record.width};
-    }
-    decode(as_bytes(bytes), how, decoded);
-    augment_picture(decoded, record, image, scratch.augment);
-  });
+  const std::optional<AugmentRecord> record = decode_file(key, scratch);
+  if (!record) return apply(preprocess, scratch.decoded.picture, image, scratch.preprocess);
+  augment_picture(scratch.decoded, *record, image, scratch.augment);
 }
 
 }  // namespace whisker

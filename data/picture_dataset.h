@@ -5,6 +5,7 @@
 #include "data/augment_sampler.h"
 #include "data/dataset.h"
 #include "data/decode.h"
+#include "data/device_cache.h"
 #include "data/image_folder.h"
 #include "data/picture_cache.h"
 
@@ -15,12 +16,15 @@
 
 namespace whisker {
 
-enum class CacheKind { none, memory, disk };
+enum class CacheKind { none, memory, disk, device };
 
 struct CacheOptions {
   CacheKind kind = CacheKind::none;
-  /// For memory: what does not fit is decoded anew each time, with the same result.
+  /// For memory: what does not fit is decoded anew each time, with the same result. For device: of
+  /// that device's memory; what does not fit there goes to as much memory of the host.
   uint64_t max_bytes = uint64_t{2} << 30;
+  /// For device: which one. Only stage() finds pictures there.
+  Device device = cpu_device;
   /// For disk: the packed file, made on construction when it is missing or of other data.
   std::filesystem::path file = {};
   /// Pictures are kept shrunk to this short side; 0: as decoded.
@@ -52,20 +56,40 @@ class PictureDataset final : public Dataset {
   Shape sample_shape() const override;
   /// Throws data naming the file when it cannot be read as a picture.
   int64_t write(SampleKey key, std::span<float> image) const override;
+  int64_t stage(SampleKey key, PictureRows& rows, int64_t row) const override;
+  /// Null without a device cache.
+  const DevicePictureCache* device_cache() const { return device_cache_.get(); }
 
   const ImageFolder& folder() const { return folder_; }
   const PictureDatasetOptions& options() const { return options_; }
 
  private:
-  struct Scratch;
+  struct Scratch {
+    Decoded decoded;
+    AugmentScratch augment;
+    PreprocessScratch preprocess;
+  };
   std::unique_ptr<Scratch> take_scratch() const;
   void give_scratch(std::unique_ptr<Scratch> scratch) const;
   void write_picture(SampleKey key, std::span<float> image, Scratch& scratch) const;
   const Picture& cached_picture(int64_t index, Scratch& scratch) const;
+  AugmentRecord draw(SampleKey key, int height, int width) const;
+  /// Reads file `key.index` into scratch.decoded; returns what was drawn for it, if anything is.
+  std::optional<AugmentRecord> decode_file(SampleKey key, Scratch& scratch) const;
+  // In picture_dataset_stage.cpp.
+  struct Wanted;
+  Wanted want(SampleKey key, int height, int width) const;
+  bool keeps_resampled() const;
+  bool stage_resident(SampleKey key, PictureRecord& record) const;
+  void stage_to_keep(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
+  void stage_view(const PictureView& view, PictureRecord& record, PictureRows& rows,
+                  Scratch& scratch) const;
+  void stage_picture(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
 
   ImageFolder folder_;
   PictureDatasetOptions options_;
   std::unique_ptr<PictureCache> cache_;
+  std::unique_ptr<DevicePictureCache> device_cache_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // one per thread that ever ran
 };

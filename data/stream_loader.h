@@ -28,6 +28,7 @@ class StreamLoader final : public BatchSource {
   StreamLoader(std::shared_ptr<IterableDataset> stream, StreamLoaderOptions options);
   ~StreamLoader() override;
 
+  int64_t batches() const override { return -1; }
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override;
   std::optional<Batch> next() override;
   LoaderStats stats() const override;

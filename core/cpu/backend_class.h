@@ -31,6 +31,9 @@ class CpuBackend : public Backend {
   void download(const void* device, void* host, int64_t bytes) override;
   void copy(const void* source, void* target, int64_t bytes) override;
   void synchronize() override {}
+  void* allocate_pinned(int64_t bytes) override;
+  void deallocate_pinned(void* memory, int64_t bytes) override;
+  std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
 
   // --- pointwise -----------------------------------------------------------------------------
   void fill(double value, const Tensor& y) override;

@@ -39,4 +39,16 @@ void CpuBackend::copy(const void* source, void* target, int64_t bytes) {
   if (bytes > 0) std::memcpy(target, source, static_cast<size_t>(bytes));
 }
 
+void* CpuBackend::allocate_pinned(int64_t bytes) {
+  return allocate(bytes, MemoryCategory::input);
+}
+
+void CpuBackend::deallocate_pinned(void* memory, int64_t bytes) {
+  deallocate(memory, bytes, MemoryCategory::input);
+}
+
+std::unique_ptr<PicturePipeline> CpuBackend::make_picture_pipeline() {
+  return make_host_picture_pipeline();
+}
+
 }  // namespace whisker::cpu

@@ -38,6 +38,18 @@ void ReferenceBackend::copy(const void* source, void* target, int64_t bytes) {
   if (bytes > 0) std::memmove(target, source, static_cast<size_t>(bytes));
 }
 
+void* ReferenceBackend::allocate_pinned(int64_t bytes) {
+  return allocate(bytes, MemoryCategory::input);
+}
+
+void ReferenceBackend::deallocate_pinned(void* memory, int64_t bytes) {
+  deallocate(memory, bytes, MemoryCategory::input);
+}
+
+std::unique_ptr<PicturePipeline> ReferenceBackend::make_picture_pipeline() {
+  return make_host_picture_pipeline();
+}
+
 std::unique_ptr<Backend> make_reference_backend() {
   return std::make_unique<ReferenceBackend>();
 }

@@ -24,6 +24,9 @@ class ReferenceBackend final : public Backend {
   void download(const void* device, void* host, int64_t bytes) override;
   void copy(const void* source, void* target, int64_t bytes) override;
   void synchronize() override {}  // every call is complete when it returns
+  void* allocate_pinned(int64_t bytes) override;
+  void deallocate_pinned(void* memory, int64_t bytes) override;
+  std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
 
   // pointwise.cpp
   void fill(double value, const Tensor& y) override;

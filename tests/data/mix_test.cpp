@@ -16,14 +16,15 @@ struct Rows {
   Rows() {
     for (int i = 0; i < 3; ++i) images.insert(images.end(), 40, static_cast<float>(i));
   }
-  MixRows view() {
-    return {.images = images, .labels = labels, .soft_labels = soft, .height = 4, .width = 5};
+  void mix(const BatchMix& how) {
+    mix_labels(how, labels, soft);
+    mix_images(how, {.images = images, .rows = 3, .height = 4, .width = 5});
   }
 };
 
 TEST(Mix, MixupBlendsEachRowWithTheOneBefore) {
   Rows rows;
-  mix_batch({.kind = BatchMix::Kind::mixup, .lambda = 0.75, .box = {}}, rows.view());
+  rows.mix({.kind = BatchMix::Kind::mixup, .lambda = 0.75, .box = {}});
   for (int k = 0; k < 40; ++k) {
     EXPECT_FLOAT_EQ(rows.images[k], 0.5f);        // 0.75 * 0 + 0.25 * 2
     EXPECT_FLOAT_EQ(rows.images[40 + k], 0.75f);  // 0.75 * 1 + 0.25 * 0
@@ -35,7 +36,7 @@ TEST(Mix, MixupBlendsEachRowWithTheOneBefore) {
 TEST(Mix, CutmixPastesABox) {
   Rows rows;
   const Rect box{.left = 2, .top = 1, .width = 2, .height = 2};
-  mix_batch({.kind = BatchMix::Kind::cutmix, .lambda = 0.8, .box = box}, rows.view());
+  rows.mix({.kind = BatchMix::Kind::cutmix, .lambda = 0.8, .box = box});
   for (int y = 0; y < 4; ++y) {
     for (int x = 0; x < 5; ++x) {
       const bool inside = y >= 1 && y < 3 && x >= 2 && x < 4;
@@ -52,8 +53,7 @@ TEST(Mix, CutmixPastesABox) {
 TEST(Mix, RefusesLabelsOutsideTheTable) {
   Rows rows;
   rows.labels[1] = 3;
-  EXPECT_THROW(mix_batch({.kind = BatchMix::Kind::mixup, .lambda = 0.5, .box = {}}, rows.view()),
-               Error);
+  EXPECT_THROW(rows.mix({.kind = BatchMix::Kind::mixup, .lambda = 0.5, .box = {}}), Error);
 }
 
 }  // namespace

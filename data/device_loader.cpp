@@ -1,0 +1,61 @@
+// Each batch of the loader, handed to the device's pipeline.
+#include "data/device_loader.h"
+
+#include "core/backend.h"
+#include "data/device_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+LoaderOptions staged(LoaderOptions options, Device device) {
+  options.pictures_for = device;
+  return options;
+}
+
+// What was decoded whole for a cache stays on the device, where there is room.
+std::vector<PictureCopy> copies_to_keep(const PictureRows& rows, int64_t count) {
+  std::vector<PictureCopy> copies;
+  for (int64_t row = 0; row < count; ++row) {
+    const WholePicture& whole = rows.whole(row);
+    if (!whole.cache) continue;
+    uint8_t* const target = whole.cache->keep(whole.index, whole.height, whole.width, whole.bytes);
+    if (target) copies.push_back({.at = whole.at, .bytes = whole.bytes, .target = target});
+  }
+  return copies;
+}
+
+}  // namespace
+
+DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
+                           std::shared_ptr<const Sampler> sampler, LoaderOptions options,
+                           DeviceLoaderOptions device)
+    : device_(std::move(device)),
+      sample_shape_(dataset->sample_shape()),
+      loader_(dataset, std::move(sampler), staged(std::move(options), device_.device)) {
+  if (!device_.pipeline) device_.pipeline = backend_of(device_.device).make_picture_pipeline();
+  device_.channels = std::max(device_.channels, sample_shape_[2]);
+}
+
+Tensor DeviceLoader::images_for(int64_t rows) const {
+  if (target_.defined() && target_.extent(0) == rows) return target_;
+  const MemoryScope scope(MemoryCategory::input);
+  return empty({rows, sample_shape_[0], sample_shape_[1], device_.channels},
+               {.dtype = device_.dtype, .device = device_.device});
+}
+
+std::optional<Batch> DeviceLoader::next() {
+  std::optional<Batch> batch = loader_.next();
+  if (!batch) return batch;
+  PictureBatch pictures = batch->pictures->batch(batch->size());
+  pictures.copies = copies_to_keep(*batch->pictures, batch->size());
+  pictures.channels = static_cast<int>(sample_shape_[2]);
+  batch->images = images_for(batch->size());
+  device_.pipeline->run(pictures, std::move(batch->pictures), batch->images);
+  batch->pictures.reset();
+  return batch;
+}
+
+}  // namespace whisker
