@@ -4,10 +4,15 @@
 #include "core/cuda/check.h"
 #include "core/error.h"
 
+#include <new>
+
 namespace whisker::cuda {
 namespace {
 
 constinit thread_local int current_device = -1;
+
+constexpr const char* place_names[fault_places] = {"cross_entropy", "gather", "embedding",
+                                                   "one_hot"};
 
 }  // namespace
 
@@ -16,10 +21,16 @@ Context::Context(int device) : device_(device) {
   check(cudaGetDeviceProperties(&properties_, device), "reading the GPU's properties");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making the compute stream");
   check(cudaStreamCreateWithFlags(&copy_stream_, cudaStreamNonBlocking), "making the copy stream");
-  void* word = nullptr;
-  check(cudaMalloc(&word, sizeof *error_word_), "allocating the error word");
-  error_word_ = static_cast<uint32_t*>(word);
-  check(cudaMemsetAsync(error_word_, 0, sizeof *error_word_, stream_), "clearing the error word");
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, fault_places * sizeof *faults_, cudaHostAllocMapped),
+        "allocating the notes of faults");
+  faults_ = new (memory) Fault[fault_places];
+  check(cudaHostGetDevicePointer(&memory, faults_, 0), "mapping the notes of faults");
+  faults_on_device_ = static_cast<Fault*>(memory);
+  check(cudaMalloc(&memory, ticket_count * sizeof *tickets_), "allocating the tickets");
+  tickets_ = static_cast<uint32_t*>(memory);
+  check(cudaMemsetAsync(tickets_, 0, ticket_count * sizeof *tickets_, stream_),
+        "clearing the tickets");
 }
 
 // The registry's contexts are never destroyed; those of tests are. What fails here has failed
@@ -28,7 +39,8 @@ Context::~Context() {
   cudaSetDevice(device_);
   if (cudnn_) cudnnDestroy(cudnn_);
   if (cublas_lt_) cublasLtDestroy(cublas_lt_);
-  cudaFree(error_word_);
+  cudaFree(tickets_);
+  cudaFreeHost(faults_);
   if (copy_stream_) cudaStreamDestroy(copy_stream_);
   if (stream_) cudaStreamDestroy(stream_);
 }
@@ -39,8 +51,16 @@ void Context::enter() const {
   current_device = device_;
 }
 
-void Context::synchronize() const {
+void Context::synchronize() {
   check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+  for (int i = 0; i < fault_places; ++i) {
+    volatile Fault& fault = faults_[i];
+    if (!fault.set) continue;
+    fault.set = 0;
+    const bool label = static_cast<FaultPlace>(i) == FaultPlace::cross_entropy;
+    fail(ErrorKind::data, "{}: {} {} is outside [0, {}).", place_names[i],
+         label ? "label" : "index", int64_t{fault.value}, int64_t{fault.extent});
+  }
 }
 
 cudnnHandle_t Context::cudnn() {
@@ -66,16 +86,6 @@ cublasLtHandle_t Context::cublas_lt() {
     }
   }
   return cublas_lt_;
-}
-
-uint32_t Context::take_faults() {
-  enter();
-  uint32_t faults = 0;
-  check(cudaMemcpyAsync(&faults, error_word_, sizeof faults, cudaMemcpyDeviceToHost, stream_),
-        "reading the error word");
-  check(cudaMemsetAsync(error_word_, 0, sizeof faults, stream_), "clearing the error word");
-  synchronize();
-  return faults;
 }
 
 }  // namespace whisker::cuda

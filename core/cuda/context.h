@@ -1,6 +1,8 @@
-// What every part of the CUDA backend needs of one GPU: its streams, library handles, properties
-// and the sticky error word. Everything is ordered on one compute stream.
+// What every part of the CUDA backend needs of one GPU: its streams, library handles, properties,
+// notes of faults and tickets. Everything is ordered on one compute stream.
 #pragma once
+
+#include "core/cuda/fault.h"
 
 #include <cstdint>
 
@@ -31,17 +33,18 @@ class Context {
   cudaStream_t stream() const { return stream_; }
   /// Uploads that overlap with computing; ordered against stream() by events.
   cudaStream_t copy_stream() const { return copy_stream_; }
-  void synchronize() const;
+  /// Waits for stream(). Throws data when a kernel met a bad label or index, once.
+  void synchronize();
 
   // Made on first use, bound to stream(). Workspace comes from the allocator: see Scratch.
   cudnnHandle_t cudnn();
   cublasLtHandle_t cublas_lt();
 
-  /// One u32 in device memory; kernels set bits of DeviceFault in it (atomicOr), nothing clears
-  /// them but take_faults().
-  uint32_t* error_word() const { return error_word_; }
-  /// Waits, reads the error word and clears it.
-  uint32_t take_faults();
+  /// Fault[fault_places], as kernels see it.
+  Fault* faults() const { return faults_on_device_; }
+  /// Zeroed counters by which the last block of a kernel knows itself: see core/cuda/group.cuh.
+  uint32_t* tickets() const { return tickets_; }
+  static constexpr int ticket_count = 4096;
 
  private:
   int device_;
@@ -50,7 +53,9 @@ class Context {
   cudaStream_t copy_stream_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
-  uint32_t* error_word_ = nullptr;
+  Fault* faults_ = nullptr;
+  Fault* faults_on_device_ = nullptr;
+  uint32_t* tickets_ = nullptr;
 };
 
 }  // namespace whisker::cuda

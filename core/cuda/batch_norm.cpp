@@ -1,0 +1,58 @@
+// The backend's batch normalisation.
+#include "core/cuda/batch_norm.h"
+
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/operand.h"
+
+namespace whisker::cuda {
+void CudaBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
+                                   const Tensor& beta, const Tensor& residual, const Tensor& y,
+                                   const Tensor& mean, const Tensor& inverse_deviation,
+                                   const Tensor& variance) {
+  context_.enter();
+  kernels::batch_norm_train(context_, allocator_, g,
+                            {.x = x.raw(),
+                             .residual = pointer(residual),
+                             .y = y.raw(),
+                             .gamma = channels(gamma),
+                             .beta = channels(beta),
+                             .mean = f32(mean),
+                             .inverse_deviation = f32(inverse_deviation),
+                             .variance = f32(variance)});
+}
+
+void CudaBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
+                                       const Tensor& gamma, const Tensor& beta,
+                                       const Tensor& residual, const Tensor& mean,
+                                       const Tensor& variance, const Tensor& y) {
+  context_.enter();
+  kernels::batch_norm_inference(context_, g,
+                                {.x = x.raw(),
+                                 .residual = pointer(residual),
+                                 .y = y.raw(),
+                                 .gamma = channels(gamma),
+                                 .beta = channels(beta),
+                                 .mean = f32(mean),
+                                 .variance = f32(variance)});
+}
+
+void CudaBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
+                                      const Tensor& x, const Tensor& gamma, const Tensor& y,
+                                      const Tensor& mean, const Tensor& inverse_deviation,
+                                      const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                                      const Tensor& dbeta, const Tensor& dresidual) {
+  context_.enter();
+  kernels::batch_norm_backward(context_, allocator_, g, batch_statistics,
+                               {.x = pointer(x),
+                                .y = pointer(y),
+                                .dy = dy.raw(),
+                                .gamma = channels(gamma),
+                                .mean = f32(mean),
+                                .inverse_deviation = f32(inverse_deviation),
+                                .dx = pointer(dx),
+                                .dgamma = channels(dgamma),
+                                .dbeta = channels(dbeta),
+                                .dresidual = pointer(dresidual)});
+}
+
+}  // namespace whisker::cuda

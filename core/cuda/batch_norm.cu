@@ -1,0 +1,264 @@
+// Batch normalisation in two passes each way: one reads and adds up, one reads and writes. The
+// second goes through the rows backwards: what the first read last still lies in the L2 cache.
+#include "core/cuda/batch_norm.h"
+#include "core/cuda/columns.cuh"
+#include "core/cuda/elementwise.cuh"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+/// What one pass leaves for the next, and what training reports, all f32 (channels).
+struct Statistics {
+  float* mean;
+  float* inverse_deviation;
+  float* variance;
+};
+
+// Sums are of deviations from a value near the mean, lest they cancel: the average of four rows
+// (Chan, Golub and LeVeque 1983, "shifted data").
+template <int V, class T>
+__device__ void load_shift(const T* x, const Columns& t, int64_t channel, float (&shift)[V]) {
+  for (int v = 0; v < V; ++v) shift[v] = 0;
+  for (int64_t i = 0; i < 4; ++i) {
+    const Pack<T, V> pack = load_pack<V>(x, t.rows * i / 4 * t.channels + channel);
+#pragma unroll
+    for (int v = 0; v < V; ++v) shift[v] += 0.25f * to_f32(pack.at[v]);
+  }
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(column_threads)
+    statistics_kernel(Columns t, float epsilon, const T* x, Statistics out, float2* partials,
+                      uint32_t* tickets) {
+  float shift[V];
+  if (own_channel<V>(t) < t.channels) load_shift<V>(x, t, own_channel<V>(t), shift);
+  const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&squares)[V]) {
+    const Pack<T, V> pack = load_pack<V>(x, row * t.channels + channel);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float deviation = to_f32(pack.at[v]) - shift[v];
+      sum[v] += deviation;
+      squares[v] = fmaf(deviation, deviation, squares[v]);
+    }
+  };
+  const auto finish = [&](int64_t channel, float sum, float squares) {
+    const auto rows = static_cast<float>(t.rows);
+    float from[1];
+    load_shift<1>(x, t, channel, from);
+    const float offset = sum / rows;
+    float spread = squares - sum * offset;
+    if (spread < 0) spread = 0;  // by rounding; a NaN stays one
+    out.mean[channel] = from[0] + offset;
+    out.inverse_deviation[channel] = 1 / sqrtf(spread / rows + epsilon);
+    out.variance[channel] = spread / fmaxf(rows - 1, 1.0f);
+  };
+  column_sums<V>(t, partials, tickets, add, finish);
+}
+
+// y = f((x - mean) scale + beta + residual), scale = gamma / deviation.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads)
+    normalise_kernel(Columns t, bool relu, const T* x, const T* residual, T* y, Channels gamma,
+                     Channels beta, const float* mean, const float* inverse_deviation,
+                     const float* variance, float epsilon) {
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  float center[V], scale[V], shift[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const float inverse =
+        variance ? 1 / sqrtf(variance[channel + v] + epsilon) : inverse_deviation[channel + v];
+    center[v] = mean[channel + v];
+    scale[v] = inverse * load(gamma, channel + v);
+    shift[v] = load(beta, channel + v);
+  }
+  const int64_t begin = blockIdx.y * t.chunk;
+  const int64_t end = min(begin + t.chunk, t.rows);
+  const int step = block_threads / t.width;
+#pragma unroll 4
+  for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin; r -= step) {
+    const int64_t at = r * t.channels + channel;
+    Pack<T, V> pack = load_pack<V>(x, at);
+    Pack<T, V> added;
+    if (residual) added = load_pack<V>(residual, at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      float z = fmaf(to_f32(pack.at[v]) - center[v], scale[v], shift[v]);
+      if (residual) z += to_f32(added.at[v]);
+      if (relu) z = z < 0 ? 0 : z;
+      pack.at[v] = from_f32<T>(z);
+    }
+    store_pack<V>(y, at, pack);
+  }
+}
+
+/// dz = dy, or 0 where relu gave 0. y null: no activation.
+template <int V, class T>
+__device__ Pack<T, V> load_dz(const T* dy, const T* y, int64_t at) {
+  Pack<T, V> dz = load_pack<V>(dy, at);
+  if (y) {
+    const Pack<T, V> out = load_pack<V>(y, at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float slope = to_f32(out.at[v]) > 0 ? 1 : 0;
+      dz.at[v] = from_f32<T>(slope * to_f32(dz.at[v]));  // a NaN in dy stays one
+    }
+  }
+  return dz;
+}
+
+/// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each.
+struct InputCoefficients {
+  float* slope;
+  float* shift;
+};
+
+// sum(dz) and sum(dz (x - mean)), and dresidual = dz on the way. x null: only dbeta is wanted.
+template <class T, int V>
+__global__ void __launch_bounds__(column_threads)
+    gradient_sums_kernel(Columns t, BatchNormGradient p, InputCoefficients out, float2* partials,
+                         uint32_t* tickets) {
+  const auto* x = static_cast<const T*>(p.x);
+  const auto* y = static_cast<const T*>(p.y);
+  const auto* dy = static_cast<const T*>(p.dy);
+  auto* dresidual = static_cast<T*>(p.dresidual);
+  float center[V];
+  const int64_t own = own_channel<V>(t);
+#pragma unroll
+  for (int v = 0; v < V; ++v) center[v] = x && own < t.channels ? p.mean[own + v] : 0;
+  const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&correlation)[V]) {
+    const int64_t at = row * t.channels + channel;
+    const Pack<T, V> dz = load_dz<V>(dy, y, at);
+    if (dresidual) store_pack<V>(dresidual, at, dz);
+    Pack<T, V> in;
+    if (x) in = load_pack<V>(x, at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      sum[v] += to_f32(dz.at[v]);
+      if (x) correlation[v] = fmaf(to_f32(dz.at[v]), to_f32(in.at[v]) - center[v], correlation[v]);
+    }
+  };
+  const auto finish = [&](int64_t c, float sum, float correlation) {
+    const float inverse = x ? p.inverse_deviation[c] : 0;
+    if (p.dbeta.data) store(p.dbeta, c, sum);
+    if (p.dgamma.data) store(p.dgamma, c, correlation * inverse);
+    if (out.slope) {
+      const float scale = inverse * load(p.gamma, c);
+      const auto rows = static_cast<float>(t.rows);
+      out.slope[c] = -scale * inverse * inverse * correlation / rows;
+      out.shift[c] = -scale * sum / rows;
+    }
+  };
+  column_sums<V>(t, partials, tickets, add, finish);
+}
+
+// dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
+// dz is dresidual where the first pass wrote one, else it is made again from dy and y.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads)
+    input_gradient_kernel(Columns t, BatchNormGradient p, InputCoefficients k) {
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  float center[V], scale[V], slope[V], shift[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int64_t c = channel + v;
+    scale[v] = p.inverse_deviation[c] * load(p.gamma, c);
+    center[v] = k.slope ? p.mean[c] : 0;
+    slope[v] = k.slope ? k.slope[c] : 0;
+    shift[v] = k.slope ? k.shift[c] : 0;
+  }
+  const auto* x = static_cast<const T*>(p.x);
+  const auto* dz = static_cast<const T*>(p.dresidual ? p.dresidual : p.dy);
+  const auto* y = static_cast<const T*>(p.dresidual ? nullptr : p.y);
+  auto* dx = static_cast<T*>(p.dx);
+  const int64_t begin = blockIdx.y * t.chunk;
+  const int64_t end = min(begin + t.chunk, t.rows);
+  const int step = block_threads / t.width;
+#pragma unroll 2
+  for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin; r -= step) {
+    const int64_t at = r * t.channels + channel;
+    Pack<T, V> d = load_dz<V>(dz, y, at);
+    Pack<T, V> in;
+    if (k.slope) in = load_pack<V>(x, at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      float value = fmaf(scale[v], to_f32(d.at[v]), shift[v]);
+      if (k.slope) value = fmaf(to_f32(in.at[v]) - center[v], slope[v], value);
+      d.at[v] = from_f32<T>(value);
+    }
+    store_pack<V>(dx, at, d);
+  }
+}
+
+// The layout of the passes that read and write.
+Columns map_columns(const Context& context, const BatchNormGeometry& g, int pack) {
+  return Columns::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
+}
+
+dim3 grid_of(const Columns& t) {
+  return {t.tiles, t.chunks};
+}
+
+template <class T, int V>
+void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
+  const Columns t = map_columns(context, g, V);
+  normalise_kernel<T, V><<<grid_of(t), block_threads, 0, context.stream()>>>(
+      t, g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
+      static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
+      p.inverse_deviation, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+}
+
+}  // namespace
+
+void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                      const BatchNorm& p) {
+  const auto run = [&]<class T, int V>() {
+    const Columns t = sum_columns(context, g.rows, g.channels, V);
+    const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
+    statistics_kernel<T, V><<<grid_of(t), column_threads, 0, context.stream()>>>(
+        t, static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
+        Statistics{p.mean, p.inverse_deviation, p.variance}, partials.as<float2>(),
+        context.tickets());
+    check_launch("batch_norm statistics");
+    normalise<T, V>(context, g, p, true);
+  };
+  with_packs(g.dtype, g.channels, run, p.x, p.residual, p.y);
+  check_launch("batch_norm");
+}
+
+void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p) {
+  with_packs(
+      g.dtype, g.channels, [&]<class T, int V>() { normalise<T, V>(context, g, p, false); }, p.x,
+      p.residual, p.y);
+  check_launch("batch_norm");
+}
+
+void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                         bool batch_statistics, const BatchNormGradient& p) {
+  const bool through_statistics = p.dx && batch_statistics;
+  const bool sums = through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual;
+  const auto run = [&]<class T, int V>() {
+    const Columns t = sum_columns(context, g.rows, g.channels, V);
+    const int64_t partial_floats = int64_t{t.chunks} * g.channels * 2;
+    const Scratch memory(allocator, (partial_floats + 2 * g.channels) * int64_t{sizeof(float)});
+    InputCoefficients k{nullptr, nullptr};
+    if (through_statistics) {
+      k.slope = memory.as<float>() + partial_floats;
+      k.shift = k.slope + g.channels;
+    }
+    if (sums) {
+      gradient_sums_kernel<T, V><<<grid_of(t), column_threads, 0, context.stream()>>>(
+          t, p, k, memory.as<float2>(), context.tickets());
+      check_launch("batch_norm_backward sums");
+    }
+    if (p.dx) {
+      const Columns map = map_columns(context, g, V);
+      input_gradient_kernel<T, V><<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
+      check_launch("batch_norm_backward");
+    }
+  };
+  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.dx, p.dresidual);
+}
+
+}  // namespace whisker::cuda::kernels

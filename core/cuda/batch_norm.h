@@ -1,0 +1,41 @@
+// Launchers of batch normalisation over x (rows, channels) of f32, bf16 or f16. Statistics are f32;
+// gamma, beta and their gradients f32 or as x.
+#pragma once
+
+#include "core/cuda/allocator.h"
+#include "core/cuda/channels.h"
+#include "core/geometry.h"
+
+#include <cuda_runtime_api.h>
+
+namespace whisker::cuda::kernels {
+
+struct BatchNorm {
+  const void* x = nullptr;         // (rows, channels)
+  const void* residual = nullptr;  // (rows, channels) or null
+  void* y = nullptr;               // (rows, channels)
+  Channels gamma, beta;
+  float* mean = nullptr;               // (channels)
+  float* inverse_deviation = nullptr;  // (channels); written in training
+  float* variance = nullptr;           // (channels); written in training, else read
+};
+void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                      const BatchNorm& p);
+void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
+
+/// As Backend::batch_norm_backward; null is undefined.
+struct BatchNormGradient {
+  const void* x = nullptr;   // (rows, channels)
+  const void* y = nullptr;   // (rows, channels)
+  const void* dy = nullptr;  // (rows, channels)
+  Channels gamma;
+  const float* mean = nullptr;               // (channels)
+  const float* inverse_deviation = nullptr;  // (channels)
+  void* dx = nullptr;                        // (rows, channels)
+  Channels dgamma, dbeta;
+  void* dresidual = nullptr;  // (rows, channels)
+};
+void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                         bool batch_statistics, const BatchNormGradient& p);
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,46 @@
+// Reading and writing core/cuda/channels.h, and choosing packs for the rows beside them.
+#pragma once
+
+#include "core/cuda/channels.h"
+#include "core/cuda/types.cuh"
+
+#include <cstdint>
+
+namespace whisker::cuda {
+
+__device__ inline float load(const Channels& x, int64_t i) {
+  if (x.dtype == DType::bf16) return to_f32(static_cast<const bfloat_t*>(x.data)[i]);
+  if (x.dtype == DType::f16) return to_f32(static_cast<const half_t*>(x.data)[i]);
+  return static_cast<const float*>(x.data)[i];
+}
+__device__ inline void store(const Channels& y, int64_t i, float value) {
+  if (y.dtype == DType::f32) static_cast<float*>(y.data)[i] = value;
+  if (y.dtype == DType::bf16) static_cast<bfloat_t*>(y.data)[i] = from_f32<bfloat_t>(value);
+  if (y.dtype == DType::f16) static_cast<half_t*>(y.data)[i] = from_f32<half_t>(value);
+}
+
+template <int V, class T>
+__device__ inline Pack<T, V> load_pack(const T* x, int64_t at) {
+  return *reinterpret_cast<const Pack<T, V>*>(x + at);
+}
+template <int V, class T>
+__device__ inline void store_pack(T* y, int64_t at, const Pack<T, V>& pack) {
+  *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
+}
+
+/// Calls run.operator()<T, V>() for rows of `channels` elements at `pointers` (null: not there): in
+/// packs of 16 bytes where channels and addresses allow, else in single elements.
+template <class Run, class... P>
+void with_packs(DType dtype, int64_t channels, const Run& run, const P*... pointers) {
+  visit_real(dtype, [&]<class T>() {
+    constexpr int v = pack_size<T>;
+    const bool aligned = ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+    if (channels % v == 0 && aligned) {
+      run.template operator()<T, v>();
+    } else {
+      run.template operator()<T, 1>();
+    }
+  });
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,19 @@
+// Kernels' side of core/cuda/fault.h.
+#pragma once
+
+#include "core/cuda/fault.h"
+
+namespace whisker::cuda {
+
+/// True when 0 <= value < extent; else leaves a note.
+__device__ inline bool in_range(int64_t value, int64_t extent, Fault* faults, FaultPlace place) {
+  if (value >= 0 && value < extent) return true;
+  volatile Fault& fault = faults[static_cast<int>(place)];
+  fault.value = value;
+  fault.extent = extent;
+  __threadfence_system();
+  fault.set = 1;
+  return false;
+}
+
+}  // namespace whisker::cuda
