@@ -28,9 +28,11 @@ class Classifier {
   /// checkpoint, naming what the file lacks.
   static Classifier load(const std::filesystem::path& path, Device device);
 
-  /// images (N,H,W,C) -> (N, classes), or (N, 1) for two classes and a sigmoid.
+  /// images (N,H,W,C) -> f32 (N, classes), or (N, 1) for two classes and a sigmoid. The layers
+  /// between compute in the arena's compute dtype.
   Tensor logits(const Tensor& images, const Pass& pass = {}) const {
-    return model_.net->forward(images.to(arena_->device()), pass);
+    const Tensor input = images.to(arena_->device()).to(arena_->compute_dtype());
+    return model_.net->forward(input, pass).to(DType::f32);
   }
   /// logits -> (N, classes), each row adding up to 1.
   Tensor probabilities(const Tensor& logits) const {

@@ -215,8 +215,9 @@ void visit_fields(FieldVisitor& v, Config& c) {
   v.field("seed", c.seed,
           {.about = "of every random number", .low = 0, .high = 9'007'199'254'740'992.0});
   v.field("device", c.device, {.about = "auto, cpu, cuda, cuda:N or reference"});
-  v.field("precision", EnumField(c.precision, Names(precision_names)),
-          {.about = "of activations; auto is f32 on a CPU"});
+  v.field(
+      "precision", EnumField(c.precision, Names(precision_names)),
+      {.about = "of activations and of the weights layers read; auto: bf16 on a GPU, else f32"});
   v.field("deterministic", c.deterministic, {.about = "same bits in every run, slower"});
   v.section("data", "pictures and how they become the network's input",
             [&c](FieldVisitor& s) { data_fields(s, c.data); });

@@ -113,6 +113,27 @@ Device resolve_device(const std::string& text) {
   return device;
 }
 
+DType compute_dtype(PrecisionKind precision, Device device) {
+  const bool gpu = device.kind == DeviceKind::cuda;
+  switch (precision) {
+    case PrecisionKind::automatic:
+      return gpu ? DType::bf16 : DType::f32;
+    case PrecisionKind::f32:
+      return DType::f32;
+    case PrecisionKind::bf16:
+      if (device.kind != DeviceKind::reference) return DType::bf16;
+      fail(ErrorKind::usage, "precision: {} computes in f32, not in bf16. Use precision: f32.",
+           device);
+    case PrecisionKind::f16:
+      if (gpu) return DType::f16;
+      fail(ErrorKind::usage,
+           "precision: {} only stores and converts f16, it does not compute in it. Use precision: "
+           "{}.",
+           device, device.kind == DeviceKind::cpu ? "bf16 or f32" : "f32");
+  }
+  return DType::f32;
+}
+
 void configure_backend(const Config& config, Device device) {
   if (device != cpu_device) return;
   set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
@@ -159,9 +180,7 @@ Preprocess preprocess_of(const DataConfig& data) {
 
 Experiment::Experiment(Config given, StartFrom start)
     : config(std::move(given)), device(resolve_device(config.device)) {
-  if (config.precision == PrecisionKind::f16 || config.precision == PrecisionKind::bf16) {
-    fail(ErrorKind::usage, "precision: {} trains in f32. Use precision: f32.", device);
-  }
+  const DType precision = compute_dtype(config.precision, device);
   configure_backend(config, device);
   const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);
@@ -185,7 +204,9 @@ Experiment::Experiment(Config given, StartFrom start)
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
   objective = std::make_unique<Objective>(model, config.loss, train_files.counts(), device);
-  arena = std::make_shared<ParameterArena>(parameters, device, seed);
+  arena = std::make_shared<ParameterArena>(
+      parameters, device, seed,
+      ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
     const LoadReport report =
         load_weights(SafetensorsFile::open(config.init.from), model, *arena,
@@ -198,7 +219,7 @@ Experiment::Experiment(Config given, StartFrom start)
   }
   classifier =
       std::make_unique<Classifier>(std::move(model), arena, train_files.classes, preprocess);
-  optimizer = std::make_unique<Optimizer>(*arena, config.optimizer);
+  optimizer = std::make_unique<Optimizer>(*arena, config.optimizer, precision == DType::f16);
   if (config.ema.decay > 0) {
     average = std::make_unique<WeightAverage>(*arena, config.ema.decay, config.ema.warmup);
   }

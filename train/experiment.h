@@ -49,6 +49,9 @@ struct Experiment {
 
 /// The device that `text` (auto, cpu, cuda, ...) means here.
 Device resolve_device(const std::string& text);
+/// What layers compute in on `device`: auto is bf16 on a GPU, else f32. Throws usage for a
+/// precision that the device cannot train in.
+DType compute_dtype(PrecisionKind precision, Device device);
 /// Hands what the configuration says of `device` (runtime, deterministic) to its backend.
 void configure_backend(const Config& config, Device device);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.

@@ -43,5 +43,21 @@ TEST(WeightAverage, ScopeSwapsAndRestores) {
   for (const double v : model.values()) EXPECT_EQ(v, 4);
 }
 
+// Layers see the average while a scope lives, also where they read a bf16 copy.
+TEST(WeightAverage, ComputeViewsFollowTheSwap) {
+  auto parameter = std::make_shared<Parameter>(Shape{3}, ParameterRole::weight, nullptr);
+  ParameterArena arena({parameter}, cpu_device, 1, {.compute = DType::bf16});
+  WeightAverage average(arena, 0.5, /*warmup=*/false);
+  arena.write(*parameter, std::vector<float>{2, 4, 0.1f});
+  average.update();
+  const auto rounded = [](float v) { return static_cast<double>(float(bf16_t(v))); };
+  {
+    const AverageScope scope(&average);
+    EXPECT_EQ(parameter->value().to_vector(), (std::vector<double>{1, 2, rounded(0.05f)}));
+  }
+  EXPECT_EQ(parameter->value().to_vector(), (std::vector<double>{2, 4, rounded(0.1f)}));
+  EXPECT_EQ(average.updates(), 1);
+}
+
 }  // namespace
 }  // namespace whisker

@@ -154,6 +154,43 @@ TEST(Optimizer, NonFiniteGradientsChangeNothing) {
   for (const double v : optimizer.moments()[0].flat.to_vector()) EXPECT_EQ(v, 0);
 }
 
+// The caller is told, and the next update is done again.
+TEST(Optimizer, GoesOnAfterANonFiniteGradient) {
+  const OptimizerOptions options{.kind = OptimizerKind::sgd};
+  TwoParameters model(options);
+  Optimizer optimizer(model.arena, options);
+  model.set_gradients({1, std::nan(""), 1}, {1, 1, 1, 1});
+  EXPECT_FALSE(optimizer.step(0.5).finite);
+  model.set_gradients({1, 1, 1}, {1, 1, 1, 1});
+  const StepReport report = optimizer.step(0.5);
+  EXPECT_TRUE(report.finite);
+  EXPECT_NEAR(report.gradient_norm, std::sqrt(7.0), 1e-6);
+  EXPECT_EQ(optimizer.steps(), 1);
+  for (const double v : model.a->value().to_vector()) EXPECT_EQ(v, -0.5);
+}
+
+// Two runs: bf16 copies of the weights with bf16 gradients, and f32 normalisation parameters.
+TEST(Optimizer, StepsMastersAndComputeViews) {
+  auto weight = std::make_shared<Parameter>(Shape{100}, ParameterRole::weight, nullptr);
+  auto gamma = std::make_shared<Parameter>(Shape{5}, ParameterRole::norm, nullptr);
+  weight->set_name("weight");
+  gamma->set_name("gamma");
+  const OptimizerOptions options{.kind = OptimizerKind::sgd, .clip_norm = 1};
+  Optimizer::assign_groups({gamma, weight}, options);
+  ParameterArena arena({gamma, weight}, cpu_device, 1, {.compute = DType::bf16});
+  Optimizer optimizer(arena, options);
+  for (int step = 0; step < 2; ++step) {
+    arena.zero_grad();
+    backward(add(sum(weight->value()).to(DType::f32), sum(gamma->value())));
+    EXPECT_NEAR(optimizer.step(0.1).gradient_norm, std::sqrt(105.0), 1e-6);
+  }
+  // Clipped to norm 1 over both runs: each element moved by 0.1 / sqrt(105) twice.
+  const double want = -0.2 / std::sqrt(105.0);
+  for (const double v : weight->master().to_vector()) EXPECT_NEAR(v, want, 1e-7);
+  for (const double v : gamma->value().to_vector()) EXPECT_NEAR(v, want, 1e-7);
+  EXPECT_EQ(weight->value().to_vector(), weight->master().to(DType::bf16).to_vector());
+}
+
 TEST(Optimizer, ParametersWithoutGradientDoNotMove) {
   const OptimizerOptions options{.kind = OptimizerKind::sgd};
   TwoParameters model(options);
