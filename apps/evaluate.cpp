@@ -6,8 +6,8 @@
 #include "apps/command.h"
 #include "apps/inputs.h"
 #include "core/io/json.h"
+#include "data/device_loader.h"
 #include "data/labelled_files.h"
-#include "data/loader.h"
 #include "data/picture_dataset.h"
 #include "train/experiment.h"
 #include "train/plan_cache.h"
@@ -67,15 +67,16 @@ int run_evaluate(const EvaluateArguments& arguments) {
   if (files.size() == 0) fail(ErrorKind::data, "evaluate: no pictures found in what was given");
   const auto dataset = std::make_shared<PictureDataset>(
       files, PictureDatasetOptions{.preprocess = classifier.preprocess()});
-  Loader loader(dataset, sequential_sampler(files.size()),
-                {.batch_size = arguments.batch_size,
-                 .workers = arguments.workers,
-                 .on_bad = OnBad::skip,
-                 .max_bad = 1});
+  const auto loader = make_loader(dataset, sequential_sampler(files.size()),
+                                  {.batch_size = arguments.batch_size,
+                                   .workers = arguments.workers,
+                                   .on_bad = OnBad::skip,
+                                   .max_bad = 1},
+                                  {.device = device, .dtype = classifier.arena().compute_dtype()});
   const Objective objective(classifier.model(), {}, files.counts(), classifier.arena().device());
-  const ClassificationMetrics metrics = evaluate(classifier, objective, loader);
+  const ClassificationMetrics metrics = evaluate(classifier, objective, *loader);
   save_plans(device);
-  for (const BadSample& bad : loader.bad_samples()) {
+  for (const BadSample& bad : loader->bad_samples()) {
     unreadable.add(files.file(bad.index).string(), bad.reason);
   }
   if (metrics.count() == 0) fail(ErrorKind::data, "evaluate: no picture could be read");

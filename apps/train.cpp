@@ -59,7 +59,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   write_file_atomically(folder.config(), print_config(config));
   const TrainResult result = trainer.run();
   save_plans(experiment.device);
-  for (const Loader* loader : {experiment.train.get(), experiment.val.get()}) {
+  for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
       progress.on_message(fmt::format("unreadable picture: {}", bad.reason));
     }

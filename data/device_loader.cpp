@@ -58,4 +58,14 @@ std::optional<Batch> DeviceLoader::next() {
   return batch;
 }
 
+std::unique_ptr<BatchSource> make_loader(std::shared_ptr<const Dataset> dataset,
+                                         std::shared_ptr<const Sampler> sampler,
+                                         LoaderOptions options, DeviceLoaderOptions device) {
+  if (device.device.kind != DeviceKind::cuda) {
+    return std::make_unique<Loader>(std::move(dataset), std::move(sampler), std::move(options));
+  }
+  return std::make_unique<DeviceLoader>(std::move(dataset), std::move(sampler), std::move(options),
+                                        std::move(device));
+}
+
 }  // namespace whisker

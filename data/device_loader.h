@@ -46,4 +46,10 @@ class DeviceLoader final : public BatchSource {
   Tensor target_;
 };
 
+/// The loader for `device`: of finished values for one that computes in host memory, where the
+/// loader's threads do all there is to do, else a DeviceLoader.
+std::unique_ptr<BatchSource> make_loader(std::shared_ptr<const Dataset> dataset,
+                                         std::shared_ptr<const Sampler> sampler,
+                                         LoaderOptions options, DeviceLoaderOptions device);
+
 }  // namespace whisker

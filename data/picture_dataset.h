@@ -8,6 +8,7 @@
 #include "data/device_cache.h"
 #include "data/image_folder.h"
 #include "data/picture_cache.h"
+#include "data/picture_stage.h"
 
 #include <memory>
 #include <mutex>
@@ -68,6 +69,7 @@ class PictureDataset final : public Dataset {
     Decoded decoded;
     AugmentScratch augment;
     PreprocessScratch preprocess;
+    StageScratch stage;
   };
   std::unique_ptr<Scratch> take_scratch() const;
   void give_scratch(std::unique_ptr<Scratch> scratch) const;
@@ -82,8 +84,6 @@ class PictureDataset final : public Dataset {
   bool keeps_resampled() const;
   bool stage_resident(SampleKey key, PictureRecord& record) const;
   void stage_to_keep(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
-  void stage_view(const PictureView& view, PictureRecord& record, PictureRows& rows,
-                  Scratch& scratch) const;
   void stage_picture(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
 
   ImageFolder folder_;

@@ -1,18 +1,10 @@
 // The way of a dataset's pictures to a device: from its cache there, from a cache in host memory,
 // or from the file. Whichever it is, the device's pixels are those that write() gives.
 #include "data/picture_dataset.h"
-#include "data/picture_stage.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace whisker {
-namespace {
-
-// A picture that reads more than this is resampled by its worker: fewer bytes go to the device.
-constexpr int64_t large_bytes = int64_t{1} << 20;
-
-}  // namespace
 
 /// What is to become of a whole picture: a record whose source is rectangle `view` of it.
 struct PictureDataset::Wanted {
@@ -75,28 +67,17 @@ void PictureDataset::stage_picture(SampleKey key, PictureRows& rows, int64_t row
     const Picture& picture = cached_picture(key.index, scratch);
     const Wanted wanted = want(key, picture.height, picture.width);
     record = wanted.record;
-    return stage_view(PictureView(picture, wanted.view), record, rows, scratch);
+    return stage_view(PictureView(picture, wanted.view), record, rows, scratch.stage);
   }
   const std::optional<AugmentRecord> drawn = decode_file(key, scratch);
   const Decoded& decoded = scratch.decoded;
   if (!drawn) {
     record = picture_record(options_.preprocess, decoded.full_height, decoded.full_width);
-    return stage_view(PictureView(decoded.picture), record, rows, scratch);
+    return stage_view(PictureView(decoded.picture), record, rows, scratch.stage);
   }
   const CroppedView cropped = crop_view(decoded, drawn->crop);
   record = picture_record(cropped, *drawn);
-  stage_view(cropped.view, record, rows, scratch);
-}
-
-void PictureDataset::stage_view(const PictureView& view, PictureRecord& record, PictureRows& rows,
-                                Scratch& scratch) const {
-  const Rect read = pixels_read(record);
-  const int64_t bytes = int64_t{3} * read.width * read.height;
-  const int64_t resampled_bytes = int64_t{3} * record.columns.count * record.rows.count;
-  if (bytes <= std::max(large_bytes, 4 * resampled_bytes)) return stage_pixels(view, record, rows);
-  Picture& resampled = scratch.augment.resized;
-  resample_on_host(view, record, resampled, scratch.augment.resize);
-  stage_pixels(PictureView(resampled), record, rows);
+  stage_view(cropped.view, record, rows, scratch.stage);
 }
 
 // A whole picture, as every epoch will need it.
@@ -111,9 +92,9 @@ void PictureDataset::stage_to_keep(SampleKey key, PictureRows& rows, int64_t row
   Rect view = wanted.view;
   const Picture* kept = &picture;
   if (keeps_resampled()) {
-    resample_on_host(PictureView(picture, view), record, scratch.augment.resized,
-                     scratch.augment.resize);
-    kept = &scratch.augment.resized;
+    resample_on_host(PictureView(picture, view), record, scratch.stage.resampled,
+                     scratch.stage.resize);
+    kept = &scratch.stage.resampled;
     view.left = view.top = 0;
   }
   const int64_t at = stage_whole(*kept, rows);

@@ -89,6 +89,17 @@ Rect pixels_read(const PictureRecord& record) {
   return {columns.first, rows.first, columns.end - columns.first, rows.end - rows.first};
 }
 
+void stage_view(const PictureView& view, PictureRecord& record, PictureRows& rows,
+                StageScratch& scratch) {
+  constexpr int64_t large_bytes = int64_t{1} << 20;
+  const Rect read = pixels_read(record);
+  const int64_t bytes = int64_t{3} * read.width * read.height;
+  const int64_t resampled_bytes = int64_t{3} * record.columns.count * record.rows.count;
+  if (bytes <= std::max(large_bytes, 4 * resampled_bytes)) return stage_pixels(view, record, rows);
+  resample_on_host(view, record, scratch.resampled, scratch.resize);
+  stage_pixels(PictureView(scratch.resampled), record, rows);
+}
+
 void stage_pixels(const PictureView& view, PictureRecord& record, PictureRows& rows) {
   const Rect read = pixels_read(record);
   const int64_t row_bytes = int64_t{3} * read.width;

@@ -20,6 +20,15 @@ PictureRecord picture_record(const Preprocess& preprocess, int height, int width
 /// The columns and rows of the source that `record` reads.
 Rect pixels_read(const PictureRecord& record);
 
+/// What stage_view() keeps between calls; one per thread.
+struct StageScratch {
+  Picture resampled;
+  ResizeScratch resize;
+};
+
+/// stage_pixels(), for a large picture after resample_on_host(): fewer bytes then go to the device.
+void stage_view(const PictureView& view, PictureRecord& record, PictureRows& rows,
+                StageScratch& scratch);
 /// Copies the pixels that `record` reads into `rows`, and writes to the record where they are.
 void stage_pixels(const PictureView& view, PictureRecord& record, PictureRows& rows);
 /// Copies all pixels into `rows`; returns where they start among the batch's bytes.

@@ -5,7 +5,7 @@ namespace whisker {
 namespace {
 
 using Names = std::span<const std::string_view>;
-constexpr std::string_view cache_names[] = {"none", "memory", "disk"};
+constexpr std::string_view cache_names[] = {"none", "memory", "disk", "device"};
 constexpr std::string_view decode_names[] = {"fast", "exact"};
 constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};
 constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
@@ -63,7 +63,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("decode", EnumField(c.decode, Names(decode_names)),
           {.about = "fast: training crops may decode at reduced scale"});
   v.field("cache", EnumField(c.cache, Names(cache_names)), {.about = "keep decoded pictures"});
-  v.field("cache_limit_mib", c.cache_limit_mib, above_zero("largest cache in memory, MiB"));
+  v.field("cache_limit_mib", c.cache_limit_mib,
+          above_zero("largest cache in memory, the device's or the host's, MiB"));
   v.field("cache_file", c.cache_file,
           {.about = "file of the disk cache; empty: cache/FINGERPRINT in the runs folder"});
   v.field("workers", c.workers,

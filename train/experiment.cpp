@@ -1,8 +1,11 @@
 // Data first (classes), then the network (shapes), then memory, weights and the optimizer.
 #include "train/experiment.h"
 
+#include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/philox.h"
+#include "data/device_loader.h"
+#include "data/picture_dataset.h"
 #include "data/sampler.h"
 #include "layers/weights.h"
 
@@ -83,10 +86,14 @@ std::unique_ptr<Sampler> make_sampler(const Config& config, const ImageFolder& f
 // Training pictures may be kept smaller, as their crops are resized anyway; validation sees exactly
 // the pixels that `evaluate` and `classify` see.
 CacheOptions cache_of(const Config& config, const ImageFolder& files, const Preprocess& preprocess,
-                      bool training) {
+                      Device device, bool training) {
   const DataConfig& data = config.data;
   CacheOptions cache{.kind = data.cache,
-                     .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024)};
+                     .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024),
+                     .device = device};
+  if (cache.kind == CacheKind::device && device.kind != DeviceKind::cuda) {
+    cache.kind = CacheKind::memory;  // which is that device's
+  }
   if (training && preprocess.resize_mode == ResizeMode::crop) {
     // Large enough that the smallest random crop still covers the network's input.
     const PictureSize size = preprocess.output();
@@ -246,13 +253,17 @@ Experiment::Experiment(Config given, StartFrom start)
                    .seed = seed,
                    .max_pixels = config.data.max_pixels,
                    .fast_decode = config.data.decode == DecodeKind::fast,
-                   .cache = cache_of(config, files, preprocess, augmented),
+                   .cache = cache_of(config, files, preprocess, device, augmented),
                });
   };
-  train = std::make_unique<Loader>(dataset(train_files, !plain), make_sampler(config, train_files),
-                                   training);
-  val = std::make_unique<Loader>(dataset(val_files, false), sequential_sampler(val_files.size()),
-                                 validation);
+  DeviceLoaderOptions input{.device = device, .dtype = arena->compute_dtype()};
+  if (device.kind == DeviceKind::cuda) {
+    input.pipeline = backend_of(device).make_picture_pipeline();
+  }
+  train =
+      make_loader(dataset(train_files, !plain), make_sampler(config, train_files), training, input);
+  val = make_loader(dataset(val_files, false), sequential_sampler(val_files.size()), validation,
+                    input);
 
   const int64_t steps_per_epoch =
       (train->batches() + config.train.accumulate - 1) / config.train.accumulate;

@@ -4,7 +4,6 @@
 
 #include "data/batch_source.h"
 #include "data/image_folder.h"
-#include "data/loader.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -38,7 +37,7 @@ struct Experiment {
   std::vector<std::string> notes;
   ImageFolder train_files, val_files;
   std::string data_fingerprint;
-  std::unique_ptr<Loader> train, val;
+  std::unique_ptr<BatchSource> train, val;
   std::shared_ptr<ParameterArena> arena;
   std::unique_ptr<Classifier> classifier;
   std::unique_ptr<Objective> objective;

@@ -1,11 +1,23 @@
 // Cross-entropy over classes, or binary cross-entropy of one logit for the second class.
 #include "train/objective.h"
 
+#include "core/backend.h"
 #include "core/ops.h"
 
 #include <numeric>
 
 namespace whisker {
+namespace {
+
+// Labels where the logits are, without waiting for the device.
+Tensor on_device(const Tensor& labels, Device device) {
+  if (labels.device() == device) return labels;
+  const Tensor copy = empty(labels.shape(), {.dtype = labels.dtype(), .device = device});
+  backend_of(device).enqueue_upload(labels.raw(), copy.raw(), labels.bytes());
+  return copy;
+}
+
+}  // namespace
 
 Objective::Objective(const Model& model, const LossConfig& config,
                      std::span<const int64_t> class_counts, Device device)
@@ -47,20 +59,20 @@ Objective::Objective(const Model& model, const LossConfig& config,
 
 Tensor Objective::loss(const Tensor& logits, const Batch& batch) const {
   const bool soft = batch.soft_labels.defined();
+  const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, logits.device());
   if (!binary_) {
-    return cross_entropy(logits, soft ? batch.soft_labels : batch.labels,
+    return cross_entropy(logits, labels,
                          {.label_smoothing = label_smoothing_, .class_weight = class_weight_});
   }
-  Tensor target = soft ? slice(batch.soft_labels, 1, 1, 2)
-                       : batch.labels.to(DType::f32).reshape({batch.size(), 1});
+  Tensor target = soft ? slice(labels, 1, 1, 2) : labels.to(DType::f32).reshape({batch.size(), 1});
   if (label_smoothing_ > 0) target = affine(target, 1 - label_smoothing_, label_smoothing_ / 2);
   return binary_cross_entropy_with_logits(logits, target);
 }
 
 Tensor Objective::plain_loss(const Tensor& logits, const Batch& batch) const {
-  if (!binary_) return cross_entropy(logits, batch.labels);
-  return binary_cross_entropy_with_logits(logits,
-                                          batch.labels.to(DType::f32).reshape({batch.size(), 1}));
+  const Tensor labels = on_device(batch.labels, logits.device());
+  if (!binary_) return cross_entropy(logits, labels);
+  return binary_cross_entropy_with_logits(logits, labels.to(DType::f32).reshape({batch.size(), 1}));
 }
 
 }  // namespace whisker
