@@ -1,11 +1,11 @@
-// How many pictures per second the loader turns from files into training batches: random resized
-// crops of 224 with flips, normalised f32, batches of 32.
-// usage: bench_loader FOLDER-OF-CLASS-FOLDERS [--seconds S] [--workers N,N,...] [--cache
-// none|memory] One JSON line per number of workers; nothing else uses the batches, so this is the
-// loader's ceiling.
-#include "data/loader.h"
-
+// How many pictures per second become training batches from files: random resized crops of 224 with
+// flips, normalised; f32 on the host, bf16 on a GPU. One JSON line per number of workers; nothing
+// else uses the batches, so this is the ceiling.
+// usage: bench_loader FOLDER-OF-CLASS-FOLDERS [--seconds S] [--workers N,N,...] [--batch N]
+//                     [--cache none|memory|device] [--device cpu|cuda]
+#include "core/backend.h"
 #include "core/error.h"
+#include "data/device_loader.h"
 #include "data/picture_dataset.h"
 
 #include <algorithm>
@@ -26,7 +26,13 @@ struct Arguments {
   double seconds = 5;
   std::vector<int> workers = {1, 2};
   CacheKind cache = CacheKind::none;
+  int64_t batch = 32;
+  Device device = cpu_device;
 };
+
+const char* name_of(CacheKind cache) {
+  return cache == CacheKind::none ? "files" : cache == CacheKind::memory ? "cached" : "resident";
+}
 
 std::vector<int> numbers(std::string_view text) {
   std::vector<int> values;
@@ -47,11 +53,15 @@ void measure(const Arguments& arguments, int workers) {
       .preprocess = {.size = {side, side}},
       .augment = AugmentConfig{.random_resized_crop = true, .flip_horizontal = 0.5},
       .seed = 1};
-  options.cache.kind = arguments.cache;
+  options.cache = {
+      .kind = arguments.cache, .max_bytes = uint64_t{8} << 30, .device = arguments.device};
   const auto data =
       std::make_shared<PictureDataset>(open_image_folder(arguments.folder), std::move(options));
-  Loader loader(data, shuffle_sampler(data->size(), {.seed = 1}),
-                {.batch_size = 32, .workers = workers, .drop_last = true});
+  const bool gpu = arguments.device.kind == DeviceKind::cuda;
+  const auto loader =
+      make_loader(data, shuffle_sampler(data->size(), {.seed = 1}),
+                  {.batch_size = arguments.batch, .workers = workers, .drop_last = true},
+                  {.device = arguments.device, .dtype = gpu ? DType::bf16 : DType::f32});
   using Clock = std::chrono::steady_clock;
   const auto seconds_since = [](Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -62,25 +72,27 @@ void measure(const Arguments& arguments, int workers) {
   for (int64_t epoch = 0; epoch < 3 || seconds_since(start) < arguments.seconds; ++epoch) {
     const Clock::time_point begin = Clock::now();
     int64_t pictures = 0;
-    loader.start_epoch(epoch);
-    while (const auto batch = loader.next()) pictures += batch->size();
+    loader->start_epoch(epoch);
+    while (const auto batch = loader->next()) pictures += batch->size();
+    backend_of(arguments.device).synchronize();
     if (epoch == 0) {
-      before = loader.stats();
+      before = loader->stats();
     } else {
       rates.push_back(static_cast<double>(pictures) / seconds_since(begin));
     }
   }
   std::sort(rates.begin(), rates.end());
-  const LoaderStats stats = loader.stats();
+  const LoaderStats stats = loader->stats();
   const double work = stats.work_seconds - before.work_seconds;
   const auto pictures = static_cast<double>(stats.samples - before.samples);
   std::printf(
-      "{\"id\": \"loader_rrc224_%s\", \"workers\": %d, \"images\": %lld, \"n\": %zu, "
+      "{\"id\": \"loader_rrc224_%s\", \"device\": \"%s\", \"batch\": %lld, \"workers\": %d, "
+      "\"images\": %lld, \"n\": %zu, "
       "\"images_per_s\": %.1f, \"images_per_s_min\": %.1f, \"images_per_s_max\": %.1f, "
       "\"work_ms_per_image\": %.3f}\n",
-      arguments.cache == CacheKind::none ? "files" : "cached", workers,
-      static_cast<long long>(data->size()), rates.size(), rates[rates.size() / 2], rates.front(),
-      rates.back(), 1000 * work / pictures);
+      name_of(arguments.cache), arguments.device.str().c_str(),
+      static_cast<long long>(arguments.batch), workers, static_cast<long long>(data->size()),
+      rates.size(), rates[rates.size() / 2], rates.front(), rates.back(), 1000 * work / pictures);
   std::fflush(stdout);
 }
 
@@ -93,9 +105,11 @@ int main(int argc, char** argv) {
     const std::string option = argv[i];
     if (option == "--seconds") arguments.seconds = std::atof(argv[i + 1]);
     if (option == "--workers") arguments.workers = numbers(argv[i + 1]);
-    if (option == "--cache" && std::string_view(argv[i + 1]) == "memory") {
-      arguments.cache = CacheKind::memory;
-    }
+    const std::string_view value = argv[i + 1];
+    if (option == "--cache" && value == "memory") arguments.cache = CacheKind::memory;
+    if (option == "--cache" && value == "device") arguments.cache = CacheKind::device;
+    if (option == "--batch") arguments.batch = std::atoll(argv[i + 1]);
+    if (option == "--device") arguments.device = Device::parse(value);
   }
   try {
     if (arguments.folder.empty()) fail(ErrorKind::usage, "usage: bench_loader FOLDER [options]");
