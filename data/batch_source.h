@@ -38,6 +38,8 @@ class BatchSource {
   virtual std::optional<Batch> next() = 0;
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;
+  /// What a person should know of what happened since the last call, in a sentence; "" for nothing.
+  virtual std::string take_note() { return {}; }
   /// Every bad example met in the batches delivered so far, once each, in order.
   virtual const std::vector<BadSample>& bad_samples() const = 0;
 };

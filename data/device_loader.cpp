@@ -15,18 +15,6 @@ LoaderOptions staged(LoaderOptions options, Device device) {
   return options;
 }
 
-// What was decoded whole for a cache stays on the device, where there is room.
-std::vector<PictureCopy> copies_to_keep(const PictureRows& rows, int64_t count) {
-  std::vector<PictureCopy> copies;
-  for (int64_t row = 0; row < count; ++row) {
-    const WholePicture& whole = rows.whole(row);
-    if (!whole.cache) continue;
-    uint8_t* const target = whole.cache->keep(whole.index, whole.height, whole.width, whole.bytes);
-    if (target) copies.push_back({.at = whole.at, .bytes = whole.bytes, .target = target});
-  }
-  return copies;
-}
-
 }  // namespace
 
 DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
@@ -44,6 +32,26 @@ Tensor DeviceLoader::images_for(int64_t rows) const {
   const MemoryScope scope(MemoryCategory::input);
   return empty({rows, sample_shape_[0], sample_shape_[1], device_.channels},
                {.dtype = device_.dtype, .device = device_.device});
+}
+
+// What was decoded whole for a cache stays on the device, where there is room.
+std::vector<PictureCopy> DeviceLoader::copies_to_keep(const PictureRows& rows, int64_t count) {
+  std::vector<PictureCopy> copies;
+  for (int64_t row = 0; row < count; ++row) {
+    const WholePicture& whole = rows.whole(row);
+    if (!whole.cache) continue;
+    uint8_t* const target = whole.cache->keep(whole.index, whole.height, whole.width, whole.bytes);
+    if (target) {
+      copies.push_back({.at = whole.at, .bytes = whole.bytes, .target = target});
+    } else if (!cache_full_ && whole.cache->refused(whole.index)) {
+      cache_full_ = true;
+      note_ = fmt::format(
+          "data.cache: {} has room for {} of the pictures; the others are kept in the host's "
+          "memory, up to data.cache_limit_mib",
+          device_.device, whole.cache->kept());
+    }
+  }
+  return copies;
 }
 
 std::optional<Batch> DeviceLoader::next() {

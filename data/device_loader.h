@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -35,15 +37,20 @@ class DeviceLoader final : public BatchSource {
   /// Images on the device, labels in host memory.
   std::optional<Batch> next() override;
   LoaderStats stats() const override { return loader_.stats(); }
+  /// Says once when pictures find no more room in a device cache.
+  std::string take_note() override { return std::exchange(note_, {}); }
   const std::vector<BadSample>& bad_samples() const override { return loader_.bad_samples(); }
 
  private:
   Tensor images_for(int64_t rows) const;
+  std::vector<PictureCopy> copies_to_keep(const PictureRows& rows, int64_t count);
 
   DeviceLoaderOptions device_;
   Shape sample_shape_;
   Loader loader_;
   Tensor target_;
+  bool cache_full_ = false;
+  std::string note_;
 };
 
 /// The loader for `device`: of finished values for one that computes in host memory, where the

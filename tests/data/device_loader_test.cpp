@@ -183,6 +183,9 @@ TEST(DeviceLoader, CacheThatIsTooSmallChangesNothing) {
     EXPECT_EQ(data->device_cache()->kept() + data->device_cache()->left_out(), 20);
     EXPECT_EQ(data->device_cache()->kept() > 0, limit > 0);
     EXPECT_GT(data->device_cache()->left_out(), 0);
+    EXPECT_NE(on_device.take_note().find(limit == 0 ? "room for 0 of" : "the others"),
+              std::string::npos);
+    EXPECT_EQ(on_device.take_note(), "");
   }
 }
 
