@@ -2,6 +2,7 @@
 #include "apps/device_check.h"
 
 #include "core/autograd.h"
+#include "core/cuda_library.h"
 #include "core/ops.h"
 #include "core/philox.h"
 
@@ -45,6 +46,27 @@ double largest_error(const Values& got, const Values& want) {
   return scale > 0 ? difference / scale : difference;
 }
 
+/// While it lives, a GPU's products and convolutions do not round their operands to tf32.
+class ExactProducts {
+ public:
+  explicit ExactProducts(Device device) : device_(device) {
+    if (device.kind != DeviceKind::cuda) return;
+    before_ = cuda_options(device);
+    CudaOptions exact = before_;
+    exact.tf32 = false;
+    set_cuda_options(device, exact);
+  }
+  ~ExactProducts() {
+    if (device_.kind == DeviceKind::cuda) set_cuda_options(device_, before_);
+  }
+  ExactProducts(const ExactProducts&) = delete;
+  ExactProducts& operator=(const ExactProducts&) = delete;
+
+ private:
+  Device device_;
+  CudaOptions before_;
+};
+
 }  // namespace
 
 std::span<const CheckedOperator> checked_operators() {
@@ -78,6 +100,7 @@ DeviceCheck check_on(Device device, const CheckedOperator& op) {
   DeviceCheck check{.name = op.name,
                     .tolerance = 8 * 0x1p-24 * (1 + std::sqrt(static_cast<double>(op.terms))),
                     .milliseconds = std::numeric_limits<double>::infinity()};
+  const ExactProducts exact(device);
   for (int run = 0; run < 5; ++run) {
     const Clock::time_point start = Clock::now();
     const auto got = compute(op, {.device = device});

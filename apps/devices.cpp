@@ -4,6 +4,7 @@
 #include "apps/device_check.h"
 #include "apps/gpu_facts.h"
 #include "core/backend.h"
+#include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/io/text_table.h"
 
@@ -50,7 +51,7 @@ std::string as_text(const std::vector<DeviceReport>& reports, const GpuFacts& gp
     }
     text += '\n';
   }
-  return text + "cuda\n  " + describe_gpus(gpus) + "\n";
+  return text + "cuda\n  " + describe_gpus(gpus, why_no_cuda()) + "\n";
 }
 
 std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gpus) {

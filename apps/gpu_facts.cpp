@@ -50,15 +50,16 @@ GpuFacts find_gpus(const std::filesystem::path& proc) {
   return facts;
 }
 
-std::string describe_gpus(const GpuFacts& facts) {
-  constexpr const char* why = "this build has no CUDA backend, so the CPU computes";
-  if (facts.driver.empty() && facts.models.empty()) {
-    return fmt::format("no NVIDIA driver found; {}", why);
+std::string describe_gpus(const GpuFacts& facts, std::string_view why_unused) {
+  std::string text;
+  if (!facts.driver.empty() || !facts.models.empty()) {
+    text = fmt::format(
+        "{}, NVIDIA driver {}",
+        facts.models.empty() ? "no GPU" : fmt::format("{}", fmt::join(facts.models, ", ")),
+        facts.driver.empty() ? "of unknown version" : facts.driver);
   }
-  return fmt::format(
-      "{}, NVIDIA driver {}; {}",
-      facts.models.empty() ? "no GPU" : fmt::format("{}", fmt::join(facts.models, ", ")),
-      facts.driver.empty() ? "of unknown version" : facts.driver, why);
+  if (why_unused.empty()) return text.empty() ? "usable" : text;
+  return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", why_unused);
 }
 
 }  // namespace whisker

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -15,7 +16,7 @@ struct GpuFacts {
 /// `proc` is /proc, or a copy of it.
 GpuFacts find_gpus(const std::filesystem::path& proc = "/proc");
 
-/// One line on what there is and why this build does not use it.
-std::string describe_gpus(const GpuFacts& facts);
+/// One line on what there is and, unless `why_unused` is "", why it is not used: see why_no_cuda().
+std::string describe_gpus(const GpuFacts& facts, std::string_view why_unused);
 
 }  // namespace whisker

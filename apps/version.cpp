@@ -4,6 +4,7 @@
 #include "apps/command.h"
 #include "apps/gpu_facts.h"
 #include "core/backend.h"
+#include "core/cuda_library.h"
 
 namespace whisker {
 namespace {
@@ -34,7 +35,7 @@ std::string version_text() {
     if (fact.name == "processor") text += fmt::format("processor  {}\n", fact.value);
     if (fact.name == "instructions") text += fmt::format("with       {}\n", fact.value);
   }
-  return text + fmt::format("cuda       {}\n", describe_gpus(find_gpus()));
+  return text + fmt::format("cuda       {}\n", describe_gpus(find_gpus(), why_no_cuda()));
 }
 
 }  // namespace

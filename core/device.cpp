@@ -75,7 +75,9 @@ Backend& backend_of(Device device) {
 }
 
 std::vector<Device> available_devices() {
-  return {reference_device, cpu_device};
+  std::vector<Device> devices = {reference_device, cpu_device};
+  for (int i = 0; i < cuda_device_count(); ++i) devices.push_back({DeviceKind::cuda, i});
+  return devices;
 }
 
 }  // namespace whisker

@@ -9,8 +9,6 @@
 
 namespace whisker {
 
-enum class OptimizerKind : uint8_t { sgd, adam, adamw, rmsprop };
-
 /// Updates are PyTorch's (torch.optim.SGD, Adam, AdamW, RMSprop), written out in
 /// docs/optimizers.md. With state->applies == 0 nothing changes.
 struct OptimizerStep {
@@ -48,11 +46,5 @@ struct AverageStep {
   int64_t* updates = nullptr;        ///< in device memory: n - 1 before, n after
   Tensor value = {}, average = {};
 };
-
-constexpr double average_decay(double decay, bool warmup, int64_t n) {
-  if (!warmup) return decay;
-  const double early = static_cast<double>(1 + n) / static_cast<double>(10 + n);
-  return early < decay ? early : decay;
-}
 
 }  // namespace whisker

@@ -16,6 +16,8 @@ struct StepInputs {
   double gradient_scale = 1;  ///< 1 / batches accumulated
 };
 
+enum class OptimizerKind : uint8_t { sgd, adam, adamw, rmsprop };
+
 /// Fixed for a run.
 struct StepRule {
   double clip_norm = 0;      ///< gradients are scaled down to this 2-norm; 0 is off
@@ -135,6 +137,13 @@ constexpr void begin_update(StepState& s, const StepRule& rule, double root) {
   } else if (!s.applies) {
     fail_step(s, StepFailure::gradient);
   }
+}
+
+/// The decay of a moving average in its n-th update: see AverageStep.
+constexpr double average_decay(double decay, bool warmup, int64_t n) {
+  if (!warmup) return decay;
+  const double early = static_cast<double>(1 + n) / static_cast<double>(10 + n);
+  return early < decay ? early : decay;
 }
 
 }  // namespace whisker

@@ -57,9 +57,12 @@ void Context::synchronize() {
     volatile Fault& fault = faults_[i];
     if (!fault.set) continue;
     fault.set = 0;
-    const bool label = static_cast<FaultPlace>(i) == FaultPlace::cross_entropy;
-    fail(ErrorKind::data, "{}: {} {} is outside [0, {}).", place_names[i],
-         label ? "label" : "index", int64_t{fault.value}, int64_t{fault.extent});
+    const int64_t value = fault.value, row = fault.row, extent = fault.extent;
+    if (static_cast<FaultPlace>(i) == FaultPlace::cross_entropy) {
+      fail(ErrorKind::data, "cross_entropy: label {} of row {} is outside [0, {}).", value, row,
+           extent);
+    }
+    fail(ErrorKind::usage, "{}: index {} is outside [0, {}).", place_names[i], value, extent);
   }
 }
 

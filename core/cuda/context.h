@@ -33,7 +33,8 @@ class Context {
   cudaStream_t stream() const { return stream_; }
   /// Uploads that overlap with computing; ordered against stream() by events.
   cudaStream_t copy_stream() const { return copy_stream_; }
-  /// Waits for stream(). Throws data when a kernel met a bad label or index, once.
+  /// Waits for stream(). Throws what a kernel found wrong with labels (data) or indices (usage),
+  /// once.
   void synchronize();
 
   // Made on first use, bound to stream(). Workspace comes from the allocator: see Scratch.

@@ -4,7 +4,10 @@
 namespace whisker::cuda {
 
 CudaBackend::CudaBackend(int device)
-    : context_(device), allocator_(context_), plans_(context_, allocator_, options_) {}
+    : context_(device),
+      allocator_(context_),
+      staging_(context_),
+      plans_(context_, allocator_, options_) {}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {

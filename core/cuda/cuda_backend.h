@@ -7,6 +7,7 @@
 #include "core/cuda/allocator.h"
 #include "core/cuda/context.h"
 #include "core/cuda/plans.h"
+#include "core/cuda/staging.h"
 #include "core/cuda_library.h"
 
 namespace whisker::cuda {
@@ -32,7 +33,9 @@ class CudaBackend final : public Backend {
   void upload(const void* host, void* device, int64_t bytes) override;
   void download(const void* device, void* host, int64_t bytes) override;
   void copy(const void* source, void* target, int64_t bytes) override;
+  void enqueue_upload(const void* host, void* device, int64_t bytes) override;
   void synchronize() override;
+  std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override;
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;
   std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
@@ -138,6 +141,7 @@ class CudaBackend final : public Backend {
 
   Context context_;
   Allocator allocator_;
+  Staging staging_;
   CudaOptions options_;
   Plans plans_;
 };

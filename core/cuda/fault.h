@@ -13,6 +13,7 @@ inline constexpr int fault_places = 4;
 /// The note of one place; any of several bad values may stay.
 struct Fault {
   int64_t value = 0;   ///< the label or index
+  int64_t row = 0;     ///< of a label
   int64_t extent = 0;  ///< it should have been in [0, extent)
   int32_t set = 0;
 };

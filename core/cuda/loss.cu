@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(block_threads)
     if (row >= g.rows) continue;  // whole groups
     const int64_t label = labels ? labels[row] : 0;
     const bool valid =
-        !labels || in_range(label, g.classes, mean.faults, FaultPlace::cross_entropy);
+        !labels || in_range(label, g.classes, mean.faults, FaultPlace::cross_entropy, row);
     const T* x = logits + row * g.classes;
     const auto at = [&](int64_t c) { return to_f32(x[c]); };
     const auto target = [&](int64_t c) {  // t[row, c]

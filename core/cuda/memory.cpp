@@ -44,6 +44,10 @@ void CudaBackend::copy(const void* source, void* target, int64_t bytes) {
         "copying on the GPU");
 }
 
+void CudaBackend::enqueue_upload(const void* host, void* device, int64_t bytes) {
+  staging_.upload(host, device, bytes);
+}
+
 void CudaBackend::synchronize() {
   context_.enter();
   context_.synchronize();

@@ -29,7 +29,7 @@ class Kernels : public ::testing::TestWithParam<Device> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, Kernels, ::testing::ValuesIn(test_devices()),
-                         [](const auto& device) { return device.param.str(); });
+                         [](const auto& device) { return test_name(device.param); });
 
 TEST_P(Kernels, CastTruncatesSaturatesAndKeepsHalvesExact) {
   const Tensor x = from_vector({-1.75, 2.9, 300, 1e10, -1e30, nan, infinity, 0.5}, {8}, options());

@@ -71,10 +71,11 @@ class Arguments {
   /// i64 in [0, extent), now and then one outside.
   Tensor index(const Shape& shape, int64_t extent) {
     const Tensor x = full(shape, 0, {.dtype = DType::i64, .device = device_});
-    if (x.count() == 0) return x;
-    for (int64_t& value : x.data<int64_t>()) {
+    std::vector<int64_t> values(static_cast<size_t>(x.count()));
+    for (int64_t& value : values) {
       value = sometimes(0.02) ? evil() : below(std::clamp<int64_t>(extent, 1, 100));
     }
+    if (!values.empty()) backend_of(device_).upload(values.data(), x.raw(), x.bytes());
     return x;
   }
   ActivationSpec activation() {

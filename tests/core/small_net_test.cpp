@@ -102,7 +102,7 @@ const OptimizerStep sgd{.kind = OptimizerKind::sgd, .momentum = 0.9};
 
 class SmallNetOn : public ::testing::TestWithParam<Device> {};
 INSTANTIATE_TEST_SUITE_P(, SmallNetOn, ::testing::ValuesIn(test_devices()),
-                         [](const auto& device) { return device.param.str(); });
+                         [](const auto& device) { return test_name(device.param); });
 
 TEST_P(SmallNetOn, Learns32PicturesByHeart) {
   SmallNet net({.dtype = DType::f32, .device = GetParam()});

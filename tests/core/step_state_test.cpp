@@ -141,7 +141,7 @@ class StepKernels : public ::testing::TestWithParam<Device> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, StepKernels, ::testing::ValuesIn(test_devices()),
-                         [](const auto& device) { return device.param.str(); });
+                         [](const auto& device) { return test_name(device.param); });
 
 TEST_P(StepKernels, MemoryIsWrittenAndReadInParts) {
   StepMemory memory(GetParam(), {.loss_scale = 8});

@@ -1,0 +1,61 @@
+// Captured work: a CUDA graph, recorded from the compute stream and launched into it.
+#include "core/cuda/check.h"
+#include "core/cuda/cuda_backend.h"
+
+namespace whisker::cuda {
+namespace {
+
+class Graph final : public CapturedGraph {
+ public:
+  /// The calling thread's work goes into this graph while `work` runs.
+  Graph(Context& context, Allocator& allocator, const std::function<void()>& work)
+      : context_(context), memory_(allocator) {
+    const cudaGraph_t recorded = record(allocator, work);
+    const cudaError_t error = cudaGraphInstantiate(&executable_, recorded, 0);
+    cudaGraphDestroy(recorded);
+    check(error, "making an executable of the captured work");
+    check(cudaGraphUpload(executable_, context_.stream()), "uploading the captured work");
+  }
+  ~Graph() override { cudaGraphExecDestroy(executable_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void replay() override {
+    context_.enter();
+    check(cudaGraphLaunch(executable_, context_.stream()), "replaying the captured work");
+  }
+
+ private:
+  // Thread-local: other threads, the loader's, may call CUDA as they like meanwhile.
+  cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
+    const Allocator::CaptureScope scope(allocator);
+    check(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal),
+          "beginning a capture");
+    cudaGraph_t recorded = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(context_.stream(), &recorded);
+      if (recorded) cudaGraphDestroy(recorded);
+      cudaGetLastError();  // that the capture was broken is no news
+      throw;
+    }
+    check(cudaStreamEndCapture(context_.stream(), &recorded), "ending a capture");
+    return recorded;
+  }
+
+  Context& context_;
+  Allocator::GraphMemory memory_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+// What eager steps left in the cache goes back first: the graph takes memory of its own.
+std::unique_ptr<CapturedGraph> CudaBackend::capture(const std::function<void()>& work) {
+  context_.enter();
+  allocator_.empty_cache();
+  return std::make_unique<Graph>(context_, allocator_, work);
+}
+
+}  // namespace whisker::cuda

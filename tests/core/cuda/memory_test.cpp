@@ -1,0 +1,135 @@
+// The allocator of device memory: reuse, merging, limits, the words of an exhausted GPU, and a
+// failure injected at every allocation of a training step.
+#include "core/ops.h"
+#include "gpu.h"
+#include "small_training.h"
+
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+namespace whisker::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t mebi = int64_t{1} << 20;
+constexpr auto category = MemoryCategory::workspace;
+
+class CudaMemory : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped()) backend().empty_cache();
+  }
+  Backend& backend() { return backend_of(gpu); }
+  void* allocate(int64_t bytes) { return backend().allocate(bytes, category); }
+  void free(void* memory, int64_t bytes) { backend().deallocate(memory, bytes, category); }
+  int64_t reserved() { return backend().memory_stats().reserved; }
+};
+
+TEST_F(CudaMemory, BlocksAreAlignedApartAndReused) {
+  const int64_t sizes[] = {0, 1, 255, 256, 257, 1000, 100'000, mebi, mebi + 1, 5 * mebi, 30 * mebi};
+  std::vector<std::pair<char*, int64_t>> blocks;
+  for (const int64_t bytes : sizes) {
+    char* const at = static_cast<char*>(allocate(bytes));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 256, 0u) << bytes;
+    for (const auto& [other, length] : blocks) {
+      EXPECT_TRUE(at + bytes <= other || other + length <= at) << bytes << " overlaps " << length;
+    }
+    blocks.emplace_back(at, bytes);
+  }
+  const int64_t grown = reserved();
+  for (const auto& [at, bytes] : blocks) free(at, bytes);
+  EXPECT_EQ(reserved(), grown);
+  for (const int64_t bytes : sizes) free(allocate(bytes), bytes);
+  EXPECT_EQ(reserved(), grown) << "cached blocks were not used";
+  backend().empty_cache();
+  EXPECT_LT(reserved(), grown);
+}
+
+TEST_F(CudaMemory, FreedNeighboursMerge) {
+  std::vector<void*> pieces;
+  for (int i = 0; i < 9; ++i) pieces.push_back(allocate(2 * mebi));
+  const int64_t grown = reserved();
+  for (const size_t i : {1, 3, 5, 7, 0, 2, 8, 6, 4}) free(pieces[i], 2 * mebi);
+  free(allocate(18 * mebi), 18 * mebi);
+  EXPECT_EQ(reserved(), grown) << "18 MiB lay free side by side";
+}
+
+TEST_F(CudaMemory, TheLimitHoldsForHeldAndForReservedMemory) {
+  const int64_t held = backend().memory_stats().allocated;
+  backend().set_memory_options({.limit_bytes = held + 64 * mebi});
+  EXPECT_THROW(allocate(65 * mebi), Error);
+  void* const most = allocate(40 * mebi);
+  EXPECT_THROW(allocate(30 * mebi), Error);
+  EXPECT_LE(reserved(), held + 64 * mebi);
+  free(most, 40 * mebi);
+  // The cache is given back before another size is refused.
+  free(allocate(50 * mebi), 50 * mebi);
+  backend().set_memory_options({});
+}
+
+TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {
+  const Tensor held = zeros({3 << 20}, {.device = gpu});
+  for (const int64_t bytes : {int64_t{1} << 50, INT64_MAX}) {
+    try {
+      allocate(bytes);
+      ADD_FAILURE() << bytes << " bytes were allocated";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      EXPECT_THAT(error.what(), HasSubstr("cuda:0: out of memory: "));
+      EXPECT_THAT(error.what(), HasSubstr("activations "));
+      EXPECT_THAT(error.what(), HasSubstr("free on the GPU"));
+      EXPECT_THAT(error.what(), HasSubstr("train.batch_size"));
+    }
+  }
+  EXPECT_EQ(max(held).item(), 0) << "the GPU computes on";
+}
+
+// P18: wherever memory runs out, the step ends with that error and nothing leaks.
+TEST_F(CudaMemory, EveryAllocationOfAStepMayFail) {
+  SmallTraining training(gpu);
+  training.load(0);
+  training.step();
+  backend().synchronize();
+  const int64_t before = backend().memory_stats().allocated;
+  int failures = 0;
+  for (;; ++failures) {
+    backend().set_memory_options({.failing_allocation = failures + 1});
+    try {
+      training.step();
+      backend().synchronize();
+      break;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::device) << error.what();
+      ASSERT_THAT(error.what(), HasSubstr("out of memory"));
+    }
+    ASSERT_EQ(backend().memory_stats().allocated, before) << "allocation " << failures + 1;
+    ASSERT_LT(failures, 1000);
+  }
+  backend().set_memory_options({});
+  EXPECT_GT(failures, 10) << "a step allocates more than that";
+  EXPECT_EQ(backend().memory_stats().allocated, before);
+  std::cout << failures << " allocations failed one by one, 0 bytes leaked\n";
+}
+
+TEST_F(CudaMemory, UploadsDoNotWaitAndKeepTheirOrder) {
+  constexpr int64_t count = 3'000'000;  // more than the first ring holds
+  const Tensor x = empty({count}, {.device = gpu});
+  std::vector<float> host(count);
+  Tensor sum = zeros({count}, {.device = gpu});
+  for (int round = 1; round <= 20; ++round) {
+    for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(round + i % 3);
+    backend().enqueue_upload(host.data(), x.raw(), x.bytes());
+    std::memset(host.data(), 0xff, host.size() * sizeof(float));  // ours again at once
+    backend().accumulate(x, sum);
+    const int64_t small = round;
+    backend().enqueue_upload(&small, x.raw(), sizeof small);
+  }
+  const std::vector<double> got = sum.to_vector();
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], 210 + 20 * (i % 3)) << i;
+}
+
+}  // namespace
+}  // namespace whisker::test
