@@ -35,6 +35,9 @@ endfunction()
 function(whisker_test name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE whisker_flags GTest::gmock GTest::gtest_main)
+  if(TARGET whisker_cuda)
+    add_dependencies(${name} whisker_cuda)  # opened at run time: see core/cuda_library.h
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600
     ENVIRONMENT "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test_cache")
 endfunction()

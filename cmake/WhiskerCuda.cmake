@@ -7,7 +7,9 @@ if(NOT WHISKER_NVCC)
 endif()
 set(CMAKE_CUDA_COMPILER "${WHISKER_NVCC}")
 set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
-set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
+endif()
 
 # "native" is the GPU of this machine. Of a list, what this nvcc knows; machine code for each, and
 # PTX of the newest for later GPUs.

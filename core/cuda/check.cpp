@@ -15,7 +15,11 @@ void fail_cuda(cudaError_t error, const char* what) {
 }
 
 void fail_dtype(DType dtype) {
-  fail(ErrorKind::internal, "cuda: no kernel for elements of {}", dtype);
+  fail(ErrorKind::usage,
+       "cuda: expected a dtype that the GPU's kernels compute in (f32, bf16, f16; integers where "
+       "they "
+       "make sense), got {}. Convert with to(), or compute on the reference device.",
+       dtype);
 }
 
 }  // namespace whisker::cuda

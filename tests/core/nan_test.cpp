@@ -30,6 +30,16 @@ void for_each_form(const std::function<void(TensorOptions, ActivationSpec)>& fn)
   }
 }
 
+/// The same for operators that apply the activation in their own product. On a GPU cuDNN's and
+/// cuBLASLt's relu gives 0 for a NaN: a run is stopped by the NaN's other traces instead (the
+/// gradient of the weights, the search before every save).
+void for_each_fused_form(const std::function<void(TensorOptions, ActivationSpec)>& fn) {
+  for_each_form([&](TensorOptions options, ActivationSpec f) {
+    const bool lost = options.device.kind == DeviceKind::cuda && f.kind == Activation::relu;
+    if (!lost) fn(options, f);
+  });
+}
+
 /// Small numbers of both signs, with a NaN at `at`.
 Tensor with_nan(const Shape& shape, int64_t at, TensorOptions options) {
   std::vector<double> values(static_cast<size_t>(shape.count()));
@@ -63,7 +73,7 @@ constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 6
                                      {5, 2, 3, 2}};
 
 TEST(NaN, InAPictureReachesItsNeighboursThroughAConvolution) {
-  for_each_form([](TensorOptions options, ActivationSpec f) {
+  for_each_fused_form([](TensorOptions options, ActivationSpec f) {
     for (const ConvCase& s : convolutions) {
       const int64_t places = s.side * s.side, out = s.side - s.kernel + 1;
       const int64_t row = 2, column = 1;  // of the second picture
@@ -86,7 +96,7 @@ TEST(NaN, InAPictureReachesItsNeighboursThroughAConvolution) {
 }
 
 TEST(NaN, InAFilterOrABiasFillsItsChannel) {
-  for_each_form([](TensorOptions options, ActivationSpec f) {
+  for_each_fused_form([](TensorOptions options, ActivationSpec f) {
     for (const ConvCase& s : convolutions) {
       const Tensor x = with_nan({2, s.side, s.side, s.c}, -1, options);
       const Shape shape{s.c_out, s.kernel, s.kernel, s.c};
@@ -100,7 +110,7 @@ TEST(NaN, InAFilterOrABiasFillsItsChannel) {
 }
 
 TEST(NaN, OfInfinitiesThatCancelInAConvolutionIsSeen) {
-  for_each_form([](TensorOptions options, ActivationSpec f) {
+  for_each_fused_form([](TensorOptions options, ActivationSpec f) {
     const Tensor x = full({1, 8, 8, 16}, std::numeric_limits<double>::infinity(), options);
     std::vector<double> filters(32 * 16, 1);
     for (size_t i = 1; i < filters.size(); i += 2) filters[i] = -1;
@@ -111,7 +121,7 @@ TEST(NaN, OfInfinitiesThatCancelInAConvolutionIsSeen) {
 }
 
 TEST(NaN, StaysInLinear) {
-  for_each_form([](TensorOptions options, ActivationSpec f) {
+  for_each_fused_form([](TensorOptions options, ActivationSpec f) {
     for (const int64_t features : {5, 96}) {
       const Tensor x = with_nan({4, features}, 2 * features + 3, options);
       const Tensor w = with_nan({33, features}, -1, options);

@@ -48,6 +48,8 @@ int64_t longest_sum(const ConvolutionCase& c) {
 
 void expect_convolutions_agree(const char* what, double least_tolerance = 0) {
   for (const ConvolutionCase& c : convolution_cases()) {
+    // Rounding that moves a value across relu's corner changes whole gradients.
+    if (least_tolerance > 0 && c.options.activation.kind == Activation::relu) continue;
     for (const DType dtype : dtypes) {
       expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
                         .shapes = {c.x, c.w, {c.w[0]}},
