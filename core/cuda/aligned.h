@@ -14,10 +14,11 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-/// A defined tensor, read.
+/// A tensor that is read; null when it is undefined.
 class AlignedInput {
  public:
-  AlignedInput(Context& context, Allocator& allocator, const Tensor& tensor) : data_(tensor.raw()) {
+  AlignedInput(Context& context, Allocator& allocator, const Tensor& tensor)
+      : data_(tensor.defined() ? tensor.raw() : nullptr) {
     if (is_aligned(data_)) return;
     copy_.emplace(allocator, tensor.bytes());
     check(cudaMemcpyAsync(copy_->data(), data_, static_cast<size_t>(tensor.bytes()),
@@ -32,11 +33,12 @@ class AlignedInput {
   std::optional<Scratch> copy_;
 };
 
-/// A defined tensor, written; call finish() after the work that writes it was enqueued.
+/// A tensor that is written; null when it is undefined. Call finish() after the work that writes
+/// it was enqueued.
 class AlignedOutput {
  public:
   AlignedOutput(Context& context, Allocator& allocator, const Tensor& tensor)
-      : context_(context), tensor_(tensor), data_(tensor.raw()) {
+      : context_(context), tensor_(tensor), data_(tensor.defined() ? tensor.raw() : nullptr) {
     if (is_aligned(data_)) return;
     copy_.emplace(allocator, tensor.bytes());
     data_ = copy_->data();

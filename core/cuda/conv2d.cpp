@@ -10,12 +10,6 @@ RowsGeometry rows_of_y(const Conv2dGeometry& g) {
   return {.rows = g.n * g.h_out * g.w_out, .channels = g.c_out, .dtype = g.dtype};
 }
 
-Conv2dGeometry without_epilogue(Conv2dGeometry g) {
-  g.bias = false;
-  g.activation = {};
-  return g;
-}
-
 }  // namespace
 
 void CudaBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -23,17 +17,18 @@ void CudaBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor&
   context_.enter();
   const AlignedInput in(context_, allocator_, x);
   const AlignedInput filter(context_, allocator_, w);
-  std::optional<AlignedInput> bias;
-  if (g.bias) bias.emplace(context_, allocator_, b);
-  void* const bias_data = bias ? bias->data() : nullptr;
+  const AlignedInput bias(context_, allocator_, b);
   AlignedOutput out(context_, allocator_, y);
-  ConvolutionRequest request{.pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
+  const ConvolutionRequest request{.pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
   const ConvolutionOperands operands{
-      .x = in.data(), .w = filter.data(), .b = bias_data, .y = out.data()};
-  if (!plans_.convolutions().run(request, operands)) {
-    request.geometry = without_epilogue(g);
+      .x = in.data(), .w = filter.data(), .b = bias.data(), .y = out.data()};
+  if (request.has_epilogue()) {
+    plans_.convolutions().run(request, operands, [&] {
+      plans_.convolutions().run(request.plain(), operands);
+      bias_activation(rows_of_y(g), g.activation, bias.data(), out.data(), context_.stream());
+    });
+  } else {
     plans_.convolutions().run(request, operands);
-    bias_activation(rows_of_y(g), g.activation, bias_data, out.data(), context_.stream());
   }
   out.finish();
 }
@@ -42,34 +37,47 @@ void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, cons
                                   const Tensor& y, const Tensor& dy, const Tensor& dx,
                                   const Tensor& dw, const Tensor& db) {
   context_.enter();
-  // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
-  const AlignedInput gradient(context_, allocator_, dy);
   const bool active = g.activation.kind != Activation::none;
-  const bool products = dx.defined() || dw.defined();
-  std::optional<Scratch> dz;
-  if (active && products) dz.emplace(allocator_, dy.bytes());
-  output_gradient(rows_of_y(g), g.activation, active ? y.raw() : nullptr, gradient.data(),
-                  dz ? dz->data() : nullptr, db.defined() ? db.raw() : nullptr, context_,
-                  allocator_);
-  void* const product_gradient = dz ? dz->data() : gradient.data();
+  const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput output(context_, allocator_, active ? y : Tensor());
+  const AlignedInput in(context_, allocator_, dw.defined() ? x : Tensor());
+  AlignedOutput filter_gradient(context_, allocator_, dw);
+  AlignedOutput bias_gradient(context_, allocator_, db);
 
-  const Conv2dGeometry plain = without_epilogue(g);
-  if (dw.defined()) {
-    const AlignedInput in(context_, allocator_, x);
-    AlignedOutput out(context_, allocator_, dw);
-    plans_.convolutions().run(
-        {.pass = ConvolutionPass::backward_weights, .geometry = plain, .tf32 = tf32()},
-        {.x = in.data(), .w = out.data(), .y = product_gradient});
-    out.finish();
-  }
-  if (dx.defined()) {
+  ConvolutionRequest weights{
+      .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
+  weights.geometry.bias = db.defined();
+  ConvolutionOperands operands{.x = in.data(),
+                               .w = filter_gradient.data(),
+                               .b = bias_gradient.data(),
+                               .y = gradient.data(),
+                               .output = output.data()};
+  const auto separately = [&] {
+    // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
+    std::optional<Scratch> dz;
+    if (active && (dx.defined() || dw.defined())) dz.emplace(allocator_, dy.bytes());
+    output_gradient(rows_of_y(g), g.activation, output.data(), gradient.data(),
+                    dz ? dz->data() : nullptr, bias_gradient.data(), context_, allocator_);
+    ConvolutionOperands plain = operands;
+    if (dz) plain.y = dz->data();
+    if (dw.defined()) plans_.convolutions().run(weights.plain(), plain);
+    if (!dx.defined()) return;
     const AlignedInput filter(context_, allocator_, w);
-    AlignedOutput out(context_, allocator_, dx);
-    plans_.convolutions().run(
-        {.pass = ConvolutionPass::backward_input, .geometry = plain, .tf32 = tf32()},
-        {.x = out.data(), .w = filter.data(), .y = product_gradient});
-    out.finish();
+    AlignedOutput input_gradient(context_, allocator_, dx);
+    ConvolutionRequest input = weights.plain();
+    input.pass = ConvolutionPass::backward_input;
+    plans_.convolutions().run(input,
+                              {.x = input_gradient.data(), .w = filter.data(), .y = plain.y});
+    input_gradient.finish();
+  };
+  // Where no input gradient needs dz, the weights' may come straight from dy.
+  if (dw.defined() && !dx.defined() && weights.has_epilogue()) {
+    plans_.convolutions().run(weights, operands, separately);
+  } else {
+    separately();
   }
+  filter_gradient.finish();
+  bias_gradient.finish();
 }
 
 }  // namespace whisker::cuda

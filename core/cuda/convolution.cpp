@@ -17,6 +17,14 @@ std::string_view name_of(ConvolutionPass pass) {
   return "backward_weights";
 }
 
+ConvolutionRequest ConvolutionRequest::plain() const {
+  ConvolutionRequest request = *this;
+  request.geometry.bias = false;
+  request.geometry.activation = {};
+  request.pooled = false;
+  return request;
+}
+
 std::string ConvolutionRequest::describe() const {
   const Conv2dGeometry& g = geometry;
   std::string text =
@@ -32,6 +40,7 @@ std::string ConvolutionRequest::describe() const {
   if (g.activation.kind != Activation::none || g.activation.slope != ActivationSpec{}.slope) {
     text += fmt::format(" {} {}", whisker::name_of(g.activation.kind), g.activation.slope);
   }
+  if (pooled) text += " pooled";
   if (tf32) text += " tf32";
   return text;
 }
@@ -58,6 +67,7 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(r.pass),
                               static_cast<int64_t>(g.dtype),
                               static_cast<int64_t>(g.bias),
+                              static_cast<int64_t>(r.pooled),
                               static_cast<int64_t>(g.activation.kind)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
   }

@@ -17,12 +17,25 @@ namespace whisker::cuda {
 enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
 std::string_view name_of(ConvolutionPass pass);
 
-/// What is computed. In a forward pass the geometry's bias and activation are to be applied; in the
-/// others they are cleared. Two requests are alike when every member is.
+/// What is computed. Two requests are alike when every member is.
+///
+/// Note [Epilogues]
+/// A forward request applies the geometry's bias and activation and, when `pooled`, the maximum
+/// over 2x2 windows with stride 2 after them. A request for the weights' gradient with a bias also
+/// computes the bias' gradient; with an activation it takes dy and the activation's result, and
+/// when pooled those of the pooled picture with the winners' marks (core/cuda/pool2d.h). The
+/// input's gradient has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
+  bool pooled = false;
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
+
+  bool has_epilogue() const {
+    return geometry.bias || geometry.activation.kind != Activation::none || pooled;
+  }
+  /// The same pass without its epilogue.
+  ConvolutionRequest plain() const;
   bool operator==(const ConvolutionRequest&) const = default;
 
   /// The request in words, the same only for equal requests: the key of the plan table.
@@ -35,18 +48,21 @@ struct RequestHash {
 
 /// Memory of one pass: x, w, b are read and y is written forwards; w and y are read and x is
 /// written for the input's gradient; x and y are read and w is written for the weights'. All are
-/// 16-byte aligned. Shapes: core/geometry.h; b is (c_out) or null.
+/// 16-byte aligned. Shapes: core/geometry.h.
 struct ConvolutionOperands {
   void* x = nullptr;
   void* w = nullptr;
-  void* b = nullptr;
-  void* y = nullptr;
+  void* b = nullptr;             ///< (c_out) or null; written in a weights' pass
+  void* y = nullptr;             ///< the result, or its gradient
+  const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
+  void* marks = nullptr;         ///< pooled: u8, shaped as y; null when no gradient will follow
 };
 
 /// Where a pass runs.
 struct ConvolutionSite {
   cudaStream_t stream = nullptr;
   cudnnHandle_t cudnn = nullptr;  ///< bound to `stream`
+  int multiprocessors = 1;
 };
 
 class ConvolutionAlgorithm {

@@ -4,6 +4,7 @@
 #include "core/cuda/conv2d_direct.h"
 #include "core/cuda/cudnn_convolution.h"
 #include "core/cuda/stopwatch.h"
+#include "core/cuda/thin_convolution.h"
 
 #include <algorithm>
 
@@ -13,31 +14,40 @@ namespace {
 // One request may take this long to settle; compiling some engines takes a second each.
 constexpr double longest_search_seconds = 1.5;
 
+constexpr std::string_view separate_name = "separate";
+
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
 
-bool has_epilogue(const ConvolutionRequest& request) {
-  return request.geometry.bias || request.geometry.activation.kind != Activation::none;
-}
-
 }  // namespace
 
-ConvolutionAlgorithmPointer ConvolutionPlans::from_table(const ConvolutionRequest& request) const {
-  const auto known = table_.find(PlanTable::Kind::convolution, request.describe());
-  if (!known) return nullptr;
-  const auto engine = cudnn::EngineChoice::parse(*known);
-  if (!engine) return nullptr;
-  auto graph = convolution_graph({.handle = context_.cudnn()}, request);
-  if (!graph) return nullptr;
-  auto algorithm = CudnnConvolution::make(std::move(graph), request, *engine);
-  const bool usable = algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
-                      admissible(request, algorithm->notes(), options_.deterministic);
-  if (!usable) return nullptr;
-  return algorithm;
+ConvolutionSite ConvolutionPlans::site() {
+  return {.stream = context_.stream(),
+          .cudnn = context_.cudnn(),
+          .multiprocessors = context_.multiprocessors()};
 }
 
-ConvolutionAlgorithmPointer ConvolutionPlans::first_that_works(
-    const ConvolutionRequest& request) const {
+std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
+    const ConvolutionRequest& request) {
+  const auto known = table_.find(PlanTable::Kind::convolution, request.describe());
+  if (!known) return std::nullopt;
+  Choice choice{.algorithm = nullptr, .settled = true};
+  if (*known == separate_name && request.has_epilogue()) return choice;
+  if (*known == thin_name) {
+    choice.algorithm = thin_convolution(request, context_.capability());
+  } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
+    const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
+    auto algorithm = graph ? CudnnConvolution::make(graph, request, *engine) : nullptr;
+    const bool usable = algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
+                        admissible(request, algorithm->notes(), options_.deterministic);
+    if (usable) choice.algorithm = std::move(algorithm);
+  }
+  if (!choice.algorithm) return std::nullopt;
+  return choice;
+}
+
+ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& request) {
+  if (auto thin = thin_convolution(request, context_.capability())) return thin;
   const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -51,70 +61,82 @@ ConvolutionAlgorithmPointer ConvolutionPlans::first_that_works(
 }
 
 ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& request,
-                                                      const ConvolutionOperands& operands) {
+                                                      const ConvolutionOperands& operands,
+                                                      const Separately* separately) {
+  // What the separate way consists of is settled, and timed, on its own.
+  if (separately) (*separately)();
   const SearchBudget::Use use(budget_);
-  const ConvolutionSite site{.stream = context_.stream(), .cudnn = context_.cudnn()};
   Stopwatch stopwatch(context_, allocator_);
   ConvolutionAlgorithmPointer best;
   float best_time = std::numeric_limits<float>::infinity();
+  if (separately) best_time = stopwatch.median(*separately);
+  bool found = separately != nullptr;
   const auto consider = [&](ConvolutionAlgorithmPointer candidate) {
     if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
     try {
       const Scratch workspace(allocator_, candidate->workspace_bytes());
       const float time =
-          stopwatch.median([&] { candidate->run(site, operands, workspace.data()); }, best_time);
+          stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
       if (time < best_time) {
         best_time = time;
         best = std::move(candidate);
+        found = true;
       }
     } catch (const Error&) {
       // No memory for its workspace, or an engine that fails after all: the others remain.
     }
   };
-  if (const auto graph = convolution_graph({.handle = site.cudnn}, request)) {
+  consider(thin_convolution(request, context_.capability()));
+  if (const auto graph = convolution_graph({.handle = context_.cudnn()}, request)) {
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {
       for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
         if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
-        if (best && use.seconds() > longest_search_seconds) break;
+        if (found && use.seconds() > longest_search_seconds) break;
         consider(CudnnConvolution::make(graph, request, engine));
         seen.push_back(std::move(engine));
       }
     }
   }
-  if (best) table_.set(PlanTable::Kind::convolution, request.describe(), best->name());
+  if (found) {
+    table_.set(PlanTable::Kind::convolution, request.describe(),
+               best ? best->name() : std::string(separate_name));
+  }
   return best;
 }
 
 ConvolutionPlans::Choice ConvolutionPlans::decide(const ConvolutionRequest& request,
-                                                  const ConvolutionOperands& operands) {
-  if (auto known = from_table(request)) return {.algorithm = std::move(known), .settled = true};
-  if (budget_.may_search(context_.stream())) {
-    return {.algorithm = fastest(request, operands), .settled = true};
-  }
-  return {.algorithm = first_that_works(request), .settled = false};
+                                                  const ConvolutionOperands& operands,
+                                                  const Separately* separately) {
+  if (auto known = from_table(request)) return std::move(*known);
+  const bool search = budget_.may_search(context_.stream());
+  Choice choice{.algorithm = search ? fastest(request, operands, separately) : untimed(request),
+                .settled = search};
+  if (!choice.algorithm && !separately) choice.algorithm = direct_convolution(request);
+  return choice;
 }
 
-bool ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+void ConvolutionPlans::run_or(const ConvolutionRequest& request,
+                              const ConvolutionOperands& operands, const Separately* separately) {
   auto found = choices_.find(request);
   if (found == choices_.end() ||
       (!found->second.settled && budget_.may_search(context_.stream()))) {
-    Choice choice = decide(request, operands);
-    if (!choice.algorithm && !has_epilogue(request)) choice.algorithm = direct_convolution(request);
+    Choice choice = decide(request, operands, separately);  // may decide others, too
     found = choices_.insert_or_assign(request, std::move(choice)).first;
   }
   const ConvolutionAlgorithm* const algorithm = found->second.algorithm.get();
-  if (!algorithm) return false;
+  if (!algorithm) return (*separately)();
   const Scratch workspace(allocator_, algorithm->workspace_bytes());
-  algorithm->run({.stream = context_.stream(), .cudnn = context_.cudnn()}, operands,
-                 workspace.data());
-  return true;
+  algorithm->run(site(), operands, workspace.data());
 }
 
-std::string ConvolutionPlans::name_of_choice(const ConvolutionRequest& request) const {
-  const auto found = choices_.find(request);
-  if (found == choices_.end() || !found->second.algorithm) return "";
-  return found->second.algorithm->name();
+void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+  run_or(request, operands, nullptr);
+}
+
+void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                           const Separately& separately) {
+  run_or(request, operands, &separately);
 }
 
 }  // namespace whisker::cuda

@@ -1,10 +1,12 @@
 // Which algorithm computes a convolution, decided once per request and kept with its compiled form.
 //
 // Note [Choosing a convolution]
-// In this order: the table's choice; while searching is allowed, the fastest by timing of every
-// engine that cuDNN's heuristics name and of our own kernels; else heuristic A's first engine that
-// works. A request decided by the heuristic alone is decided again once searching is allowed. Where
-// nothing else can compute a request, the direct kernel does.
+// In this order: the table's choice; while searching is allowed, the fastest by timing of our own
+// kernels and of every engine that cuDNN's heuristics name; else the thin kernel where there is one
+// (libraries were measured at six times the floor there), or heuristic A's first engine that works.
+// A request decided untimed is decided again once searching is allowed. What nothing else computes,
+// the direct kernel does. A request with an epilogue competes with doing it separately, by plain
+// requests and further kernels, which is the caller's to say how.
 // Deciding compiles, allocates and waits, none of which a capture allows: warm up first.
 #pragma once
 
@@ -14,6 +16,8 @@
 #include "core/cuda/search_budget.h"
 #include "core/cuda_library.h"
 
+#include <functional>
+#include <optional>
 #include <unordered_map>
 
 namespace whisker::cuda {
@@ -28,24 +32,32 @@ class ConvolutionPlans {
         budget_(budget),
         table_(table) {}
 
-  /// Computes `request` on the operands. False, having done nothing, when its bias and activation
-  /// cannot be part of any algorithm: compute it without them, then apply them.
-  bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands);
-  /// The name of the algorithm that runs `request`; "" before its first run.
-  std::string name_of_choice(const ConvolutionRequest& request) const;
+  /// What computes a request with an epilogue by other means.
+  using Separately = std::function<void()>;
+
+  /// Computes `request`, which has no epilogue.
+  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands);
+  /// Computes `request`, or calls separately() where that is the choice.
+  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+           const Separately& separately);
   /// Forgets the compiled choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
 
  private:
   struct Choice {
-    ConvolutionAlgorithmPointer algorithm;  // null: see run()
+    ConvolutionAlgorithmPointer algorithm;  // null: separately
     bool settled = false;                   // by the table or by timing
   };
-  Choice decide(const ConvolutionRequest& request, const ConvolutionOperands& operands);
-  ConvolutionAlgorithmPointer from_table(const ConvolutionRequest& request) const;
-  ConvolutionAlgorithmPointer first_that_works(const ConvolutionRequest& request) const;
+  void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+              const Separately* separately);
+  Choice decide(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                const Separately* separately);
+  std::optional<Choice> from_table(const ConvolutionRequest& request);
+  ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
-                                      const ConvolutionOperands& operands);
+                                      const ConvolutionOperands& operands,
+                                      const Separately* separately);
+  ConvolutionSite site();
 
   Context& context_;
   Allocator& allocator_;

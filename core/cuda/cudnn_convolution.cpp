@@ -10,7 +10,10 @@ constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, product_id = 5, sum_id
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
-bool in_graph(Activation kind) {
+bool in_graph(const ConvolutionRequest& r) {
+  if (r.pooled) return false;
+  if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
+  const Activation kind = r.geometry.activation.kind;
   return kind == Activation::none || kind == Activation::relu;
 }
 
@@ -45,7 +48,7 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
-  if (!in_graph(g.activation.kind)) return nullptr;
+  if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
   const cudnn::ConvolutionSpec spec{.stride = {g.stride_h, g.stride_w},
                                     .dilation = {g.dilation_h, g.dilation_w},

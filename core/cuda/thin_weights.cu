@@ -1,0 +1,352 @@
+// dw (and db) of Note [Thin convolutions]: rows of the product are output channels, columns are
+// taps, k runs over places. Each block sums over many tiles of the output, its warps over different
+// places or kernel rows; blocks leave their sums in the workspace and a second kernel adds those
+// in order. dz is made while it is read: f'(y) dy, and with pooling only at the winners.
+#include "core/cuda/activations.cuh"
+#include "core/cuda/check.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/thin_convolution.cuh"
+#include "core/cuda/thin_convolution.h"
+#include "core/cuda/thin_launch.cuh"
+
+namespace whisker::cuda {
+namespace {
+
+constexpr int warps = block_threads / 32;
+constexpr int most_blocks = 264;  // that leave sums: two for each multiprocessor of large cards
+
+template <class T>
+struct ThinWeightsArguments {
+  const T* x;            // (N,H,W,C)
+  const T* dy;           // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
+  const T* y;            // like dy: f's result; null without an activation
+  const uint8_t* marks;  // like dy, pooled
+  ActivationSpec activation;
+  float* sums;  // (blocks, c_out kernel kernel C + c_out)
+};
+
+/// How a block's warps share the product: each has two 16-channel tiles and some kernel rows; those
+/// that have the same share the places.
+template <class S, int Channels>
+struct Split {
+  static constexpr int kernel_rows = S::kernel <= 3 ? S::kernel : 2;
+  static constexpr int row_groups = (S::kernel + kernel_rows - 1) / kernel_rows;
+  static constexpr int channel_groups = Channels / 32;
+  static constexpr int groups = row_groups * channel_groups;
+  static constexpr int place_groups = warps / groups;
+  static_assert(place_groups >= 1);
+};
+
+/// Elements between neighbouring places of dz in shared memory: no bank conflicts in either reader.
+template <int Channels>
+inline constexpr int dz_pitch = Channels + 8;
+
+/// Writes dz of `tile`, places outside the output 0, and adds each thread's channels to `db`.
+template <class T, int Channels, bool Pooled>
+__device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
+                              const ThinWeightsArguments<T>& arguments, T* dz,
+                              float (&db)[pack_size<T>]) {
+  constexpr int width = pack_size<T>;
+  constexpr int packs = Channels / width;
+  constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
+  const int columns = p.tile_columns / step;
+  const int items = p.tile_rows / step * columns * packs;
+  // block_threads is a multiple of packs: a thread always has the same channels.
+  for (int item = static_cast<int>(threadIdx.x); item < items; item += block_threads) {
+    const int first = item % packs * width;
+    const int column = item / packs % columns, row = item / packs / columns;
+    const int i = tile.row / step + row, j = tile.column / step + column;
+    float values[width] = {};
+    Pack<uint8_t, width> marks{};
+    if (i < p.h_out / step && j < p.w_out / step) {
+      const int64_t at =
+          ((int64_t{tile.picture} * (p.h_out / step) + i) * (p.w_out / step) + j) * Channels +
+          first;
+      const auto dy = *reinterpret_cast<const Pack<T, width>*>(arguments.dy + at);
+      Pack<T, width> y{};
+      if (arguments.y) y = *reinterpret_cast<const Pack<T, width>*>(arguments.y + at);
+      if (Pooled) marks = *reinterpret_cast<const Pack<uint8_t, width>*>(arguments.marks + at);
+#pragma unroll
+      for (int c = 0; c < width; ++c) {
+        const float slope =
+            arguments.y ? activation_slope(arguments.activation, to_f32(y.at[c])) : 1.0f;
+        values[c] = slope * to_f32(dy.at[c]);
+        db[c] += values[c];
+      }
+    }
+#pragma unroll
+    for (int place = 0; place < step * step; ++place) {
+      Pack<T, width> pack;
+#pragma unroll
+      for (int c = 0; c < width; ++c) {
+        const bool here = !Pooled || marks.at[c] == place;
+        pack.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
+      }
+      const int at = (row * step + place / 2) * p.tile_columns + column * step + place % 2;
+      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + first) = pack;
+    }
+  }
+}
+
+/// acc += dz^T (two tiles of 16 channels from `channel`) x patch, over 16 places of one row: `dz`
+/// and `patch` point at the first one and its taps. Rows of the kernel from `kernel_row`.
+template <class T, class S, int Channels>
+__device__ void multiply(const T* dz, const T* patch, int pitch, int channel, int kernel_row,
+                         float (&acc)[2 * Split<S, Channels>::kernel_rows * S::units][4]) {
+  constexpr int rows = Split<S, Channels>::kernel_rows;
+  constexpr int between = S::stride * S::channels;  // taps of neighbouring places
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4, t = lane % 4;
+  if constexpr (sizeof(T) == 2) {
+    uint32_t a0[2][2], a1[2][2];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      const int place = lane % 8 + lane / 16 * 8;
+      load_transposed(dz + place * dz_pitch<Channels> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
+                      a1[m]);
+    }
+#pragma unroll
+    for (int p = 0; p < rows; ++p) {
+      if (kernel_row + p >= S::kernel) break;
+      const T* taps = patch + (kernel_row + p) * pitch + 2 * t * between + g;
+#pragma unroll
+      for (int unit = 0; unit < S::units; ++unit) {
+        uint32_t b[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const T* from = taps + 8 * half * between + 8 * unit;
+          const Pack<T, 2> pair{from[0], from[between]};
+          b[half] = reinterpret_cast<const uint32_t&>(pair);
+        }
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          multiply_add_two<T>(acc[(m * rows + p) * S::units + unit], a0[m], a1[m], b[0], b[1]);
+        }
+      }
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < 16; k += 8) {
+      uint32_t a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const T* from = dz + (k + t) * dz_pitch<Channels> + channel + 16 * m + g;
+        a[m][0] = __float_as_uint(from[0]);
+        a[m][1] = __float_as_uint(from[8]);
+        a[m][2] = __float_as_uint(from[4 * dz_pitch<Channels>]);
+        a[m][3] = __float_as_uint(from[4 * dz_pitch<Channels> + 8]);
+      }
+#pragma unroll
+      for (int p = 0; p < rows; ++p) {
+        if (kernel_row + p >= S::kernel) break;
+        const T* taps = patch + (kernel_row + p) * pitch + (k + t) * between + g;
+#pragma unroll
+        for (int unit = 0; unit < S::units; ++unit) {
+          const uint32_t b[2] = {__float_as_uint(taps[8 * unit]),
+                                 __float_as_uint(taps[8 * unit + 4 * between])};
+#pragma unroll
+          for (int m = 0; m < 2; ++m) {
+            multiply_add<T>(acc[(m * rows + p) * S::units + unit], a[m], b);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Adds the accumulators of the warps that share places to those of the first one, in order.
+template <int Tiles>
+__device__ void add_warps(int place_groups, int groups, float (&acc)[Tiles][4], float* memory) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int share = warp / groups, group = warp % groups;
+  for (int half = place_groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (share >= half && share < 2 * half) {
+      float* const to = memory + ((share - half) * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) to[i * 32] = acc[i / 4][i % 4];
+    }
+    __syncthreads();
+    if (share < half) {
+      const float* const from = memory + (share * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) acc[i / 4][i % 4] += from[i * 32];
+    }
+  }
+}
+
+template <class T, class S, int Channels, bool Pooled>
+__global__ void __launch_bounds__(block_threads)
+    thin_weights_kernel(ThinPlaces p, ThinWeightsArguments<T> arguments) {
+  using Share = Split<S, Channels>;
+  constexpr int acc_tiles = 2 * Share::kernel_rows * S::units;
+  extern __shared__ __align__(16) uint32_t memory[];
+  T* const dz = reinterpret_cast<T*>(memory);
+  T* const patch = dz + p.tile_rows * p.tile_columns * dz_pitch<Channels>;
+  const int pitch = patch_pitch<S>(p.tile_columns);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = warp % Share::groups, share = warp / Share::groups;
+  static_assert(Share::groups * Share::place_groups == warps);
+  const int channel = group % Share::channel_groups * 32;
+  const int kernel_row = group / Share::channel_groups * Share::kernel_rows;
+
+  float acc[acc_tiles][4] = {};
+  float db[pack_size<T>] = {};
+  const int tiles = p.n * p.tiles_down * p.tiles_across;
+  for (int at = static_cast<int>(blockIdx.x); at < tiles; at += static_cast<int>(gridDim.x)) {
+    const ThinTile tile = tile_of(p, at);
+    __syncthreads();  // the last tile is read
+    fill_patch<S>(p, tile, arguments.x, patch, static_cast<T*>(nullptr));
+    fill_gradient<T, Channels, Pooled>(p, tile, arguments, dz, db);
+    __syncthreads();
+    const int steps_across = p.tile_columns / 16;
+    const int steps = p.tile_rows * steps_across;
+    for (int step = share; step < steps; step += Share::place_groups) {
+      const int row = step / steps_across, column = step % steps_across * 16;
+      multiply<T, S, Channels>(dz + (row * p.tile_columns + column) * dz_pitch<Channels>,
+                               patch + row * S::stride * pitch + column * S::stride * S::channels,
+                               pitch, channel, kernel_row, acc);
+    }
+  }
+
+  float* const scratch = reinterpret_cast<float*>(memory);
+  add_warps(Share::place_groups, Share::groups, acc, scratch);
+  constexpr int weights = Channels * S::kernel * S::row_taps;
+  float* const sums = arguments.sums + int64_t{blockIdx.x} * (weights + Channels);
+  if (share == 0) {
+    const int g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int i = 0; i < 4 * acc_tiles; ++i) {
+      const int unit = i / 4 % S::units;
+      const int row = kernel_row + i / 4 / S::units % Share::kernel_rows;
+      const int m = i / 4 / S::units / Share::kernel_rows;
+      const int tap = 8 * unit + 2 * t + i % 2;
+      const int k = channel + 16 * m + g + i / 2 % 2 * 8;
+      if (row < S::kernel && tap < S::row_taps) {
+        sums[(k * S::kernel + row) * S::row_taps + tap] = acc[i / 4][i % 4];
+      }
+    }
+  }
+  // db: threads with the same channels are packs apart.
+  constexpr int width = pack_size<T>;
+  constexpr int packs = Channels / width;
+  __syncthreads();
+  for (int c = 0; c < width; ++c) scratch[threadIdx.x * width + static_cast<unsigned>(c)] = db[c];
+  __syncthreads();
+  if (threadIdx.x < Channels) {
+    const int k = static_cast<int>(threadIdx.x);
+    float sum = 0;
+    for (int thread = k / width; thread < block_threads; thread += packs) {
+      sum += scratch[thread * width + k % width];
+    }
+    sums[weights + k] = sum;
+  }
+}
+
+/// dw (weights) and db (channels) from the blocks' sums. Block: (32 sums, 8 blocks at a time).
+template <class T>
+__global__ void add_blocks_kernel(int blocks, int weights, int channels, const float* sums, T* dw,
+                                  T* db) {
+  __shared__ float partial[8][32];
+  const int count = weights + channels;
+  const int i = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
+  float sum = 0;
+  if (i < count) {
+    for (int block = static_cast<int>(threadIdx.y); block < blocks; block += 8) {
+      sum += sums[int64_t{block} * count + i];
+    }
+  }
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || i >= count) return;
+  for (int part = 1; part < 8; ++part) sum += partial[part][threadIdx.x];
+  if (i < weights) {
+    dw[i] = from_f32<T>(sum);
+  } else if (db) {
+    db[i - weights] = from_f32<T>(sum);
+  }
+}
+
+/// Bytes of a tile's dz and patch.
+int64_t tile_bytes(const Conv2dGeometry& g, const ThinPlaces& p) {
+  const int64_t dz = p.tile_rows * p.tile_columns * (g.c_out + 8);
+  const int64_t rows = (p.tile_rows - 1) * g.stride_h + g.kernel_h;
+  const int64_t units = (g.kernel_w * g.c + 7) / 8;
+  const int64_t pitch = ((p.tile_columns - 1) * g.stride_w * g.c + 8 * units + 1) / 2 * 2;
+  return (dz + rows * pitch) * static_cast<int64_t>(size_of(g.dtype));
+}
+
+/// The largest tiles that fit the shared memory which every block may have.
+ThinPlaces weights_places(const Conv2dGeometry& g) {
+  constexpr int64_t most_bytes = 48 * 1024;
+  int places = 512;
+  while (places > 32 && tile_bytes(g, thin_places(g, places)) > most_bytes) places -= 32;
+  return thin_places(g, places);
+}
+
+int block_count(const Conv2dGeometry& g) {
+  return std::min(tile_count(weights_places(g)), most_blocks);
+}
+
+template <class T, class S, int Channels, bool Pooled>
+void launch(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+            const ConvolutionSite& site, float* sums) {
+  using Share = Split<S, Channels>;
+  const Conv2dGeometry& g = request.geometry;
+  const ThinPlaces p = weights_places(g);
+  const bool active = g.activation.kind != Activation::none;
+  const ThinWeightsArguments<T> arguments{
+      .x = static_cast<const T*>(operands.x),
+      .dy = static_cast<const T*>(operands.y),
+      .y = active ? static_cast<const T*>(operands.output) : nullptr,
+      .marks = static_cast<const uint8_t*>(operands.marks),
+      .activation = g.activation,
+      .sums = sums};
+  constexpr size_t warp_sums = sizeof(float) * 32 * 4 * 2 * Share::kernel_rows * S::units *
+                               Share::groups * (Share::place_groups / 2);
+  constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
+  const size_t bytes = std::max({static_cast<size_t>(tile_bytes(g, p)), warp_sums, thread_sums});
+  const int blocks = block_count(g);
+  thin_weights_kernel<T, S, Channels, Pooled>
+      <<<static_cast<unsigned>(blocks), block_threads, bytes, site.stream>>>(p, arguments);
+  check_launch("thin weight gradient");
+  constexpr int weights = Channels * S::kernel * S::row_taps;
+  add_blocks_kernel<T>
+      <<<static_cast<unsigned>((weights + Channels + 31) / 32), dim3(32, 8), 0, site.stream>>>(
+          blocks, weights, Channels, sums, static_cast<T*>(operands.w),
+          static_cast<T*>(operands.b));
+  check_launch("thin weight gradient's sum");
+}
+
+template <class T, class S, int Channels>
+void launch_either(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                   const ConvolutionSite& site, float* sums) {
+  if constexpr (S::stride == 1) {
+    if (request.pooled) return launch<T, S, Channels, true>(request, operands, site, sums);
+  }
+  launch<T, S, Channels, false>(request, operands, site, sums);
+}
+
+}  // namespace
+
+int64_t thin_weights_workspace_bytes(const ConvolutionRequest& request) {
+  const Conv2dGeometry& g = request.geometry;
+  const int64_t sums = g.c_out * (g.kernel_h * g.kernel_w * g.c + 1);
+  return block_count(g) * sums * static_cast<int64_t>(sizeof(float));
+}
+
+void thin_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                  const ConvolutionSite& site, void* workspace) {
+  visit_real(request.geometry.dtype, [&]<class T>() {
+    visit_thin_shape(request.geometry, [&]<class S>() {
+      auto* const sums = static_cast<float*>(workspace);
+      if (request.geometry.c_out == 32) {
+        launch_either<T, S, 32>(request, operands, site, sums);
+      } else {
+        launch_either<T, S, 64>(request, operands, site, sums);
+      }
+    });
+  });
+}
+
+}  // namespace whisker::cuda
