@@ -14,7 +14,11 @@ Dropout::Dropout(double rate) : rate_(rate) {
 
 Tensor Dropout::forward(const Tensor& x, const Pass& pass) {
   if (!pass.training || rate_ == 0) return x;
-  return dropout(x, rate_, {.seed = pass.seed, .stream = stream_of(path()), .step = pass.step});
+  return dropout(x, rate_,
+                 {.seed = pass.seed,
+                  .stream = stream_of(path()),
+                  .step = pass.step,
+                  .offset = pass.random_offset});
 }
 
 std::string Dropout::describe() const {

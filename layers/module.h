@@ -18,11 +18,14 @@ namespace whisker {
 
 class Plan;
 
-/// How a forward pass runs. `seed` and `step` key the random masks of dropout.
+/// How a forward pass runs. `seed` and `step` key the random masks of dropout; `random_offset`, in
+/// the device's memory or null, is added to `step` (see RandomKey) and lives until backward is
+/// done.
 struct Pass {
   bool training = false;
   uint64_t seed = 0;
   uint64_t step = 0;
+  const int64_t* random_offset = nullptr;
 };
 
 /// Plans count activations in f32.

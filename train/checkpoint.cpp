@@ -41,6 +41,9 @@ std::string state_json(const TrainState& s, const fs::path& model, const Written
   write_file_entry(json, "model", model, model_file);
   write_file_entry(json, "optimizer", optimizer, optimizer_file);
   json.field("epoch", s.epoch).field("batch", s.batch).field("step", s.step);
+  json.field("updates", s.updates).key("loss_scale").begin_object();
+  json.field("value", s.loss_scale.value).field("good_steps", s.loss_scale.good_steps);
+  json.field("skipped_in_row", s.loss_scale.skipped_in_row).end_object();
   json.field("loss_sum", s.loss_sum).field("correct", s.correct).field("pictures", s.pictures);
   json.field("best_metric", s.best_metric).field("best_epoch", s.best_epoch);
   json.field("validations", s.validations).field("stall_metric", s.stall_metric);
@@ -61,6 +64,11 @@ TrainState read_state(const JsonValue& json) {
   s.epoch = json.at("epoch").as_int();
   s.batch = json.at("batch").as_int();
   s.step = json.at("step").as_int();
+  s.updates = json.at("updates").as_int();
+  const JsonValue& loss_scale = json.at("loss_scale");
+  s.loss_scale.value = static_cast<float>(loss_scale.at("value").as_double());
+  s.loss_scale.good_steps = static_cast<int32_t>(loss_scale.at("good_steps").as_int());
+  s.loss_scale.skipped_in_row = static_cast<int32_t>(loss_scale.at("skipped_in_row").as_int());
   s.loss_sum = json.at("loss_sum").as_double();
   s.correct = json.at("correct").as_int();
   s.pictures = json.at("pictures").as_int();

@@ -25,7 +25,8 @@ namespace whisker {
 struct TrainState {
   int64_t epoch = 0;        ///< the one in progress
   int64_t batch = 0;        ///< next batch of that epoch
-  int64_t step = 0;         ///< optimizer steps done
+  int64_t step = 0;         ///< optimizer steps taken: what schedule and log count
+  int64_t updates = 0;      ///< of those the ones that changed weights: fewer in f16 only
   double loss_sum = 0;      ///< of the epoch's batches so far, weighted by pictures
   int64_t correct = 0;      ///< of the epoch's pictures so far
   int64_t pictures = 0;     ///< likewise, all of them
@@ -35,6 +36,11 @@ struct TrainState {
   double stall_metric = 0;  ///< early stopping: what has to be improved on
   int64_t stalled = 0;      ///< validations without improvement
   Schedule::State schedule;
+  struct LossScale {  // of f16
+    float value = 1;
+    int32_t good_steps = 0;
+    int32_t skipped_in_row = 0;
+  } loss_scale;
   int64_t ema_updates = 0;
   double seconds = 0;          ///< of training so far
   uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this

@@ -93,6 +93,7 @@ struct InitConfig {
 struct RuntimeConfig {
   int64_t threads = 0;  // 0: all cores
   bool winograd = true;
+  bool graph = true;  // captured steps, on a GPU
 };
 
 struct Config {

@@ -258,6 +258,7 @@ void visit_fields(FieldVisitor& v, Config& c) {
     s.field("threads", c.runtime.threads,
             {.about = "compute threads; 0: all cores", .low = 0, .high = 4096});
     s.field("winograd", c.runtime.winograd, {.about = "allow Winograd convolutions"});
+    s.field("graph", c.runtime.graph, {.about = "GPU: capture the training step and replay it"});
   });
 }
 

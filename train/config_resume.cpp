@@ -9,7 +9,7 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same pictures.
-constexpr std::array<std::string_view, 17> free_keys = {"name",
+constexpr std::array<std::string_view, 18> free_keys = {"name",
                                                         "runs",
                                                         "device",
                                                         "data.train",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 17> free_keys = {"name",
                                                         "checkpoint.every",
                                                         "checkpoint.keep",
                                                         "runtime.threads",
+                                                        "runtime.graph",
                                                         "init.from"};
 
 // "" when the trees are equal, else the path of the first difference and both values.

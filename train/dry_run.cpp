@@ -2,7 +2,7 @@
 
 #include "core/backend.h"
 #include "core/io/text.h"
-#include "train/experiment.h"
+#include "train/train_step.h"
 
 #include <chrono>
 
@@ -17,18 +17,16 @@ std::string dry_run(Config config) {
   if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
 
   using Clock = std::chrono::steady_clock;
-  double step_seconds = 0, loss_value = 0;
+  double step_seconds = 0;
+  TrainStep step(experiment);
   for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
     const auto start = Clock::now();
-    const Pass pass{.training = true, .seed = static_cast<uint64_t>(experiment.config.seed)};
-    const Tensor loss =
-        experiment.objective->loss(experiment.classifier->logits(batch->images, pass), *batch);
-    loss_value = loss.item();
-    backward(loss);
-    experiment.optimizer->step(0);  // at rate 0: the cost of a step, without one
-    experiment.arena->zero_grad();
+    step.begin({});
+    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+    step.read();
     step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   }
+  const double loss = step.read().totals.loss / static_cast<double>(batch->size());
   int64_t parameters = 0, trainable = 0;
   for (const auto& parameter : experiment.arena->parameters()) {
     if (parameter->is_buffer()) continue;
@@ -43,7 +41,7 @@ std::string dry_run(Config config) {
       "batch       {} pictures, loss {:.4f}\n"
       "memory      peak {}",
       experiment.train_files.size(), experiment.val_files.size(),
-      experiment.train_files.classes.size(), parameters, trainable, batch->size(), loss_value,
+      experiment.train_files.classes.size(), parameters, trainable, batch->size(), loss,
       human_bytes(static_cast<uint64_t>(memory.peak)));
   for (int i = 0; i < memory_category_count; ++i) {
     const int64_t bytes = memory.by_category[static_cast<size_t>(i)];

@@ -9,6 +9,8 @@
 namespace whisker {
 namespace {
 
+constexpr const char* overflowed_sum = "the sum of squared gradients, which overflowed";
+
 bool all_finite(const Tensor& tensor) {
   if (!is_floating(tensor.dtype())) return true;
   for (const double value : tensor.to_vector()) {
@@ -72,7 +74,27 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
       return fmt::format("the gradient of {}", parameter->name());
     }
   }
-  return accumulated.empty() ? "the sum of squared gradients, which overflowed" : accumulated;
+  return accumulated.empty() ? overflowed_sum : accumulated;
+}
+
+std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand) {
+  Pass pass{.training = true,
+            .seed = static_cast<uint64_t>(experiment.config.seed),
+            .step = static_cast<uint64_t>(number)};
+  if (at_hand) return find_non_finite(experiment, *at_hand, pass);
+  // Later batches have left their gradients.
+  for (const ParameterRun& run : experiment.arena->runs()) run.gradient.fill_(0);
+  const int64_t last = (number - 1) % experiment.batches_per_epoch();
+  const int64_t first = last - last % experiment.config.train.accumulate;
+  experiment.train->start_epoch((number - 1) / experiment.batches_per_epoch(), first);
+  std::string found = overflowed_sum;
+  for (int64_t i = first; i <= last && found == overflowed_sum; ++i) {
+    const std::optional<Batch> batch = experiment.train->next();
+    if (!batch) break;
+    pass.step = static_cast<uint64_t>(number - last + i);
+    found = find_non_finite(experiment, *batch, pass);
+  }
+  return found;
 }
 
 }  // namespace whisker

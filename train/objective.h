@@ -19,7 +19,7 @@ class Objective {
   Objective(const Model& model, const LossConfig& config, std::span<const int64_t> class_counts,
             Device device);
 
-  /// Mean loss over the batch, one element. logits (N, outputs).
+  /// Mean loss over the batch, one element. logits (N, outputs); labels go to their device.
   Tensor loss(const Tensor& logits, const Batch& batch) const;
   /// The same without label smoothing and class weights: what validation, best.safetensors and
   /// `whisker evaluate` report, so that their figures are one figure. Labels only, no mixup.

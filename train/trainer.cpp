@@ -1,6 +1,5 @@
-// The loop. Note [Order of a step]: forward, finite loss, backward, finite norm, optimizer,
-// buffers, average. Nothing is changed before both checks passed, so no NaN ever reaches a
-// checkpoint.
+// The loop over epochs. A batch is a TrainStep's; what came of it is read from the device after
+// each batch on a host device, every log_every steps on a GPU, and always before anything is saved.
 #include "train/trainer.h"
 
 #include "core/backend.h"
@@ -15,23 +14,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Rows whose largest probability is the label's. Costs a copy of (N, classes) to the host.
-int64_t count_correct(const Classifier& classifier, const Tensor& logits, const Batch& batch) {
-  const NoGrad no_grad;
-  ClassificationMetrics metrics(static_cast<int64_t>(classifier.classes().size()));
-  add_predictions(metrics, classifier, logits, batch);
-  return metrics.correct();
+std::string_view text_of(StepFailure failure) {
+  switch (failure) {
+    case StepFailure::none:
+      break;
+    case StepFailure::loss:
+      return "the loss";
+    case StepFailure::gradient:
+      return "a gradient";
+    case StepFailure::loss_scale:
+      return "a gradient at every loss scale";
+  }
+  return "nothing";
 }
 
 }  // namespace
 
 Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
-                 const std::atomic<int>& stop)
+                 const std::atomic<int>& stop, TrainStepOptions options)
     : experiment_(experiment),
       folder_(folder),
       observer_(observer),
       stop_(stop),
+      log_(folder.metrics()),
       writer_(folder.last(), experiment.config.checkpoint.keep),
+      step_(experiment, std::move(options)),
       batches_(experiment.batches_per_epoch()),
       start_(Clock::now()) {
   state_.data_fingerprint = experiment.data_fingerprint;
@@ -42,12 +49,6 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
 
 double Trainer::now() const {
   return state_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
-}
-
-Pass Trainer::pass() const {
-  return {.training = true,
-          .seed = static_cast<uint64_t>(experiment_.config.seed),
-          .step = static_cast<uint64_t>(batches_seen())};
 }
 
 void Trainer::resume() {
@@ -81,7 +82,13 @@ void Trainer::resume() {
   restore(checkpoint, *experiment_.arena, *experiment_.optimizer, experiment_.average.get());
   state_ = checkpoint.state;
   experiment_.schedule->restore(state_.schedule);
-  experiment_.optimizer->set_steps(state_.step);
+  StepMemory& memory = experiment_.optimizer->memory();
+  StepState step = memory.read();
+  step.steps = state_.updates;
+  step.loss_scale = state_.loss_scale.value;
+  step.good_steps = state_.loss_scale.good_steps;
+  step.skipped_in_row = state_.loss_scale.skipped_in_row;
+  memory.write(step);
   const Config& config = experiment_.config;
   const ScheduleKind kind = config.schedule.kind;
   if (state_.epochs != config.train.epochs &&
@@ -119,8 +126,7 @@ bool Trainer::run_epoch() {
   times_ = {};
   epoch_start_ = now();
   epoch_pictures_ = 0;
-  pending_batches_ = 0;
-  experiment_.arena->zero_grad();
+  step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
   experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {
     std::optional<Batch> batch;
@@ -130,77 +136,84 @@ bool Trainer::run_epoch() {
     }
     if (!batch) break;
     ++state_.batch;
-    {
-      const StageTimer timer(times_, Stage::step);
-      run_step(*batch, state_.batch == batches_);
-    }
-    const bool stepped = pending_batches_ == 0;
-    const StepEvent event = step_event(state_.batch);
+    const bool stepped = run_batch(*batch);
+    const StepEvent event = step_event();
     observer_.on_step(event);
-    if (stepped && state_.step % config.train.log_every == 0) log_step(event);
+    if (stepped && state_.step % config.train.log_every == 0) {
+      const StageTimer timer(times_, Stage::logging);
+      log_.step(event, now());
+    }
     if (!stepped) continue;
     const double budget = config.train.time_budget_minutes * 60;
     if (budget > 0 && now() >= budget) stop_reason_ = StopReason::time_budget;
     if (stop_.load() != 0) stop_reason_ = StopReason::signal;
     const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
     const bool due = config.checkpoint.every > 0 && state_.step % config.checkpoint.every == 0;
-    if (within && (due || stop_reason_)) save_last();
+    if (within && (due || stop_reason_)) {
+      read_results(&*batch);
+      save_last();
+    }
     if (within && stop_reason_) return false;
   }
+  read_results();
   return finish_epoch();
 }
 
-void Trainer::run_step(const Batch& batch, bool last_of_epoch) {
-  const Config& config = experiment_.config;
-  Classifier& classifier = *experiment_.classifier;
-  const Tensor logits = classifier.logits(batch.images, pass());
-  const Tensor loss = experiment_.objective->loss(logits, batch);
-  const double value = loss.item();
-  if (!std::isfinite(value)) {
-    diverged("the loss", find_non_finite(experiment_, batch, pass()));
-  }
-  backward(loss);
-  experiment_.arena->commit_buffers();  // statistics of every batch count, accumulated or not
-  ++pending_batches_;
-
-  const auto pictures = batch.size();
-  state_.loss_sum += value * static_cast<double>(pictures);
-  state_.correct += count_correct(classifier, logits, batch);
-  state_.pictures += pictures;
-  epoch_pictures_ += pictures;
-
-  if (pending_batches_ < config.train.accumulate && !last_of_epoch) return;
-  const double rate = experiment_.schedule->at(state_.step);
-  const StepReport report =
-      experiment_.optimizer->step(rate, 1.0 / static_cast<double>(pending_batches_));
-  gradient_norm_ = report.gradient_norm;
-  if (!report.finite) diverged("a gradient", find_non_finite(experiment_, batch, pass()));
-  if (experiment_.average) experiment_.average->update();
-  experiment_.arena->zero_grad();
-  pending_batches_ = 0;
-  ++state_.step;
+// Whether it ended in an optimizer step.
+bool Trainer::run_batch(const Batch& batch) {
+  const StageTimer timer(times_, Stage::step);
+  epoch_pictures_ += batch.size();
+  const bool stepped = step_.run(batch, {.number = batches_seen(),
+                                         .learning_rate = experiment_.schedule->at(state_.step),
+                                         .last_of_epoch = state_.batch == batches_});
+  if (stepped) ++state_.step;
+  const bool due = stepped && state_.step % experiment_.config.train.log_every == 0;
+  if (due || !step_.late_reading()) read_results(&batch);
+  return stepped;
 }
 
-void Trainer::diverged(const std::string& what, const std::string& culprit) {
+// Waits for the device. `at_hand` is the last batch that ran.
+void Trainer::read_results(const Batch* at_hand) {
+  const StepState results = step_.read();
+  state_.loss_sum = results.totals.loss;
+  state_.correct = results.totals.correct;
+  state_.pictures = results.totals.rows;
+  gradient_norm_ = results.gradient_norm;
+  state_.updates = results.steps;
+  state_.loss_scale = {.value = results.loss_scale,
+                       .good_steps = results.good_steps,
+                       .skipped_in_row = results.skipped_in_row};
+  if (results.failure == StepFailure::none) return;
+  const int64_t failed = results.failed_batch;
+  const Batch* same = failed == batches_seen() ? at_hand : nullptr;
+  diverged(failed, text_of(results.failure), find_culprit(experiment_, failed, same));
+}
+
+void Trainer::diverged(int64_t batch, std::string_view what, const std::string& culprit) {
   writer_.finish();
+  const int64_t accumulate = experiment_.config.train.accumulate;
+  const int64_t before = std::max<int64_t>(batch, 1) - 1;  // batches before this one
+  const int64_t epoch = before / batches_;
+  const int64_t step =
+      epoch * ((batches_ + accumulate - 1) / accumulate) + before % batches_ / accumulate;
   fail(ErrorKind::diverged,
        "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. What {} holds "
        "is from before that. Lower optimizer.lr, or set optimizer.clip_norm: 1.",
-       state_.epoch + 1, state_.step + 1, what, culprit, folder_.path().string());
+       epoch + 1, step + 1, what, culprit, folder_.path().string());
 }
 
 // A finite gradient at a huge rate can still give infinite weights: nothing is saved unseen.
 void Trainer::check_finite(const Snapshot& snapshot) {
   const std::string name = first_non_finite(snapshot);
-  if (!name.empty()) diverged("a tensor about to be saved", name);
+  if (!name.empty()) diverged(batches_seen(), "a tensor about to be saved", name);
 }
 
-StepEvent Trainer::step_event(int64_t batch) const {
+StepEvent Trainer::step_event() const {
   const double seconds = now() - epoch_start_;
   const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
   const double done = static_cast<double>(epoch_pictures_);
   return {.epoch = state_.epoch,
-          .batch = batch,
+          .batch = state_.batch,
           .batches = batches_,
           .step = state_.step,
           .loss = state_.loss_sum / pictures,
@@ -209,26 +222,9 @@ StepEvent Trainer::step_event(int64_t batch) const {
           .gradient_norm = gradient_norm_,
           .images_per_s = done / std::max(seconds, 1e-9),
           .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
-          .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - batch) *
+          .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *
                                          static_cast<double>(experiment_.config.train.batch_size)
                                    : 0};
-}
-
-void Trainer::write_metrics(const JsonWriter& json) {
-  folder_.metrics().append(json.str() + "\n");
-}
-
-void Trainer::log_step(const StepEvent& event) {
-  const StageTimer timer(times_, Stage::logging);
-  JsonWriter json;
-  json.begin_object()
-      .field("kind", "step")
-      .field("step", event.step)
-      .field("epoch", event.epoch + 1);
-  json.field("loss", event.loss).field("accuracy", event.accuracy);
-  json.field("learning_rate", event.learning_rate).field("gradient_norm", event.gradient_norm);
-  json.field("images_per_s", event.images_per_s).field("seconds", now()).end_object();
-  write_metrics(json);
 }
 
 ClassificationMetrics Trainer::validate() {
@@ -238,7 +234,8 @@ ClassificationMetrics Trainer::validate() {
       evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val, &stop_);
   if (!std::isfinite(metrics.loss())) {
     const std::string weights = find_non_finite_weights(experiment_);
-    diverged("the validation loss", weights.empty() ? "the network's outputs there" : weights);
+    diverged(batches_seen(), "the validation loss",
+             weights.empty() ? "the network's outputs there" : weights);
   }
   return metrics;
 }
@@ -320,7 +317,7 @@ bool Trainer::finish_epoch() {
 
   event.seconds = now() - epoch_start_;
   event.times = times_;
-  log_epoch(event);
+  log_.epoch(event, state_.step, now());
   observer_.on_epoch(event);
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
@@ -333,30 +330,11 @@ void Trainer::validate_at_stop() {
   const ClassificationMetrics metrics = validate();
   if (stop_.load() != 0) return;
   const bool best = take_best(metrics);
-  JsonWriter json;
-  json.begin_object().field("kind", "validation").field("epoch", state_.epoch + 1);
-  json.field("step", state_.step).field("val_loss", metrics.loss());
-  json.field("val_accuracy", metrics.accuracy()).field("best", best).end_object();
-  write_metrics(json);
+  log_.validation(metrics, best, state_.epoch, state_.step);
   observer_.on_message(fmt::format("time is up in epoch {}: val loss {:.4f} accuracy {:.4f}{}",
                                    state_.epoch + 1, metrics.loss(), metrics.accuracy(),
                                    best ? " (best)" : ""));
   save_last();
-}
-
-void Trainer::log_epoch(const EpochEvent& event) {
-  JsonWriter json;
-  json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
-  json.field("step", state_.step).field("train_loss", event.train_loss);
-  json.field("train_accuracy", event.train_accuracy);
-  if (event.val_loss) {
-    json.field("val_loss", *event.val_loss).field("val_accuracy", *event.val_accuracy);
-    json.field("best", event.best);
-  }
-  json.field("seconds", now()).key("time").begin_object();
-  for (size_t i = 0; i < stage_names.size(); ++i) json.field(stage_names[i], times_.seconds[i]);
-  json.end_object().end_object();
-  write_metrics(json);
 }
 
 void Trainer::save_last() {

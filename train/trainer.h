@@ -3,54 +3,21 @@
 #pragma once
 
 #include "train/checkpoint.h"
+#include "train/events.h"
 #include "train/experiment.h"
 #include "train/metrics.h"
+#include "train/metrics_log.h"
 #include "train/run_folder.h"
-#include "train/stopwatch.h"
+#include "train/train_step.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 namespace whisker {
-
-/// One logged step.
-struct StepEvent {
-  int64_t epoch = 0;    ///< from 0
-  int64_t batch = 0;    ///< of the epoch, from 1
-  int64_t batches = 0;  ///< in an epoch
-  int64_t step = 0;     ///< optimizer steps so far
-  double loss = 0;      ///< mean over the epoch so far
-  double accuracy = 0;  ///< likewise
-  double learning_rate = 0;
-  double gradient_norm = 0;
-  double images_per_s = 0;  ///< over the epoch so far
-  double wait_share = 0;    ///< of the wall time spent waiting for data
-  double seconds_left = 0;  ///< of the epoch, at this speed
-};
-
-/// One finished epoch.
-struct EpochEvent {
-  int64_t epoch = 0;
-  int64_t epochs = 0;
-  double train_loss = 0, train_accuracy = 0;
-  std::optional<double> val_loss = {}, val_accuracy = {};
-  bool best = false;
-  double seconds = 0;
-  StageTimes times = {};  ///< where those seconds went
-};
-
-/// Told what happens; the program prints, tests count.
-class TrainObserver {
- public:
-  virtual ~TrainObserver() = default;
-  virtual void on_step(const StepEvent&) {}  ///< every step; cheap ones only look at the clock
-  virtual void on_epoch(const EpochEvent&) {}
-  virtual void on_message(const std::string&) {}
-};
 
 enum class StopReason : uint8_t { finished, early_stopping, time_budget, signal };
 
@@ -69,7 +36,7 @@ class Trainer {
   /// `stop` is polled after every step and every validation batch; a value other than 0 asks for a
   /// checkpoint and an end.
   Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
-          const std::atomic<int>& stop);
+          const std::atomic<int>& stop, TrainStepOptions options = {});
 
   /// Continues from the run folder's last checkpoint. Throws checkpoint, and has changed nothing,
   /// when there is none, when it is damaged, or when data or configuration are not the run's.
@@ -78,33 +45,31 @@ class Trainer {
 
  private:
   bool run_epoch();
-  void run_step(const Batch& batch, bool last_of_epoch);
-  Pass pass() const;
+  bool run_batch(const Batch& batch);
+  void read_results(const Batch* at_hand = nullptr);
   ClassificationMetrics validate();
   bool take_best(const ClassificationMetrics& metrics);
   void count_stalled(double metric);
   bool finish_epoch();
   void validate_at_stop();
-  void log_step(const StepEvent& event);
-  void log_epoch(const EpochEvent& event);
   double metric_of(const ClassificationMetrics& metrics) const;
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
-  void write_metrics(const JsonWriter& json);
   void save_last();
   void check_finite(const Snapshot& snapshot);
-  [[noreturn]] void diverged(const std::string& what, const std::string& culprit);
+  [[noreturn]] void diverged(int64_t batch, std::string_view what, const std::string& culprit);
   double now() const;  // seconds of this run, those before a resume included
-  StepEvent step_event(int64_t batch) const;
+  StepEvent step_event() const;
 
   Experiment& experiment_;
   RunFolder& folder_;
   TrainObserver& observer_;
   const std::atomic<int>& stop_;
+  MetricsLog log_;
   CheckpointWriter writer_;
+  TrainStep step_;
   TrainState state_;
-  int64_t batches_ = 0;          // per epoch
-  int64_t pending_batches_ = 0;  // accumulated since the last optimizer step
+  int64_t batches_ = 0;  // per epoch
   double gradient_norm_ = 0;
   std::optional<StopReason> stop_reason_;
   std::optional<ClassificationMetrics> validation_;

@@ -308,7 +308,8 @@ TEST(Config, PrintedConfigurationsReadBackTheSame) {
       "schedule.milestones=[1, 2.5]",
       "init.skip=[\"\\u00e9\"]",
       "device=reference",
-      "runtime.winograd=false"};
+      "runtime.winograd=false",
+      "runtime.graph=false"};
   const Config config =
       read_config_text("model: {layers: [flatten, {dense: {units: classes}}]}\n", "t", changes);
   const std::string printed = print_config(config);
@@ -353,8 +354,9 @@ TEST(Config, ResumeMayChangeLittle) {
   const auto change = [&](const std::string& override) {
     return changed_on_resume(kept, read_config_text("model: chollet\n", "t", {override}));
   };
-  for (const char* free : {"train.epochs=99", "train.time_budget_minutes=1", "data.workers=3",
-                           "device=cpu", "train.log_every=7", "checkpoint.keep=3"}) {
+  for (const char* free :
+       {"train.epochs=99", "train.time_budget_minutes=1", "data.workers=3", "device=cpu",
+        "train.log_every=7", "checkpoint.keep=3", "runtime.graph=false"}) {
     EXPECT_EQ(change(free), "") << free;
     EXPECT_TRUE(may_change_on_resume(std::string(free).substr(0, std::string(free).find('='))));
   }

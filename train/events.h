@@ -1,0 +1,48 @@
+// What a training run tells whoever watches it.
+#pragma once
+
+#include "train/stopwatch.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace whisker {
+
+/// One batch. Loss, accuracy and norm are those of the last reading: on a GPU every
+/// train.log_every steps.
+struct StepEvent {
+  int64_t epoch = 0;    ///< from 0
+  int64_t batch = 0;    ///< of the epoch, from 1
+  int64_t batches = 0;  ///< in an epoch
+  int64_t step = 0;     ///< optimizer steps so far
+  double loss = 0;      ///< mean over the epoch so far
+  double accuracy = 0;  ///< likewise
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  double images_per_s = 0;  ///< over the epoch so far
+  double wait_share = 0;    ///< of the wall time spent waiting for data
+  double seconds_left = 0;  ///< of the epoch, at this speed
+};
+
+/// One finished epoch.
+struct EpochEvent {
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  double train_loss = 0, train_accuracy = 0;
+  std::optional<double> val_loss = {}, val_accuracy = {};
+  bool best = false;
+  double seconds = 0;
+  StageTimes times = {};  ///< where those seconds went
+};
+
+/// Told what happens; the program prints, tests count.
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void on_step(const StepEvent&) {}  ///< every step; cheap ones only look at the clock
+  virtual void on_epoch(const EpochEvent&) {}
+  virtual void on_message(const std::string&) {}
+};
+
+}  // namespace whisker

@@ -1,0 +1,143 @@
+// Note [Order of a step]: forward, loss, its check, backward, buffers, the norm and its check,
+// optimizer, average. What follows a check does nothing when it failed, so no NaN ever reaches a
+// checkpoint.
+#include "train/train_step.h"
+
+#include "core/autograd.h"
+
+namespace whisker {
+namespace {
+
+// Copies in order with the device's operators; both have one shape and dtype.
+void load(const Tensor& source, const Tensor& target) {
+  Backend& backend = backend_of(target.device());
+  if (source.device() == target.device()) {
+    backend.copy(source.raw(), target.raw(), target.bytes());
+  } else {
+    backend.enqueue_upload(source.raw(), target.raw(), target.bytes());
+  }
+}
+
+Tensor empty_on(Device device, const Tensor& like) {
+  return like.defined() ? empty(like.shape(), {.dtype = like.dtype(), .device = device}) : Tensor();
+}
+
+Batch empty_on(Device device, const Batch& like) {
+  return {.images = empty_on(device, like.images),
+          .labels = empty_on(device, like.labels),
+          .soft_labels = empty_on(device, like.soft_labels),
+          .indices = {}};
+}
+
+void load(const Batch& source, Batch& target) {
+  load(source.images, target.images);
+  load(source.labels, target.labels);
+  if (source.soft_labels.defined()) load(source.soft_labels, target.soft_labels);
+  target.indices = source.indices;
+}
+
+Tensor on_device(const Tensor& tensor, Device device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  const Tensor moved = empty_on(device, tensor);
+  load(tensor, moved);
+  return moved;
+}
+
+// A GPU's loader leaves pictures there, but not labels.
+Batch on_device(const Batch& batch, Device device) {
+  return {.images = on_device(batch.images, device),
+          .labels = on_device(batch.labels, device),
+          .soft_labels = on_device(batch.soft_labels, device),
+          .indices = batch.indices};
+}
+
+}  // namespace
+
+TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
+    : experiment_(experiment),
+      backend_(backend_of(experiment.device)),
+      options_(std::move(options)),
+      pass_{.training = true,
+            .seed = static_cast<uint64_t>(experiment.config.seed),
+            .random_offset = &experiment.optimizer->memory().state()->inputs.batch} {
+  const bool gpu = experiment.device.kind == DeviceKind::cuda;
+  late_reading_ = options_.late_reading.value_or(gpu);
+  captures_ = experiment.config.runtime.graph && (gpu || options_.capture);
+  if (!options_.capture) {
+    options_.capture = [this](const std::function<void()>& work) { return backend_.capture(work); };
+  }
+}
+
+void TrainStep::begin(const StepTotals& totals) {
+  accumulated_ = 0;
+  experiment_.optimizer->memory().write_totals(totals);
+}
+
+bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
+  Part part{.first = accumulated_ == 0};
+  ++accumulated_;
+  part.update = accumulated_ == experiment_.config.train.accumulate || place.last_of_epoch;
+  experiment_.optimizer->memory().write_inputs(
+      {.batch = place.number,
+       .learning_rate = place.learning_rate,
+       .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
+  if (!replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
+  if (part.update) accumulated_ = 0;
+  return part.update;
+}
+
+// All of a step that a graph may hold: nothing here reads host memory that changes.
+void TrainStep::enqueue(const Batch& batch, Part part) {
+  ParameterArena& arena = *experiment_.arena;
+  Optimizer& optimizer = *experiment_.optimizer;
+  StepState* state = optimizer.memory().state();
+  if (part.first) arena.zero_grad();
+  const Tensor logits = experiment_.classifier->logits(batch.images, pass_);
+  const Tensor loss = experiment_.objective->loss(logits, batch);
+  backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
+  backward(loss, {.gradient = optimizer.memory().loss_scale().reshape(loss.shape())});
+  arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
+  if (!part.update) return;
+  optimizer.enqueue_update();
+  if (experiment_.average) experiment_.average->update(&state->applies);
+}
+
+bool TrainStep::fits(const Batch& batch) const {
+  return inputs_.images.defined() && inputs_.images.shape() == batch.images.shape() &&
+         inputs_.images.dtype() == batch.images.dtype() &&
+         inputs_.soft_labels.defined() == batch.soft_labels.defined();
+}
+
+// Whether batches like this one have come often enough in a row to be worth a capture.
+bool TrainStep::make_inputs(const Batch& batch) {
+  // Plans are chosen and memory is cached by then, for the update as well.
+  const int64_t warm_up = 3 * experiment_.config.train.accumulate;
+  eager_batches_ = batch.images.shape() == eager_shape_ ? eager_batches_ + 1 : 1;
+  eager_shape_ = batch.images.shape();
+  if (eager_batches_ <= warm_up) return false;
+  for (auto& graphs : graphs_) {
+    for (auto& graph : graphs) graph.reset();
+  }
+  inputs_ = empty_on(experiment_.device, batch);
+  return true;
+}
+
+// False when the batch has to run eagerly.
+bool TrainStep::replay(const Batch& batch, Part part) {
+  if (!captures_ || (!fits(batch) && !make_inputs(batch))) return false;
+  eager_batches_ = 0;
+  load(batch, inputs_);
+  std::unique_ptr<CapturedGraph>& graph = graph_of(part);
+  if (!graph) graph = options_.capture([this, part] { enqueue(inputs_, part); });
+  if (!graph) {  // not on this device after all
+    captures_ = false;
+    inputs_ = {};
+    return false;
+  }
+  graph->replay();
+  ++replays_;
+  experiment_.arena->bump_epoch();
+  return true;
+}
+
+}  // namespace whisker
