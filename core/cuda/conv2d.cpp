@@ -22,15 +22,33 @@ void CudaBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor&
   const ConvolutionRequest request{.pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
   const ConvolutionOperands operands{
       .x = in.data(), .w = filter.data(), .b = bias.data(), .y = out.data()};
-  if (request.has_epilogue()) {
-    plans_.convolutions().run(request, operands, [&] {
-      plans_.convolutions().run(request.plain(), operands);
-      bias_activation(rows_of_y(g), g.activation, bias.data(), out.data(), context_.stream());
-    });
-  } else {
-    plans_.convolutions().run(request, operands);
-  }
+  convolve_forward(request, operands);
   out.finish();
+}
+
+void CudaBackend::convolve_forward(const ConvolutionRequest& request,
+                                   const ConvolutionOperands& operands) {
+  if (!request.has_epilogue()) return plans_.convolutions().run(request, operands);
+  plans_.convolutions().run(request, operands, [&] {
+    plans_.convolutions().run(request.plain(), operands);
+    bias_activation(rows_of_y(request.geometry), request.geometry.activation, operands.b,
+                    operands.y, context_.stream());
+  });
+}
+
+void CudaBackend::convolve_backward(const ConvolutionRequest& weights,
+                                    const ConvolutionOperands& operands, void* dz, const Tensor& w,
+                                    const Tensor& dx) {
+  ConvolutionOperands with_dz = operands;
+  with_dz.y = dz;
+  if (operands.w) plans_.convolutions().run(weights, with_dz);
+  if (!dx.defined()) return;
+  const AlignedInput filter(context_, allocator_, w);
+  AlignedOutput input_gradient(context_, allocator_, dx);
+  ConvolutionRequest input = weights;
+  input.pass = ConvolutionPass::backward_input;
+  plans_.convolutions().run(input, {.x = input_gradient.data(), .w = filter.data(), .y = dz});
+  input_gradient.finish();
 }
 
 void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
@@ -47,28 +65,18 @@ void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, cons
   ConvolutionRequest weights{
       .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
   weights.geometry.bias = db.defined();
-  ConvolutionOperands operands{.x = in.data(),
-                               .w = filter_gradient.data(),
-                               .b = bias_gradient.data(),
-                               .y = gradient.data(),
-                               .output = output.data()};
+  const ConvolutionOperands operands{.x = in.data(),
+                                     .w = filter_gradient.data(),
+                                     .b = bias_gradient.data(),
+                                     .y = gradient.data(),
+                                     .output = output.data()};
   const auto separately = [&] {
     // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
     std::optional<Scratch> dz;
     if (active && (dx.defined() || dw.defined())) dz.emplace(allocator_, dy.bytes());
     output_gradient(rows_of_y(g), g.activation, output.data(), gradient.data(),
                     dz ? dz->data() : nullptr, bias_gradient.data(), context_, allocator_);
-    ConvolutionOperands plain = operands;
-    if (dz) plain.y = dz->data();
-    if (dw.defined()) plans_.convolutions().run(weights.plain(), plain);
-    if (!dx.defined()) return;
-    const AlignedInput filter(context_, allocator_, w);
-    AlignedOutput input_gradient(context_, allocator_, dx);
-    ConvolutionRequest input = weights.plain();
-    input.pass = ConvolutionPass::backward_input;
-    plans_.convolutions().run(input,
-                              {.x = input_gradient.data(), .w = filter.data(), .y = plain.y});
-    input_gradient.finish();
+    convolve_backward(weights.plain(), operands, dz ? dz->data() : gradient.data(), w, dx);
   };
   // Where no input gradient needs dz, the weights' may come straight from dy.
   if (dw.defined() && !dx.defined() && weights.has_epilogue()) {

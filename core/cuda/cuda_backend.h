@@ -89,6 +89,14 @@ class CudaBackend final : public Backend {
   void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                        const Tensor& dx) override;
 
+  void conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& pool, const Tensor& x,
+                   const Tensor& w, const Tensor& b, const Tensor& y,
+                   const Tensor& workspace) override;
+  void conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry& pool, const Tensor& x,
+                            const Tensor& w, const Tensor& y, const Tensor& workspace,
+                            const Tensor& dy, const Tensor& dx, const Tensor& dw,
+                            const Tensor& db) override;
+
   // --- normalisation -------------------------------------------------------------------------
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
@@ -137,6 +145,11 @@ class CudaBackend final : public Backend {
     return context_.stream();
   }
 
+  /// A forward request, or its parts where no algorithm joins them.
+  void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);
+  /// The weights' gradient into operands.w and the input's, each where wanted, from dz.
+  void convolve_backward(const ConvolutionRequest& weights, const ConvolutionOperands& operands,
+                         void* dz, const Tensor& w, const Tensor& dx);
   bool tf32() const { return options_.tf32 && !options_.deterministic; }
 
   Context context_;

@@ -33,11 +33,6 @@ bool fits(const Conv2dGeometry& g) {
   return g.n * g.h_out * g.w_out < most && g.w * g.c < most && g.h < most;
 }
 
-// The largest of a window keeps its place through these.
-bool keeps_order(ActivationSpec f) {
-  return f.kind != Activation::leaky_relu || f.slope >= 0;
-}
-
 }  // namespace
 
 ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request, int capability) {
@@ -53,7 +48,7 @@ ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request, 
                          request.pass != ConvolutionPass::backward_input && g.groups == 1 &&
                          g.dilation_h == 1 && g.dilation_w == 1 &&
                          (g.c_out == 32 || g.c_out == 64) && fits(g) &&
-                         (!request.pooled || (g.stride_h == 1 && keeps_order(g.activation)));
+                         (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));
   if (!supported) return nullptr;
   return std::make_unique<ThinConvolution>(request);
 }

@@ -1,0 +1,102 @@
+// Convolution, activation and max-pooling as one operator: the thin kernels' where they have the
+// shape, else cuDNN's convolution with bias and relu, then the pooling. The convolution's result
+// lives for one call; backward goes from the windows' gradients to the pooled picture's first.
+#include "core/cuda/aligned.h"
+#include "core/cuda/cuda_backend.h"
+#include "core/cuda/output_gradient.h"
+#include "core/cuda/pool2d.h"
+
+namespace whisker::cuda {
+namespace {
+
+/// Windows of 2x2 side by side, all of them whole: what an algorithm may have as an epilogue.
+bool joins(const Pool2dGeometry& p) {
+  const bool padded = p.pad_top != 0 || p.pad_bottom != 0 || p.pad_left != 0 || p.pad_right != 0;
+  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && !padded;
+}
+
+int64_t bytes_before_pooling(const Conv2dGeometry& g) {
+  return g.n * g.h_out * g.w_out * g.c_out * static_cast<int64_t>(size_of(g.dtype));
+}
+
+RowsGeometry rows_of(const Pool2dGeometry& p) {
+  return {.rows = p.n * p.h_out * p.w_out, .channels = p.c, .dtype = p.dtype};
+}
+
+}  // namespace
+
+void CudaBackend::conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& pool, const Tensor& x,
+                              const Tensor& w, const Tensor& b, const Tensor& y,
+                              const Tensor& workspace) {
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  const AlignedInput bias(context_, allocator_, b);
+  void* const marks = workspace.defined() ? workspace.raw() : nullptr;
+  const ConvolutionRequest request{
+      .pass = ConvolutionPass::forward, .geometry = g, .pooled = true, .tf32 = tf32()};
+  const ConvolutionOperands operands{
+      .x = in.data(), .w = filter.data(), .b = bias.data(), .y = y.raw(), .marks = marks};
+  const auto separately = [&] {
+    // relu rides in cuDNN's convolution; any other activation has fewer elements after the pooling.
+    const bool first = g.activation.kind == Activation::relu;
+    const Scratch z(allocator_, bytes_before_pooling(g));
+    ConvolutionRequest unpooled = request;
+    unpooled.pooled = false;
+    if (!first) unpooled.geometry.activation = {};
+    convolve_forward(unpooled,
+                     {.x = in.data(), .w = filter.data(), .b = bias.data(), .y = z.data()});
+    pool2d_forward(pool, z.data(), y.raw(), marks, context_.stream());
+    if (!first) bias_activation(rows_of(pool), g.activation, nullptr, y.raw(), context_.stream());
+  };
+  if (joins(pool) && is_aligned(y.raw()) && is_aligned(marks)) {
+    plans_.convolutions().run(request, operands, separately);
+  } else {
+    separately();
+  }
+}
+
+void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry& pool,
+                                       const Tensor& x, const Tensor& w, const Tensor& y,
+                                       const Tensor& workspace, const Tensor& dy, const Tensor& dx,
+                                       const Tensor& dw, const Tensor& db) {
+  context_.enter();
+  const bool active = g.activation.kind != Activation::none;
+  const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput output(context_, allocator_, active ? y : Tensor());
+  const AlignedInput in(context_, allocator_, dw.defined() ? x : Tensor());
+  AlignedOutput filter_gradient(context_, allocator_, dw);
+  AlignedOutput bias_gradient(context_, allocator_, db);
+  ConvolutionRequest weights{
+      .pass = ConvolutionPass::backward_weights, .geometry = g, .pooled = true, .tf32 = tf32()};
+  weights.geometry.bias = db.defined();
+  const ConvolutionOperands operands{.x = in.data(),
+                                     .w = filter_gradient.data(),
+                                     .b = bias_gradient.data(),
+                                     .y = gradient.data(),
+                                     .output = output.data(),
+                                     .marks = workspace.raw()};
+  const auto separately = [&] {
+    // Of the windows' results before the activation; every window has one winner, so that their sum
+    // is the bias' gradient, too.
+    std::optional<Scratch> window_gradient;
+    if (active) window_gradient.emplace(allocator_, dy.bytes());
+    output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(),
+                    active ? window_gradient->data() : nullptr, bias_gradient.data(), context_,
+                    allocator_);
+    if (!dx.defined() && !dw.defined()) return;
+    const Scratch dz(allocator_, bytes_before_pooling(g));  // (N, h_out, w_out, c_out)
+    cuda::pool2d_backward(pool, workspace.raw(), active ? window_gradient->data() : gradient.data(),
+                          dz.data(), context_.stream());
+    convolve_backward(weights.plain(), operands, dz.data(), w, dx);
+  };
+  if (dw.defined() && !dx.defined() && joins(pool) && is_aligned(workspace.raw())) {
+    plans_.convolutions().run(weights, operands, separately);
+  } else {
+    separately();
+  }
+  filter_gradient.finish();
+  bias_gradient.finish();
+}
+
+}  // namespace whisker::cuda
