@@ -63,14 +63,15 @@ ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& 
 ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& request,
                                                       const ConvolutionOperands& operands,
                                                       const Separately* separately) {
-  // What the separate way consists of is settled, and timed, on its own.
-  if (separately) (*separately)();
+  // A bias or activation apart from the convolution rounds twice: only where nothing joins them.
+  const bool rival = separately && (request.pooled || request.pass != ConvolutionPass::forward);
+  if (rival) (*separately)();  // what it consists of is settled, and timed, on its own
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
   ConvolutionAlgorithmPointer best;
   float best_time = std::numeric_limits<float>::infinity();
-  if (separately) best_time = stopwatch.median(*separately);
-  bool found = separately != nullptr;
+  if (rival) best_time = stopwatch.median(*separately);
+  bool found = rival;
   const auto consider = [&](ConvolutionAlgorithmPointer candidate) {
     if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
     try {
@@ -98,7 +99,7 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
       }
     }
   }
-  if (found) {
+  if (found || separately) {
     table_.set(PlanTable::Kind::convolution, request.describe(),
                best ? best->name() : std::string(separate_name));
   }

@@ -5,8 +5,9 @@
 // kernels and of every engine that cuDNN's heuristics name; else the thin kernel where there is one
 // (libraries were measured at six times the floor there), or heuristic A's first engine that works.
 // A request decided untimed is decided again once searching is allowed. What nothing else computes,
-// the direct kernel does. A request with an epilogue competes with doing it separately, by plain
-// requests and further kernels, which is the caller's to say how.
+// the direct kernel does. A request with an epilogue may also be done separately, by plain requests
+// and further kernels, which is the caller's to say how: where nothing joins them, or where that is
+// faster and rounds no more often.
 // Deciding compiles, allocates and waits, none of which a capture allows: warm up first.
 #pragma once
 

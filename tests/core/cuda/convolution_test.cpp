@@ -45,17 +45,25 @@ int64_t longest_sum(const ConvolutionCase& c) {
   return c.x[0] * c.x[1] * c.x[2] + c.w.count();
 }
 
+/// The operator with gradients of all operands, and as a first layer: none of its pictures.
+std::vector<TensorFunction> uses_of(const ConvolutionCase& c) {
+  return {[&](Operands x) { return conv2d(x[0], x[1], x[2], c.options); },
+          [&](Operands x) { return conv2d(x[0].detach(), x[1], x[2], c.options); }};
+}
+
 void expect_convolutions_agree(const char* what, double least_tolerance = 0) {
   for (const ConvolutionCase& c : convolution_cases()) {
     // Rounding that moves a value across relu's corner changes whole gradients.
     if (least_tolerance > 0 && c.options.activation.kind == Activation::relu) continue;
     for (const DType dtype : dtypes) {
-      expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
-                        .shapes = {c.x, c.w, {c.w[0]}},
-                        .function = [&](Operands x) { return conv2d(x[0], x[1], x[2], c.options); },
-                        .tolerance = std::max(tolerance(dtype, longest_sum(c)), least_tolerance),
-                        .dtype = dtype,
-                        .device = gpu});
+      for (const TensorFunction& use : uses_of(c)) {
+        expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
+                          .shapes = {c.x, c.w, {c.w[0]}},
+                          .function = use,
+                          .tolerance = std::max(tolerance(dtype, longest_sum(c)), least_tolerance),
+                          .dtype = dtype,
+                          .device = gpu});
+      }
     }
   }
 }
@@ -196,12 +204,14 @@ TEST_F(CudaConvolution, PoolsInTheSameOperator) {
       // Elsewhere results are rounded before windows are compared: other elements win.
       const bool same_winners = dtype == DType::f32 || i < 4;
       if (!same_winners) continue;
-      expect_agreement({.name = fmt::format("pooled {} x {} w {}", dtype, c.x, c.w),
-                        .shapes = {c.x, c.w, {c.w[0]}},
-                        .function = [&](Operands x) { return conv2d(x[0], x[1], x[2], c.options); },
-                        .tolerance = tolerance(dtype, longest_sum(c)),
-                        .dtype = dtype,
-                        .device = gpu});
+      for (const TensorFunction& use : uses_of(c)) {
+        expect_agreement({.name = fmt::format("pooled {} x {} w {}", dtype, c.x, c.w),
+                          .shapes = {c.x, c.w, {c.w[0]}},
+                          .function = use,
+                          .tolerance = tolerance(dtype, longest_sum(c)),
+                          .dtype = dtype,
+                          .device = gpu});
+      }
     }
   }
 }
