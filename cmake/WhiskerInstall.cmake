@@ -5,9 +5,12 @@ set(whisker_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Whisker")
 install(TARGETS whisker_core whisker_layers whisker_optim whisker_data whisker_train
         EXPORT WhiskerTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS whisker_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(WHISKER_CUDA)
+  install(TARGETS whisker_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 foreach(folder core layers optim data train)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker"
-          FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "reference" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "reference" EXCLUDE)
 endforeach()
 install(FILES "${PROJECT_BINARY_DIR}/train/generated/train/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/train")

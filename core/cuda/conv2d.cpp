@@ -30,7 +30,9 @@ void CudaBackend::convolve_forward(const ConvolutionRequest& request,
                                    const ConvolutionOperands& operands) {
   if (!request.has_epilogue()) return plans_.convolutions().run(request, operands);
   plans_.convolutions().run(request, operands, [&] {
-    plans_.convolutions().run(request.plain(), operands);
+    ConvolutionOperands product = operands;
+    product.b = nullptr;  // comes with the activation
+    plans_.convolutions().run(request.plain(), product);
     bias_activation(rows_of_y(request.geometry), request.geometry.activation, operands.b,
                     operands.y, context_.stream());
   });
