@@ -2,8 +2,11 @@
 // inputs. One JSON line: milliseconds (median, min, max of the groups), examples/s, memory. On a
 // GPU the step is captured (--graph 0: not) and timed as one group of replays after the other.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
-//                   [--steps N] [--graph 0|1]
+//                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
+// --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
+// first proposals. --plans 1 prints the choices on stderr.
 #include "core/backend.h"
+#include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/ops.h"
 #include "layers/model_builder.h"
@@ -42,8 +45,7 @@ constexpr Workload workloads[] = {
      "{preset: vgg16, head: [flatten, dense: {units: 128, activation: relu}, dense: {units: "
      "classes}]}",
      "features"},
-    {"mlp", 0, 32, 32,
-     "layers: [repeat: {n: 20, layers: [dense: {units: 32, activation: relu}]}]"},
+    {"mlp", 0, 32, 32, "layers: [repeat: {n: 20, layers: [dense: {units: 32, activation: relu}]}]"},
     {"small_resnet", 128, 2, 32, "small_resnet"},
 };
 
@@ -84,7 +86,15 @@ class Step {
     if (precision == "f16") {
       optimizer_.memory().write({.loss_scale = first_loss_scale});
     }
+    if (device.kind == DeviceKind::cuda) {
+      CudaOptions cuda = cuda_options(device);
+      cuda.search_seconds = static_cast<double>(options.number("--search", 120));
+      set_cuda_options(device, cuda);
+    }
     for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
+    if (options.number("--plans", 0) != 0) {
+      std::fprintf(stderr, "%s\n", backend_of(device).export_plans().c_str());
+    }
     if (options.number("--graph", 1) != 0) {
       graph_ = backend_of(device).capture([&] { enqueue(); });
     }
@@ -191,7 +201,9 @@ int main(int argc, char** argv) {
   }
   std::fputs(
       "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
-      "                      [--groups N] [--steps N] [--graph 0|1]\nrows:",
+      "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] [--plans "
+      "1]\n"
+      "rows:",
       stderr);
   for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);
   std::fputs("\n", stderr);

@@ -14,8 +14,8 @@ namespace whisker {
 struct CudaOptions {
   bool tf32 = true;            ///< f32 products and convolutions may round their operands to tf32
   bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
-  /// Seconds in all that choosing algorithms by timing may take, from now on for every shape not
-  /// yet timed; 0: the libraries' first proposals. Raise it for the steps of the warm-up.
+  /// Seconds in all that choosing algorithms by timing may take, for shapes that come back; 0: the
+  /// libraries' first proposals.
   double search_seconds = 0;
   int64_t workspace_limit = int64_t{1} << 30;  ///< bytes that one convolution may work in
   bool operator==(const CudaOptions&) const = default;

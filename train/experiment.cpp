@@ -3,6 +3,7 @@
 
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cuda_library.h"
 #include "core/philox.h"
 #include "data/device_loader.h"
 #include "data/picture_dataset.h"
@@ -142,6 +143,13 @@ DType compute_dtype(PrecisionKind precision, Device device) {
 }
 
 void configure_backend(const Config& config, Device device) {
+  if (device.kind == DeviceKind::cuda) {
+    CudaOptions options = cuda_options(device);
+    options.deterministic = config.deterministic;
+    // Spent from the second step on; a table of an earlier run saves it.
+    options.search_seconds = config.deterministic ? 0 : 10;
+    set_cuda_options(device, options);
+  }
   if (device != cpu_device) return;
   set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
                    .winograd = config.runtime.winograd,

@@ -15,13 +15,14 @@ namespace {
 constexpr size_t most_bytes = 1 << 20;
 
 bool chooses(Device device) {
+  if (device.kind == DeviceKind::cuda) return true;  // deterministic: follows a table, times nothing
   return device == cpu_device && cpu_options().winograd && !cpu_options().deterministic;
 }
 
 // "" when it cannot be read.
-std::string cached_text() {
+std::string cached_text(Device device) {
   try {
-    return read_file(plan_cache_path(), most_bytes, ErrorKind::checkpoint);
+    return read_file(plan_cache_path(device), most_bytes, ErrorKind::checkpoint);
   } catch (const Error&) {
     return "";
   }
@@ -29,7 +30,7 @@ std::string cached_text() {
 
 }  // namespace
 
-fs::path plan_cache_path() {
+fs::path plan_cache_path(Device device) {
   const auto folder = [](const char* variable) {
     const char* value = std::getenv(variable);
     const fs::path path = value ? value : "";
@@ -37,22 +38,23 @@ fs::path plan_cache_path() {
   };
   fs::path cache = folder("XDG_CACHE_HOME");
   if (cache.empty() && !folder("HOME").empty()) cache = folder("HOME") / ".cache";
-  return cache.empty() ? cache : cache / "whisker" / "cpu_plans.json";
+  const char* const file = device.kind == DeviceKind::cuda ? "cuda_plans.json" : "cpu_plans.json";
+  return cache.empty() ? cache : cache / "whisker" / file;
 }
 
 void load_plans(Device device) {
-  if (!chooses(device) || plan_cache_path().empty()) return;
+  if (!chooses(device) || plan_cache_path(device).empty()) return;
   try {
-    backend_of(device).import_plans(cached_text());
+    backend_of(device).import_plans(cached_text(device));
   } catch (const Error&) {  // damaged: choices are timed, and the next save replaces it
   }
 }
 
 void save_plans(Device device) {
-  const fs::path path = plan_cache_path();
+  const fs::path path = plan_cache_path(device);
   if (!chooses(device) || path.empty()) return;
   const std::string text = backend_of(device).export_plans();
-  if (text.empty() || text.size() > most_bytes || text == cached_text()) return;
+  if (text.empty() || text.size() > most_bytes || text == cached_text(device)) return;
   try {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

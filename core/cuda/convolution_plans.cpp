@@ -65,7 +65,10 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
                                                       const Separately* separately) {
   // A bias or activation apart from the convolution rounds twice: only where nothing joins them.
   const bool rival = separately && (request.pooled || request.pass != ConvolutionPass::forward);
-  if (rival) (*separately)();  // what it consists of is settled, and timed, on its own
+  if (rival) {  // what it consists of is decided, timed and settled on its own
+    (*separately)();
+    (*separately)();
+  }
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
   ConvolutionAlgorithmPointer best;
@@ -106,24 +109,19 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
   return best;
 }
 
-ConvolutionPlans::Choice ConvolutionPlans::decide(const ConvolutionRequest& request,
-                                                  const ConvolutionOperands& operands,
-                                                  const Separately* separately) {
-  if (auto known = from_table(request)) return std::move(*known);
-  const bool search = budget_.may_search(context_.stream());
-  Choice choice{.algorithm = search ? fastest(request, operands, separately) : untimed(request),
-                .settled = search};
-  if (!choice.algorithm && !separately) choice.algorithm = direct_convolution(request);
-  return choice;
-}
-
 void ConvolutionPlans::run_or(const ConvolutionRequest& request,
                               const ConvolutionOperands& operands, const Separately* separately) {
   auto found = choices_.find(request);
-  if (found == choices_.end() ||
-      (!found->second.settled && budget_.may_search(context_.stream()))) {
-    Choice choice = decide(request, operands, separately);  // may decide others, too
-    found = choices_.insert_or_assign(request, std::move(choice)).first;
+  std::optional<Choice> choice;
+  if (found == choices_.end()) {
+    choice = from_table(request);
+    if (!choice) choice = Choice{.algorithm = untimed(request), .settled = false};
+  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
+    choice = Choice{.algorithm = fastest(request, operands, separately), .settled = true};
+  }
+  if (choice) {
+    if (!choice->algorithm && !separately) choice->algorithm = direct_convolution(request);
+    found = choices_.insert_or_assign(request, std::move(*choice)).first;
   }
   const ConvolutionAlgorithm* const algorithm = found->second.algorithm.get();
   if (!algorithm) return (*separately)();

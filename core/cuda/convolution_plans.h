@@ -1,14 +1,14 @@
 // Which algorithm computes a convolution, decided once per request and kept with its compiled form.
 //
 // Note [Choosing a convolution]
-// In this order: the table's choice; while searching is allowed, the fastest by timing of our own
-// kernels and of every engine that cuDNN's heuristics name; else the thin kernel where there is one
-// (libraries were measured at six times the floor there), or heuristic A's first engine that works.
-// A request decided untimed is decided again once searching is allowed. What nothing else computes,
-// the direct kernel does. A request with an epilogue may also be done separately, by plain requests
-// and further kernels, which is the caller's to say how: where nothing joins them, or where that is
-// faster and rounds no more often.
-// Deciding compiles, allocates and waits, none of which a capture allows: warm up first.
+// In this order: the table's choice; the thin kernel where there is one (libraries were measured at
+// six times the floor there); heuristic A's first engine that works. What comes back and was not
+// the table's choice is decided once more while searching is allowed, by timing our own kernels and
+// every engine that cuDNN's heuristics name: what runs once is not worth it. What nothing else
+// computes, the direct kernel does. A request with an epilogue may also be done separately, by
+// plain requests and further kernels, which is the caller's to say how: where nothing joins them,
+// or where that is faster and rounds no more often. Deciding compiles, allocates and waits, none of
+// which a capture allows: warm up first.
 #pragma once
 
 #include "core/cuda/allocator.h"
@@ -51,8 +51,6 @@ class ConvolutionPlans {
   };
   void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
               const Separately* separately);
-  Choice decide(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                const Separately* separately);
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,

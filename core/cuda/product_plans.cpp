@@ -21,13 +21,30 @@ uint8_t alignment(const void* pointer) {
 
 }  // namespace
 
-ProductAlgorithm ProductPlans::fastest(Product& product, std::vector<ProductAlgorithm> candidates,
-                                       const ProductOperands& operands) {
+ProductPlans::Choice ProductPlans::decide(const ProductRequest& request,
+                                          const ProductOperands& operands) {
+  Choice choice{.product = std::make_unique<Product>(request), .algorithm = {}, .settled = true};
+  const cublasLtHandle_t handle = context_.cublas_lt();
+  if (const auto known = table_.find(PlanTable::Kind::product, request.describe())) {
+    if (const auto algorithm = ProductAlgorithm::parse(*known)) {
+      choice.algorithm = choice.product->accept(handle, *algorithm, operands);
+    }
+  }
+  if (choice.algorithm) return choice;
+  const auto first = choice.product->algorithms(handle, operands, workspace_limit, 1);
+  if (!first.empty()) choice.algorithm = first.front();
+  choice.settled = first.empty();
+  return choice;
+}
+
+void ProductPlans::settle(const ProductRequest& request, const ProductOperands& operands,
+                          Choice& choice) {
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
-  const ProductAlgorithm* best = nullptr;
+  Product& product = *choice.product;
   float best_time = std::numeric_limits<float>::infinity();
-  for (const ProductAlgorithm& candidate : candidates) {
+  for (const ProductAlgorithm& candidate :
+       product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
     const Scratch workspace(allocator_, candidate.workspace_bytes);
     const float time = stopwatch.median(
         [&] {
@@ -35,36 +52,13 @@ ProductAlgorithm ProductPlans::fastest(Product& product, std::vector<ProductAlgo
                       workspace.data());
         },
         best_time);
-    if (!best || time < best_time) {
-      best = &candidate;
+    if (time < best_time) {
       best_time = time;
+      choice.algorithm = candidate;
     }
   }
-  return *best;
-}
-
-ProductPlans::Choice ProductPlans::decide(const ProductRequest& request,
-                                          const ProductOperands& operands) {
-  Choice choice{.product = std::make_unique<Product>(request), .algorithm = {}, .settled = true};
-  Product& product = *choice.product;
-  const std::string key = request.describe();
-  if (const auto known = table_.find(PlanTable::Kind::product, key)) {
-    if (const auto algorithm = ProductAlgorithm::parse(*known)) {
-      choice.algorithm = product.accept(context_.cublas_lt(), *algorithm, operands);
-      if (choice.algorithm) return choice;
-    }
-  }
-  auto candidates =
-      product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates);
-  if (candidates.empty()) return choice;
-  choice.settled = budget_.may_search(context_.stream());
-  if (choice.settled) {
-    choice.algorithm = fastest(product, std::move(candidates), operands);
-    table_.set(PlanTable::Kind::product, key, choice.algorithm->text());
-  } else {
-    choice.algorithm = candidates.front();
-  }
-  return choice;
+  choice.settled = true;
+  table_.set(PlanTable::Kind::product, request.describe(), choice.algorithm->text());
 }
 
 bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) {
@@ -73,9 +67,10 @@ bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) 
   request.y_alignment = alignment(operands.y);
   request.bias_alignment = alignment(operands.bias);
   auto found = choices_.find(request);
-  if (found == choices_.end() ||
-      (!found->second.settled && budget_.may_search(context_.stream()))) {
-    found = choices_.insert_or_assign(request, decide(request, operands)).first;
+  if (found == choices_.end()) {
+    found = choices_.emplace(request, decide(request, operands)).first;
+  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
+    settle(request, operands, found->second);
   }
   Choice& choice = found->second;
   if (!choice.algorithm) {

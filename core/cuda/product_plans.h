@@ -1,6 +1,6 @@
-// Which of cuBLASLt's algorithms computes a product, decided once per request: the table's choice;
-// while searching is allowed, the fastest of the heuristic's first sixteen by timing; else its
-// first. What cuBLASLt does not take, the direct kernel does. See Note [Choosing a convolution].
+// Which of cuBLASLt's algorithms computes a product: the table's choice, or the heuristic's first;
+// for a request that comes back while searching is allowed, the fastest of its first sixteen by
+// timing. What cuBLASLt does not take, the direct kernel does. See Note [Choosing a convolution].
 #pragma once
 
 #include "core/cuda/allocator.h"
@@ -30,8 +30,7 @@ class ProductPlans {
     bool settled = false;                       // by the table or by timing
   };
   Choice decide(const ProductRequest& request, const ProductOperands& operands);
-  ProductAlgorithm fastest(Product& product, std::vector<ProductAlgorithm> candidates,
-                           const ProductOperands& operands);
+  void settle(const ProductRequest& request, const ProductOperands& operands, Choice& choice);
 
   Context& context_;
   Allocator& allocator_;
