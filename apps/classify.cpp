@@ -13,6 +13,9 @@
 namespace whisker {
 namespace {
 
+/// With --device auto, up to this many are left to the CPU.
+constexpr size_t few_pictures = 32;
+
 struct ClassifyArguments {
   std::string weights;
   std::vector<std::string> inputs;
@@ -65,7 +68,9 @@ std::string text_line(const PictureResult& result, const std::vector<std::string
 int run_classify(const ClassifyArguments& arguments) {
   const std::vector<std::string> paths = expand_inputs(arguments.inputs);
   if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
-  const Device device = resolve_device(arguments.device);
+  // Starting CUDA costs more than a few pictures take.
+  const bool few = paths.size() <= few_pictures && arguments.device == "auto";
+  const Device device = few ? cpu_device : resolve_device(arguments.device);
   load_plans(device);
   const Classifier classifier = Classifier::load(arguments.weights, device);
   const std::vector<std::string>& classes = classifier.classes();

@@ -116,7 +116,8 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
 }  // namespace
 
 Device resolve_device(const std::string& text) {
-  const Device device = text == "auto" ? cpu_device : Device::parse(text);
+  const Device best = cuda_device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu_device;
+  const Device device = text == "auto" ? best : Device::parse(text);
   backend_of(device);  // throws when this build or machine lacks it
   return device;
 }

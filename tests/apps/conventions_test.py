@@ -162,7 +162,7 @@ class ExitCodes(ProgramTest):
         (self.folder / "bad.yaml").write_text("model: [\n")
         self.refused(2, "bad.yaml:", "config", "print", "bad.yaml")
         (self.folder / "layers.yaml").write_text(CONFIG.replace("filters: 8", "filtres: 8"))
-        self.refused(2, "layers.yaml:4:", "train", "layers.yaml", *self.data)
+        self.refused(2, "layers.yaml:5:", "train", "layers.yaml", *self.data)
         self.assertFalse((self.folder / "runs/run").exists(), "a run that cannot start leaves no folder")
 
     def test_data_is_3(self):

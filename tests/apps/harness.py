@@ -13,7 +13,8 @@ import zlib
 PROGRAM = os.environ["WHISKER"]
 LONG = os.environ.get("WHISKER_LONG") == "1"
 
-CONFIG = """data: {image_size: 16, workers: 1}
+CONFIG = """device: cpu
+data: {image_size: 16, workers: 1}
 model:
   layers:
     - conv2d: {filters: 8, kernel: 3, activation: relu}
