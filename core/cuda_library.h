@@ -17,7 +17,7 @@ struct CudaOptions {
   /// Seconds in all that choosing algorithms by timing may take, for shapes that come back; 0: the
   /// libraries' first proposals.
   double search_seconds = 0;
-  int64_t workspace_limit = int64_t{1} << 30;  ///< bytes that one convolution may work in
+  int64_t workspace_limit = int64_t{1} << 28;  ///< bytes that one convolution may work in
   bool operator==(const CudaOptions&) const = default;
 };
 

@@ -70,7 +70,7 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
     (*separately)();
   }
   const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_, allocator_);
+  Stopwatch stopwatch(context_);
   ConvolutionAlgorithmPointer best;
   float best_time = std::numeric_limits<float>::infinity();
   if (rival) best_time = stopwatch.median(*separately);
@@ -78,7 +78,7 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
   const auto consider = [&](ConvolutionAlgorithmPointer candidate) {
     if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
     try {
-      const Scratch workspace(allocator_, candidate->workspace_bytes());
+      const DriverMemory workspace(candidate->workspace_bytes());
       const float time =
           stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
       if (time < best_time) {

@@ -1,7 +1,9 @@
-// Products and the dense layer on cuBLASLt. In the dense layer bias and relu ride in the product's
-// epilogue, and the bias gradient in the weight gradient's, where there is no activation between.
+// Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. Bias
+// and relu ride in the product's epilogue, and the bias gradient in the weight gradient's where
+// there is no activation between.
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/output_gradient.h"
+#include "core/cuda/small_linear.h"
 
 #include <algorithm>
 
@@ -46,6 +48,10 @@ void CudaBackend::matmul(const MatmulGeometry& g, const Tensor& a, const Tensor&
 void CudaBackend::linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
                          const Tensor& y) {
   context_.enter();
+  if (is_small(g)) {
+    return small_linear(g, x.raw(), w.raw(), g.bias ? b.raw() : nullptr, y.raw(),
+                        context_.stream());
+  }
   const bool relu = g.activation.kind == Activation::relu;
   const bool fused = relu || g.activation.kind == Activation::none;
   ProductRequest request{.dtype = g.dtype,
@@ -68,6 +74,11 @@ void CudaBackend::linear_backward(const LinearGeometry& g, const Tensor& x, cons
                                   const Tensor& y, const Tensor& dy, const Tensor& dx,
                                   const Tensor& dw, const Tensor& db) {
   context_.enter();
+  if (is_small(g)) {
+    const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
+    return small_linear_backward(g, memory(x), memory(w), memory(y), dy.raw(), memory(dx),
+                                 memory(dw), memory(db), context_.stream());
+  }
   const RowsGeometry rows{.rows = g.rows, .channels = g.out, .dtype = g.dtype};
   const bool active = g.activation.kind != Activation::none;
   ProductRequest weights{.dtype = g.dtype,  // dw (out,in) = dz^T (rows,out) x (rows,in)

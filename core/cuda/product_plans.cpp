@@ -40,12 +40,12 @@ ProductPlans::Choice ProductPlans::decide(const ProductRequest& request,
 void ProductPlans::settle(const ProductRequest& request, const ProductOperands& operands,
                           Choice& choice) {
   const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_, allocator_);
+  Stopwatch stopwatch(context_);
   Product& product = *choice.product;
   float best_time = std::numeric_limits<float>::infinity();
   for (const ProductAlgorithm& candidate :
        product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
-    const Scratch workspace(allocator_, candidate.workspace_bytes);
+    const DriverMemory workspace(candidate.workspace_bytes);
     const float time = stopwatch.median(
         [&] {
           product.run(context_.cublas_lt(), context_.stream(), candidate, operands,

@@ -1,7 +1,6 @@
 // How long something takes on the GPU, as a step would see it: with the L2 cache cold.
 #pragma once
 
-#include "core/cuda/allocator.h"
 #include "core/cuda/check.h"
 #include "core/cuda/context.h"
 
@@ -18,10 +17,28 @@ inline bool capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// Device memory from the driver itself, for what a search needs once: the allocator's peak and
+/// cache stay those of the work. Throws device when there is none.
+class DriverMemory {
+ public:
+  explicit DriverMemory(int64_t bytes) {
+    if (bytes > 0) check(cudaMalloc(&data_, static_cast<size_t>(bytes)), "allocating for a search");
+  }
+  ~DriverMemory() { cudaFree(data_); }
+  DriverMemory(const DriverMemory&) = delete;
+  DriverMemory& operator=(const DriverMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
 class Stopwatch {
  public:
-  Stopwatch(Context& context, Allocator& allocator)
-      : context_(context), flush_(allocator, 2 * int64_t{context.properties().l2CacheSize}) {
+  explicit Stopwatch(Context& context)
+      : context_(context),
+        flush_bytes_(2 * int64_t{context.properties().l2CacheSize}),
+        flush_(flush_bytes_) {
     check(cudaEventCreate(&begin_), "making an event");
     check(cudaEventCreate(&end_), "making an event");
   }
@@ -54,7 +71,7 @@ class Stopwatch {
   template <class Fn>
   float once(Fn&& fn) {
     const cudaStream_t stream = context_.stream();
-    check(cudaMemsetAsync(flush_.data(), 0, static_cast<size_t>(flush_.bytes()), stream),
+    check(cudaMemsetAsync(flush_.data(), 0, static_cast<size_t>(flush_bytes_), stream),
           "emptying the L2 cache");
     check(cudaEventRecord(begin_, stream), "recording an event");
     fn();
@@ -66,7 +83,8 @@ class Stopwatch {
   }
 
   Context& context_;
-  Scratch flush_;
+  int64_t flush_bytes_;
+  DriverMemory flush_;
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
 };

@@ -35,7 +35,7 @@ class CudaProducts : public GpuTest {
         return matmul(x[0], broadcast_to(reshape(x[1], {1, 3, 2}), {70000, 3, 2}));
       });
       for (const Activation kind : {Activation::none, Activation::relu, Activation::tanh}) {
-        for (const Shape& w : {Shape{51, 130}, Shape{512, 256}, Shape{2, 512}}) {
+        for (const Shape& w : {Shape{33, 100}, Shape{51, 130}, Shape{512, 256}, Shape{2, 512}}) {
           expect(fmt::format("linear {} {}", static_cast<int>(kind), w), {{67, w[1]}, w, {w[0]}},
                  [=](Operands x) { return linear(x[0], x[1], x[2], {.kind = kind}); });
           expect(fmt::format("linear without bias {} {}", static_cast<int>(kind), w),
