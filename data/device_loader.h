@@ -26,16 +26,13 @@ class DeviceLoader final : public BatchSource {
   DeviceLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
                LoaderOptions options, DeviceLoaderOptions device);
 
-  /// From now on the images of batches with as many rows are written here, each over those of the
-  /// one before. Undefined: each batch has memory of its own.
-  void write_into(const Tensor& images) { target_ = images; }
-
   int64_t batches() const override { return loader_.batches(); }
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override {
     loader_.start_epoch(epoch, first_batch);
   }
   /// Images on the device, labels in host memory.
   std::optional<Batch> next() override;
+  void write_into(const Tensor& images) override { target_ = images; }
   LoaderStats stats() const override { return loader_.stats(); }
   /// Says once when pictures find no more room in a device cache.
   std::string take_note() override { return std::exchange(note_, {}); }

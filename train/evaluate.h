@@ -10,10 +10,6 @@
 
 namespace whisker {
 
-/// Adds every row of `batch` to `metrics` (without a loss).
-void add_predictions(ClassificationMetrics& metrics, const Classifier& classifier,
-                     const Tensor& logits, const Batch& batch);
-
 /// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss); top-5 is counted
 /// from six classes on. Ends early, with what was counted so far, once `stop` is not 0.
 ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,

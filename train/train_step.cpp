@@ -10,6 +10,7 @@ namespace {
 
 // Copies in order with the device's operators; both have one shape and dtype.
 void load(const Tensor& source, const Tensor& target) {
+  if (source.raw() == target.raw()) return;  // a GPU's loader has written it there
   Backend& backend = backend_of(target.device());
   if (source.device() == target.device()) {
     backend.copy(source.raw(), target.raw(), target.bytes());
@@ -119,6 +120,7 @@ bool TrainStep::make_inputs(const Batch& batch) {
     for (auto& graph : graphs) graph.reset();
   }
   inputs_ = empty_on(experiment_.device, batch);
+  experiment_.train->write_into(inputs_.images);
   return true;
 }
 
@@ -132,6 +134,7 @@ bool TrainStep::replay(const Batch& batch, Part part) {
   if (!graph) {  // not on this device after all
     captures_ = false;
     inputs_ = {};
+    experiment_.train->write_into({});
     return false;
   }
   graph->replay();

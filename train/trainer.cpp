@@ -127,13 +127,9 @@ bool Trainer::run_epoch() {
   epoch_start_ = now();
   epoch_pictures_ = 0;
   step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
-  experiment_.train->start_epoch(state_.epoch, state_.batch);
+  if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {
-    std::optional<Batch> batch;
-    {
-      const StageTimer timer(times_, Stage::data_wait);
-      batch = experiment_.train->next();
-    }
+    const std::optional<Batch> batch = next_batch();
     if (!batch) break;
     ++state_.batch;
     const bool stepped = run_batch(*batch);
@@ -157,6 +153,21 @@ bool Trainer::run_epoch() {
   }
   read_results();
   return finish_epoch();
+}
+
+// A GPU's loader may also wait for the GPU, which is no waiting for data.
+std::optional<Batch> Trainer::next_batch() {
+  BatchSource& source = *experiment_.train;
+  const double before = source.stats().wait_seconds;
+  std::optional<Batch> batch;
+  {
+    const StageTimer timer(times_, Stage::step);
+    batch = source.next();
+  }
+  const double waited = source.stats().wait_seconds - before;
+  times_[Stage::step] -= waited;
+  times_[Stage::data_wait] += waited;
+  return batch;
 }
 
 // Whether it ended in an optimizer step.
@@ -293,6 +304,10 @@ bool Trainer::finish_epoch() {
                    .train_loss = state_.loss_sum / pictures,
                    .train_accuracy = static_cast<double>(state_.correct) / pictures};
   const bool last = state_.epoch + 1 == config.train.epochs;
+  if (!last && !stop_reason_) {  // its first batches are made while validation runs
+    epoch_ahead_ = state_.epoch + 1;
+    experiment_.train->start_epoch(epoch_ahead_);
+  }
   if (last || (state_.epoch + 1) % config.train.validate_every == 0) {
     const ClassificationMetrics metrics = validate();
     if (stop_.load() != 0) {
@@ -318,6 +333,9 @@ bool Trainer::finish_epoch() {
   event.seconds = now() - epoch_start_;
   event.times = times_;
   log_.epoch(event, state_.step, now());
+  for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
+    if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+  }
   observer_.on_epoch(event);
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();

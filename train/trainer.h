@@ -45,6 +45,7 @@ class Trainer {
 
  private:
   bool run_epoch();
+  std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
   void read_results(const Batch* at_hand = nullptr);
   ClassificationMetrics validate();
@@ -69,7 +70,8 @@ class Trainer {
   CheckpointWriter writer_;
   TrainStep step_;
   TrainState state_;
-  int64_t batches_ = 0;  // per epoch
+  int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
+  int64_t batches_ = 0;       // per epoch
   double gradient_norm_ = 0;
   std::optional<StopReason> stop_reason_;
   std::optional<ClassificationMetrics> validation_;
