@@ -5,6 +5,7 @@
 
 #include "core/dtype_name.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -143,9 +144,21 @@ struct Pool2dGeometry {
   int64_t stride_h = 1, stride_w = 1;
   int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
   int64_t h_out = 0, w_out = 0;
-  bool count_padding = false;  // average: divide by the whole window, padding included
+  // Rows and columns around x that an average counts as zeros. What a window rounded up by `ceil`
+  // reaches beyond the padding never counts (PyTorch's rule for count_include_pad).
+  int64_t counted_top = 0, counted_bottom = 0, counted_left = 0, counted_right = 0;
   DType dtype = DType::f32;
   bool operator==(const Pool2dGeometry&) const = default;
+
+  /// How many elements the average over window (i, j) divides by; 0 when it sees none.
+  int64_t divisor(int64_t i, int64_t j) const {
+    const int64_t top = i * stride_h - pad_top;
+    const int64_t left = j * stride_w - pad_left;
+    const int64_t rows = std::min(top + kernel_h, h + counted_bottom) - std::max(top, -counted_top);
+    const int64_t columns =
+        std::min(left + kernel_w, w + counted_right) - std::max(left, -counted_left);
+    return std::max<int64_t>(rows, 0) * std::max<int64_t>(columns, 0);
+  }
 };
 
 /// Normalisation of x (rows, channels) per channel, over all rows.

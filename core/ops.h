@@ -149,8 +149,9 @@ struct Pool2dOptions {
   Pair padding = 0;
   PaddingMode padding_mode = PaddingMode::number;
   bool ceil = false;  ///< round the output extents up
-  bool count_padding =
-      false;  ///< average: padding counts in the divisor (PyTorch's default is true)
+  /// Average: padding counts in the divisor (PyTorch's default is true), but never what a window
+  /// rounded up reaches beyond it.
+  bool count_padding = false;
 };
 
 struct Conv2dOptions {

@@ -18,27 +18,27 @@ constexpr int64_t lanes = 16;
 
 /// One row of windows of one plane: what is the same for all of them.
 struct WindowRow {
-  WindowRow(const Pool2dGeometry& geometry, int64_t i) : g(geometry) {
+  WindowRow(const Pool2dGeometry& geometry, int64_t i) : g(geometry), index(i) {
     first_row = i * g.stride_h - g.pad_top;
     top = std::max<int64_t>(first_row, 0);
     bottom = std::max(std::min(first_row + g.kernel_h, g.h), top);
   }
   const Pool2dGeometry& g;
-  int64_t first_row, top, bottom;
+  int64_t index, first_row, top, bottom;
 };
 
 /// The columns of one window that lie inside the picture.
 struct WindowColumns {
   WindowColumns(const Pool2dGeometry& g, int64_t j)
-      : first(j * g.stride_w - g.pad_left),
+      : index(j),
+        first(j * g.stride_w - g.pad_left),
         left(std::max<int64_t>(first, 0)),
         right(std::max(std::min(first + g.kernel_w, g.w), left)) {}
-  int64_t first, left, right;
+  int64_t index, first, left, right;
 };
 
 inline float divisor_of(const WindowRow& r, const WindowColumns& c) {
-  const int64_t inside = (r.bottom - r.top) * (c.right - c.left);
-  return static_cast<float>(r.g.count_padding ? r.g.kernel_h * r.g.kernel_w : inside);
+  return static_cast<float>(r.g.divisor(r.index, c.index));
 }
 
 // The loops over the channels of one window: `width` of them, a constant where the caller's is one.

@@ -14,8 +14,8 @@ namespace {
 /// The geometry in 32 bits, and what every thread needs of it.
 struct Places {
   int h, w, h_out, w_out, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+  int counted_top, counted_bottom, counted_left, counted_right;
   int packs;  // of channels
-  bool count_padding;
   int64_t n;
 
   __device__ int64_t x_at(int64_t picture, int row, int column, int pack) const {
@@ -24,13 +24,12 @@ struct Places {
   __device__ int64_t y_at(int64_t picture, int i, int j, int pack) const {
     return ((picture * h_out + i) * w_out + j) * packs + pack;
   }
-  /// What the average over window (i, j) divides by.
+  /// What the average over window (i, j) divides by: Pool2dGeometry::divisor.
   __device__ float divisor(int i, int j) const {
-    if (count_padding) return static_cast<float>(kernel_h * kernel_w);
     const int top = i * stride_h - pad_top;
     const int left = j * stride_w - pad_left;
-    const int rows = min(top + kernel_h, h) - max(top, 0);
-    const int columns = min(left + kernel_w, w) - max(left, 0);
+    const int rows = min(top + kernel_h, h + counted_bottom) - max(top, -counted_top);
+    const int columns = min(left + kernel_w, w + counted_right) - max(left, -counted_left);
     return static_cast<float>(max(rows, 0) * max(columns, 0));
   }
 };
@@ -191,8 +190,11 @@ Places places_of(const Pool2dGeometry& g, int pack) {
           .stride_w = static_cast<int>(g.stride_w),
           .pad_top = static_cast<int>(g.pad_top),
           .pad_left = static_cast<int>(g.pad_left),
+          .counted_top = static_cast<int>(g.counted_top),
+          .counted_bottom = static_cast<int>(g.counted_bottom),
+          .counted_left = static_cast<int>(g.counted_left),
+          .counted_right = static_cast<int>(g.counted_right),
           .packs = static_cast<int>(g.c / pack),
-          .count_padding = g.count_padding,
           .n = g.n};
 }
 

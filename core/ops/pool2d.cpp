@@ -94,7 +94,10 @@ Pool2dGeometry pool2d_geometry(PoolKind kind, const Shape& x, const Pool2dOption
           .pad_right = across.after,
           .h_out = down.count,
           .w_out = across.count,
-          .count_padding = options.count_padding,
+          .counted_top = options.count_padding ? down.before : 0,
+          .counted_bottom = options.count_padding ? down.after_padding : 0,
+          .counted_left = options.count_padding ? across.before : 0,
+          .counted_right = options.count_padding ? across.after_padding : 0,
           .dtype = dtype};
 }
 

@@ -18,10 +18,12 @@ WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a
     places.count = (a.extent + a.stride - 1) / a.stride;
     const int64_t total = std::max((places.count - 1) * a.stride + reach - a.extent, int64_t{0});
     places.before = total / 2;
-    places.after = total - places.before;
+    places.after = places.after_padding = total - places.before;
     return places;
   }
-  if (a.mode == PaddingMode::number) places.before = places.after = a.padding;
+  if (a.mode == PaddingMode::number) {
+    places.before = places.after = places.after_padding = a.padding;
+  }
   const int64_t room = a.extent + places.before + places.after - reach;
   if (room < 0) {
     fail(ErrorKind::usage,

@@ -14,7 +14,9 @@ struct WindowAxis {
   bool ceil = false;  ///< a last window may hang over the end, if it starts before it
 };
 struct WindowPlaces {
-  int64_t before = 0, after = 0, count = 0;  ///< padding on both sides, number of windows
+  int64_t before = 0, after = 0;  ///< how far windows reach beyond the axis on both sides
+  int64_t after_padding = 0;      ///< of `after`, what is padding and not rounding up
+  int64_t count = 0;              ///< of windows
 };
 /// Throws usage, naming `op` and `axis`, when no window fits.
 WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a);

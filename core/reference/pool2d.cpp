@@ -21,16 +21,11 @@ struct Window {
 Window window_of(const Pool2dGeometry& g, int64_t i, int64_t j) {
   const int64_t top = i * g.stride_h - g.pad_top;
   const int64_t left = j * g.stride_w - g.pad_left;
-  Window window{.row_begin = std::max<int64_t>(top, 0),
-                .row_end = std::min(top + g.kernel_h, g.h),
-                .column_begin = std::max<int64_t>(left, 0),
-                .column_end = std::min(left + g.kernel_w, g.w),
-                .divisor = static_cast<double>(g.kernel_h * g.kernel_w)};
-  if (!g.count_padding) {
-    window.divisor = static_cast<double>((window.row_end - window.row_begin) *
-                                         (window.column_end - window.column_begin));
-  }
-  return window;
+  return {.row_begin = std::max<int64_t>(top, 0),
+          .row_end = std::min(top + g.kernel_h, g.h),
+          .column_begin = std::max<int64_t>(left, 0),
+          .column_end = std::min(left + g.kernel_w, g.w),
+          .divisor = static_cast<double>(g.divisor(i, j))};
 }
 
 /// Calls fn(n, c, window, position in y) for every element of y.

@@ -11,8 +11,8 @@ struct PoolCase {
   const char* name;
   int64_t n, h, w, c;
   Pool2dOptions options;
-  // Outputs and padding before each axis, counted by hand.
-  int64_t h_out, w_out, top = 0, left = 0;
+  // Outputs, and padding before and (where it is counted) after each axis, counted by hand.
+  int64_t h_out, w_out, top = 0, left = 0, bottom = 0, right = 0;
 };
 
 Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
@@ -23,11 +23,13 @@ Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
     for (int64_t i = 0; i < s.h_out; ++i) {
       for (int64_t j = 0; j < s.w_out; ++j) {
         for (int64_t c = 0; c < s.c; ++c) {
-          double sum = 0, largest = -std::numeric_limits<double>::infinity(), seen = 0;
+          double sum = 0, largest = -std::numeric_limits<double>::infinity(), seen = 0, counted = 0;
           for (int64_t p = 0; p < kernel.h; ++p) {
             for (int64_t q = 0; q < kernel.w; ++q) {
               const int64_t row = i * stride.h + p - s.top;
               const int64_t column = j * stride.w + q - s.left;
+              // Cells of the padded picture count, cells beyond it do not.
+              counted += row < s.h + s.bottom && column < s.w + s.right;
               if (row < 0 || row >= s.h || column < 0 || column >= s.w) continue;
               const double value =
                   x[static_cast<size_t>(((n * s.h + row) * s.w + column) * s.c + c)];
@@ -36,8 +38,7 @@ Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
               ++seen;
             }
           }
-          if (s.options.count_padding) seen = static_cast<double>(kernel.h * kernel.w);
-          y.push_back(average ? sum / seen : largest);
+          y.push_back(average ? sum / (s.options.count_padding ? counted : seen) : largest);
         }
       }
     }
@@ -87,7 +88,41 @@ std::vector<PoolCase> cases() {
        3,
        3,
        1,
+       1,
+       1,
        1},
+      {"count_padding_same",
+       1,
+       5,
+       6,
+       2,
+       {.kernel = 3, .stride = 2, .padding_mode = same, .count_padding = true},
+       3,
+       3,
+       1,
+       0,
+       1,
+       1},
+      {"count_padding_ceil",
+       1,
+       6,
+       7,
+       2,
+       {.kernel = 3, .stride = 2, .padding = 1, .ceil = true, .count_padding = true},
+       4,
+       4,
+       1,
+       1,
+       1,
+       1},
+      {"count_padding_ceil_without_padding",
+       1,
+       7,
+       6,
+       2,
+       {.kernel = {2, 3}, .stride = 2, .ceil = true, .count_padding = true},
+       4,
+       3},
   };
 }
 
