@@ -106,6 +106,21 @@ TEST(Program, DevicesAndVersion) {
   EXPECT_EQ(run("whisker version > /dev/full 2>/dev/null").exit_code, 6);
 }
 
+// Convolutions and products are wrong, softmax is not; the program says so and exits with 5.
+TEST(Program, AWrongDeviceExitsWithFive) {
+  const std::string broken =
+      "ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" WHISKER_WRONG_LIBRARY "' whisker ";
+  const Result text = run(broken + "devices --check 2>&1");
+  EXPECT_EQ(text.exit_code, 5);
+  EXPECT_THAT(text.output, HasSubstr("WRONG"));
+  EXPECT_THAT(text.output, HasSubstr("whisker: error: devices: cpu computes conv2d wrongly: error"));
+  const Result json = run(broken + "devices --check --json 2>/dev/null");
+  EXPECT_EQ(json.exit_code, 5);
+  EXPECT_THAT(json.output, HasSubstr("\"passed\":false"));
+  EXPECT_THAT(json.output, HasSubstr("\"passed\":true"));
+  EXPECT_EQ(run(broken + "devices").exit_code, 0);  // nothing is computed, nothing is found
+}
+
 // What bash would offer for the words so far, one per line.
 std::string completions(const std::string& words) {
   return run("source <(whisker completion bash); COMP_WORDS=(" + words +
