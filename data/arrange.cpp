@@ -185,7 +185,7 @@ ArrangeResult arrange_pictures(const ArrangeOptions& options) {
     FileWalk walk = walk_files(options.source, "data arrange");
     plan.skipped = std::move(walk.skipped);
     for (WalkedFile& file : walk.files) {
-      const bool picture = is_picture(options.source / file.path);
+      const bool picture = is_picture(options.source, file.path);
       plan.add(std::move(file.path), file.bytes, 0, picture);
     }
   } else {

@@ -39,8 +39,8 @@ FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
 
 /// Whether the name ends as those of JPEG, PNG and BMP files do.
 bool has_picture_name(std::string_view name);
-/// Whether the name says so, or else the first bytes do.
-bool is_picture(const std::filesystem::path& file);
+/// Whether the name of the file `path` below `root` says so, or else its first bytes do.
+bool is_picture(const std::filesystem::path& root, const std::string& path);
 
 /// A name for messages: control characters and bytes that are no UTF-8 as \xNN.
 std::string printable(std::string_view name);

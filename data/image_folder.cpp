@@ -67,7 +67,7 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   int64_t loose = 0;
   for (WalkedFile& file : walk.files) {
     const size_t slash = file.path.find('/');
-    if (!is_picture(root / file.path)) {
+    if (!is_picture(root, file.path)) {
       named.skipped.push_back({std::move(file.path), "not a JPEG, PNG or BMP picture"});
     } else if (slash == std::string::npos) {
       ++loose;
@@ -115,7 +115,7 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   named.unreadable = std::move(walk.unreadable);
   std::string unmatched;
   for (WalkedFile& file : walk.files) {
-    if (!is_picture(root / file.path)) {
+    if (!is_picture(root, file.path)) {
       named.skipped.push_back({std::move(file.path), "not a JPEG, PNG or BMP picture"});
     } else if (std::optional<std::string> label = pattern.match(file.path)) {
       named.labels.push_back(std::move(*label));

@@ -84,9 +84,8 @@ class Labeller {
     const int64_t label = *number_of(own_name(root));
     FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
     for (const WalkedFile& file : walk.files) {
-      const fs::path path = root / file.path;
-      if (is_picture(path)) {
-        take({.path = path.string(), .label = label, .bytes = file.bytes});
+      if (is_picture(root, file.path)) {
+        take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
       } else {
         walk.skipped.push_back({file.path, "not a JPEG, PNG or BMP picture"});
       }
