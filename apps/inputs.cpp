@@ -35,7 +35,7 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
     const std::filesystem::path folder(word);
     const FileWalk walk = walk_files(folder, word, OnUnreadable::list);
     for (const WalkedFile& file : walk.files) {
-      if (is_picture(folder / file.path)) paths.push_back((folder / file.path).string());
+      if (is_picture(folder, file.path)) paths.push_back((folder / file.path).string());
     }
     for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
   }

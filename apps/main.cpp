@@ -4,12 +4,15 @@
 #include "apps/terminal.h"
 #include "core/error.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,6 +28,26 @@ void occupy_standard_streams() {
     if (::fcntl(fd, F_GETFD) != -1) continue;
     if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) std::abort();
   }
+}
+
+// Note [Spinning]
+// libgomp's threads spin for milliseconds at the end of every parallel loop before they sleep. The
+// loader's threads need those cores: while a compute thread is set aside for one of them, the other
+// spins away its whole time slice, again in every operator. So they spin for microseconds only,
+// which still covers the gaps between operators. libgomp reads its environment when it is loaded,
+// hence the second start; what a user has set is kept.
+void limit_spinning(char** argv) {
+  const auto computes_beside_a_loader = [](std::string_view word) {
+    return word == "train" || word == "evaluate";
+  };
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  char** end = argv;
+  while (*end) ++end;
+  if (std::none_of(argv, end, computes_beside_a_loader)) return;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error || ::setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
+  ::execv(program.c_str(), argv);  // comes back only when it failed: then they spin
 }
 
 int report(int exit_code, const char* message) {
@@ -80,6 +103,7 @@ int main(int argc, char** argv) {
   // A reader that went away (whisker train | tee, then Ctrl-C) is a failed write, not our end.
   std::signal(SIGPIPE, SIG_IGN);
   using whisker::ErrorKind;
+  whisker::limit_spinning(argv);
   whisker::occupy_standard_streams();
   try {
     return whisker::run(argc, argv);

@@ -1,6 +1,7 @@
 // Lines and bars.
 #include "apps/progress.h"
 
+#include "apps/process_time.h"
 #include "apps/terminal.h"
 
 #include <algorithm>
@@ -61,6 +62,16 @@ void Progress::say(const std::string& line) {
 }
 
 void Progress::on_step(const StepEvent& event) {
+  if (!stepped_) {
+    stepped_ = true;
+    const std::string line = fmt::format("first step done {:.2f} s after the program started",
+                                         seconds_since_process_start());
+    if (verbosity_ > 0) {
+      say(line);
+    } else {
+      folder_.log().append(line + "\n");
+    }
+  }
   if (verbosity_ < 0) return;
   const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
   if (Clock::now() - last_ < interval) return;

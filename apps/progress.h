@@ -26,6 +26,7 @@ class Progress final : public TrainObserver {
   int verbosity_;
   bool bar_;
   bool bar_shown_ = false;
+  bool stepped_ = false;
   std::chrono::steady_clock::time_point last_;
 };
 

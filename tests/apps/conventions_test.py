@@ -5,6 +5,7 @@
 
 import json
 import os
+import pathlib
 import random
 import re
 import resource
@@ -93,6 +94,21 @@ class CommandLine(ProgramTest):
             done = self.whisker("train", "--resume", "runs/any", *option, code=2)
             self.assertIn("--resume: not together with --dry-run or --init", done.stderr)
 
+    def test_threads_that_wait_give_way_unless_told_otherwise(self):
+        for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):
+            kept = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            process = self.start("train", "c.yaml", *self.data, "name=spin", "train.epochs=100000", env={**kept, **given})
+            run = self.folder / "runs/spin"
+            self.wait_for(run / "log.txt", "first step done")
+            facts = pathlib.Path(f"/proc/{process.pid}")
+            environment = dict(word.split(b"=", 1) for word in (facts / "environ").read_bytes().split(b"\0") if word)
+            self.assertEqual((facts / "comm").read_text(), "whisker\n")
+            process.kill()
+            process.communicate()
+            shutil.rmtree(run)
+            spins = environment.get(b"GOMP_SPINCOUNT")
+            self.assertEqual(spins and spins.decode(), expected)
+
     def test_dry_run_leaves_nothing(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
         self.assertIn("per epoch", done.stdout)
@@ -107,7 +123,9 @@ class Streams(ProgramTest):
         self.assertEqual(done.stdout, "runs/plain\n")
         self.assertIn("epoch 2/2", done.stderr)
         self.assertNotIn("\x1b", done.stderr)
-        self.assertIn("epoch 2/2", (self.folder / "runs/plain/log.txt").read_text())
+        log = (self.folder / "runs/plain/log.txt").read_text()
+        self.assertIn("epoch 2/2", log)
+        self.assertRegex(log, r"first step done \d+\.\d\d s after the program started")
         for line in (self.folder / "runs/plain/metrics.jsonl").read_text().splitlines():
             json.loads(line)
 
@@ -238,12 +256,7 @@ class ExitCodes(ProgramTest):
             self.assertGreaterEqual(json.loads((run / "last/state.json").read_text())["step"], step)
 
     def wait_for_steps(self, run, count):
-        metrics = run / "metrics.jsonl"
-        for _ in range(3000):
-            if metrics.exists() and metrics.read_text().count('"step"') >= count:
-                return
-            time.sleep(0.01)
-        self.fail("no step in 30 s")
+        self.wait_for(run / "metrics.jsonl", '"step"', count)
 
     def test_second_interrupt_is_immediate(self):
         # A step that takes long: the second SIGINT must not wait for its end.

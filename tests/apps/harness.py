@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -81,6 +82,14 @@ class ProgramTest(unittest.TestCase):
         if code is not None:
             self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
+
+    def wait_for(self, file, text, count=1):
+        """Until `text` stands in the file `count` times."""
+        for _ in range(3000):
+            if file.exists() and file.read_text().count(text) >= count:
+                return
+            time.sleep(0.01)
+        self.fail(f"no {text} in {file} within 30 s")
 
     def start(self, *arguments, **options):
         return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True,
