@@ -1,4 +1,5 @@
-// whisker config print|schema: what a configuration resolves to, and its JSON Schema for editors.
+// whisker config print|schema|keys: what a configuration resolves to, its JSON Schema for editors,
+// and every key for people.
 #include "train/config.h"
 
 #include "apps/command.h"
@@ -6,7 +7,7 @@
 namespace whisker {
 
 void add_config_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* config = app.add_subcommand("config", "Show a configuration or its schema");
+  CLI::App* config = app.add_subcommand("config", "Show a configuration, its schema or every key");
   config->require_subcommand(1);
 
   CLI::App* print = config->add_subcommand("print", "The resolved configuration as YAML");
@@ -28,6 +29,14 @@ void add_config_command(CLI::App& app, Invocation& invocation) {
   schema->callback([&invocation] {
     invocation.run = [] {
       print_result(config_schema() + "\n");
+      return 0;
+    };
+  });
+
+  CLI::App* keys = config->add_subcommand("keys", "Every key: default, values, meaning");
+  keys->callback([&invocation] {
+    invocation.run = [] {
+      print_result(config_reference());
       return 0;
     };
   });

@@ -138,5 +138,7 @@ std::string changed_on_resume(const std::string& before, const Config& now);
 
 /// JSON Schema (draft 2020-12) of the configuration, for editors.
 std::string config_schema();
+/// Every key with its default, its values and its meaning as Markdown tables.
+std::string config_reference();
 
 }  // namespace whisker

@@ -51,9 +51,10 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
            .low = 0,
            .high = 8192});
   v.field("resize_mode", EnumField(c.resize_mode, Names(resize_names)),
-          {.about = "how a picture that is not square becomes one"});
+          {.about =
+               "how a picture that is not square becomes one: its middle, squashed, or with bars"});
   v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
-          {.about = "resampling filter"});
+          {.about = "resampling filter when a picture is resized"});
   v.field("antialias", c.antialias, {.about = "widen the filter when shrinking"});
   v.field("scale", c.scale, above_zero("factor from 0..255 to the network's range, before mean"));
   v.field("mean", c.mean, {.about = "subtracted, per channel", .least = 1, .most = 3});
@@ -61,8 +62,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       "std", c.std,
       {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
   v.field("decode", EnumField(c.decode, Names(decode_names)),
-          {.about = "fast: training crops may decode at reduced scale"});
-  v.field("cache", EnumField(c.cache, Names(cache_names)), {.about = "keep decoded pictures"});
+          {.about = "fast: training crops of JPEG files may be decoded at reduced scale"});
+  v.field("cache", EnumField(c.cache, Names(cache_names)),
+          {.about = "where decoded pictures are kept between epochs"});
   v.field("cache_limit_mib", c.cache_limit_mib,
           above_zero("largest cache in memory, the device's or the host's, MiB"));
   v.field("cache_file", c.cache_file,
@@ -70,7 +72,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("workers", c.workers,
           {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 256});
   v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});
-  v.field("sampling", EnumField(c.sampling, Names(sampling_names)), {.about = "order of an epoch"});
+  v.field("sampling", EnumField(c.sampling, Names(sampling_names)),
+          {.about = "order of an epoch: each picture once; each class as often; each class as "
+                    "likely; as listed"});
   v.field("max_bad", c.max_bad, share("share of unreadable pictures above which a run stops"));
   v.field("max_pixels", c.max_pixels,
           {.about = "largest picture accepted, pixels", .low = 1, .high = 4'294'836'225.0});
@@ -114,7 +118,7 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
   v.field("shift_horizontal", c.shift_horizontal, share("largest shift, share of the width"));
   v.field("shift_vertical", c.shift_vertical, share("largest shift, share of the height"));
   v.field("fill_mode", EnumField(c.fill_mode, Names(fill_names)),
-          {.about = "what moves in from outside"});
+          {.about = "what moves in: fill_value, the edge, a mirror image, the other side"});
   v.field("fill_value", c.fill_value, {.about = "for fill_mode constant", .low = 0, .high = 255});
   v.field("brightness", c.brightness, share("factor between 1 - x and 1 + x"));
   v.field("contrast", c.contrast, share("factor between 1 - x and 1 + x"));
@@ -129,15 +133,18 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
 }
 
 void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
-  v.field("kind", EnumField(c.kind, Names(optimizer_names)), {.about = "update rule"});
+  v.field("kind", EnumField(c.kind, Names(optimizer_names)),
+          {.about = "update rule, see optimizers.md"});
   v.field("lr", c.learning_rate, above_zero("base learning rate"));
-  v.field("momentum", c.momentum, below_one("sgd, rmsprop"));
-  v.field("nesterov", c.nesterov, {.about = "sgd: look ahead"});
-  v.field("beta1", c.beta1, below_one("adam: decay of the gradient average"));
-  v.field("beta2", c.beta2, below_one("adam: decay of the squared average"));
+  v.field("momentum", c.momentum, below_one("sgd, rmsprop: share of the last update that goes on"));
+  v.field("nesterov", c.nesterov,
+          {.about = "sgd: take the gradient where momentum leads (Nesterov)"});
+  v.field("beta1", c.beta1, below_one("adam, adamw: decay of the gradient average"));
+  v.field("beta2", c.beta2, below_one("adam, adamw: decay of the squared average"));
   v.field("alpha", c.alpha, below_one("rmsprop: decay of the squared average"));
   v.field("centered", c.centered, {.about = "rmsprop: subtract the squared mean"});
-  v.field("epsilon", c.epsilon, above_zero("added to the root"));
+  v.field("epsilon", c.epsilon,
+          above_zero("adam, adamw, rmsprop: added to the root of the squared average"));
   v.field("weight_decay", c.weight_decay, at_least(0, "L2; decoupled for adamw"));
   v.field("decay_all", c.decay_all, {.about = "false: no decay on biases and normalisation"});
   v.field("clip_norm", c.clip_norm, at_least(0, "largest global gradient norm; 0 is off"));
@@ -157,7 +164,8 @@ void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
 }
 
 void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
-  v.field("kind", EnumField(c.kind, Names(schedule_names)), {.about = "shape over the run"});
+  v.field("kind", EnumField(c.kind, Names(schedule_names)),
+          {.about = "shape over the run, see optimizers.md"});
   v.field("gamma", c.gamma,
           {.about = "factor of step, multi_step, exponential, plateau",
            .low = 0,
@@ -193,7 +201,8 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("drop_last", c.drop_last, {.about = "leave out the last batch when it is not full"});
   v.field("time_budget_minutes", c.time_budget_minutes,
           at_least(0, "stop, saved, after this long; 0 is no limit"));
-  v.field("metric", EnumField(c.metric, Names(metric_names)), {.about = "what `best` means"});
+  v.field("metric", EnumField(c.metric, Names(metric_names)),
+          {.about = "what makes the best weights: highest validation accuracy or lowest loss"});
   v.section("early_stopping", "stop when the metric stalls", [&c](FieldVisitor& s) {
     s.field("patience", c.early_stopping.patience,
             {.about = "validations without improvement; 0 is off", .low = 0, .high = 1e6});
@@ -214,12 +223,15 @@ void visit_fields(FieldVisitor& v, Config& c) {
   v.field("name", c.name, {.about = "name of the run folder"});
   v.field("runs", c.runs, {.about = "folder that holds run folders"});
   v.field("seed", c.seed,
-          {.about = "of every random number", .low = 0, .high = 9'007'199'254'740'992.0});
+          {.about = "of every random number: weights, order, augmentation, dropout",
+           .low = 0,
+           .high = 9'007'199'254'740'992.0});
   v.field("device", c.device, {.about = "auto, cpu, cuda, cuda:N or reference"});
   v.field(
       "precision", EnumField(c.precision, Names(precision_names)),
       {.about = "of activations and of the weights layers read; auto: bf16 on a GPU, else f32"});
-  v.field("deterministic", c.deterministic, {.about = "same bits in every run, slower"});
+  v.field("deterministic", c.deterministic,
+          {.about = "algorithms by rule instead of by timing: the same bits in every run, slower"});
   v.section("data", "pictures and how they become the network's input",
             [&c](FieldVisitor& s) { data_fields(s, c.data); });
   v.section("augment", "random changes to training pictures",
@@ -237,27 +249,31 @@ void visit_fields(FieldVisitor& v, Config& c) {
             {.about = "auto: binary_cross_entropy for one output, else cross_entropy"});
     s.field("label_smoothing", c.loss.label_smoothing, below_one("share spread over all classes"));
     s.field("class_weights", EnumField(c.loss.class_weights, Names(weighting_names)),
-            {.about = "balanced: rarer classes weigh more"});
+            {.about = "balanced: a class weighs more the rarer it is in the training set"});
   });
   v.section("optimizer", "how weights change",
             [&c](FieldVisitor& s) { optimizer_fields(s, c.optimizer); });
   v.section("schedule", "learning rate over time",
             [&c](FieldVisitor& s) { schedule_fields(s, c.schedule); });
-  v.section("ema", "moving average of the weights, used for validation and best",
-            [&c](FieldVisitor& s) {
-              s.field("decay", c.ema.decay, below_one("0 is off"));
-              s.field("warmup", c.ema.warmup, {.about = "forget the random start faster"});
-            });
+  v.section(
+      "ema", "moving average of the weights, used for validation and best", [&c](FieldVisitor& s) {
+        s.field("decay", c.ema.decay,
+                below_one("share of the average that stays at each step; 0 is off"));
+        s.field("warmup", c.ema.warmup,
+                {.about = "a shorter average at first, so that the random start is forgotten"});
+      });
   v.section("train", "the loop", [&c](FieldVisitor& s) { train_fields(s, c.train); });
   v.section("checkpoint", "what a stopped run resumes from", [&c](FieldVisitor& s) {
     s.field("every", c.checkpoint.every,
             {.about = "steps between checkpoints; 0: each epoch", .low = 0, .high = 1e9});
-    s.field("keep", c.checkpoint.keep, {.about = "generations kept", .low = 1, .high = 1000});
+    s.field("keep", c.checkpoint.keep,
+            {.about = "checkpoints kept in last/", .low = 1, .high = 1000});
   });
   v.section("runtime", "the machine", [&c](FieldVisitor& s) {
     s.field("threads", c.runtime.threads,
             {.about = "compute threads; 0: all cores", .low = 0, .high = 4096});
-    s.field("winograd", c.runtime.winograd, {.about = "allow Winograd convolutions"});
+    s.field("winograd", c.runtime.winograd,
+            {.about = "allow Winograd convolutions where they are faster"});
     s.field("graph", c.runtime.graph, {.about = "GPU: capture the training step and replay it"});
   });
 }

@@ -113,7 +113,8 @@ TEST(Program, AWrongDeviceExitsWithFive) {
   const Result text = run(broken + "devices --check 2>&1");
   EXPECT_EQ(text.exit_code, 5);
   EXPECT_THAT(text.output, HasSubstr("WRONG"));
-  EXPECT_THAT(text.output, HasSubstr("whisker: error: devices: cpu computes conv2d wrongly: error"));
+  EXPECT_THAT(text.output,
+              HasSubstr("whisker: error: devices: cpu computes conv2d wrongly: error"));
   const Result json = run(broken + "devices --check --json 2>/dev/null");
   EXPECT_EQ(json.exit_code, 5);
   EXPECT_THAT(json.output, HasSubstr("\"passed\":false"));
@@ -133,7 +134,7 @@ TEST(Completion, BashOffersCommandsOptionsAndFiles) {
   EXPECT_EQ(completions("whisker stu"), "study\n");
   EXPECT_EQ(completions("whisker study gra"), "graph\ngradcheck\n");
   EXPECT_EQ(completions("whisker study graph --out"), "--output\n");
-  EXPECT_THAT(completions("whisker config ''"), HasSubstr("print\nschema\n"));
+  EXPECT_THAT(completions("whisker config ''"), HasSubstr("keys\nprint\nschema\n"));
   EXPECT_EQ(completions("whisker devices --ch"), "--check\n");
   EXPECT_EQ(completions("whisker devices --verb"), "--verbose\n");
   EXPECT_EQ(completions("whisker study trace configs/mni"), "configs/mnist.yaml\n");
