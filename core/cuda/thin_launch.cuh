@@ -22,6 +22,10 @@ bool visit_thin_shape(const Conv2dGeometry& g, Fn&& fn) {
   return false;
 }
 
+/// Large kernels take 16-bit types only.
+template <class T, class S>
+inline constexpr bool compiled = S::kernel <= 3 || sizeof(T) == 2;
+
 /// Outputs of `g` in tiles of about `places`, an even number of rows and columns by sixteens.
 inline ThinPlaces thin_places(const Conv2dGeometry& g, int places) {
   ThinPlaces p{.n = static_cast<int>(g.n),

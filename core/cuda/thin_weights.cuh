@@ -1,0 +1,172 @@
+// The parts of the thin weight-gradient kernel: how warps share it, dz as it is read, the product,
+// and the sum over warps. See thin_weights.cu and Note [Thin convolutions].
+#pragma once
+
+#include "core/cuda/activations.cuh"
+#include "core/cuda/launch.h"
+#include "core/cuda/thin_convolution.cuh"
+
+namespace whisker::cuda {
+
+template <class T>
+struct ThinWeightsArguments {
+  const T* x;            // (N,H,W,C)
+  const T* dy;           // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
+  const T* y;            // like dy: f's result; null without an activation
+  const uint8_t* marks;  // like dy, pooled
+  ActivationSpec activation;
+  float* sums;  // (blocks, c_out kernel kernel C + c_out)
+};
+
+/// How a block's warps share the product: each has two 16-channel tiles and some kernel rows; those
+/// that have the same share the places.
+template <class S, int Channels>
+struct Split {
+  static constexpr int kernel_rows = S::kernel <= 3 ? S::kernel : 2;
+  static constexpr int row_groups = (S::kernel + kernel_rows - 1) / kernel_rows;
+  static constexpr int channel_groups = Channels / 32;
+  static constexpr int groups = row_groups * channel_groups;
+  static constexpr int place_groups = block_threads / 32 / groups;
+  static_assert(place_groups >= 1);
+};
+
+/// Elements between neighbouring places of dz in shared memory: no bank conflicts in either reader.
+template <int Channels>
+inline constexpr int dz_pitch = Channels + 8;
+
+/// Writes dz of `tile`, places outside the output 0, and adds each thread's channels to `db`.
+template <class T, int Channels, bool Pooled>
+__device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
+                              const ThinWeightsArguments<T>& arguments, T* dz,
+                              float (&db)[pack_size<T>]) {
+  constexpr int width = pack_size<T>;
+  constexpr int packs = Channels / width;
+  constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
+  const int columns = p.tile_columns / step;
+  const int items = p.tile_rows / step * columns * packs;
+  // block_threads is a multiple of packs: a thread always has the same channels.
+  for (int item = static_cast<int>(threadIdx.x); item < items; item += block_threads) {
+    const int first = item % packs * width;
+    const int column = item / packs % columns, row = item / packs / columns;
+    const int i = tile.row / step + row, j = tile.column / step + column;
+    float values[width] = {};
+    Pack<uint8_t, width> marks{};
+    if (i < p.h_out / step && j < p.w_out / step) {
+      const int64_t at =
+          ((int64_t{tile.picture} * (p.h_out / step) + i) * (p.w_out / step) + j) * Channels +
+          first;
+      const auto dy = *reinterpret_cast<const Pack<T, width>*>(arguments.dy + at);
+      Pack<T, width> y{};
+      if (arguments.y) y = *reinterpret_cast<const Pack<T, width>*>(arguments.y + at);
+      if (Pooled) marks = *reinterpret_cast<const Pack<uint8_t, width>*>(arguments.marks + at);
+#pragma unroll
+      for (int c = 0; c < width; ++c) {
+        const float slope =
+            arguments.y ? activation_slope(arguments.activation, to_f32(y.at[c])) : 1.0f;
+        values[c] = slope * to_f32(dy.at[c]);
+        db[c] += values[c];
+      }
+    }
+#pragma unroll
+    for (int place = 0; place < step * step; ++place) {
+      Pack<T, width> pack;
+#pragma unroll
+      for (int c = 0; c < width; ++c) {
+        const bool here = !Pooled || marks.at[c] == place;
+        pack.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
+      }
+      const int at = (row * step + place / 2) * p.tile_columns + column * step + place % 2;
+      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + first) = pack;
+    }
+  }
+}
+
+/// acc += dz^T (two tiles of 16 channels from `channel`) x patch, over 16 places of one row: `dz`
+/// and `patch` point at the first one and its taps. Rows of the kernel from `kernel_row`.
+template <class T, class S, int Channels>
+__device__ void multiply_gradient(const T* dz, const T* patch, int pitch, int channel,
+                                  int kernel_row,
+                                  float (&acc)[2 * Split<S, Channels>::kernel_rows * S::units][4]) {
+  constexpr int rows = Split<S, Channels>::kernel_rows;
+  constexpr int between = S::stride * S::channels;  // taps of neighbouring places
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4, t = lane % 4;
+  if constexpr (sizeof(T) == 2) {
+    uint32_t a0[2][2], a1[2][2];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      const int place = lane % 8 + lane / 16 * 8;
+      load_transposed(dz + place * dz_pitch<Channels> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
+                      a1[m]);
+    }
+#pragma unroll
+    for (int p = 0; p < rows; ++p) {
+      if (kernel_row + p >= S::kernel) break;
+      const T* taps = patch + (kernel_row + p) * pitch + 2 * t * between + g;
+#pragma unroll
+      for (int unit = 0; unit < S::units; ++unit) {
+        uint32_t b[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const T* from = taps + 8 * half * between + 8 * unit;
+          const Pack<T, 2> pair{from[0], from[between]};
+          b[half] = reinterpret_cast<const uint32_t&>(pair);
+        }
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          multiply_add_two<T>(acc[(m * rows + p) * S::units + unit], a0[m], a1[m], b[0], b[1]);
+        }
+      }
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < 16; k += 8) {
+      uint32_t a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const T* from = dz + (k + t) * dz_pitch<Channels> + channel + 16 * m + g;
+        a[m][0] = __float_as_uint(from[0]);
+        a[m][1] = __float_as_uint(from[8]);
+        a[m][2] = __float_as_uint(from[4 * dz_pitch<Channels>]);
+        a[m][3] = __float_as_uint(from[4 * dz_pitch<Channels> + 8]);
+      }
+#pragma unroll
+      for (int p = 0; p < rows; ++p) {
+        if (kernel_row + p >= S::kernel) break;
+        const T* taps = patch + (kernel_row + p) * pitch + (k + t) * between + g;
+#pragma unroll
+        for (int unit = 0; unit < S::units; ++unit) {
+          const uint32_t b[2] = {__float_as_uint(taps[8 * unit]),
+                                 __float_as_uint(taps[8 * unit + 4 * between])};
+#pragma unroll
+          for (int m = 0; m < 2; ++m) {
+            multiply_add<T>(acc[(m * rows + p) * S::units + unit], a[m], b);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Adds the accumulators of the warps that share places to those of the first one, in order.
+template <int Tiles>
+__device__ void add_warps(int place_groups, int groups, float (&acc)[Tiles][4], float* memory) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int share = warp / groups, group = warp % groups;
+  for (int half = place_groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (share >= half && share < 2 * half) {
+      float* const to = memory + ((share - half) * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) to[i * 32] = acc[i / 4][i % 4];
+    }
+    __syncthreads();
+    if (share < half) {
+      const float* const from = memory + (share * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) acc[i / 4][i % 4] += from[i * 32];
+    }
+  }
+}
+
+}  // namespace whisker::cuda
