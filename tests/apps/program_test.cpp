@@ -134,7 +134,7 @@ TEST(Completion, BashOffersCommandsOptionsAndFiles) {
   EXPECT_EQ(completions("whisker stu"), "study\n");
   EXPECT_EQ(completions("whisker study gra"), "graph\ngradcheck\n");
   EXPECT_EQ(completions("whisker study graph --out"), "--output\n");
-  EXPECT_THAT(completions("whisker config ''"), HasSubstr("keys\nprint\nschema\n"));
+  EXPECT_THAT(completions("whisker config ''"), HasSubstr("print\nschema\nkeys\n"));
   EXPECT_EQ(completions("whisker devices --ch"), "--check\n");
   EXPECT_EQ(completions("whisker devices --verb"), "--verbose\n");
   EXPECT_EQ(completions("whisker study trace configs/mni"), "configs/mnist.yaml\n");
