@@ -55,15 +55,18 @@ Backend& cuda_backend_of(Device device) {
   return *slot.load();
 }
 
+// Backends are never destroyed: storages in static objects may outlive main().
+std::atomic<Backend*>& reference_slot() {
+  static std::atomic<Backend*> slot{make_reference_backend().release()};
+  return slot;
+}
+
 }  // namespace
 
 Backend& backend_of(Device device) {
-  // Never destroyed: storages in static objects may outlive main().
   switch (device.kind) {
-    case DeviceKind::reference: {
-      static Backend* const reference = make_reference_backend().release();
-      return *reference;
-    }
+    case DeviceKind::reference:
+      return *reference_slot().load(std::memory_order_acquire);
     case DeviceKind::cpu: {
       static Backend* const cpu = make_cpu_backend().release();
       return *cpu;
@@ -72,6 +75,13 @@ Backend& backend_of(Device device) {
       return cuda_backend_of(device);
   }
   fail(ErrorKind::internal, "backend_of: device kind {}", static_cast<int>(device.kind));
+}
+
+ReferenceStandIn::ReferenceStandIn(Backend& backend)
+    : replaced_(reference_slot().exchange(&backend)) {}
+
+ReferenceStandIn::~ReferenceStandIn() {
+  reference_slot().store(replaced_);
 }
 
 std::vector<Device> available_devices() {

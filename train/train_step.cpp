@@ -109,12 +109,13 @@ bool TrainStep::fits(const Batch& batch) const {
          inputs_.soft_labels.defined() == batch.soft_labels.defined();
 }
 
-// Whether batches like this one have come often enough in a row to be worth a capture.
+// Whether batches like this one have come often enough, since the last replay, to be worth a
+// capture: the majority counts, so that an epoch's odd last batch does not put it off.
 bool TrainStep::make_inputs(const Batch& batch) {
   // Plans are chosen and memory is cached by then, for the update as well.
   const int64_t warm_up = 3 * experiment_.config.train.accumulate;
-  eager_batches_ = batch.images.shape() == eager_shape_ ? eager_batches_ + 1 : 1;
-  eager_shape_ = batch.images.shape();
+  if (eager_batches_ == 0) eager_shape_ = batch.images.shape();
+  eager_batches_ += batch.images.shape() == eager_shape_ ? 1 : -1;
   if (eager_batches_ <= warm_up) return false;
   for (auto& graphs : graphs_) {
     for (auto& graph : graphs) graph.reset();

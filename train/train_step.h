@@ -73,8 +73,8 @@ class TrainStep {
   int64_t accumulated_ = 0;  // batches since the last update
   Batch inputs_;             // fixed tensors on the device; undefined before the first capture
   std::unique_ptr<CapturedGraph> graphs_[2][2];
-  Shape eager_shape_;          // of the last batch that was not replayed
-  int64_t eager_batches_ = 0;  // of that shape in a row
+  Shape eager_shape_;          // of most batches since the last replay
+  int64_t eager_batches_ = 0;  // by how many they lead
   int64_t replays_ = 0;
 };
 

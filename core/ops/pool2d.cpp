@@ -34,16 +34,16 @@ Tensor pool2d(PoolKind kind, const Tensor& x, const Pool2dOptions& options) {
 }
 
 // (windows, extent): row i averages [floor(i extent / windows), ceil((i + 1) extent / windows)).
+// Filled where it lies: a captured step must not copy from host memory.
 Tensor averaging_matrix(int64_t windows, int64_t extent, TensorOptions options) {
-  std::vector<double> weights(static_cast<size_t>(windows * extent), 0.0);
+  const Tensor weights = zeros({windows, extent}, options);
   for (int64_t i = 0; i < windows; ++i) {
     const int64_t begin = i * extent / windows;
     const int64_t end = ((i + 1) * extent + windows - 1) / windows;
-    for (int64_t j = begin; j < end; ++j) {
-      weights[static_cast<size_t>(i * extent + j)] = 1.0 / static_cast<double>(end - begin);
-    }
+    Tensor(weights.storage(), i * extent + begin, {end - begin}, options.dtype)
+        .fill_(1.0 / static_cast<double>(end - begin));
   }
-  return from_vector(weights, {windows, extent}, options);
+  return weights;
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ std::vector<std::string> lively_overrides() {
           "schedule.kind=one_cycle"};
 }
 
-TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resume)
+TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resume,
+                 TrainStepOptions step)
     : experiment(std::move(config), resume ? StartFrom::checkpoint : StartFrom::initial_weights),
       folder([&] {
         if (resume) return RunFolder::open(*resume);
@@ -111,7 +112,7 @@ TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resu
         std::ofstream(made.config()) << print_config(experiment.config);
         return made;
       }()),
-      trainer(experiment, folder, recorder, stop) {
+      trainer(experiment, folder, recorder, stop, std::move(step)) {
   if (resume) trainer.resume();
 }
 

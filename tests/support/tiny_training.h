@@ -57,7 +57,8 @@ class Recorder final : public TrainObserver {
 /// One run, or one part of a resumed one, with everything it needs alive.
 struct TestRun {
   /// A new run in runs/NAME; with `resume`, the run in that folder goes on.
-  TestRun(Config config, const std::optional<std::filesystem::path>& resume = std::nullopt);
+  TestRun(Config config, const std::optional<std::filesystem::path>& resume = std::nullopt,
+          TrainStepOptions step = {});
   TrainResult train();
 
   std::atomic<int> stop = 0;

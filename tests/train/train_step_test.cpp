@@ -1,0 +1,358 @@
+// Captured steps equal eager ones: with a graph that runs the work again (static inputs), and with
+// one that replays recorded backend calls and so sees nothing of the host's state. What is captured
+// when, late reading, and the loss scale.
+#include "train/train_step.h"
+
+#include "core/storage.h"
+#include "support/recording_backend.h"
+#include "support/tiny_training.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Rerun final : public CapturedGraph {
+ public:
+  explicit Rerun(std::function<void()> work) : work_(std::move(work)) {}
+  void replay() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+/// Options whose graphs run the work again; counts the captures.
+TrainStepOptions rerun(int* captures) {
+  return {.capture = [captures](const std::function<void()>& work) {
+    ++*captures;
+    return std::make_unique<Rerun>(work);
+  }};
+}
+
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Outcome {
+  std::string hash, metrics;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome train(TestRun& run) {
+  run.train();
+  return {hash_of(run.experiment), metrics_without_times(run.folder.path())};
+}
+
+/// Plain, with everything random and everything with state, with momentum and clipping.
+std::vector<std::vector<std::string>> kinds_of_runs() {
+  return {{"train.epochs=4"},
+          joined(lively_overrides(), {"train.epochs=6"}),
+          {"train.epochs=4", "optimizer.kind=sgd", "optimizer.momentum=0.9",
+           "optimizer.clip_norm=0.1", "schedule.kind=cosine", "ema.decay=0.9"},
+          {"train.epochs=4",  // the other layers, and windows of unequal sizes
+           "model.layers=[{conv2d: {filters: 4, kernel: 3, strides: 2}}, {residual: {body: "
+           "[{conv2d: {filters: 4, kernel: 3, padding: same}}, batch_norm]}}, "
+           "{adaptive_avg_pool2d: 3}, {activation: gelu}, {avg_pool2d: 2}, flatten, layer_norm, "
+           "{dropout: 0.2}]",
+           "loss.class_weights=balanced"},
+          {"train.epochs=4", "model.head=[{dense: {units: 1, activation: sigmoid}}]",
+           "loss.label_smoothing=0.1"}};
+}
+
+TEST(TrainStep, StaticInputsGiveTheEagerRun) {
+  const StripeFolder data(2, 21, 5);  // 42 pictures in batches of 8: the last one has 2
+  for (const auto& overrides : kinds_of_runs()) {
+    for (const char* precision : {"precision=f32", "precision=bf16"}) {
+      const Config config = data.config(joined(overrides, {precision}));
+      TestRun eager(config);
+      const Outcome expected = train(eager);
+      int captures = 0;
+      TestRun captured(config, std::nullopt, rerun(&captures));
+      EXPECT_TRUE(train(captured) == expected) << overrides.back() << " " << precision;
+      EXPECT_GT(captures, 0);
+    }
+  }
+}
+
+// The recorded calls know nothing but device memory: a learning rate, a mask or a count that came
+// from the host would stay what it was when it was captured.
+TEST(TrainStep, RecordedCallsGiveTheEagerRun) {
+  const StripeFolder data(2, 21, 5);
+  for (const auto& overrides : kinds_of_runs()) {
+    const Config config = data.config(joined(overrides, {"device=reference"}));
+    TestRun eager(config);
+    const Outcome expected = train(eager);
+    RecordingBackend recorder(backend_of(reference_device));
+    const ReferenceStandIn stand_in(recorder);
+    TestRun captured(config, std::nullopt, {.capture = [&](const std::function<void()>& work) {
+                       return recorder.capture(work);
+                     }});
+    EXPECT_TRUE(train(captured) == expected) << overrides.back();
+    EXPECT_GT(recorder.captures(), 0);
+  }
+}
+
+TEST(TrainStep, ControlAHostValueInAGraphShows) {
+  const StripeFolder data;
+  const Config config = data.config({"device=reference", "train.epochs=4"});
+  TestRun eager(config);
+  const Outcome expected = train(eager);
+  RecordingBackend recorder(backend_of(reference_device));
+  const ReferenceStandIn stand_in(recorder);
+  TestRun captured(config);
+  Experiment& experiment = captured.experiment;
+  TrainStep step(experiment, {.capture = [&](const std::function<void()>& work) {
+                   // The rate of the capture, written from the graph itself.
+                   return recorder.capture([&] {
+                     Backend& backend = backend_of(reference_device);
+                     static double frozen = 0;
+                     frozen = experiment.schedule->at(3) * 2;
+                     backend.copy(&frozen,
+                                  &experiment.optimizer->memory().state()->inputs.learning_rate,
+                                  sizeof frozen);
+                     work();
+                   });
+                 }});
+  int64_t number = 0;
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    experiment.train->start_epoch(epoch);
+    while (const std::optional<Batch> batch = experiment.train->next()) {
+      ++number;
+      step.run(*batch, {.number = number, .learning_rate = experiment.schedule->at(number - 1)});
+    }
+  }
+  EXPECT_GT(step.replays(), 10);
+  EXPECT_NE(hash_of(experiment), expected.hash);
+}
+
+/// A TrainStep fed by hand.
+struct Fed {
+  explicit Fed(const Config& config, TrainStepOptions options)
+      : experiment(config), step(experiment, std::move(options)) {
+    step.begin({});
+  }
+  void feed(int64_t rows, int times = 1, bool soft = false) {
+    for (int i = 0; i < times; ++i) {
+      Batch batch{.images = rand_uniform({rows, 16, 16, 3}, 0, 1, 1, 1),
+                  .labels = zeros({rows}, {.dtype = DType::i64}),
+                  .soft_labels = soft ? full({rows, 2}, 0.5) : Tensor(),
+                  .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
+      step.run(batch, {.number = ++number, .learning_rate = 0.01});
+    }
+  }
+  Experiment experiment;
+  TrainStep step;
+  int64_t number = 0;
+};
+
+TEST(TrainStep, CapturesAShapeThatStaysAndRunsOddOnesEagerly) {
+  const StripeFolder data;
+  int captures = 0;
+  Fed fed(data.config(), rerun(&captures));
+  fed.feed(8, 3);
+  EXPECT_EQ(captures, 0);
+  fed.feed(8, 2);
+  EXPECT_EQ(captures, 1);
+  EXPECT_EQ(fed.step.replays(), 2);
+  fed.feed(5);  // odd
+  fed.feed(8);
+  EXPECT_EQ(captures, 1);
+  EXPECT_EQ(fed.step.replays(), 3);
+  fed.feed(5, 3);
+  EXPECT_EQ(captures, 1);
+  fed.feed(5);  // has come to stay
+  EXPECT_EQ(captures, 2);
+  EXPECT_EQ(fed.step.replays(), 4);
+  fed.feed(5, 1, /*soft=*/true);  // another kind of label is another shape
+  EXPECT_EQ(fed.step.replays(), 4);
+  EXPECT_EQ(fed.step.read().steps, fed.number);
+  EXPECT_EQ(fed.step.read().totals.rows, 8 * 6 + 5 * 6);
+}
+
+TEST(TrainStep, OddLastBatchesDoNotPutOffTheCapture) {
+  const StripeFolder data;
+  int captures = 0;
+  Fed fed(data.config(), rerun(&captures));
+  for (int epoch = 0; epoch < 4; ++epoch) {  // two batches ahead of the odd one in each
+    fed.feed(8, 3);
+    fed.feed(2);
+  }
+  EXPECT_EQ(captures, 1);
+  EXPECT_EQ(fed.step.replays(), 8);  // the fifth full one and all after it
+  EXPECT_EQ(fed.step.read().totals.rows, 4 * 26);
+}
+
+TEST(TrainStep, CapturesEachPartOfAnAccumulatedStep) {
+  const StripeFolder data;
+  int captures = 0;
+  Fed fed(data.config({"train.accumulate=3"}), rerun(&captures));
+  fed.feed(8, 9);
+  EXPECT_EQ(captures, 0);
+  fed.feed(8, 3);  // overwriting gradients, adding, adding with the update
+  EXPECT_EQ(captures, 3);
+  fed.feed(8, 6);
+  EXPECT_EQ(captures, 3);
+  EXPECT_EQ(fed.step.read().steps, 6);
+}
+
+TEST(TrainStep, DoesWithoutGraphsWhereThereAreNoneOrNotWanted) {
+  const StripeFolder data;
+  int asked = 0;
+  const TrainStepOptions none{.capture = [&](const std::function<void()>&) {
+    ++asked;
+    return std::unique_ptr<CapturedGraph>();
+  }};
+  Fed fed(data.config(), none);
+  fed.feed(8, 6);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(fed.step.replays(), 0);
+  EXPECT_EQ(fed.step.read().steps, 6);
+  Fed unwanted(data.config({"runtime.graph=false"}), none);
+  unwanted.feed(8, 6);
+  EXPECT_EQ(asked, 1);
+  Fed host(data.config(), {});
+  host.feed(8, 6);
+  EXPECT_EQ(host.step.replays(), 0);
+}
+
+TEST(TrainStep, ReplaysKeepMemoryFlat) {
+  const StripeFolder data;
+  RecordingBackend recorder(backend_of(reference_device));
+  const ReferenceStandIn stand_in(recorder);
+  Fed fed(data.config({"device=reference"}),
+          {.capture = [&](const std::function<void()>& work) { return recorder.capture(work); }});
+  fed.feed(8, 5);
+  const int64_t storages = live_storages();
+  const int64_t bytes = recorder.memory_stats().allocated;
+  fed.feed(8, 10);
+  EXPECT_EQ(live_storages(), storages);
+  EXPECT_EQ(recorder.memory_stats().allocated, bytes);
+}
+
+// --- late reading ----------------------------------------------------------------------------
+
+TEST(TrainStep, LateReadingChangesNothingButWhenItIsKnown) {
+  const StripeFolder data;
+  for (const auto& overrides : kinds_of_runs()) {
+    const Config config =
+        data.config(joined(overrides, {"train.log_every=2", "checkpoint.every=3"}));
+    TestRun early(config);
+    const Outcome expected = train(early);
+    TestRun late(config, std::nullopt, {.late_reading = true});
+    EXPECT_TRUE(train(late) == expected) << overrides.back();
+    EXPECT_EQ(load_last(late.folder.last()).state.updates, late.experiment.optimizer->steps());
+  }
+}
+
+void poison(const TestRun& run, const std::string& name) {
+  for (const auto& parameter : run.experiment.arena->parameters()) {
+    if (parameter->name() != name) continue;
+    std::vector<float> values = run.experiment.arena->read(*parameter);
+    values[0] = std::nanf("");
+    run.experiment.arena->write(*parameter, values);
+  }
+}
+
+// What a GPU does: steps go on until the next reading, change nothing any more, and the batch that
+// failed is read once more and searched.
+TEST(TrainStep, AFailureReadLateNamesItsBatchAndTensor) {
+  const StripeFolder data;
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{}, "epoch 2, step 8:"},  // five steps an epoch: poisoned after the seventh
+      {{"train.batch_size=4", "train.accumulate=2"}, "epoch 2, step 8:"}};
+  for (const auto& [overrides, place] : cases) {
+    for (const bool graph : {false, true}) {
+      int captures = 0;
+      TrainStepOptions options = rerun(&captures);
+      if (!graph) options.capture = {};
+      options.late_reading = true;
+      TestRun run(data.config(joined(overrides, {"train.log_every=1000"})), std::nullopt, options);
+      std::vector<float> good;
+      const auto& first = run.experiment.arena->parameters()[0];
+      run.recorder.each_step = [&](const StepEvent& event) {
+        if (event.step != 7 || !good.empty()) return;
+        good = run.experiment.arena->read(*first);
+        poison(run, "dense.weight");
+      };
+      try {
+        run.train();
+        ADD_FAILURE() << "finished";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::diverged);
+        EXPECT_THAT(error.what(), HasSubstr(place));
+        EXPECT_THAT(error.what(), HasSubstr("the loss is NaN or Inf; first seen in the weights "
+                                            "dense.weight"));
+      }
+      EXPECT_EQ(run.experiment.arena->read(*first), good);
+      EXPECT_EQ(run.recorder.steps.back().step, 10);  // it went on to the end of the epoch
+      EXPECT_EQ(load_last(run.folder.last()).state.step, 5);
+    }
+  }
+}
+
+// --- the loss scale --------------------------------------------------------------------------
+
+// A power of two passes through f32 without a trace.
+TEST(TrainStep, AScaledLossGivesTheSameRun) {
+  const StripeFolder data;
+  const Config config = data.config(lively_overrides());
+  TestRun plain(config);
+  const Outcome expected = train(plain);
+  TestRun scaled(config);
+  // Where the trainer's step has a pointer to: the optimizer's own state.
+  StepState state = scaled.experiment.optimizer->memory().read();
+  state.loss_scale = 1024;
+  scaled.experiment.optimizer->memory().write(state);
+  EXPECT_TRUE(train(scaled) == expected);
+  const TrainState saved = load_last(scaled.folder.last()).state;
+  EXPECT_EQ(saved.loss_scale.value, 1024);
+  EXPECT_EQ(saved.updates, saved.step);
+  const TestRun resumed(config, scaled.folder.path());
+  EXPECT_EQ(resumed.experiment.optimizer->memory().read().loss_scale, 1024);
+  EXPECT_EQ(resumed.experiment.optimizer->steps(), saved.updates);
+}
+
+TEST(TrainStep, OverflowsAreSkippedUntilTheScaleFits) {
+  const StripeFolder data;
+  Experiment experiment(data.config());
+  experiment.optimizer =
+      std::make_unique<Optimizer>(*experiment.arena, experiment.config.optimizer, true);
+  StepState state = experiment.optimizer->memory().read();
+  EXPECT_EQ(state.loss_scale, first_loss_scale);
+  state.loss_scale = 0x1p127f;
+  experiment.optimizer->memory().write(state);
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (parameter->name() != "dense.weight") continue;  // steep: gradients far above 1 before it
+    std::vector<float> values = experiment.arena->read(*parameter);
+    for (float& v : values) v *= 1e4f;
+    experiment.arena->write(*parameter, values);
+  }
+  TrainStep step(experiment);
+  step.begin({});
+  int64_t number = 0;
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    experiment.train->start_epoch(epoch);
+    while (const std::optional<Batch> batch = experiment.train->next()) {
+      step.run(*batch, {.number = ++number, .learning_rate = 0.01});
+    }
+  }
+  state = step.read();
+  EXPECT_EQ(state.failure, StepFailure::none);
+  EXPECT_GT(state.skipped, 0);
+  EXPECT_EQ(state.steps + state.skipped, number);
+  EXPECT_EQ(state.loss_scale, std::ldexp(1.0f, 127 - static_cast<int>(state.skipped)));
+  EXPECT_EQ(state.totals.rows, 8 * number);  // losses were finite throughout
+  for (const auto& parameter : experiment.arena->parameters()) {
+    for (const float v : experiment.arena->read(*parameter)) ASSERT_TRUE(std::isfinite(v));
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test
