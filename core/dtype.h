@@ -14,15 +14,16 @@ namespace whisker {
 struct bf16_t {
   uint16_t bits = 0;
   bf16_t() = default;
-  explicit bf16_t(float value) {
-    const auto u = std::bit_cast<uint32_t>(value);
-    if ((u & 0x7fffffffu) > 0x7f800000u) {
-      bits = static_cast<uint16_t>((u >> 16) | 0x40u);  // keep NaN a NaN
-    } else {
-      bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-    }
-  }
+  explicit bf16_t(float value) : bits(round(value)) {}
   explicit operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+  /// The bits of `value` as bf16. Chooses between values, not between ways, so that a loop over it
+  /// has no branches.
+  static uint16_t round(float value) {
+    const auto u = std::bit_cast<uint32_t>(value);
+    const uint32_t quiet = (u >> 16) | 0x40u;  // keeps a NaN a NaN
+    const uint32_t nearest = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    return static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : nearest);
+  }
 };
 
 /// IEEE half-precision storage; conversions in dtype.cpp.

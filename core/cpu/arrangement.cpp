@@ -90,26 +90,34 @@ void write_plain_as(const Arrangement& a, const T* arranged, T* plain) {
   }
 }
 
+// Elements are moved as opaque bits.
+template <class Fn>
+void visit_bytes(int64_t bytes, Fn&& fn) {
+  if (bytes == 1) return fn.template operator()<uint8_t>();
+  if (bytes == 2) return fn.template operator()<uint16_t>();
+  fn.template operator()<uint32_t>();
+}
+
 }  // namespace
 
 void arrange(const Arrangement& to, int64_t bytes, const void* plain, void* arranged) {
   if (to.layout == Layout::plain) {
     std::memcpy(arranged, plain, static_cast<size_t>(to.count() * bytes));
-  } else if (bytes == 1) {
-    arrange_as(to, static_cast<const uint8_t*>(plain), static_cast<uint8_t*>(arranged));
-  } else {
-    arrange_as(to, static_cast<const float*>(plain), static_cast<float*>(arranged));
+    return;
   }
+  visit_bytes(bytes, [&]<class T>() {
+    arrange_as(to, static_cast<const T*>(plain), static_cast<T*>(arranged));
+  });
 }
 
 void write_plain(const Arrangement& from, int64_t bytes, const void* arranged, void* plain) {
   if (from.layout == Layout::plain) {
     std::memcpy(plain, arranged, static_cast<size_t>(from.count() * bytes));
-  } else if (bytes == 1) {
-    write_plain_as(from, static_cast<const uint8_t*>(arranged), static_cast<uint8_t*>(plain));
-  } else {
-    write_plain_as(from, static_cast<const float*>(arranged), static_cast<float*>(plain));
+    return;
   }
+  visit_bytes(bytes, [&]<class T>() {
+    write_plain_as(from, static_cast<const T*>(arranged), static_cast<T*>(plain));
+  });
 }
 
 BlockedForm::BlockedForm(Allocator& allocator, const Arrangement& arrangement,
@@ -146,15 +154,20 @@ bool may_be_private(const Tensor& y) {
 
 ArrangedInput::ArrangedInput(Allocator& allocator, const Tensor& x, const Arrangement& wanted) {
   if (const BlockedForm* form = blocked_form(x); form && form->arrangement() == wanted) {
-    data_ = static_cast<float*>(form->data());
+    data_ = form->data();
     return;
   }
-  data_ = static_cast<float*>(x.raw());
+  data_ = x.raw();
   if (wanted.layout == Layout::plain) return;
-  copy_.emplace(allocator, wanted.count());
-  arrange(wanted, sizeof(float), data_, copy_->data());
+  const auto bytes = static_cast<int64_t>(size_of(x.dtype()));
+  copy_.emplace(allocator, wanted.count() * bytes);
+  arrange(wanted, bytes, data_, copy_->data());
   data_ = copy_->data();
 }
+
+ArrangedOutput::ArrangedOutput(Allocator& allocator, const Tensor& y,
+                               const Arrangement& arrangement)
+    : ArrangedOutput(allocator, y, arrangement, static_cast<int64_t>(size_of(y.dtype()))) {}
 
 ArrangedOutput::ArrangedOutput(Allocator& allocator, const Tensor& y,
                                const Arrangement& arrangement, int64_t element_bytes)

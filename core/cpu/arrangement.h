@@ -43,7 +43,8 @@ struct Arrangement {
   }
 };
 
-/// Copies elements of `bytes` (1 or 4) from row-major to `to`'s layout, padding zeroed; and back.
+/// Copies elements of `bytes` (1, 2 or 4) from row-major to `to`'s layout, padding zeroed; and
+/// back.
 void arrange(const Arrangement& to, int64_t bytes, const void* plain, void* arranged);
 void write_plain(const Arrangement& from, int64_t bytes, const void* arranged, void* plain);
 
@@ -80,21 +81,29 @@ bool may_be_private(const Tensor& y);
 class ArrangedInput {
  public:
   ArrangedInput(Allocator& allocator, const Tensor& x, const Arrangement& wanted);
-  float* data() const { return data_; }
+  /// T as `x` has it.
+  template <class T = float>
+  T* data() const {
+    return static_cast<T*>(data_);
+  }
 
  private:
-  std::optional<Scratch<float>> copy_;
-  float* data_ = nullptr;
+  std::optional<Scratch<char>> copy_;
+  void* data_ = nullptr;
 };
 
 /// Memory to compute a result in. finish() leaves it in `y`: as a private form where that may be,
 /// else row-major.
 class ArrangedOutput {
  public:
+  ArrangedOutput(Allocator& allocator, const Tensor& y, const Arrangement& arrangement);
+  /// For elements that are not y's own, which is but memory for them.
   ArrangedOutput(Allocator& allocator, const Tensor& y, const Arrangement& arrangement,
-                 int64_t element_bytes = 4);
-  void* data() const { return data_; }
-  float* values() const { return static_cast<float*>(data_); }
+                 int64_t element_bytes);
+  template <class T = float>
+  T* data() const {
+    return static_cast<T*>(data_);
+  }
   void finish();
 
  private:

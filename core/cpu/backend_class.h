@@ -1,5 +1,6 @@
-// The CPU backend's class: f32 kernels, one family per file beside this one. Copies, casts,
-// comparisons and indexing take every dtype; Bf16Backend (bf16.cpp) brings bf16 to the rest.
+// The CPU backend's class, one family of kernels per file beside this one. Copies, casts,
+// comparisons and indexing take every dtype; pointwise operators, pooling and batch normalisation
+// f32 and bf16; Bf16Backend (bf16.h) brings bf16 to the rest.
 #pragma once
 
 #include "core/backend.h"
@@ -9,6 +10,7 @@
 namespace whisker::cpu {
 
 class Conv2dPlans;
+class ProductPlans;
 
 class CpuBackend : public Backend {
  public:
@@ -134,6 +136,7 @@ class CpuBackend : public Backend {
   int default_threads_;
 #if WHISKER_ONEDNN
   std::unique_ptr<Conv2dPlans> plans_;
+  std::unique_ptr<ProductPlans> products_;
 #endif
 };
 

@@ -2,6 +2,7 @@
 // per thread. The block sizes of oneDNN (16 and 8) are compiled in, so that sums stay in registers.
 #include "core/cpu/batch_norm.h"
 
+#include "core/cpu/element.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 
@@ -41,15 +42,15 @@ class Accumulator {
   float own_[Inner > 0 ? Inner : 1];
 };
 
-template <int Inner>
-WHISKER_VECTORIZE void moments_stretch(const float* x, const float* shift, int64_t rows,
-                                       int64_t inner, float* sum, float* squares) {
+template <int Inner, class T>
+WHISKER_VECTORIZE void moments_stretch(const T* x, const float* shift, int64_t rows, int64_t inner,
+                                       float* sum, float* squares) {
   Accumulator<Inner> first(sum);
   Accumulator<Inner> second(squares);
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
-      const float d = x[r * width<Inner>(inner) + i] - shift[i];
+      const float d = load(x[r * width<Inner>(inner) + i]) - shift[i];
       first.add(i, d);
       second.add(i, d * d);
     }
@@ -58,56 +59,56 @@ WHISKER_VECTORIZE void moments_stretch(const float* x, const float* shift, int64
   second.finish();
 }
 
-template <int Inner, bool Relu, bool Residual>
-WHISKER_VECTORIZE void apply_rows(const float* x, const float* residual, const float* mean,
+template <int Inner, bool Relu, bool Residual, class T>
+WHISKER_VECTORIZE void apply_rows(const T* x, const T* residual, const float* mean,
                                   const float* scale, const float* beta, int64_t rows,
-                                  int64_t inner, float* y) {
+                                  int64_t inner, T* y) {
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
-      float z = (x[at] - mean[i]) * scale[i] + beta[i];
-      if constexpr (Residual) z += residual[at];
+      float z = (load(x[at]) - mean[i]) * scale[i] + beta[i];
+      if constexpr (Residual) z += load(residual[at]);
       if constexpr (Relu) z = z < 0 ? 0 : z;
-      y[at] = z;
+      store(y[at], z);
     }
   }
 }
 
-template <int Inner, bool Relu, bool Keep, bool Correlate>
-WHISKER_VECTORIZE void backward_stretch(const float* x, const float* y, const float* dy,
-                                        const float* mean, int64_t rows, int64_t inner,
-                                        float* dresidual, float* sum, float* correlation) {
+template <int Inner, bool Relu, bool Keep, bool Correlate, class T>
+WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, const float* mean,
+                                        int64_t rows, int64_t inner, T* dresidual, float* sum,
+                                        float* correlation) {
   Accumulator<Inner> first(sum);
   Accumulator<Inner> second(correlation);
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
-      float dz = dy[at];
-      if constexpr (Relu) dz = y[at] > 0 ? dz : 0;
+      float dz = load(dy[at]);
+      if constexpr (Relu) dz = load(y[at]) > 0 ? dz : 0;
       first.add(i, dz);
-      if constexpr (Correlate) second.add(i, dz * (x[at] - mean[i]));
-      if constexpr (Keep) dresidual[at] = dz;
+      if constexpr (Correlate) second.add(i, dz * (load(x[at]) - mean[i]));
+      if constexpr (Keep) store(dresidual[at], dz);
     }
   }
   first.finish();
   second.finish();
 }
 
-template <int Inner, bool Relu, bool Slope>
-WHISKER_VECTORIZE void backward_rows(const float* x, const float* y, const float* dy,
-                                     const float* mean, const float* scale, const float* offset,
-                                     const float* slope, int64_t rows, int64_t inner, float* dx) {
+template <int Inner, bool Relu, bool Slope, class T>
+WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy, const float* mean,
+                                     const float* scale, const float* offset, const float* slope,
+                                     int64_t rows, int64_t inner, T* dx) {
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
-      float dz = dy[at];
-      if constexpr (Relu) dz = y[at] > 0 ? dz : 0;
+      float dz = load(dy[at]);
+      if constexpr (Relu) dz = load(y[at]) > 0 ? dz : 0;
       float d = scale[i] * dz;
-      if constexpr (Slope) d -= offset[i] + slope[i] * (x[at] - mean[i]);
-      dx[at] = d;
+      if constexpr (Slope) d -= offset[i] + slope[i] * (load(x[at]) - mean[i]);
+      store(dx[at], d);
     }
   }
 }
@@ -183,7 +184,8 @@ class Sums {
 
 }  // namespace
 
-void norm_moments(Allocator& allocator, const NormPlanes& p, const float* x, const float* shift,
+template <class T>
+void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
                   double* sum, double* squares) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
@@ -197,8 +199,9 @@ void norm_moments(Allocator& allocator, const NormPlanes& p, const float* x, con
   sums.finish(sum, squares);
 }
 
-void norm_apply(const NormPlanes& p, const float* x, const float* residual, const float* mean,
-                const float* scale, const float* beta, float* y) {
+template <class T>
+void norm_apply(const NormPlanes& p, const T* x, const T* residual, const float* mean,
+                const float* scale, const float* beta, T* y) {
   const int64_t inner = p.planes.inner;
   visit_inner(inner, [&]<int Inner>() {
     visit_bool(p.relu, [&]<bool Relu>() {
@@ -213,8 +216,9 @@ void norm_apply(const NormPlanes& p, const float* x, const float* residual, cons
   });
 }
 
-void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const float* x, const float* y,
-                        const float* dy, const float* mean, float* dresidual, double* sum,
+template <class T>
+void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
+                        const T* dy, const float* mean, T* dresidual, double* sum,
                         double* correlation) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
@@ -237,9 +241,10 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const float* 
   sums.finish(sum, correlation);
 }
 
-void norm_backward_apply(const NormPlanes& p, const float* x, const float* y, const float* dy,
+template <class T>
+void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
                          const float* mean, const float* scale, const float* offset,
-                         const float* slope, float* dx) {
+                         const float* slope, T* dx) {
   const int64_t inner = p.planes.inner;
   visit_inner(inner, [&]<int Inner>() {
     visit_bool(p.relu, [&]<bool Relu>() {
@@ -255,5 +260,22 @@ void norm_backward_apply(const NormPlanes& p, const float* x, const float* y, co
     });
   });
 }
+
+template void norm_moments(Allocator&, const NormPlanes&, const float*, const float*, double*,
+                           double*);
+template void norm_moments(Allocator&, const NormPlanes&, const bf16_t*, const float*, double*,
+                           double*);
+template void norm_apply(const NormPlanes&, const float*, const float*, const float*, const float*,
+                         const float*, float*);
+template void norm_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const float*,
+                         const float*, const float*, bf16_t*);
+template void norm_backward_sums(Allocator&, const NormPlanes&, const float*, const float*,
+                                 const float*, const float*, float*, double*, double*);
+template void norm_backward_sums(Allocator&, const NormPlanes&, const bf16_t*, const bf16_t*,
+                                 const bf16_t*, const float*, bf16_t*, double*, double*);
+template void norm_backward_apply(const NormPlanes&, const float*, const float*, const float*,
+                                  const float*, const float*, const float*, const float*, float*);
+template void norm_backward_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const bf16_t*,
+                                  const float*, const float*, const float*, const float*, bf16_t*);
 
 }  // namespace whisker::cpu

@@ -16,7 +16,7 @@ void CpuBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& 
   if (Conv2dDnnl(*plans_, allocator_, options_, g).forward(x, w, b, y)) return;
 #endif
   conv2d_gemm_forward(allocator_, g, f32(x), f32(w), f32(y));
-  bias_activation(f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(b) : nullptr,
+  bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(b) : nullptr,
                   g.activation);
 }
 

@@ -6,6 +6,8 @@
 #include "core/cpu/conv2d_dnnl.h"
 
 #include "core/cpu/batch_norm.h"
+#include "core/cpu/dnnl_api.h"
+#include "core/cpu/element.h"
 #include "core/cpu/magnitude.h"
 #include "core/cpu/rows.h"
 
@@ -14,8 +16,13 @@
 namespace whisker::cpu {
 namespace {
 
-float* values(const Tensor& x) {
-  return x.defined() ? static_cast<float*>(x.raw()) : nullptr;
+void* memory(const Tensor& x) {
+  return x.defined() ? x.raw() : nullptr;
+}
+
+template <class T>
+float largest(const Tensor& x) {
+  return largest_magnitude(static_cast<const T*>(x.raw()), x.count());
 }
 
 }  // namespace
@@ -51,18 +58,23 @@ ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fus
 // partial sum to overflow, Winograd's transforms included (they scale by less than 2^21). Knowing
 // that takes a look at x and w; a pass of our own over y is taken where y is not larger than those.
 // oneDNN's leaky_relu multiplies by the slope and keeps a NaN.
-bool Conv2dDnnl::fuses(const float* x, const Tensor& w, const Tensor& b) const {
+template <class T>
+bool Conv2dDnnl::fuses(const T* x, const Tensor& w, const Tensor& b) const {
   if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
   if (g_.activation.kind != Activation::relu) return false;
   if (2 * y_.count() <= x_.count() + w.count()) return false;
   const auto terms = static_cast<double>(w.count() / g_.c_out);
-  double largest = terms * static_cast<double>(largest_magnitude(x, x_.count())) *
-                   static_cast<double>(largest_magnitude(values(w), w.count()));
-  if (g_.bias) largest += static_cast<double>(largest_magnitude(values(b), b.count()));
-  return largest < 0x1p100;  // false for NaN
+  double bound = terms * double{largest_magnitude(x, x_.count())} * double{largest<T>(w)};
+  if (g_.bias) bound += double{largest<T>(b)};
+  return bound < 0x1p100;  // false for NaN
 }
 
 bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+  return visit_element("conv2d", g_.dtype, [&]<class T>() { return forward_as<T>(x, w, b, y); });
+}
+
+template <class T>
+bool Conv2dDnnl::forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
   const auto forward_request = [&](bool fused) {
     return request(ConvolutionPass::forward, g_.bias, fused);
   };
@@ -71,16 +83,16 @@ bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, cons
     return false;
   }
   const ArrangedInput in(*allocator_, x, x_);
-  const bool fused = fuses(in.data(), w, b);
+  const bool fused = fuses(in.data<T>(), w, b);
   ArrangedOutput out(*allocator_, y, y_);
-  if (!run(forward_request(fused), {.x = in.data(),
-                                    .w = values(w),
-                                    .bias = g_.bias ? values(b) : nullptr,
-                                    .y = out.values()})) {
-    return false;
-  }
+  T* values = out.data<T>();
+  const ConvolutionOperands operands{
+      .x = in.data<T>(), .w = memory(w), .bias = g_.bias ? memory(b) : nullptr, .y = values};
+  if (!run(forward_request(fused), operands)) return false;
   if (!fused) {
-    bias_activation(out.values(), y_.n * y_.blocks(), y_.places * y_.block, nullptr, g_.activation);
+    const T* no_bias = nullptr;
+    bias_activation(values, values, y_.n * y_.blocks(), y_.places * y_.block, no_bias,
+                    g_.activation);
   }
   out.finish();
   return true;
@@ -88,6 +100,13 @@ bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, cons
 
 bool Conv2dDnnl::backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
                           const Tensor& dx, const Tensor& dw, const Tensor& db) {
+  return visit_element("conv2d", g_.dtype,
+                       [&]<class T>() { return backward_as<T>(x, w, y, dy, dx, dw, db); });
+}
+
+template <class T>
+bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                             const Tensor& dx, const Tensor& dw, const Tensor& db) {
   const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
   const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined(), false);
   if (!possible_ || (dx.defined() && plans_->hopeless(for_x)) ||
@@ -96,27 +115,31 @@ bool Conv2dDnnl::backward(const Tensor& x, const Tensor& w, const Tensor& y, con
   }
   const ArrangedInput gradient(*allocator_, dy, y_);
   const bool active = g_.activation.kind != Activation::none;
-  const Scratch<float> before(*allocator_, active ? y_.count() : 0);
-  float* dz = gradient.data();  // before the activation
+  const Scratch<T> before(*allocator_, active ? y_.count() : 0);
+  T* dz = gradient.data<T>();  // before the activation
   if (active) {
     const ArrangedInput out(*allocator_, y, y_);
-    activation_gradient(g_.activation, out.data(), dz, before.data(), y_.count());
+    activation_gradient(g_.activation, out.data<T>(), dz, before.data(), y_.count());
     dz = before.data();
   }
   if (dw.defined()) {
     const ArrangedInput in(*allocator_, x, x_);
-    if (!run(for_w, {.x = in.data(), .w = values(dw), .bias = values(db), .y = dz})) return false;
+    const ConvolutionOperands operands{
+        .x = in.data<T>(), .w = memory(dw), .bias = memory(db), .y = dz};
+    if (!run(for_w, operands)) return false;
   } else if (db.defined()) {
     const NormPlanes p{.planes = y_.planes(), .places = y_.places};
     const Scratch<double> sums(*allocator_, p.lanes() * 2);
     const Scratch<float> zero(*allocator_, p.lanes());
     std::fill_n(zero.data(), p.lanes(), 0.0f);
     norm_moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
-    for (int64_t c = 0; c < g_.c_out; ++c) values(db)[c] = static_cast<float>(sums[c]);
+    T* to = static_cast<T*>(memory(db));
+    for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
   }
   if (dx.defined()) {
     ArrangedOutput out(*allocator_, dx, x_);
-    if (!run(for_x, {.x = out.values(), .w = values(w), .y = dz})) return false;
+    const ConvolutionOperands operands{.x = out.data<T>(), .w = memory(w), .y = dz};
+    if (!run(for_x, operands)) return false;
     out.finish();
   }
   return true;

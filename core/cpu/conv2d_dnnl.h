@@ -1,4 +1,5 @@
-// One call of a convolution through oneDNN: layouts, compiled plans, and what surrounds them.
+// One call of a convolution through oneDNN, in f32 or bf16: layouts, compiled plans, and what
+// surrounds them.
 #pragma once
 
 #include "core/cpu/arrangement.h"
@@ -17,9 +18,15 @@ class Conv2dDnnl {
                 const Tensor& dx, const Tensor& dw, const Tensor& db);
 
  private:
+  template <class T>
+  bool forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  template <class T>
+  bool backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                   const Tensor& dx, const Tensor& dw, const Tensor& db);
   ConvolutionRequest request(ConvolutionPass pass, bool bias, bool fused) const;
   // The activation may be oneDNN's: see Note [Fused relu and NaN].
-  bool fuses(const float* x, const Tensor& w, const Tensor& b) const;
+  template <class T>
+  bool fuses(const T* x, const Tensor& w, const Tensor& b) const;
   bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
     return plans_->run(*allocator_, *options_, request, operands);
   }

@@ -62,7 +62,8 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(r.x),
                               static_cast<int64_t>(r.y),
                               static_cast<int64_t>(r.bias),
-                              static_cast<int64_t>(g.activation.kind)}) {
+                              static_cast<int64_t>(g.activation.kind),
+                              static_cast<int64_t>(g.dtype)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
   }
   return static_cast<size_t>(hash);

@@ -3,7 +3,7 @@
 
 #include "core/cpu/allocator.h"
 #include "core/cpu/cpu_backend.h"
-#include "core/cpu/dnnl_api.h"
+#include "core/cpu/dnnl_convolution.h"
 #include "core/cpu/plan_table.h"
 
 #include <unordered_map>

@@ -6,13 +6,16 @@
 
 #if WHISKER_ONEDNN
 #include "core/cpu/conv2d_plans.h"
+#include "core/cpu/product_plans.h"
 #endif
 
 namespace whisker::cpu {
 
 #if WHISKER_ONEDNN
 CpuBackend::CpuBackend()
-    : default_threads_(most_threads()), plans_(std::make_unique<Conv2dPlans>()) {}
+    : default_threads_(most_threads()),
+      plans_(std::make_unique<Conv2dPlans>()),
+      products_(std::make_unique<ProductPlans>()) {}
 #else
 CpuBackend::CpuBackend() : default_threads_(most_threads()) {}
 #endif
@@ -26,6 +29,7 @@ void CpuBackend::set_options(const CpuOptions& options) {
 #endif
 #if WHISKER_ONEDNN
   plans_->clear();
+  products_->clear();
 #endif
 }
 

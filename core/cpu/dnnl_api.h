@@ -1,13 +1,9 @@
-// The only door to oneDNN, and with dnnl_api.cpp the only place that knows version 2 (Debian 12)
-// from version 3 (Ubuntu 24.04), whose primitives have no operation descriptors.
+// The door to oneDNN: what it is here, and single products. Its convolutions and its bf16 products
+// have files of their own beside this one (dnnl_*); dnnl_versions.h alone knows version 2 (Debian
+// 12) from version 3 (Ubuntu 24.04).
 #pragma once
 
 #include "core/cpu/gemm.h"
-#include "core/cpu/layout.h"
-#include "core/geometry.h"
-
-#include <cstdint>
-#include <memory>
 
 namespace whisker::cpu {
 
@@ -15,49 +11,11 @@ void dnnl_gemm(const Gemm& g);
 
 /// Channels per block of the layout that oneDNN's convolutions like here; 0: none, use plain.
 int dnnl_channel_block();
+/// True where the CPU multiplies bf16 itself (AVX512-BF16, AMX), so that it is faster than f32.
+bool dnnl_native_bf16();
 /// "oneDNN 2.6.3".
 const char* dnnl_version_text();
 /// The instruction set that oneDNN uses here, in the numbers of its own enumeration.
 int dnnl_isa();
-
-enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
-enum class ConvolutionAlgorithm : uint8_t { direct, winograd };
-
-/// What a compiled convolution is made for; the key of the plan table.
-struct ConvolutionRequest {
-  Conv2dGeometry geometry;
-  ConvolutionPass pass = ConvolutionPass::forward;
-  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
-  Layout x = Layout::plain;
-  Layout y = Layout::plain;
-  bool bias = false;  // forward: added; backward_weights: its gradient is computed
-  bool operator==(const ConvolutionRequest&) const = default;
-};
-
-/// Operands by role; for a gradient pass x, w, bias and y name the memory of the gradients it
-/// computes (dx; dw and db) or reads (dy). Weights are (c_out, kernel_h, kernel_w, c / groups).
-struct ConvolutionOperands {
-  float* x = nullptr;
-  float* w = nullptr;
-  float* bias = nullptr;
-  float* y = nullptr;
-};
-
-/// One oneDNN convolution with the reorders of its weights, compiled once. The forward pass applies
-/// relu and leaky_relu.
-class DnnlConvolution {
- public:
-  /// Null when oneDNN has nothing but its reference loops for the request.
-  static std::unique_ptr<DnnlConvolution> make(const ConvolutionRequest& request);
-  ~DnnlConvolution();
-  int64_t scratch_bytes() const;
-  /// `scratch`: 64-byte aligned.
-  void run(const ConvolutionOperands& operands, char* scratch);
-
- private:
-  struct Impl;
-  explicit DnnlConvolution(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
 
 }  // namespace whisker::cpu

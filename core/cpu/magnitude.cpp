@@ -2,6 +2,7 @@
 // infinity lies above every number and a NaN above infinity.
 #include "core/cpu/magnitude.h"
 
+#include "core/cpu/element.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 
@@ -12,11 +13,12 @@
 namespace whisker::cpu {
 namespace {
 
-WHISKER_VECTORIZE uint32_t largest_bits(const float* x, int64_t count) {
+template <class T>
+WHISKER_VECTORIZE uint32_t largest_bits(const T* x, int64_t count) {
   uint32_t largest = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu;
+    const uint32_t bits = std::bit_cast<uint32_t>(load(x[i])) & 0x7fffffffu;
     largest = bits > largest ? bits : largest;
   }
   return largest;
@@ -24,7 +26,8 @@ WHISKER_VECTORIZE uint32_t largest_bits(const float* x, int64_t count) {
 
 }  // namespace
 
-float largest_magnitude(const float* x, int64_t count) {
+template <class T>
+float largest_magnitude(const T* x, int64_t count) {
   std::atomic<uint32_t> largest = 0;
   parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
     const uint32_t bits = largest_bits(x + begin, end - begin);
@@ -34,5 +37,8 @@ float largest_magnitude(const float* x, int64_t count) {
   });
   return std::bit_cast<float>(largest.load());
 }
+
+template float largest_magnitude(const float*, int64_t);
+template float largest_magnitude(const bf16_t*, int64_t);
 
 }  // namespace whisker::cpu

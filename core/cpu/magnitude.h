@@ -6,6 +6,8 @@
 namespace whisker::cpu {
 
 /// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.
-float largest_magnitude(const float* x, int64_t count);
+/// T is float or bf16_t.
+template <class T>
+float largest_magnitude(const T* x, int64_t count);
 
 }  // namespace whisker::cpu

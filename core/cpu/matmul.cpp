@@ -48,7 +48,7 @@ void CpuBackend::linear(const LinearGeometry& g, const Tensor& x, const Tensor& 
         .ldb = g.in,
         .c = f32(y),
         .ldc = g.out});
-  bias_activation(f32(y), g.rows, g.out, g.bias ? f32(b) : nullptr, g.activation);
+  bias_activation(f32(y), f32(y), g.rows, g.out, g.bias ? f32(b) : nullptr, g.activation);
 }
 
 void CpuBackend::linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,

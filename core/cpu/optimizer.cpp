@@ -1,6 +1,7 @@
 // The optimizer's one pass over the arena, block by block of 256 bytes (64 elements, one group).
 // Constants are folded in f64 once per step and group; formulas as in core/reference/optimizer.cpp.
 #include "core/cpu/backend_class.h"
+#include "core/cpu/element.h"
 #include "core/cpu/flush_denormals.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
@@ -153,12 +154,12 @@ void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, i
 
 WHISKER_VECTORIZE void widen(const bf16_t* x, float* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]);
+  for (int64_t i = 0; i < count; ++i) y[i] = load(x[i]);
 }
 
 WHISKER_VECTORIZE void narrow(const float* x, bf16_t* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = bf16_t(x[i]);
+  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
 }
 
 /// step_range where the gradient or the compute copy is bf16: by pieces that stay in the cache.

@@ -1,6 +1,7 @@
 // Rows in and out of JSON: see Note [Plan table].
 #include "core/cpu/plan_table.h"
 
+#include "core/cpu/dnnl_api.h"
 #include "core/cpu/parallel.h"
 #include "core/dtype.h"
 #include "core/io/json.h"

@@ -9,7 +9,7 @@
 //    "convolutions":{"forward x(8,56,56,64) blocked w(64,3,3,64) ...":"winograd"}}
 #pragma once
 
-#include "core/cpu/dnnl_api.h"
+#include "core/cpu/dnnl_convolution.h"
 
 #include <map>
 #include <optional>

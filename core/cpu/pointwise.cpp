@@ -3,6 +3,7 @@
 #include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/broadcast.h"
+#include "core/cpu/element.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 #include "core/dropout_mask.h"
@@ -13,37 +14,41 @@
 namespace whisker::cpu {
 namespace {
 
-template <class F>
-WHISKER_VECTORIZE void map1(F f, const float* x, float* y, int64_t count) {
+template <class F, class T>
+WHISKER_VECTORIZE void map1(F f, const T* x, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])));
 }
 
-template <class F>
-WHISKER_VECTORIZE void map2(F f, const float* a, const float* b, float* y, int64_t count) {
+template <class F, class T>
+WHISKER_VECTORIZE void map2(F f, const T* a, const T* b, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(a[i], b[i]);
+  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(a[i]), load(b[i])));
 }
 
-template <class F>
-WHISKER_VECTORIZE void map3(F f, const float* a, const float* b, const float* c, float* y,
-                            int64_t count) {
+template <class F, class T>
+WHISKER_VECTORIZE void map3(F f, const T* a, const T* b, const T* c, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(a[i], b[i], c[i]);
+  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(a[i]), load(b[i]), load(c[i])));
 }
 
-template <class F>
-void each1(F f, const float* x, float* y, int64_t count) {
+template <class F, class T>
+void each1(F f, const T* x, T* y, int64_t count) {
   parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
     map1(f, x + begin, y + begin, end - begin);
   });
 }
 
-template <class F>
-void each2(F f, const float* a, const float* b, float* y, int64_t count) {
+template <class F, class T>
+void each2(F f, const T* a, const T* b, T* y, int64_t count) {
   parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
     map2(f, a + begin, b + begin, y + begin, end - begin);
   });
+}
+
+template <class T>
+T* elements(const Tensor& x) {
+  return static_cast<T*>(x.raw());
 }
 
 /// The arrangement of a loop over whole tensors of one shape: the private form that all operands
@@ -62,47 +67,51 @@ Arrangement common_arrangement(bool zero_stays, std::initializer_list<const Tens
   return a;
 }
 
-template <class F>
+template <class T, class F>
 void tensor1(Allocator& allocator, bool zero_stays, F f, const Tensor& x, const Tensor& y) {
   const Arrangement a = common_arrangement(zero_stays, {&x});
-  if (a.layout == Layout::plain) return each1(f, f32(x), f32(y), y.count());
+  if (a.layout == Layout::plain) return each1(f, elements<T>(x), elements<T>(y), y.count());
   const ArrangedInput in(allocator, x, a);
   ArrangedOutput out(allocator, y, a);
-  each1(f, in.data(), out.values(), a.count());
+  each1(f, in.data<T>(), out.data<T>(), a.count());
   out.finish();
 }
 
-template <class F>
+template <class T, class F>
 void tensor2(Allocator& allocator, bool zero_stays, F f, const Tensor& u, const Tensor& v,
              const Tensor& y) {
   const Arrangement a = common_arrangement(zero_stays, {&u, &v});
-  if (a.layout == Layout::plain) return each2(f, f32(u), f32(v), f32(y), y.count());
+  if (a.layout == Layout::plain) {
+    return each2(f, elements<T>(u), elements<T>(v), elements<T>(y), y.count());
+  }
   const ArrangedInput left(allocator, u, a);
   const ArrangedInput right(allocator, v, a);
   ArrangedOutput out(allocator, y, a);
-  each2(f, left.data(), right.data(), out.values(), a.count());
+  each2(f, left.data<T>(), right.data<T>(), out.data<T>(), a.count());
   out.finish();
 }
 
-template <class F>
+template <class T, class F>
 void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastGeometry& g,
                     const Tensor& left, const Tensor& right, const Tensor& result) {
-  if (g.same_shape()) return tensor2(allocator, zero_stays, f, left, right, result);
-  const float* a = f32(left);
-  const float* b = f32(right);
-  float* y = f32(result);
+  if (g.same_shape()) return tensor2<T>(allocator, zero_stays, f, left, right, result);
+  const T* a = elements<T>(left);
+  const T* b = elements<T>(right);
+  T* y = elements<T>(result);
   for_each_row(g, [&](const BroadcastRow& row) {
-    const float* u = a + row.a;
-    const float* v = b + row.b;
-    float* to = y + row.y;
+    const T* u = a + row.a;
+    const T* v = b + row.b;
+    T* to = y + row.y;
     if (row.a_stride == 1 && row.b_stride == 1) {
       map2(f, u, v, to, row.length);
     } else if (row.a_stride == 1) {
-      map1([f, q = *v](float p) { return f(p, q); }, u, to, row.length);
+      map1([f, q = load(*v)](float p) { return f(p, q); }, u, to, row.length);
     } else if (row.b_stride == 1) {
-      map1([f, p = *u](float q) { return f(p, q); }, v, to, row.length);
+      map1([f, p = load(*u)](float q) { return f(p, q); }, v, to, row.length);
     } else {
-      std::fill_n(to, row.length, f(*u, *v));
+      T value;
+      store(value, f(load(*u), load(*v)));
+      std::fill_n(to, row.length, value);
     }
   });
 }
@@ -112,7 +121,10 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
 void CpuBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
   const auto a = static_cast<float>(spec.a);
   const auto b = static_cast<float>(spec.b);
-  const auto run = [&](bool zero_stays, auto f) { tensor1(allocator_, zero_stays, f, x, y); };
+  const auto run = [&](bool zero_stays, auto f) {
+    visit_element("unary", y.dtype(),
+                  [&]<class T>() { tensor1<T>(allocator_, zero_stays, f, x, y); });
+  };
   switch (spec.op) {
     case UnaryOp::neg:
       return run(true, [](float v) { return -v; });
@@ -144,7 +156,8 @@ void CpuBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) 
 void CpuBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
                         const Tensor& y) {
   const auto run = [&](bool zero_stays, auto f) {
-    broadcast_each(allocator_, zero_stays, f, g, a, b, y);
+    visit_element("binary", y.dtype(),
+                  [&]<class T>() { broadcast_each<T>(allocator_, zero_stays, f, g, a, b, y); });
   };
   switch (op) {
     case BinaryOp::add:
@@ -164,38 +177,45 @@ void CpuBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a
 }
 
 void CpuBackend::accumulate(const Tensor& term, const Tensor& sum) {
-  tensor2(
-      allocator_, true, [](float p, float q) { return p + q; }, sum, term, sum);
+  visit_element("accumulate", sum.dtype(), [&]<class T>() {
+    tensor2<T>(
+        allocator_, true, [](float p, float q) { return p + q; }, sum, term, sum);
+  });
 }
 
 void CpuBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
   const bool zero_stays = f.kind != Activation::sigmoid && f.kind != Activation::softplus;
-  visit_activation(f.kind, [&]<class F>() {
-    tensor1(
-        allocator_, zero_stays, [slope = f.slope](float v) { return F::value(v, slope); }, x, y);
+  visit_element("activation", y.dtype(), [&]<class T>() {
+    visit_activation(f.kind, [&]<class F>() {
+      tensor1<T>(
+          allocator_, zero_stays, [slope = f.slope](float v) { return F::value(v, slope); }, x, y);
+    });
   });
 }
 
 void CpuBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
                                      const Tensor& dx) {
-  visit_activation(f.kind, [&]<class F>() {
-    const auto slope_times = [slope = f.slope](float s, float d) { return F::first(s, slope) * d; };
-    tensor2(allocator_, true, slope_times, saved, dy, dx);
+  visit_element("activation", dx.dtype(), [&]<class T>() {
+    visit_activation(f.kind, [&]<class F>() {
+      const auto slope_times = [slope = f.slope](float s, float d) {
+        return F::first(s, slope) * d;
+      };
+      tensor2<T>(allocator_, true, slope_times, saved, dy, dx);
+    });
   });
 }
 
 void CpuBackend::activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
                                    const Tensor& v, const Tensor& out) {
-  const float* s = f32(saved);
-  const float* d = f32(dy);
-  const float* w = f32(v);
-  float* to = f32(out);
-  visit_activation(f.kind, [&]<class F>() {
-    const auto second = [slope = f.slope](float at, float p, float q) {
-      return F::second(at, slope) * p * q;
-    };
-    parallel_ranges(out.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-      map3(second, s + begin, d + begin, w + begin, to + begin, end - begin);
+  visit_element("activation", out.dtype(), [&]<class T>() {
+    visit_activation(f.kind, [&]<class F>() {
+      const auto second = [slope = f.slope](float at, float p, float q) {
+        return F::second(at, slope) * p * q;
+      };
+      parallel_ranges(out.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+        map3(second, elements<T>(saved) + begin, elements<T>(dy) + begin, elements<T>(v) + begin,
+             elements<T>(out) + begin, end - begin);
+      });
     });
   });
 }
@@ -203,13 +223,14 @@ void CpuBackend::activation_second(ActivationSpec f, const Tensor& saved, const 
 namespace {
 
 // Whole Philox blocks: four elements each.
+template <class T>
 WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint64_t threshold,
-                                      float scale, const float* x, float* y, int64_t blocks) {
+                                      float scale, const T* x, T* y, int64_t blocks) {
   for (int64_t block = 0; block < blocks; ++block) {
     const PhiloxBlock words = dropout_words(key, first_block + static_cast<uint64_t>(block));
     for (size_t i = 0; i < 4; ++i) {
       const int64_t at = block * 4 + static_cast<int64_t>(i);
-      y[at] = words[i] >= threshold ? x[at] * scale : 0.0f;
+      store(y[at], words[i] >= threshold ? load(x[at]) * scale : 0.0f);
     }
   }
 }
@@ -218,18 +239,21 @@ WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint6
 
 void CpuBackend::dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) {
   const RandomKey key = resolved(given);
-  const float* from = f32(x);
-  float* to = f32(y);
   const int64_t count = y.count();
   const uint64_t threshold = dropout_threshold(rate);
   const auto scale = static_cast<float>(1 / (1 - rate));
-  parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
-    dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
-                   to + begin * 4, end - begin);
+  visit_element("dropout", y.dtype(), [&]<class T>() {
+    const T* from = elements<T>(x);
+    T* to = elements<T>(y);
+    parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
+      dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
+                     to + begin * 4, end - begin);
+    });
+    for (int64_t i = count / 4 * 4; i < count; ++i) {
+      const bool keeps = dropout_keeps(key, static_cast<uint64_t>(i), threshold);
+      store(to[i], keeps ? load(from[i]) * scale : 0.0f);
+    }
   });
-  for (int64_t i = count / 4 * 4; i < count; ++i) {
-    to[i] = dropout_keeps(key, static_cast<uint64_t>(i), threshold) ? from[i] * scale : 0.0f;
-  }
 }
 
 }  // namespace whisker::cpu

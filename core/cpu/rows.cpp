@@ -2,6 +2,7 @@
 #include "core/cpu/rows.h"
 
 #include "core/cpu/activations.h"
+#include "core/cpu/element.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 
@@ -10,29 +11,29 @@
 namespace whisker::cpu {
 namespace {
 
-template <class F>
-WHISKER_VECTORIZE void bias_row(float* y, const float* bias, float slope, int64_t columns) {
+template <class F, class Z, class Y>
+WHISKER_VECTORIZE void bias_row(const Z* z, Y* y, const Y* bias, float slope, int64_t columns) {
 #pragma omp simd
-  for (int64_t i = 0; i < columns; ++i) y[i] = F::value(y[i] + bias[i], slope);
+  for (int64_t i = 0; i < columns; ++i) store(y[i], F::value(load(z[i]) + load(bias[i]), slope));
 }
 
-template <class F>
-WHISKER_VECTORIZE void plain_row(float* y, float slope, int64_t count) {
+template <class F, class Z, class Y>
+WHISKER_VECTORIZE void plain_row(const Z* z, Y* y, float slope, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = F::value(y[i], slope);
+  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(z[i]), slope));
 }
 
-template <class F>
-WHISKER_VECTORIZE void gradient_row(const float* y, const float* dy, float* dz, float slope,
-                                    int64_t count) {
+template <class F, class T>
+WHISKER_VECTORIZE void gradient_row(const T* y, const T* dy, T* dz, float slope, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) dz[i] = F::first(y[i], slope) * dy[i];
+  for (int64_t i = 0; i < count; ++i) store(dz[i], F::first(load(y[i]), slope) * load(dy[i]));
 }
 
-WHISKER_VECTORIZE void add_rows(const float* x, int64_t rows, int64_t columns, float* sums) {
+template <class T>
+WHISKER_VECTORIZE void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
-    for (int64_t i = 0; i < columns; ++i) sums[i] += x[r * columns + i];
+    for (int64_t i = 0; i < columns; ++i) sums[i] += load(x[r * columns + i]);
   }
 }
 
@@ -43,18 +44,24 @@ WHISKER_VECTORIZE void add_to_double(const float* x, double* sums, int64_t colum
 
 }  // namespace
 
-void bias_activation(float* y, int64_t rows, int64_t columns, const float* bias, ActivationSpec f) {
-  if (!bias && f.kind == Activation::none) return;
+template <class Z, class Y>
+void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* bias,
+                     ActivationSpec f) {
+  const bool in_place = static_cast<const void*>(z) == static_cast<const void*>(y);
+  if (in_place && !bias && f.kind == Activation::none) return;
   visit_activation(f.kind, [&]<class F>() {
     parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
-      if (!bias) return plain_row<F>(y + begin * columns, f.slope, (end - begin) * columns);
-      for (int64_t r = begin; r < end; ++r) bias_row<F>(y + r * columns, bias, f.slope, columns);
+      const int64_t at = begin * columns;
+      if (!bias) return plain_row<F>(z + at, y + at, f.slope, (end - begin) * columns);
+      for (int64_t r = begin; r < end; ++r) {
+        bias_row<F>(z + r * columns, y + r * columns, bias, f.slope, columns);
+      }
     });
   });
 }
 
-void activation_gradient(ActivationSpec f, const float* y, const float* dy, float* dz,
-                         int64_t count) {
+template <class T>
+void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count) {
   visit_activation(f.kind, [&]<class F>() {
     parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
       gradient_row<F>(y + begin, dy + begin, dz + begin, f.slope, end - begin);
@@ -62,7 +69,8 @@ void activation_gradient(ActivationSpec f, const float* y, const float* dy, floa
   });
 }
 
-void column_sums(Allocator& allocator, const float* x, int64_t rows, int64_t columns, float* sums) {
+template <class T>
+void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums) {
   constexpr int64_t stretch = 64;  // rows added in f32 before they join the f64 sums
   const int team = team_size(rows * columns, pointwise_grain);
   const Scratch<double> totals(allocator, team * columns);
@@ -79,8 +87,18 @@ void column_sums(Allocator& allocator, const float* x, int64_t rows, int64_t col
   for (int64_t i = 0; i < columns; ++i) {
     double total = 0;
     for (int64_t t = 0; t < team; ++t) total += totals[t * columns + i];
-    sums[i] = static_cast<float>(total);
+    store(sums[i], static_cast<float>(total));
   }
 }
+
+template void bias_activation(const float*, float*, int64_t, int64_t, const float*, ActivationSpec);
+template void bias_activation(const bf16_t*, bf16_t*, int64_t, int64_t, const bf16_t*,
+                              ActivationSpec);
+template void bias_activation(const float*, bf16_t*, int64_t, int64_t, const bf16_t*,
+                              ActivationSpec);
+template void activation_gradient(ActivationSpec, const float*, const float*, float*, int64_t);
+template void activation_gradient(ActivationSpec, const bf16_t*, const bf16_t*, bf16_t*, int64_t);
+template void column_sums(Allocator&, const float*, int64_t, int64_t, float*);
+template void column_sums(Allocator&, const bf16_t*, int64_t, int64_t, bf16_t*);
 
 }  // namespace whisker::cpu

@@ -8,12 +8,17 @@
 
 namespace whisker::cpu {
 
-/// y (rows, columns) = f(y + bias); bias (columns) may be null.
-void bias_activation(float* y, int64_t rows, int64_t columns, const float* bias, ActivationSpec f);
+// T and Y are float or bf16_t.
+
+/// y (rows, columns) = f(z + bias); bias (columns) may be null, y may be z.
+template <class Z, class Y>
+void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* bias,
+                     ActivationSpec f);
 /// dz = f'(y) dy over `count` elements.
-void activation_gradient(ActivationSpec f, const float* y, const float* dy, float* dz,
-                         int64_t count);
+template <class T>
+void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count);
 /// sums (columns) = column sums of x (rows, columns), accumulated in f64.
-void column_sums(Allocator& allocator, const float* x, int64_t rows, int64_t columns, float* sums);
+template <class T>
+void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
 
 }  // namespace whisker::cpu

@@ -1,6 +1,7 @@
 // The rest of a training step: counting batches, the norm of the gradients, the verdict on the
 // update (core/step_state.h), averages of weights.
 #include "core/cpu/backend_class.h"
+#include "core/cpu/element.h"
 #include "core/cpu/flush_denormals.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
@@ -11,11 +12,12 @@
 namespace whisker::cpu {
 namespace {
 
-WHISKER_VECTORIZE double squares_of(const float* x, int64_t count) {
+template <class T>
+WHISKER_VECTORIZE double squares_of(const T* x, int64_t count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; ++i) {
-    const auto v = static_cast<double>(x[i]);
+    const auto v = double{load(x[i])};
     sum += v * v;
   }
   return sum;
@@ -43,12 +45,14 @@ void CpuBackend::count_batch(const StepRule& rule, const Tensor& logits, const T
 }
 
 void CpuBackend::add_squares(const Tensor& x, double* sum) {
-  const float* from = f32(x);
   const int team = team_size(x.count(), pointwise_grain);
   const Scratch<double> totals = scratch<double>(team);
   std::fill_n(totals.data(), team, 0.0);
-  parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
-    totals[thread] = squares_of(from + begin, end - begin);
+  visit_element("add_squares", x.dtype(), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.raw());
+    parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
+      totals[thread] = squares_of(from + begin, end - begin);
+    });
   });
   for (int t = 0; t < team; ++t) *sum += totals[t];
 }

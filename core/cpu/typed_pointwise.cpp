@@ -1,9 +1,13 @@
 // Pointwise operators on every dtype: fill, cast, compare and where.
 #include "core/convert.h"
+#include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/broadcast.h"
+#include "core/cpu/element.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
+
+#include <type_traits>
 
 namespace whisker::cpu {
 namespace {
@@ -21,7 +25,20 @@ auto widen(T value) {
 template <class From, class To>
 WHISKER_VECTORIZE void cast_range(const From* x, To* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<To, bf16_t>) {
+      store(y[i], convert<float>(x[i]));
+    } else {
+      y[i] = convert<To>(x[i]);
+    }
+  }
+}
+
+template <class From, class To>
+void cast_all(const From* x, To* y, int64_t count) {
+  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
+    cast_range(x + begin, y + begin, end - begin);
+  });
 }
 
 template <class T>
@@ -66,13 +83,17 @@ void CpuBackend::fill(double value, const Tensor& y) {
 }
 
 void CpuBackend::cast(const Tensor& x, const Tensor& y) {
+  // Blocked pictures stay blocked: zero stays zero.
+  const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
   visit(x.dtype(), [&]<class From>() {
     visit(y.dtype(), [&]<class To>() {
-      const From* from = static_cast<const From*>(x.raw());
-      To* to = static_cast<To*>(y.raw());
-      parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-        cast_range(from + begin, to + begin, end - begin);
-      });
+      if (form) {
+        const Arrangement a = form->arrangement();
+        ArrangedOutput out(allocator_, y, a);
+        cast_all(static_cast<const From*>(form->data()), out.data<To>(), a.count());
+        return out.finish();
+      }
+      cast_all(static_cast<const From*>(x.raw()), static_cast<To*>(y.raw()), y.count());
     });
   });
 }

@@ -1,8 +1,10 @@
 // Shapes that reach the threaded, vectorised and remainder paths of the CPU kernels, which the
 // small cases of check_op do not.
+#include "tests/support/agreement.h"
+
+#include "convolution_cases.h"
 #include "core/autograd.h"
 #include "core/parameters.h"
-#include "tests/support/agreement.h"
 
 #include <gtest/gtest.h>
 
@@ -90,32 +92,8 @@ TEST(CpuAgreement, Products) {
   }
 }
 
-struct ConvolutionCase {
-  Shape x, w;
-  Conv2dOptions options;
-};
-
 TEST(CpuAgreement, Convolution) {
-  const ActivationSpec relu_spec{.kind = Activation::relu};
-  const std::vector<ConvolutionCase> cases = {
-      {{3, 17, 19, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},
-      {{2, 15, 14, 32}, {32, 3, 3, 32}, {.padding = 1, .activation = relu_spec}},
-      {{2, 15, 14, 16}, {48, 3, 3, 16}, {.stride = 2, .padding = 1}},
-      {{2, 28, 28, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
-      {{2, 13, 13, 64}, {32, 1, 1, 64}, {.activation = relu_spec}},
-      {{2, 13, 13, 32}, {64, 1, 1, 32}, {.stride = 2}},
-      {{2, 12, 12, 10},
-       {6, 3, 5, 10},
-       {.padding = {1, 2}, .activation = {.kind = Activation::leaky_relu}}},
-      {{2, 12, 12, 8}, {16, 3, 3, 4}, {.padding = 2, .dilation = 2, .groups = 2}},
-      {{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}},
-      {{3, 11, 12, 20},
-       {24, 3, 3, 20},
-       {.padding_mode = PaddingMode::same, .activation = relu_spec}},
-      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.padding = 1, .activation = {.kind = Activation::tanh}}},
-      {{1, 5, 5, 1}, {1, 3, 3, 1}, {}},
-  };
-  for (const ConvolutionCase& c : cases) {
+  for (const ConvolutionCase& c : convolution_cases()) {
     const auto name = fmt::format("conv2d {} {}", c.x, c.w);
     // Winograd's transforms cost up to three decimal digits: see Note [Winograd tolerance].
     expect_agreement({name,
@@ -200,26 +178,6 @@ TEST(CpuAgreement, Losses) {
                       return binary_cross_entropy_with_logits(
                           affine(x[0], 5, 0), full(x[0].shape(), 0.3, x[0].options()));
                     }});
-}
-
-TEST(CpuAgreement, Bf16) {
-  const double rounding = 0.02;  // of a few bf16 roundings, relative to the largest value
-  const auto bf16 = [&](std::string name, std::vector<Shape> shapes, TensorFunction function) {
-    expect_agreement(
-        {std::move(name), std::move(shapes), std::move(function), rounding, DType::bf16});
-  };
-  bf16("add", {{5, 70}, {70}}, [](Operands x) { return x[0] + x[1]; });
-  bf16("gelu", {{5, 70}}, [](Operands x) { return gelu(x[0]); });
-  bf16("sum", {{50, 70}}, [](Operands x) { return sum(x[0], {0}); });
-  bf16("concat", {{5, 7}, {5, 9}}, [](Operands x) { return concat({x[0], x[1]}, 1); });
-  bf16("softmax", {{5, 70}}, [](Operands x) { return softmax(x[0]); });
-  bf16("linear", {{9, 70}, {12, 70}, {12}},
-       [](Operands x) { return linear(x[0], x[1], x[2], {.kind = Activation::relu}); });
-  bf16("conv2d", {{2, 9, 9, 16}, {16, 3, 3, 16}, {16}},
-       [](Operands x) { return conv2d(x[0], x[1], x[2], {.padding = 1}); });
-  bf16("max_pool2d", {{2, 9, 9, 16}}, [](Operands x) { return max_pool2d(x[0], {.kernel = 3}); });
-  bf16("layer_norm", {{9, 70}, {70}, {70}},
-       [](Operands x) { return layer_norm(x[0], x[1], x[2]); });
 }
 
 TEST(Cpu, RefusesF64ByName) {

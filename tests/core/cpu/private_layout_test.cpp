@@ -5,6 +5,8 @@
 #include "core/cpu/cpu_backend.h"
 #include "tests/support/agreement.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace whisker::test {
@@ -38,6 +40,14 @@ TEST_F(CpuPrivateLayout, ArrangesAndComesBack) {
       std::vector<float> back(values.size(), -1.0f);
       cpu::write_plain(a, 4, arranged.data(), back.data());
       EXPECT_EQ(values, back) << channels;
+
+      const std::vector<uint16_t> halves(values.begin(), values.end());
+      std::vector<uint16_t> half_arranged(static_cast<size_t>(a.count()));
+      cpu::arrange(a, 2, halves.data(), half_arranged.data());
+      EXPECT_TRUE(std::equal(arranged.begin(), arranged.end(), half_arranged.begin()));
+      std::vector<uint16_t> half_back(halves.size());
+      cpu::write_plain(a, 2, half_arranged.data(), half_back.data());
+      EXPECT_EQ(halves, half_back) << channels;
     }
   }
 }

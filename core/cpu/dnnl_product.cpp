@@ -1,0 +1,74 @@
+// A product keeps its memory objects; a run only sets their addresses. Transposed operands are
+// plain memory with exchanged strides, a shared one has a batch of 1.
+#include "core/cpu/dnnl_product.h"
+
+#include "core/cpu/dnnl_versions.h"
+
+#include <unordered_map>
+
+namespace whisker::cpu {
+namespace {
+
+// (rows, columns), or with a batch before them; stored the other way round when `transposed`.
+DnnlDesc matrix(const ProductRequest& r, bool shared, int64_t rows, int64_t columns,
+                bool transposed, DType dtype) {
+  if (r.batch == 1) {
+    return {{rows, columns}, dnnl_type(dtype), transposed ? DnnlTag::ba : DnnlTag::ab};
+  }
+  return {{shared ? 1 : r.batch, rows, columns},
+          dnnl_type(dtype),
+          transposed ? DnnlTag::acb : DnnlTag::abc};
+}
+
+}  // namespace
+
+struct DnnlProduct::Impl {
+  explicit Impl(const dnnl::matmul::primitive_desc& pd)
+      : primitive(pd),
+        a(dnnl_unbound(pd.src_desc())),
+        b(dnnl_unbound(pd.weights_desc())),
+        y(dnnl_unbound(pd.dst_desc())),
+        scratchpad(dnnl_unbound(pd.scratchpad_desc())),
+        scratch_bytes(dnnl_bytes(pd.scratchpad_desc())),
+        arguments{{DNNL_ARG_SRC, a},
+                  {DNNL_ARG_WEIGHTS, b},
+                  {DNNL_ARG_DST, y},
+                  {DNNL_ARG_SCRATCHPAD, scratchpad}} {}
+
+  dnnl::stream stream{dnnl_engine()};
+  dnnl::matmul primitive;
+  dnnl::memory a, b, y, scratchpad;
+  int64_t scratch_bytes;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+DnnlProduct::DnnlProduct(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DnnlProduct::~DnnlProduct() = default;
+
+std::unique_ptr<DnnlProduct> DnnlProduct::make(const ProductRequest& r) try {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto pd = product_desc(matrix(r, r.shares_a, r.m, r.k, r.transpose_a, DType::bf16),
+                               matrix(r, r.shares_b, r.k, r.n, r.transpose_b, DType::bf16),
+                               matrix(r, false, r.m, r.n, false, r.y), attr);
+  if (dnnl_reference(pd)) return nullptr;
+  return std::unique_ptr<DnnlProduct>(new DnnlProduct(std::make_unique<Impl>(pd)));
+} catch (const dnnl::error&) {
+  return nullptr;  // oneDNN's way to say that it has no such implementation
+}
+
+int64_t DnnlProduct::scratch_bytes() const {
+  return impl_->scratch_bytes;
+}
+
+void DnnlProduct::run(const void* a, const void* b, void* y, char* scratch) {
+  Impl& p = *impl_;
+  p.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
+  p.b.set_data_handle(const_cast<void*>(b));
+  p.y.set_data_handle(y);
+  p.scratchpad.set_data_handle(scratch);
+  p.primitive.execute(p.stream, p.arguments);
+  p.stream.wait();
+}
+
+}  // namespace whisker::cpu

@@ -1,0 +1,175 @@
+// bf16 on the CPU, in its own instructions where it has them and through f32: both agree with the
+// reference on the same rounded operands.
+#include "convolution_cases.h"
+#include "core/autograd.h"
+#include "core/cpu/arrangement.h"
+#include "core/cpu/cpu_backend.h"
+#include "tests/support/agreement.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using Operands = const std::vector<Tensor>&;
+
+/// The parameter: whether the CPU's own bf16 may be used.
+class CpuBf16 : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { set_cpu_options({.deterministic = true, .native_bf16 = GetParam()}); }
+  void TearDown() override { set_cpu_options({}); }
+
+  /// `roundings` to bf16 lie between operands and results, relative to the largest value.
+  static void agree(std::string name, std::vector<Shape> shapes, TensorFunction function,
+                    double roundings = 2) {
+    expect_agreement(
+        {std::move(name), std::move(shapes), std::move(function), roundings * 0x1p-8, DType::bf16});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, CpuBf16, ::testing::Values(true, false), [](const auto& native) {
+  return std::string(native.param ? "Native" : "ThroughF32");
+});
+
+TEST_P(CpuBf16, Pointwise) {
+  agree("add", {{3, 31, 37}, {37}}, [](Operands x) { return x[0] + x[1]; });
+  agree("mul", {{3, 31, 37}, {31, 37}}, [](Operands x) { return x[0] * x[1]; });
+  agree("gelu", {{50, 701}}, [](Operands x) { return gelu(x[0]); });
+  agree("exp", {{5, 70}}, [](Operands x) { return exp(x[0]); });
+  agree("dropout", {{3, 40001}},
+        [](Operands x) { return dropout(x[0], 0.3, {.seed = 5, .stream = 9, .step = 2}); });
+}
+
+TEST_P(CpuBf16, ShapesAndLosses) {
+  agree("sum", {{50, 70}}, [](Operands x) { return sum(x[0], {0}); });
+  agree("concat", {{5, 7}, {5, 9}}, [](Operands x) { return concat({x[0], x[1]}, 1); });
+  agree("softmax", {{5, 70}}, [](Operands x) { return softmax(x[0]); });
+  agree("layer_norm", {{9, 70}, {70}, {70}},
+        [](Operands x) { return layer_norm(x[0], x[1], x[2]); });
+}
+
+TEST_P(CpuBf16, Products) {
+  agree("matmul", {{129, 65}, {65, 77}}, [](Operands x) { return matmul(x[0], x[1]); });
+  agree("batch", {{6, 33, 17}, {6, 17, 29}}, [](Operands x) { return matmul(x[0], x[1]); });
+  agree("shared", {{6, 33, 17}, {17, 29}}, [](Operands x) { return matmul(x[0], x[1]); });
+  agree("broadcast", {{6, 1, 33, 17}, {5, 17, 9}}, [](Operands x) { return matmul(x[0], x[1]); });
+  agree("tiny", {{2, 3}, {3, 2}}, [](Operands x) { return matmul(x[0], x[1]); });
+  for (const Activation kind : {Activation::none, Activation::relu, Activation::tanh}) {
+    agree(
+        fmt::format("linear {}", name_of(kind)), {{67, 130}, {51, 130}, {51}},
+        [=](Operands x) { return linear(x[0], x[1], x[2], {.kind = kind}); }, 3);
+  }
+}
+
+TEST_P(CpuBf16, Convolution) {
+  for (const ConvolutionCase& c : convolution_cases()) {
+    const auto name = fmt::format("conv2d {} {}", c.x, c.w);
+    agree(
+        name, {c.x, c.w, {c.w[0]}}, [=](Operands x) { return conv2d(x[0], x[1], x[2], c.options); },
+        3);
+    agree(
+        name + " no bias", {c.x, c.w},
+        [=](Operands x) { return conv2d(x[0], x[1], {}, c.options); }, 3);
+  }
+}
+
+TEST_P(CpuBf16, Pooling) {
+  for (const int64_t channels : {16, 35}) {
+    const Shape shape = {4, 33, 30, channels};
+    for (const Pool2dOptions& options :
+         {Pool2dOptions{.kernel = 2},
+          Pool2dOptions{.kernel = 3, .stride = Pair(2), .padding = 1, .ceil = true},
+          Pool2dOptions{.kernel = 17, .stride = Pair(3), .padding = 8}}) {
+      agree(fmt::format("average {}", options.kernel.h), {shape},
+            [=](Operands x) { return avg_pool2d(x[0], options); });
+      agree(
+          fmt::format("maximum {}", options.kernel.h), {shape},
+          [=](Operands x) { return max_pool2d(x[0], options); }, 4);
+    }
+  }
+  agree("global", {{4, 9, 7, 37}}, [](Operands x) { return global_avg_pool2d(x[0]); });
+}
+
+TEST_P(CpuBf16, MaximaSendTheirGradientToTheWinner) {
+  // 0, 1, ... in an order that visits every place of a window.
+  std::vector<double> values(16 * 16 * 16);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<double>((i * 37 + i / 16 * 11) % 251);
+  }
+  const auto gradient = [&](TensorOptions options) {
+    const Tensor x = from_vector(values, {1, 16, 16, 16}, options).set_requires_grad();
+    backward(sum(max_pool2d(x, {.kernel = 3, .stride = Pair(2), .padding = 1})));
+    return x.grad().to_vector();
+  };
+  EXPECT_EQ(gradient({.dtype = DType::bf16}), gradient({.device = reference_device}));
+}
+
+Tensor small_network(Operands x, bool training) {
+  const TensorOptions options{.device = x[0].device()};
+  const int64_t c = x[2].count();
+  const BatchNormState state{.running_mean = full({c}, 0.1, options),
+                             .running_var = full({c}, 2, options),
+                             .pending_mean = empty({c}, options),
+                             .pending_var = empty({c}, options)};
+  const Tensor stem = conv2d(x[0], x[1], {}, {.stride = 2, .padding = 3});
+  const Tensor normal = batch_norm(stem, x[2], x[3], state, {.training = training});
+  const Tensor pooled = avg_pool2d(normal, {.kernel = 3, .stride = Pair(2), .padding = 1});
+  const Tensor joined = batch_norm(conv2d(pooled, x[4], {}, {.padding = 1}), x[2], x[3], state,
+                                   {.training = training}, pooled);
+  return linear(global_avg_pool2d(joined + silu(pooled)), x[5], {});
+}
+
+TEST_P(CpuBf16, ChainsAgreeWithTheReference) {
+  for (const int64_t channels : {16, 32, 20}) {  // 20: padded channels
+    for (const bool training : {true, false}) {
+      agree(
+          fmt::format("network {} {}", channels, training),
+          {{2, 37, 33, 3},
+           {channels, 7, 7, 3},
+           {channels},
+           {channels},
+           {channels, 3, 3, channels},
+           {5, channels}},
+          [=](Operands x) { return small_network(x, training); }, 8);
+    }
+  }
+}
+
+TEST_P(CpuBf16, PoolingInTheConvolutionIsPoolingBehindIt) {
+  const Tensor x = rand_normal({2, 12, 11, 3}, 0, 1, 1, 1).to(DType::bf16);
+  const Tensor w = rand_normal({24, 3, 3, 3}, 0, 0.3, 1, 2).to(DType::bf16);
+  const ActivationSpec f{Activation::relu};
+  const Tensor joined = conv2d(x, w, {}, {.activation = f, .max_pool = Pool2dOptions{}});
+  EXPECT_EQ(joined.to_vector(), max_pool2d(conv2d(x, w, {}, {.activation = f}), {}).to_vector());
+}
+
+TEST_P(CpuBf16, BlockedPicturesStayBlockedThroughACast) {
+  const Tensor x = rand_normal({2, 6, 6, 20}, 0, 1, 1, 1).to(DType::bf16);
+  const Tensor w = rand_normal({20, 3, 3, 20}, 0, 0.1, 1, 2).to(DType::bf16);
+  const Tensor y = conv2d(x, w, {});
+  const bool blocked = cpu::blocked_form(y) != nullptr;
+  const Tensor wide = y.to(DType::f32);
+  EXPECT_EQ(cpu::blocked_form(wide) != nullptr, blocked);
+  EXPECT_EQ(wide.to_vector(), y.to_vector());
+}
+
+TEST(Bf16, RoundsToNearestEven) {
+  const auto rounded = [](float v) { return static_cast<float>(bf16_t(v)); };
+  EXPECT_EQ(rounded(1 + 0x1p-8f), 1);            // a tie goes to the even neighbour,
+  EXPECT_EQ(rounded(1 + 0x3p-8f), 1 + 0x1p-6f);  // here above
+  EXPECT_EQ(rounded(1 + 0x1.8p-8f), 1 + 0x1p-7f);
+  EXPECT_EQ(rounded(-3.4e38f), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
+  EXPECT_EQ(rounded(0x1p-133f), 0x1p-133f);  // below the normal range
+  // A NaN whose upper half would be an infinity's.
+  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
+  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0xffffffffu))));
+}
+
+}  // namespace
+}  // namespace whisker::test
