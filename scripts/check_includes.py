@@ -18,7 +18,7 @@ MAY_INCLUDE = {
 }
 # Library headers, and the folder or file prefix that alone may see them.
 OWNERS = {
-    r"(oneapi/)?dnnl.*": "core/cpu/dnnl_api",
+    r"(oneapi/)?dnnl.*": "core/cpu/dnnl_",
     r"cblas.*|openblas.*": "core/cpu/",
     r"cuda.*|cudnn.*|cublas.*|nccl.*|nvjpeg.*": "core/cuda/",
     r"yaml-cpp/.*": "core/io/yaml",
