@@ -7,6 +7,8 @@
 #include "tests/support/agreement.h"
 #include "tests/support/tolerance.h"
 
+#include <cmath>
+
 namespace whisker::test {
 namespace {
 
@@ -228,6 +230,8 @@ TEST_F(CudaConvolution, PoolsInTheSameOperatorWhenTimedAndInTf32) {
   options.search_seconds = 120;
   set_cuda_options(gpu, options);
   for (const ConvolutionCase& c : pooled_cases()) {
+    // Of the sums before tanh narrows them; each has filter-many products of normal numbers.
+    const double sums = std::sqrt(static_cast<double>(c.w.count() / c.w[0]));
     for (const DType dtype : dtypes) {
       const Tensor x = rand_normal(c.x, 0, 1, 3, 0).to(dtype);
       const Tensor w = rand_normal(c.w, 0, 1, 3, 1).to(dtype);
@@ -241,7 +245,7 @@ TEST_F(CudaConvolution, PoolsInTheSameOperatorWhenTimedAndInTf32) {
       const double relative = dtype == DType::f32 ? 8 * 0x1p-11 : tolerance(dtype, 1000);
       const auto expected = pooled(reference_device);
       for (const char* run : {"first", "timed", "settled"}) {
-        EXPECT_TRUE(close(pooled(gpu), expected, relative, 1))
+        EXPECT_TRUE(close(pooled(gpu), expected, relative, sums))
             << fmt::format("{} {} x {} w {}", run, dtype, c.x, c.w);
       }
     }
