@@ -31,7 +31,8 @@ Picture stripes(int direction, int number) {
   return picture;
 }
 
-constexpr const char* yaml_text = R"(data:
+constexpr const char* yaml_text = R"(device: cpu
+data:
   image_size: 16
   workers: 2
 model:

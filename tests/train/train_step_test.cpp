@@ -305,16 +305,18 @@ TEST(TrainStep, AScaledLossGivesTheSameRun) {
   const Config config = data.config(lively_overrides());
   TestRun plain(config);
   const Outcome expected = train(plain);
-  TestRun scaled(config);
+  auto scaled = std::make_unique<TestRun>(config);
   // Where the trainer's step has a pointer to: the optimizer's own state.
-  StepState state = scaled.experiment.optimizer->memory().read();
+  StepState state = scaled->experiment.optimizer->memory().read();
   state.loss_scale = 1024;
-  scaled.experiment.optimizer->memory().write(state);
-  EXPECT_TRUE(train(scaled) == expected);
-  const TrainState saved = load_last(scaled.folder.last()).state;
+  scaled->experiment.optimizer->memory().write(state);
+  EXPECT_TRUE(train(*scaled) == expected);
+  const TrainState saved = load_last(scaled->folder.last()).state;
   EXPECT_EQ(saved.loss_scale.value, 1024);
   EXPECT_EQ(saved.updates, saved.step);
-  const TestRun resumed(config, scaled.folder.path());
+  const std::filesystem::path path = scaled->folder.path();
+  scaled.reset();  // it holds the folder's lock
+  const TestRun resumed(config, path);
   EXPECT_EQ(resumed.experiment.optimizer->memory().read().loss_scale, 1024);
   EXPECT_EQ(resumed.experiment.optimizer->steps(), saved.updates);
 }
