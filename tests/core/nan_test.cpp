@@ -1,5 +1,6 @@
 // A NaN survives every activation, on every device and in every form of the operator: alone, fused
 // into a product, a convolution or a normalisation, before or after pooling.
+#include "core/cpu/cpu_backend.h"
 #include "core/ops.h"
 #include "tests/support/devices.h"
 
@@ -67,12 +68,17 @@ struct ConvCase {
   int64_t side, c, c_out, kernel;
 };
 
-// Planes, thin and wide blocks, one that Winograd takes, channels that need padding, 1x1.
+// Planes, thin and wide blocks, channels that need padding, 1x1.
 constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 64, 3},
                                      {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
                                      {5, 2, 3, 2}};
 
+// Without Winograd's algorithm, which computes tiles of outputs together: there a NaN fills its tile.
 TEST(NaN, InAPictureReachesItsNeighboursThroughAConvolution) {
+  struct WithoutWinograd {
+    WithoutWinograd() { set_cpu_options({.winograd = false}); }
+    ~WithoutWinograd() { set_cpu_options({}); }
+  } const direct;
   for_each_fused_form([](TensorOptions options, ActivationSpec f) {
     for (const ConvCase& s : convolutions) {
       const int64_t places = s.side * s.side, out = s.side - s.kernel + 1;
