@@ -2,6 +2,7 @@
 // what to do. The kind decides the exit code of the `whisker` program.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +30,18 @@ class Error : public std::runtime_error {
 
  private:
   ErrorKind kind_;
+};
+
+/// Memory that a device does not have; of kind device.
+class OutOfMemory : public Error {
+ public:
+  OutOfMemory(const std::string& message, int64_t capacity_bytes)
+      : Error(ErrorKind::device, message), capacity_bytes_(capacity_bytes) {}
+  /// What the device could have given in all: what was held, and what was free beside it.
+  int64_t capacity_bytes() const { return capacity_bytes_; }
+
+ private:
+  int64_t capacity_bytes_;
 };
 
 /// Throws Error(kind) with a message in fmt's format syntax.

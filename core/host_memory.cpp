@@ -5,6 +5,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
 
 namespace whisker {
 namespace {
@@ -13,6 +16,16 @@ constexpr int64_t alignment = 64;
 
 double mebibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
+}
+
+// What the system could still give without swapping (proc(5), meminfo); 0 where it does not tell.
+int64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view key = "MemAvailable:";
+    if (line.starts_with(key)) return std::atoll(line.c_str() + key.size()) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -87,12 +100,15 @@ void HostMemory::exhausted(int64_t bytes) const {
     holders += fmt::format("{}{} {:.1f}", holders.empty() ? "" : ", ",
                            name_of(static_cast<MemoryCategory>(i)), mebibytes(held));
   }
-  const int64_t limit = limit_.load();
-  fail(ErrorKind::device, "{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}){}. {}",
-       device_, mebibytes(bytes), mebibytes(allocated_.load()),
-       holders.empty() ? "nothing" : holders,
-       limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string(),
-       "Lower the batch size or the picture size.");
+  const int64_t limit = limit_.load(), held = allocated_.load();
+  const int64_t free = limit > 0 ? limit - held : available_bytes();
+  throw OutOfMemory(
+      fmt::format("{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB free{}. "
+                  "Lower the batch size or the picture size.",
+                  device_, mebibytes(bytes), mebibytes(held), holders.empty() ? "nothing" : holders,
+                  mebibytes(free),
+                  limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string()),
+      held + free);
 }
 
 }  // namespace whisker
