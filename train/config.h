@@ -133,7 +133,8 @@ bool may_change_on_resume(std::string_view key);
 /// Everything else of the configuration, as YAML.
 std::string config_kept_on_resume(const Config& config);
 /// The first key in which `now` differs from `before`, a text of config_kept_on_resume, with both
-/// values; "" when a run may go on with it. Throws usage when `before` is no YAML.
+/// values; "" when a run may go on with it. Keys that `before` does not know are taken to have had
+/// their defaults. Throws checkpoint when `before` cannot be read.
 std::string changed_on_resume(const std::string& before, const Config& now);
 
 /// JSON Schema (draft 2020-12) of the configuration, for editors.

@@ -61,8 +61,21 @@ std::string config_kept_on_resume(const Config& config) {
 }
 
 std::string changed_on_resume(const std::string& before, const Config& now) {
-  return first_difference(YamlNode::parse(before, "state.json: config"),
-                          YamlNode::parse(config_kept_on_resume(now), "config"), "");
+  // Compared as configurations, not as texts: a key that is younger than the run has its default in
+  // it, so that runs of older versions go on.
+  Config then;
+  try {
+    YamlNode root = YamlNode::parse(before, "state.json: config");
+    const YamlNode defaults = YamlNode::parse(print_config({}), "defaults");
+    for (const std::string_view key : free_keys) root.set(key, *defaults.find_path(key));
+    then = read_config_text(root.emit(), "state.json: config");
+  } catch (const Error& error) {
+    fail(ErrorKind::checkpoint,
+         "{} A newer version of whisker may have written it; 'whisker version' says which this is.",
+         error.what());
+  }
+  return first_difference(YamlNode::parse(config_kept_on_resume(then), "then"),
+                          YamlNode::parse(config_kept_on_resume(now), "now"), "");
 }
 
 }  // namespace whisker

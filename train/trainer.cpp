@@ -55,9 +55,8 @@ void Trainer::resume() {
   const LoadedCheckpoint checkpoint = load_last(folder_.last());
   if (checkpoint.state.data_fingerprint != state_.data_fingerprint) {
     fail(ErrorKind::checkpoint,
-         "{}: the training data changed since this run stopped (files, sizes or labels). Start a "
-         "new "
-         "run with --init {}, or bring the old data back.",
+         "{}: the training or validation data changed since this run stopped (files, sizes or "
+         "labels). Start a new run with --init {}, or bring the old data back.",
          folder_.path().string(), folder_.best().string());
   }
   if (checkpoint.state.preprocess != state_.preprocess) {

@@ -76,6 +76,9 @@ TEST(Divergence, NamesThePoisonedWeightAndKeepsTheLastGoodFile) {
     }
     ++injected;
   }
+  TestRun control(
+      data.config({"train.epochs=5", "ema.decay=0.9"}));  // nothing injected: to its end
+  EXPECT_EQ(control.train().reason, StopReason::finished);
   fmt::print("NaN or Inf injected at {} steps\n", injected);
 }
 

@@ -180,7 +180,7 @@ struct Edit {
 };
 
 TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
-  const auto data_changed = "the training data changed";
+  const auto data_changed = "the training or validation data changed";
   const std::vector<Edit> edits = {
       {"a picture more",
        [](const StripeFolder& d, Config&) { write_stripes(d / "train", 1, 1, 500); }, data_changed},
