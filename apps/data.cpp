@@ -18,8 +18,8 @@ constexpr int schema_version = 1;
 std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation) {
   if (invocation.verbosity < 0 || !is_terminal(stderr)) return {};
   return [](int64_t done, int64_t of) {
-    fmt::print(stderr, "\r\033[K{}", done < of ? fmt::format("{} of {} pictures", done, of) : "");
-    std::fflush(stderr);
+    tell(fmt::format("\r\033[K{}",
+                     done < of ? fmt::format("{} of {} pictures", done, of) : std::string()));
   };
 }
 
@@ -93,9 +93,9 @@ void add_check(CLI::App& data, Invocation& invocation) {
       const auto open = [&](const std::string& root, const char* name) {
         return open_image_folder(root, {.label_pattern = arguments->label_pattern, .name = name});
       };
-      const ImageFolder train = open(arguments->train, "train");
+      const ImageFolder train = open(arguments->train, "data check");
       std::optional<ImageFolder> val;
-      if (!arguments->val.empty()) val = open(arguments->val, "val");
+      if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
       const ImageFolder* val_folder = val ? &*val : nullptr;
       const CheckResult result =
           check_pictures(train, val_folder, {.progress = scan_progress(invocation)});
@@ -226,7 +226,7 @@ void add_arrange(CLI::App& data, Invocation& invocation) {
                             result.train_counts[c], result.val.empty() ? 0 : result.val_counts[c]);
       }
       for (const SkippedFile& skipped : result.skipped) {
-        fmt::print(stderr, "skipped {}: {}\n", skipped.path, skipped.reason);
+        tell(fmt::format("skipped {}: {}\n", skipped.path, skipped.reason));
       }
       print_result(text + result.train.string() + "\n");
       return 0;

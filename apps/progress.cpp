@@ -86,7 +86,6 @@ void Progress::on_step(const StepEvent& event) {
         fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
     line.resize(std::min(line.size(), static_cast<size_t>(std::max(20, terminal_width() - 1))));
     tell(fmt::format("\r\033[K{}", line));
-    std::fflush(stderr);
     bar_shown_ = true;
   } else {
     tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches,

@@ -6,25 +6,11 @@
 #include "layers/plan.h"
 #include "train/experiment.h"
 
-#include <filesystem>
-
 namespace whisker {
 namespace {
 
-int64_t count_class_folders(const std::string& folder) {
-  std::error_code error;
-  int64_t count = 0;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    count += it->is_directory(error) && !it->path().filename().string().starts_with('.');
-  }
-  return count;
-}
-
 int64_t resolve_classes(const Config& config, const StudyOptions& options) {
-  if (options.classes > 0) return options.classes;
-  const int64_t found = count_class_folders(config.data.train);
-  return found > 1 ? found : 2;
+  return options.classes > 0 ? options.classes : class_count(config);
 }
 
 Model build(const Config& config, const StudyOptions& options) {

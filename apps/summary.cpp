@@ -4,23 +4,7 @@
 #include "apps/command.h"
 #include "train/experiment.h"
 
-#include <filesystem>
-
 namespace whisker {
-namespace {
-
-// Classes of the data when they are there, else two, so that a model can be looked at without data.
-int64_t classes_of(const Config& config) {
-  if (!config.data.train.empty() && std::filesystem::is_directory(config.data.train)) {
-    const ImageFolder files = open_image_folder(
-        config.data.train,
-        {.label_pattern = config.data.label_pattern, .csv = config.data.csv, .name = "data.train"});
-    return static_cast<int64_t>(files.classes.size());
-  }
-  return 2;
-}
-
-}  // namespace
 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
   CLI::App* summary =
@@ -39,7 +23,7 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       const Model model = build_model(
           model_section(config),
           {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
-           .classes = classes_of(config)});
+           .classes = class_count(config)});
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
       print_result(to_text(summarize(model, {.moments_per_parameter = static_cast<int>(
                                                  Optimizer::moment_names(config.optimizer).size()),

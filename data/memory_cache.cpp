@@ -30,7 +30,11 @@ class MemoryCache final : public PictureCache {
     }
     auto copy = std::make_shared<const Picture>(picture);
     const std::lock_guard lock(mutex_);
-    pictures_[static_cast<size_t>(index)] = std::move(copy);
+    std::shared_ptr<const Picture>& place = pictures_[static_cast<size_t>(index)];
+    if (place)
+      room_ += copy->rgb.size();  // another worker was faster
+    else
+      place = std::move(copy);
   }
 
  private:

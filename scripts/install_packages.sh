@@ -4,10 +4,10 @@
 # Asks for root (directly or through sudo) only when something is missing.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build pkg-config libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-          libjpeg-dev libstb-dev libzip-dev libdnnl-dev libopenblas-openmp-dev)
+packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
+          libjpeg-dev libstb-dev libzip-dev libdnnl-dev)
 if [ "${1:-build}" = test ]; then
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev ccache git python3 curl
+  packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 curl
              libjpeg-turbo-progs zip unzip clang-16 libclang-rt-16-dev)
 fi
 

@@ -42,7 +42,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
            .exclusive_high = true});
   v.field("label_pattern", c.label_pattern,
           {.about = "label from the file name, such as '{label}.*.jpg'; empty: from the folder"});
-  v.field("csv", c.csv, {.about = "CSV file with columns path and label; empty: from the folder"});
+  v.field("csv", c.csv,
+          {.about = "CSV file with the columns path and label of data.train's pictures; empty: "
+                    "from the folder"});
   v.field("image_size", c.image_size,
           {.about = "height and width of the network's input, pixels", .low = 1, .high = 4096});
   v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -33,6 +35,11 @@ ImageFolder few_batches(const ImageFolder& folder, const TrainSettings& train, u
   return few;
 }
 
+ImageFolder open_train_folder(const DataConfig& data) {
+  return open_image_folder(
+      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+}
+
 Folders open_folders(const Config& config) {
   const DataConfig& data = config.data;
   if (data.train.empty()) {
@@ -40,8 +47,7 @@ Folders open_folders(const Config& config) {
          "data.train: expected a folder of class folders, got ''. Add data.train=DIR.");
   }
   Folders folders;
-  folders.train = open_image_folder(
-      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+  folders.train = open_train_folder(data);
   if (!data.val.empty()) {
     folders.val =
         open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
@@ -172,6 +178,12 @@ YamlNode model_section(const Config& config) {
   return YamlNode::parse(info.arch, config.init.from + ": arch");
 }
 
+int64_t class_count(const Config& config) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(config.data.train, error)) return 2;
+  return static_cast<int64_t>(open_train_folder(config.data).classes.size());
+}
+
 Preprocess preprocess_of(const DataConfig& data) {
   Preprocess preprocess;
   const auto side = static_cast<int>(data.image_size);
@@ -255,6 +267,11 @@ Experiment::Experiment(Config given, StartFrom start)
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
   const auto dataset = [&](const ImageFolder& files, bool augmented) {
+    CacheOptions cache = cache_of(config, files, preprocess, device, augmented);
+    // One limit for training and validation, shared by their numbers of pictures.
+    const double share = static_cast<double>(files.size()) /
+                         static_cast<double>(train_files.size() + val_files.size());
+    cache.max_bytes = static_cast<uint64_t>(share * static_cast<double>(cache.max_bytes));
     return std::make_shared<PictureDataset>(
         files, PictureDatasetOptions{
                    .preprocess = preprocess,
@@ -262,7 +279,8 @@ Experiment::Experiment(Config given, StartFrom start)
                    .seed = seed,
                    .max_pixels = config.data.max_pixels,
                    .fast_decode = config.data.decode == DecodeKind::fast,
-                   .cache = cache_of(config, files, preprocess, device, augmented),
+                   .cache = std::move(cache),
+                   .workers = common.workers,
                });
   };
   DeviceLoaderOptions input{.device = device, .dtype = arena->compute_dtype()};

@@ -55,6 +55,8 @@ DType compute_dtype(PrecisionKind precision, Device device);
 void configure_backend(const Config& config, Device device);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.
 YamlNode model_section(const Config& config);
+/// Classes in data.train; 2 when it is not there, so that a model can be looked at without data.
+int64_t class_count(const Config& config);
 /// How pictures become the network's input, as the data section says.
 Preprocess preprocess_of(const DataConfig& data);
 

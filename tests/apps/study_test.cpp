@@ -115,6 +115,7 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
 TEST_F(StudyTest, ClassesAreTheFoldersOfTheData) {
   for (const char* name : {"ants", "bees", "cats", ".hidden"}) {
     std::filesystem::create_directories(folder_ / "data" / name);
+    std::ofstream(folder_ / "data" / name / "1.jpg") << "not read for its class";
   }
   const StudyNetwork network(read_config(file(), {"data.train=" + (folder_ / "data").string()}),
                              {.batch = 1});

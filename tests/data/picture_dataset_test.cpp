@@ -138,7 +138,8 @@ TEST(PictureDataset, BadPicturesGiveTheSameBatchesOnAnyNumberOfWorkers) {
   EXPECT_EQ(of_counts.size(), 4u);  // control: another set of bad pictures is another hash
   // 5 % are above the usual limit.
   EXPECT_THROW(hash_with(files, {.preprocess = square(8)}, 2), Error);
-  RecordProperty("pictures", 1000);
+  std::printf(
+      "1,000 pictures with 0, 1, 5 and 50 bad ones: the same batches on 1, 2, 4 and 8 workers\n");
 }
 
 TEST(PictureDataset, CachesNeverChangePixels) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -64,6 +65,9 @@ TEST(AtomicFile, OrderIsWriteFsyncCloseRenameFsyncOfTheFolder) {
   EXPECT_THAT(calls.calls(), ElementsAre("open", "write", "write", "fsync", "close", "rename",
                                          "open folder", "fsync folder", "close folder"));
   EXPECT_EQ(content_of(folder / "a"), std::string(150'000, 'x'));
+  const FaultyCalls control;
+  write_in_place(folder / "a", "y", control);
+  EXPECT_THAT(control.calls(), ElementsAre("open", "write", "fsync", "close"));
 }
 
 TEST(AtomicFile, WithoutCommitNothingChanges) {
@@ -252,35 +256,42 @@ TEST(FolderLock, LetsOneWriterInAndNamesIt) {
   const FolderLock again(folder.path());
 }
 
+// How many of eight processes got in; without a lock all do.
+int winners_of_a_race(bool locked) {
+  const ScratchFolder folder;
+  std::vector<pid_t> starters;
+  for (int i = 0; i < 8; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        std::optional<FolderLock> lock;
+        if (locked) lock.emplace(folder.path());
+        ::usleep(200'000);  // longer than the start of all
+      } catch (const Error&) {
+        ::_exit(2);
+      }
+      ::_exit(0);
+    }
+    starters.push_back(child);
+  }
+  int winners = 0;
+  for (const pid_t child : starters) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    winners += WEXITSTATUS(status) == 0 ? 1 : 0;
+  }
+  return winners;
+}
+
 // P16: of several starters at once exactly one gets in.
 TEST(FolderLock, RacesHaveOneWinner) {
   const int races = std::getenv("WHISKER_LONG") != nullptr ? 50 : 5;
-  for (int race = 0; race < races; ++race) {
-    const ScratchFolder folder;
-    std::vector<pid_t> starters;
-    for (int i = 0; i < 8; ++i) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        try {
-          const FolderLock lock(folder.path());
-          ::usleep(200'000);  // longer than the start of all
-        } catch (const Error&) {
-          ::_exit(2);
-        }
-        ::_exit(0);
-      }
-      starters.push_back(child);
-    }
-    int winners = 0;
-    for (const pid_t child : starters) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      ASSERT_TRUE(WIFEXITED(status));
-      winners += WEXITSTATUS(status) == 0 ? 1 : 0;
-    }
-    EXPECT_EQ(winners, 1);
-  }
-  fmt::print("n = {} races of 8\n", races);
+  for (int race = 0; race < races; ++race) EXPECT_EQ(winners_of_a_race(true), 1);
+  const int control = winners_of_a_race(false);
+  EXPECT_EQ(control, 8) << "control: without the lock everyone gets in";
+  fmt::print("n = {} races of 8 with one winner each; control without a lock: {}\n", races,
+             control);
 }
 
 TEST(ReadFile, ReadsWholeAndRefusesMissingAndLarge) {

@@ -14,6 +14,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
 namespace whisker {
 namespace {
@@ -287,6 +288,19 @@ std::string repeat(const std::string& head, const std::string& unit) {
   std::string text = head;
   for (size_t i = 0; i < most; ++i) text += unit;
   return text;
+}
+
+// What our guards are for: texts that yaml-cpp as it comes reads without a word.
+TEST(Yaml, ControlTheUnguardedParserTakesThem) {
+  const std::vector<std::string> refused = {"a: 1\na: 2\n", "a: &x 1\nb: *x\n", "a: !!int 1\n",
+                                            "a: 1\n---\nb: 2\n"};
+  int taken = 0;
+  for (const std::string& text : refused) {
+    EXPECT_THROW(parse(text), Error) << text;
+    taken += YAML::Load(text).IsMap();
+  }
+  fmt::print("texts that only the guards refuse: {} of {}\n", taken, refused.size());
+  EXPECT_EQ(taken, std::ssize(refused));
 }
 
 // P1: repetitions that make a parser loop, recurse or grow quadratically. Each must end within 1 s.
