@@ -81,7 +81,7 @@ Batch view_batch(const std::shared_ptr<BatchBuffer>& buffer, const Shape& sample
   if (buffer->pictures()) {
     batch.pictures = std::shared_ptr<const PictureRows>(buffer, buffer->pictures());
   } else {
-    batch.images = view(buffer, buffer->row(0).data(), Shape(extents), DType::f32);
+    batch.inputs = view(buffer, buffer->row(0).data(), Shape(extents), DType::f32);
   }
   batch.labels = view(buffer, buffer->labels().data(), {rows}, DType::i64);
   if (!buffer->soft_labels().empty()) {

@@ -36,10 +36,10 @@ class BatchSource {
   /// The next batch, or nothing at the epoch's end. Rethrows what went wrong in a worker when its
   /// batch is due; the epoch is over then.
   virtual std::optional<Batch> next() = 0;
-  /// Where images of batches with as many rows may be written from now on, each over those of the
+  /// Where inputs of batches with as many rows may be written from now on, each over those of the
   /// one before, if this source makes them on that device. Undefined: in memory of each batch's
   /// own.
-  virtual void write_into(const Tensor& /*images*/) {}
+  virtual void write_into(const Tensor& /*inputs*/) {}
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;
   /// What a person should know of what happened since the last call, in a sentence; "" for nothing.

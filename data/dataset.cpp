@@ -26,12 +26,12 @@ Sample Dataset::sample(SampleKey key) const {
 }
 
 Shape Dataset::sample_shape() const {
-  return get(0).image.shape();
+  return get(0).input.shape();
 }
 
 int64_t Dataset::write(SampleKey key, std::span<float> image) const {
   const Sample one = sample(key);
-  copy_image(one.image, image);
+  copy_image(one.input, image);
   return one.label;
 }
 
@@ -43,17 +43,17 @@ int64_t Dataset::stage(SampleKey, PictureRows&, int64_t) const {
 
 Batch stack_samples(std::span<const Sample> samples, const BatchKey&) {
   if (samples.empty()) fail(ErrorKind::usage, "stack_samples: expected at least one example");
-  const Shape& one = samples.front().image.shape();
+  const Shape& one = samples.front().input.shape();
   std::vector<int64_t> extents{static_cast<int64_t>(samples.size())};
   extents.insert(extents.end(), one.begin(), one.end());
   Batch batch;
-  batch.images = empty(Shape(extents));
+  batch.inputs = empty(Shape(extents));
   batch.labels = empty({extents.front()}, {.dtype = DType::i64});
-  const auto images = batch.images.data<float>();
+  const auto images = batch.inputs.data<float>();
   const auto labels = batch.labels.data<int64_t>();
   const auto count = static_cast<size_t>(one.count());
   for (size_t i = 0; i < samples.size(); ++i) {
-    copy_image(samples[i].image, images.subspan(i * count, count));
+    copy_image(samples[i].input, images.subspan(i * count, count));
     labels[i] = samples[i].label;
   }
   return batch;

@@ -18,18 +18,25 @@ class PictureRows;
 
 /// One example: f32 values of any shape, all alike where they are stacked (pictures: (H, W, C)).
 struct Sample {
-  Tensor image;
+  Tensor input;
   int64_t label = 0;
 };
 
-/// Examples stacked along a new first axis. The tensors are views into memory that the loader
-/// reuses once every handle on it is gone; clone() what must live longer than a step or two.
+/// Examples side by side. The tensors are views into memory that the source reuses once every
+/// handle on it is gone; clone() what must live longer than a step or two.
 struct Batch {
-  Tensor images;                 ///< f32 (N, H, W, C); undefined beside `pictures`
-  Tensor labels;                 ///< i64 (N)
-  Tensor soft_labels;            ///< f32 (N, classes) after mixup or cutmix, else undefined
-  std::vector<int64_t> indices;  ///< where each row came from, (N)
-  /// What a device makes the images of: see LoaderOptions::pictures_for.
+  /// Pictures f32 (N,H,W,C), sequences f32 (T,N,F) or tokens i64 (T,N), other examples along a new
+  /// first axis. Undefined beside `pictures`.
+  Tensor inputs;
+  /// Classes i64 (N); the next tokens i64 (T,N) for a language model; -1 where there is no class.
+  Tensor labels;
+  Tensor soft_labels = {};            ///< f32 (N, classes) after mixup or cutmix, else undefined
+  Tensor targets = {};                ///< f32 (N, outputs) for regression, else undefined
+  Tensor lengths = {};                ///< i64 (N), valid steps of each sequence; undefined: all
+  std::vector<int64_t> indices = {};  ///< where each row came from, (N)
+  /// Each row goes on where the same row of the batch before ended: recurrent states are carried.
+  bool continues = false;
+  /// What a device makes the inputs of: see LoaderOptions::pictures_for.
   std::shared_ptr<const PictureRows> pictures = {};
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };

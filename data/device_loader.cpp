@@ -60,8 +60,8 @@ std::optional<Batch> DeviceLoader::next() {
   PictureBatch pictures = batch->pictures->batch(batch->size());
   pictures.copies = copies_to_keep(*batch->pictures, batch->size());
   pictures.channels = static_cast<int>(sample_shape_[2]);
-  batch->images = images_for(batch->size());
-  device_.pipeline->run(pictures, std::move(batch->pictures), batch->images);
+  batch->inputs = images_for(batch->size());
+  device_.pipeline->run(pictures, std::move(batch->pictures), batch->inputs);
   batch->pictures.reset();
   return batch;
 }

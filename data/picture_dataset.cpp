@@ -83,8 +83,8 @@ Sample PictureDataset::get(int64_t index) const {
 }
 
 Sample PictureDataset::sample(SampleKey key) const {
-  Sample one{.image = empty(sample_shape())};
-  one.label = write(key, one.image.data<float>());
+  Sample one{.input = empty(sample_shape())};
+  one.label = write(key, one.input.data<float>());
   return one;
 }
 

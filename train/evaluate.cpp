@@ -41,7 +41,7 @@ ClassificationMetrics evaluate(const Classifier& classifier, const Objective& ob
   std::vector<Outcome> outcomes;
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
-    const Tensor logits = classifier.logits(batch->images);
+    const Tensor logits = classifier.logits(batch->inputs);
     outcomes.push_back({.scores = classifier.probabilities(logits),
                         .labels = batch->labels.clone(),
                         .loss = objective.plain_loss(logits, *batch)});

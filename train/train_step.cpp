@@ -23,18 +23,25 @@ Tensor empty_on(Device device, const Tensor& like) {
   return like.defined() ? empty(like.shape(), {.dtype = like.dtype(), .device = device}) : Tensor();
 }
 
-Batch empty_on(Device device, const Batch& like) {
-  return {.images = empty_on(device, like.images),
-          .labels = empty_on(device, like.labels),
-          .soft_labels = empty_on(device, like.soft_labels),
-          .indices = {}};
+// A batch whose tensors are what `make` gives for those of `like`.
+template <class Make>
+Batch each_tensor(const Batch& like, Make make) {
+  return {.inputs = make(like.inputs),
+          .labels = make(like.labels),
+          .soft_labels = make(like.soft_labels),
+          .targets = make(like.targets),
+          .lengths = make(like.lengths),
+          .indices = like.indices,
+          .continues = like.continues};
 }
 
 void load(const Batch& source, Batch& target) {
-  load(source.images, target.images);
-  load(source.labels, target.labels);
-  if (source.soft_labels.defined()) load(source.soft_labels, target.soft_labels);
+  for (const auto member :
+       {&Batch::inputs, &Batch::labels, &Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
+    if ((source.*member).defined()) load(source.*member, target.*member);
+  }
   target.indices = source.indices;
+  target.continues = source.continues;
 }
 
 Tensor on_device(const Tensor& tensor, Device device) {
@@ -46,10 +53,7 @@ Tensor on_device(const Tensor& tensor, Device device) {
 
 // A GPU's loader leaves pictures there, but not labels.
 Batch on_device(const Batch& batch, Device device) {
-  return {.images = on_device(batch.images, device),
-          .labels = on_device(batch.labels, device),
-          .soft_labels = on_device(batch.soft_labels, device),
-          .indices = batch.indices};
+  return each_tensor(batch, [&](const Tensor& tensor) { return on_device(tensor, device); });
 }
 
 }  // namespace
@@ -93,7 +97,7 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   Optimizer& optimizer = *experiment_.optimizer;
   StepState* state = optimizer.memory().state();
   if (part.first) arena.zero_grad();
-  const Tensor logits = experiment_.classifier->logits(batch.images, pass_);
+  const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
   const Tensor loss = experiment_.objective->loss(logits, batch);
   backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
   backward(loss, {.gradient = optimizer.memory().loss_scale().reshape(loss.shape())});
@@ -104,8 +108,8 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
 }
 
 bool TrainStep::fits(const Batch& batch) const {
-  return inputs_.images.defined() && inputs_.images.shape() == batch.images.shape() &&
-         inputs_.images.dtype() == batch.images.dtype() &&
+  return inputs_.inputs.defined() && inputs_.inputs.shape() == batch.inputs.shape() &&
+         inputs_.inputs.dtype() == batch.inputs.dtype() &&
          inputs_.soft_labels.defined() == batch.soft_labels.defined();
 }
 
@@ -114,14 +118,15 @@ bool TrainStep::fits(const Batch& batch) const {
 bool TrainStep::make_inputs(const Batch& batch) {
   // Plans are chosen and memory is cached by then, for the update as well.
   const int64_t warm_up = 3 * experiment_.config.train.accumulate;
-  if (eager_batches_ == 0) eager_shape_ = batch.images.shape();
-  eager_batches_ += batch.images.shape() == eager_shape_ ? 1 : -1;
+  if (eager_batches_ == 0) eager_shape_ = batch.inputs.shape();
+  eager_batches_ += batch.inputs.shape() == eager_shape_ ? 1 : -1;
   if (eager_batches_ <= warm_up) return false;
   for (auto& graphs : graphs_) {
     for (auto& graph : graphs) graph.reset();
   }
-  inputs_ = empty_on(experiment_.device, batch);
-  experiment_.train->write_into(inputs_.images);
+  inputs_ = each_tensor(batch,
+                        [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
+  experiment_.train->write_into(inputs_.inputs);
   return true;
 }
 

@@ -22,7 +22,7 @@ class Spirals final : public Dataset {
   Sample get(int64_t index) const override {
     const double turn = 6.0 * static_cast<double>(index / 2) / static_cast<double>(size_);
     const double angle = turn + (index % 2 == 0 ? 0.0 : M_PI);
-    return {.image = from_vector({turn * std::cos(angle), turn * std::sin(angle)}, {2}),
+    return {.input = from_vector({turn * std::cos(angle), turn * std::sin(angle)}, {2}),
             .label = index % 2};
   }
 
@@ -37,7 +37,7 @@ TEST(DatasetExample, SpiralsComeInBatches) {
   int64_t second_arm = 0;
   loader.start_epoch(0);
   while (const std::optional<Batch> batch = loader.next()) {
-    EXPECT_EQ(batch->images.shape(), Shape({batch->size(), 2}));
+    EXPECT_EQ(batch->inputs.shape(), Shape({batch->size(), 2}));
     for (const int64_t label : batch->labels.data<const int64_t>()) second_arm += label;
     rows += batch->size();
   }
@@ -51,7 +51,7 @@ Batch with_noise(std::span<const Sample> samples, const BatchKey& key) {
   PhiloxStream random(/*seed=*/1, stream_of("noise") + static_cast<uint64_t>(key.epoch),
                       /*first_block=*/static_cast<uint64_t>(key.number) << 20);
   const double size = 0.1 / static_cast<double>(1 + key.epoch);
-  for (float& value : batch.images.data<float>()) {
+  for (float& value : batch.inputs.data<float>()) {
     value += static_cast<float>(size * (2 * random.uniform() - 1));
   }
   return batch;
@@ -61,7 +61,7 @@ std::vector<double> values_of(Loader& loader, int64_t epoch, int64_t first_batch
   std::vector<double> values;
   loader.start_epoch(epoch, first_batch);
   while (const std::optional<Batch> batch = loader.next()) {
-    for (const double value : batch->images.to_vector()) values.push_back(value);
+    for (const double value : batch->inputs.to_vector()) values.push_back(value);
   }
   return values;
 }

@@ -91,7 +91,7 @@ struct Delivered {
 void add_epoch(BatchSource& source, int64_t epoch, Delivered& run) {
   source.start_epoch(epoch);
   while (const auto batch = source.next()) {
-    run.images.push_back(batch->images.to_vector());
+    run.images.push_back(batch->inputs.to_vector());
     run.labels.push_back((batch->soft_labels ? batch->soft_labels : batch->labels).to_vector());
     run.indices.push_back(batch->indices);
   }
@@ -227,13 +227,13 @@ TEST(DeviceLoader, WritesIntoAGivenTensorAndPads) {
   for (int i = 0; i < 2; ++i) {
     const auto batch = loader.next();
     ASSERT_TRUE(batch);
-    EXPECT_TRUE(batch->images.same(images));
+    EXPECT_TRUE(batch->inputs.same(images));
   }
   const auto last = loader.next();  // 4 pictures are left
   ASSERT_TRUE(last);
-  EXPECT_EQ(last->images.shape(), Shape({4, 20, 28, 4}));
-  EXPECT_FALSE(last->images.same(images));
-  const std::vector<double> values = last->images.to_vector();
+  EXPECT_EQ(last->inputs.shape(), Shape({4, 20, 28, 4}));
+  EXPECT_FALSE(last->inputs.same(images));
+  const std::vector<double> values = last->inputs.to_vector();
   for (size_t i = 3; i < values.size(); i += 4) ASSERT_EQ(values[i], 0);
 }
 
@@ -241,7 +241,7 @@ TEST(DeviceLoader, RefusesExamplesThatAreNoPictures) {
   class Values final : public Dataset {
    public:
     int64_t size() const override { return 4; }
-    Sample get(int64_t) const override { return {.image = zeros({2, 2, 3})}; }
+    Sample get(int64_t) const override { return {.input = zeros({2, 2, 3})}; }
   };
   DeviceLoader loader(std::make_shared<Values>(), sequential_sampler(4),
                       {.batch_size = 2, .workers = 0}, {});

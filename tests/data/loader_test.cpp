@@ -31,8 +31,8 @@ class Numbers final : public Dataset {
   Shape sample_shape() const override { return {2, 3, 1}; }
   Sample get(int64_t index) const override { return sample({.index = index}); }
   Sample sample(SampleKey key) const override {
-    Sample one{.image = empty(sample_shape())};
-    one.label = write(key, one.image.data<float>());
+    Sample one{.input = empty(sample_shape())};
+    one.label = write(key, one.input.data<float>());
     return one;
   }
   int64_t write(SampleKey key, std::span<float> image) const override {
@@ -67,7 +67,7 @@ std::string rest_of_epoch(BatchSource& loader) {
     if (x) hash.update(std::string_view(static_cast<const char*>(x.raw()), size_t(x.bytes())));
   };
   while (const auto batch = loader.next()) {
-    add(batch->images);
+    add(batch->inputs);
     add(batch->labels);
     add(batch->soft_labels);
     for (const int64_t index : batch->indices) hash.update(std::to_string(index) + ",");
@@ -87,14 +87,14 @@ TEST(Loader, DeliversEveryExampleInTheSamplersOrder) {
       loader.start_epoch(epoch);
       while (const auto batch = loader.next()) {
         EXPECT_EQ(batch->size(), seen.size() < 96 ? 8 : 4);
-        EXPECT_EQ(batch->images.shape(), Shape({batch->size(), 2, 3, 1}));
+        EXPECT_EQ(batch->inputs.shape(), Shape({batch->size(), 2, 3, 1}));
         EXPECT_EQ(batch->labels.dtype(), DType::i64);
         EXPECT_FALSE(batch->soft_labels);
         for (int64_t row = 0; row < batch->size(); ++row) {
           const int64_t index = batch->indices[static_cast<size_t>(row)];
           seen.push_back(index);
           EXPECT_EQ(batch->labels.data<const int64_t>()[row], index % 7);
-          EXPECT_EQ(batch->images.data<const float>()[row * 6 + 5],
+          EXPECT_EQ(batch->inputs.data<const float>()[row * 6 + 5],
                     static_cast<float>(index * 1000 + epoch));
         }
       }
@@ -137,11 +137,11 @@ TEST(Loader, ReusesItsBuffersAndLeavesHeldBatchesAlone) {
   loader.start_epoch(0);
   std::set<const void*> places;
   const Batch held = *loader.next();
-  const std::vector<double> before = held.images.to_vector();
-  while (const auto batch = loader.next()) places.insert(batch->images.raw());
+  const std::vector<double> before = held.inputs.to_vector();
+  while (const auto batch = loader.next()) places.insert(batch->inputs.raw());
   EXPECT_LE(places.size(), 4u);  // two ahead, one in use, one being given back
-  EXPECT_FALSE(places.contains(held.images.raw()));
-  EXPECT_EQ(held.images.to_vector(), before);
+  EXPECT_FALSE(places.contains(held.inputs.raw()));
+  EXPECT_EQ(held.inputs.to_vector(), before);
 }
 
 TEST(Loader, BatchesOutliveTheLoader) {
@@ -152,7 +152,7 @@ TEST(Loader, BatchesOutliveTheLoader) {
     loader.start_epoch(0);
     batch = *loader.next();
   }
-  EXPECT_EQ(batch.images.data<const float>()[6], 1000.0f);
+  EXPECT_EQ(batch.inputs.data<const float>()[6], 1000.0f);
 }
 
 TEST(Loader, CollateMakesTheTensors) {
@@ -163,14 +163,14 @@ TEST(Loader, CollateMakesTheTensors) {
                    .on_bad = OnBad::skip,
                    .collate = [](std::span<const Sample> samples, const BatchKey&) {
                      Batch batch = stack_samples(samples);
-                     batch.images = batch.images.reshape({-1, 6});
+                     batch.inputs = batch.inputs.reshape({-1, 6});
                      return batch;
                    }});
     loader.start_epoch(0);
     const Batch batch = *loader.next();
-    EXPECT_EQ(batch.images.shape(), Shape({7, 6}));
+    EXPECT_EQ(batch.inputs.shape(), Shape({7, 6}));
     EXPECT_EQ(batch.indices, (std::vector<int64_t>{0, 1, 2, 4, 5, 6, 7}));
-    EXPECT_EQ(batch.images.data<const float>()[3 * 6], 4000.0f);
+    EXPECT_EQ(batch.inputs.data<const float>()[3 * 6], 4000.0f);
   }
 }
 
@@ -194,7 +194,7 @@ TEST(Loader, CollateIsToldEpochAndBatch) {
       const double index = static_cast<double>(number) * 8;
       EXPECT_EQ(batch.soft_labels.to_vector(),
                 (std::vector<double>{5, static_cast<double>(number), index}));
-      EXPECT_EQ(batch.images.to_vector().front(), index * 1000 + 5);
+      EXPECT_EQ(batch.inputs.to_vector().front(), index * 1000 + 5);
     }
   }
 }
@@ -291,7 +291,7 @@ TEST(Loader, SkipsBadExamplesInEvaluation) {
   while (const auto batch = loader.next()) {
     for (int64_t row = 0; row < batch->size(); ++row) {
       seen.push_back(batch->indices[static_cast<size_t>(row)]);
-      EXPECT_EQ(batch->images.data<const float>()[row * 6], static_cast<float>(seen.back() * 1000));
+      EXPECT_EQ(batch->inputs.data<const float>()[row * 6], static_cast<float>(seen.back() * 1000));
       EXPECT_EQ(batch->labels.data<const int64_t>()[row], seen.back() % 7);
     }
   }

@@ -46,7 +46,7 @@ std::string hash_epoch(Loader& loader, int64_t epoch) {
   Hash64 hash;
   loader.start_epoch(epoch);
   while (const auto batch = loader.next()) {
-    hash.update(std::as_bytes(batch->images.data<const float>()));
+    hash.update(std::as_bytes(batch->inputs.data<const float>()));
     hash.update(std::as_bytes(batch->labels.data<const int64_t>()));
   }
   return hash.hex();
@@ -71,7 +71,7 @@ TEST(PictureDataset, GivesPreprocessedPicturesAndLabels) {
     EXPECT_EQ(sample.label, i / 3);
     const auto bytes = test::read_bytes(data.folder().file(i));
     const std::vector<float> expected = apply(square(16), decode(bytes));
-    const auto got = sample.image.data<const float>();
+    const auto got = sample.input.data<const float>();
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), got.begin(), got.end())) << i;
   }
 }
@@ -176,7 +176,7 @@ TEST(PictureDataset, DiskCacheServesOnlyItsOwnData) {
         open_image_folder(folder.path()),
         {.preprocess = square(16),
          .cache = {.kind = CacheKind::disk, .file = packed, .short_side = short_side}});
-    return data.get(0).image.to_vector();
+    return data.get(0).input.to_vector();
   };
   const auto before = first_pixel();
   const auto made = std::filesystem::last_write_time(packed);

@@ -19,7 +19,7 @@ class Counter final : public IterableDataset {
     if (position_ >= size_) return std::nullopt;
     if (position_ == throws_) fail(ErrorKind::data, "line {}: a fault", position_);
     const auto value = static_cast<double>(where_.epoch * 100 + position_);
-    const Sample sample{.image = from_vector({value}, {1}), .label = position_};
+    const Sample sample{.input = from_vector({value}, {1}), .label = position_};
     position_ += where_.world;
     return sample;
   }
@@ -47,7 +47,7 @@ TEST(StreamLoader, BatchesAStreamInOrder) {
     for (int64_t epoch = 0; epoch < 2; ++epoch) {
       loader.start_epoch(epoch);
       const Batch first = *loader.next();
-      EXPECT_EQ(first.images.to_vector()[3], static_cast<double>(epoch * 100 + 3));
+      EXPECT_EQ(first.inputs.to_vector()[3], static_cast<double>(epoch * 100 + 3));
       EXPECT_EQ(labels_of(loader), (std::vector<int64_t>{4, 5, 6, 7, 8, 9}));
     }
     loader.start_epoch(0, 2);

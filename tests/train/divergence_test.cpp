@@ -140,7 +140,7 @@ TEST(FindNonFinite, LooksInOrder) {
   EXPECT_THAT(find_non_finite(run.experiment, batch, pass), HasSubstr("operator"));
   poison(run, "dense.bias", NAN);
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the weights dense.bias");
-  batch.images.fill_(std::numeric_limits<double>::infinity());
+  batch.inputs.fill_(std::numeric_limits<double>::infinity());
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the input pictures");
 }
 

@@ -19,7 +19,7 @@ Model model_of(const std::string& head, int64_t classes) {
 Batch batch_of(const std::vector<int64_t>& labels) {
   Batch batch;
   const auto rows = static_cast<int64_t>(labels.size());
-  batch.images = zeros({rows, 2, 2, 3});
+  batch.inputs = zeros({rows, 2, 2, 3});
   batch.labels = empty({rows}, {.dtype = DType::i64});
   batch.indices.assign(labels.size(), 0);
   std::ranges::copy(labels, batch.labels.data<int64_t>().begin());

@@ -140,7 +140,7 @@ struct Fed {
   }
   void feed(int64_t rows, int times = 1, bool soft = false) {
     for (int i = 0; i < times; ++i) {
-      Batch batch{.images = rand_uniform({rows, 16, 16, 3}, 0, 1, 1, 1),
+      Batch batch{.inputs = rand_uniform({rows, 16, 16, 3}, 0, 1, 1, 1),
                   .labels = zeros({rows}, {.dtype = DType::i64}),
                   .soft_labels = soft ? full({rows, 2}, 0.5) : Tensor(),
                   .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
