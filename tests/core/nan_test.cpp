@@ -73,7 +73,8 @@ constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 6
                                      {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
                                      {5, 2, 3, 2}};
 
-// Without Winograd's algorithm, which computes tiles of outputs together: there a NaN fills its tile.
+// Without Winograd's algorithm, which computes tiles of outputs together: there a NaN fills its
+// tile.
 TEST(NaN, InAPictureReachesItsNeighboursThroughAConvolution) {
   struct WithoutWinograd {
     WithoutWinograd() { set_cpu_options({.winograd = false}); }
