@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/optimizer_step.h"
 #include "core/picture_pipeline.h"
+#include "core/recurrent.h"
 #include "core/tensor.h"
 
 #include <cstdint>
@@ -162,6 +163,17 @@ class Backend {
                                     const Tensor& x, const Tensor& w, const Tensor& y,
                                     const Tensor& workspace, const Tensor& dy, const Tensor& dx,
                                     const Tensor& dw, const Tensor& db);
+
+  // --- recurrent layers ----------------------------------------------------------------------
+  /// Bytes that recurrent leaves for its backward pass.
+  virtual int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) = 0;
+  /// Layouts: core/recurrent.h. Padding, which may hold anything, is never read.
+  virtual void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
+                         const RecurrentOutputs& out) = 0;
+  /// `in` and `out` as recurrent had and left them, without out.last.
+  virtual void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                                  const RecurrentOutputs& out,
+                                  const RecurrentGradients& gradients) = 0;
 
   // --- normalisation -------------------------------------------------------------------------
   /// Training: statistics of this batch. mean and inverse_deviation (channels) are f32 (f64 for

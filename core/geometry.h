@@ -208,6 +208,34 @@ struct GatherGeometry {
   int64_t outer = 1, extent = 0, inner = 1, picks = 0;
 };
 
+enum class RecurrentKind : uint8_t { rnn_tanh, rnn_relu, lstm, gru };
+/// "rnn_tanh", "lstm", ...
+std::string_view name_of(RecurrentKind kind);
+
+/// x (steps, batch, features) through `layers` layers in one or two directions -> y (steps, batch,
+/// directions * output()). A cell is one layer in one direction: number layer * directions +
+/// direction. docs/recurrent.md has the equations.
+struct RecurrentGeometry {
+  RecurrentKind kind = RecurrentKind::lstm;
+  int64_t steps = 0, batch = 0, features = 0, hidden = 0;
+  int64_t projection = 0;  // of an lstm's state; 0: none
+  int64_t layers = 1, directions = 1;
+  bool bias = true;
+  bool lengths = false;  // every sequence has its own number of steps
+  double dropout = 0;    // between layers, in training
+  DType dtype = DType::f32;
+  bool operator==(const RecurrentGeometry&) const = default;
+
+  bool is_lstm() const { return kind == RecurrentKind::lstm; }
+  /// Blocks of `hidden` rows in a cell's weights: i f g o of an lstm, r z n of a gru.
+  int64_t gates() const { return is_lstm() ? 4 : kind == RecurrentKind::gru ? 3 : 1; }
+  int64_t cells() const { return layers * directions; }
+  /// Extent of one direction's state and result.
+  int64_t output() const { return projection > 0 ? projection : hidden; }
+  /// Extent of what a layer reads.
+  int64_t inputs(int64_t layer) const { return layer == 0 ? features : directions * output(); }
+};
+
 /// Where a random draw lives: see core/dropout_mask.h. One dropout call uses one (stream, step).
 struct RandomKey {
   uint64_t seed = 0;

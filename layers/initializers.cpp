@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 namespace whisker {
 namespace {
@@ -28,6 +29,7 @@ const std::vector<NamedInitializer>& table() {
       {"glorot_normal", {.kind = glorot_normal}},
       {"xavier_uniform", {.kind = glorot_uniform}},
       {"xavier_normal", {.kind = glorot_normal}},
+      {"orthogonal", {.kind = orthogonal}},
       {"uniform", {.kind = uniform}},
       {"random_uniform", {.kind = uniform}},
       {"normal", {.kind = normal}},
@@ -89,6 +91,37 @@ Initializer draw_normal(double mean, double deviation) {
   };
 }
 
+// Modified Gram-Schmidt (Golub and Van Loan, "Matrix Computations", section 5.2.8): makes the
+// `count` rows of `length` elements orthonormal.
+void orthonormalise(std::vector<double>& rows, size_t count, size_t length) {
+  for (size_t i = 0; i < count; ++i) {
+    double* own = rows.data() + i * length;
+    const double norm = std::sqrt(std::inner_product(own, own + length, own, 0.0));
+    for (size_t k = 0; k < length; ++k) own[k] = norm > 0 ? own[k] / norm : 0;
+    for (size_t j = i + 1; j < count; ++j) {
+      double* other = rows.data() + j * length;
+      const double along = std::inner_product(own, own + length, other, 0.0);
+      for (size_t k = 0; k < length; ++k) other[k] -= along * own[k];
+    }
+  }
+}
+
+// A matrix of `columns` columns, from normal draws; the shorter of its sides is orthonormal.
+Initializer draw_orthogonal(int64_t columns) {
+  return [columns = static_cast<size_t>(columns)](uint64_t seed, uint64_t stream,
+                                                  std::span<float> values) {
+    draw_normal(0, 1)(seed, stream, values);
+    std::vector<double> draws(values.begin(), values.end());
+    const size_t rows = values.size() / columns;
+    orthonormalise(draws, std::min(rows, columns), std::max(rows, columns));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = i / columns;
+      const size_t column = i % columns;
+      values[i] = static_cast<float>(draws[rows < columns ? i : column * rows + row]);
+    }
+  };
+}
+
 Initializer draw_constant(double value) {
   return [value](uint64_t, uint64_t, std::span<float> values) {
     std::fill(values.begin(), values.end(), static_cast<float>(value));
@@ -110,10 +143,12 @@ Fans fans_of(const Shape& weight) {
 Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) {
   using enum InitializerKind;
   const bool needs_fans = spec.kind == kaiming_uniform || spec.kind == kaiming_normal ||
-                          spec.kind == glorot_uniform || spec.kind == glorot_normal;
+                          spec.kind == glorot_uniform || spec.kind == glorot_normal ||
+                          spec.kind == orthogonal;
   if (bias && needs_fans) {
     fail(ErrorKind::usage,
-         "initializer: kaiming and glorot describe weights; give the bias zeros, a constant, "
+         "initializer: kaiming, glorot and orthogonal describe weights; give the bias zeros, a "
+         "constant, "
          "uniform or normal values");
   }
   const auto fan_in = static_cast<double>(std::max<int64_t>(fans.in, 1));
@@ -132,6 +167,8 @@ Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) 
       return draw_within(std::sqrt(6 / (fan_in + fan_out)));
     case glorot_normal:
       return draw_normal(0, std::sqrt(2 / (fan_in + fan_out)));
+    case orthogonal:
+      return draw_orthogonal(fans.in);
     case uniform:
       return draw_uniform(spec.low, spec.high);
     case normal:

@@ -26,6 +26,7 @@ enum class InitializerKind : uint8_t {
   kaiming_normal,   ///< deviation sqrt(2 / ((1 + a^2) fan))
   glorot_uniform,  ///< within sqrt(6 / (fan in + fan out))  (Glorot and Bengio 2010, section 4.2.1)
   glorot_normal,   ///< deviation sqrt(2 / (fan in + fan out))
+  orthogonal,      ///< orthonormal rows or columns, whichever are fewer (Saxe et al. 2014)
   uniform,         ///< in [low, high)
   normal,          ///< mean, deviation
   constant,
@@ -45,7 +46,7 @@ struct InitializerSpec {
 };
 
 /// Values for a weight, or for a bias when `bias` is set, of a layer whose weight connects `fans`.
-/// Throws usage for a bias from an initialiser that needs a weight's fans (kaiming, glorot).
+/// Throws usage for a bias from an initialiser that needs a weight's shape (kaiming, glorot, orthogonal).
 Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias = false);
 
 /// "glorot_uniform" with its synonyms of Keras and PyTorch ("xavier_uniform", "he_normal",

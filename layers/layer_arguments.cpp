@@ -180,6 +180,7 @@ InitializerSpec read_initializer(const YamlNode& node) {
     case torch_default:
     case glorot_uniform:
     case glorot_normal:
+    case orthogonal:
       break;
   }
   arguments.finish();

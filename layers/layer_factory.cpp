@@ -179,6 +179,38 @@ MadeLayer make_embedding(LayerArguments& arguments, const LayerContext&) {
   return {std::make_shared<Embedding>(options)};
 }
 
+// simple_rnn's activation; lstm and gru have theirs.
+RecurrentKind read_step_activation(LayerArguments& arguments) {
+  const YamlNode* node = arguments.find({"activation", "nonlinearity"});
+  if (!node || node->text() == "tanh") return RecurrentKind::rnn_tanh;
+  if (node->text() != "relu") node->fail_expected("tanh or relu");
+  return RecurrentKind::rnn_relu;
+}
+
+template <RecurrentKind kind>
+MadeLayer make_recurrent(LayerArguments& arguments, const LayerContext& context) {
+  constexpr bool simple = kind == RecurrentKind::rnn_tanh;
+  constexpr bool lstm = kind == RecurrentKind::lstm;
+  const Extent units = read_extent(arguments.required({"units", "hidden_size"}), context);
+  const Shape& x = context.flow.shape;
+  constexpr YamlRange<int64_t> extents{.min = 1, .max = most_channels};
+  const Recurrent::Options options{
+      .kind = simple ? read_step_activation(arguments) : kind,
+      .features = x.rank() > 0 ? x[-1] : 0,
+      .units = units.value,
+      .layers = arguments.integer({"layers", "num_layers"}, {.min = 1, .max = 64}, 1),
+      .bidirectional = arguments.boolean({"bidirectional"}, false),
+      .dropout = arguments.number({"dropout"}, {.min = 0, .max = 0.999}, 0),
+      .return_sequences = arguments.boolean({"return_sequences"}, false),
+      .projection = lstm && arguments.find({"projection", "proj_size"})
+                        ? arguments.integer({"projection", "proj_size"}, extents, 1)
+                        : 0,
+      .bias = arguments.boolean({"use_bias", "bias"}, true),
+      .batch_first = arguments.boolean({"batch_first"}, false),
+      .keras_start = context.keras_start};
+  return {std::make_shared<Recurrent>(options), {}, units.head};
+}
+
 MadeLayer make_activation(LayerArguments& arguments, const LayerContext& context) {
   const YamlNode& kind = arguments.required({"activation"});
   const OutputActivation activation = read_output_activation(&kind, context);
@@ -225,6 +257,9 @@ constexpr LayerType types[] = {
     {"dropout", "rate", make_dropout},
     {"flatten", "", make_flatten},
     {"embedding", "", make_embedding},
+    {"simple_rnn", "units", make_recurrent<RecurrentKind::rnn_tanh>, {"rnn"}},
+    {"lstm", "units", make_recurrent<RecurrentKind::lstm>},
+    {"gru", "units", make_recurrent<RecurrentKind::gru>},
     {"activation", "activation", make_activation},
     {"relu", "", make_plain<Activation::relu>},
     {"leaky_relu", "slope", make_leaky_relu},

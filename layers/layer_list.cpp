@@ -49,6 +49,15 @@ void pass_through(const Module& module, const std::string& place, const std::str
   }
 }
 
+// Its first axis would count steps, not samples.
+void refuse_flatten_of_sequence(const std::string& type, const std::string& place, const Shape& x) {
+  if (type != "flatten" || x.rank() != 3) return;
+  fail(ErrorKind::usage,
+       "{}: flatten keeps the first axis for the samples, and that of a sequence {} counts its "
+       "steps. End it with simple_rnn, lstm or gru without return_sequences.",
+       place, x);
+}
+
 // A flatten's channel count travels through layers that keep the order of features.
 void note_flatten(const std::string& type, const Shape& before, Flow& flow) {
   if (type == "flatten") {
@@ -120,6 +129,7 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
   const std::string name = target.names.choose(arguments, type, repeat_index_);
   arguments.finish();
   const std::string full = target.names.full(name);
+  refuse_flatten_of_sequence(type, arguments.place(), target.flow.shape);
   const Shape before = target.flow.shape;
   pass_through(*made.module, arguments.place(), full, target.flow);
   note_flatten(type, before, target.flow);

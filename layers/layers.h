@@ -11,5 +11,6 @@
 #include "layers/flatten.h"
 #include "layers/layer_norm.h"
 #include "layers/pool.h"
+#include "layers/recurrent.h"
 #include "layers/residual.h"
 #include "layers/sequential.h"

@@ -78,12 +78,12 @@ void check_output(const YamlNode& section, const BuildOptions& options, const Mo
                           model.output_kind == OutputKind::sigmoid;
   if (two_in_one) return;
   if (y.rank() == 2 && y[1] == options.classes && model.output_kind == OutputKind::softmax) return;
+  const int64_t samples = options.input[options.batch_axis];
   fail(ErrorKind::usage,
        "{}: for {} classes expected ({},{}) at the end{}, got {}{}. Use `units: classes` in the "
        "last dense layer.",
-       place_of(section), options.classes, options.input[0], options.classes,
-       options.classes == 2 ? fmt::format(", or a sigmoid over ({},1)", options.input[0])
-                            : std::string(),
+       place_of(section), options.classes, samples, options.classes,
+       options.classes == 2 ? fmt::format(", or a sigmoid over ({},1)", samples) : std::string(),
        model.output_kind == OutputKind::sigmoid ? "a sigmoid over " : "", y);
 }
 
@@ -101,8 +101,10 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   check_defaults(defaults);
   const YamlNode* fuse = keys.find("fuse");
 
-  Model model{
-      .net = std::make_shared<Sequential>(), .input = options.input, .preset = keys.preset_name()};
+  Model model{.net = std::make_shared<Sequential>(),
+              .input = options.input,
+              .batch_axis = options.batch_axis,
+              .preset = keys.preset_name()};
   LayerListBuilder builder({.defaults = defaults,
                             .keras_start = read_keras_start(keys.find("initializer")),
                             .fuse = !fuse || fuse->as_bool(),

@@ -4,9 +4,11 @@
 #pragma once
 
 #include "core/parameters.h"
+#include "core/recurrent.h"
 #include "core/tensor.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +20,10 @@ namespace whisker {
 
 class Plan;
 
+/// States of recurrent layers by the layers' paths, carried from one stretch of long sequences to
+/// the next (truncated back-propagation through time).
+using CarriedStates = std::map<std::string, RecurrentState>;
+
 /// How a forward pass runs. `seed` and `step` key the random masks of dropout; `random_offset`, in
 /// the device's memory or null, is added to `step` (see RandomKey) and lives until backward is
 /// done.
@@ -26,6 +32,9 @@ struct Pass {
   uint64_t seed = 0;
   uint64_t step = 0;
   const int64_t* random_offset = nullptr;
+  Tensor lengths = {};  ///< i64 (N): valid steps of each sequence (T, N, ...); undefined: all T
+  /// Recurrent layers begin with their state where there is one, and leave the last, detached.
+  CarriedStates* states = nullptr;
 };
 
 /// Plans count activations in f32.

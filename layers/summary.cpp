@@ -67,9 +67,13 @@ std::string table_text(const std::vector<Row>& rows) {
 
 ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   const Plan plan = Plan::of(*model.net, model.input);
-  const int64_t pictures = std::max<int64_t>(model.input[0], 1);
-  ModelSummary summary{
-      .input = model.input, .layers = {}, .training = {}, .inference = {}, .notes = model.notes};
+  const int64_t pictures = std::max<int64_t>(model.input[model.batch_axis], 1);
+  ModelSummary summary{.input = model.input,
+                       .batch = pictures,
+                       .layers = {},
+                       .training = {},
+                       .inference = {},
+                       .notes = model.notes};
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
   for (const PlannedOperator& op : plan.operators()) {
     const Shape& output = plan.shape(op.output);
@@ -125,7 +129,7 @@ std::string to_text(const ModelSummary& summary) {
   if (!summary.notes.empty()) {
     text += fmt::format("joined: {}\n", fmt::join(summary.notes, "; "));
   }
-  text += fmt::format("\npredicted memory for a batch of {}\n", summary.input[0]);
+  text += fmt::format("\npredicted memory for a batch of {}\n", summary.batch);
   text += memory_text("training", summary.training);
   text += memory_text("inference", summary.inference);
   return text;

@@ -27,6 +27,11 @@ class Bf16Backend final : public CpuBackend {
   void conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
                        const Tensor& dy, const Tensor& dx, const Tensor& dw,
                        const Tensor& db) override;
+  void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
+                 const RecurrentOutputs& out) override;
+  void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                          const RecurrentOutputs& out,
+                          const RecurrentGradients& gradients) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
                   const Tensor& inverse_deviation) override;

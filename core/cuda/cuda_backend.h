@@ -97,6 +97,14 @@ class CudaBackend final : public Backend {
                             const Tensor& dy, const Tensor& dx, const Tensor& dw,
                             const Tensor& db) override;
 
+  // --- recurrent layers ----------------------------------------------------------------------
+  int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override;
+  void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
+                 const RecurrentOutputs& out) override;
+  void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                          const RecurrentOutputs& out,
+                          const RecurrentGradients& gradients) override;
+
   // --- normalisation -------------------------------------------------------------------------
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,

@@ -79,6 +79,14 @@ class ReferenceBackend final : public Backend {
   void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                        const Tensor& dx) override;
 
+  // recurrent.cpp
+  int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override;
+  void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
+                 const RecurrentOutputs& out) override;
+  void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                          const RecurrentOutputs& out,
+                          const RecurrentGradients& gradients) override;
+
   // norm.cpp
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,

@@ -168,6 +168,18 @@ class RecordingBackend final : public Backend {
                        const Tensor& dx) override {
     submit([=, this] { device_.pool2d_backward(g, workspace, dy, dx); });
   }
+  int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override {
+    return device_.recurrent_reserve_bytes(g);
+  }
+  void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
+                 const RecurrentOutputs& out) override {
+    submit([=, this] { device_.recurrent(g, in, out); });
+  }
+  void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                          const RecurrentOutputs& out,
+                          const RecurrentGradients& gradients) override {
+    submit([=, this] { device_.recurrent_backward(g, in, out, gradients); });
+  }
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
                         const Tensor& mean, const Tensor& inverse_deviation,

@@ -18,6 +18,7 @@ std::vector<OpCase> conv2d_rows();
 std::vector<OpCase> pool2d_rows();
 std::vector<OpCase> norm_rows();
 std::vector<OpCase> loss_rows();
+std::vector<OpCase> recurrent_rows();
 
 using Inputs = const std::vector<Tensor>&;
 using Plain = const std::vector<Values>&;
