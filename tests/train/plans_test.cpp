@@ -34,7 +34,8 @@ std::string other_algorithms(std::string table) {
 }
 
 // Wide enough for Winograd where the processor has it.
-constexpr const char* yaml_text = R"(data: {image_size: 16, workers: 0}
+constexpr const char* yaml_text = R"(device: cpu
+data: {image_size: 16, workers: 0}
 model:
   layers:
     - conv2d: {filters: 32, kernel: 3}

@@ -78,7 +78,7 @@ TEST_F(CudaConvolution, AgreesWithTheReference) {
 
 TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
   CudaOptions options = exact_options();
-  options.search_seconds = 120;
+  options.search_seconds = 600;
   set_cuda_options(gpu, options);
   expect_convolutions_agree("first run");
   expect_convolutions_agree("timed choice");  // what comes back is timed
@@ -133,7 +133,7 @@ TEST_F(CudaConvolution, RepeatsBitForBitWhenDeterministic) {
 TEST_F(CudaConvolution, FollowsImportedChoices) {
   const ConvolutionCase c = convolution_cases()[6];
   CudaOptions timed = exact_options();
-  timed.search_seconds = 60;
+  timed.search_seconds = 600;
   set_cuda_options(gpu, timed);
   const auto results = results_of(c, DType::bf16);
   const std::string table = backend_of(gpu).export_plans();
@@ -149,7 +149,7 @@ TEST_F(CudaConvolution, FollowsImportedChoices) {
 TEST_F(CudaConvolution, IgnoresChoicesThatMeanNothing) {
   const ConvolutionCase c = convolution_cases()[6];
   CudaOptions timed = exact_options();
-  timed.search_seconds = 60;
+  timed.search_seconds = 600;
   set_cuda_options(gpu, timed);
   const auto results = results_of(c, DType::f32);
   std::string table = backend_of(gpu).export_plans();
@@ -227,7 +227,7 @@ TEST_F(CudaConvolution, PoolsInTheSameOperator) {
 
 TEST_F(CudaConvolution, PoolsInTheSameOperatorWhenTimedAndInTf32) {
   CudaOptions options;
-  options.search_seconds = 120;
+  options.search_seconds = 600;
   set_cuda_options(gpu, options);
   for (const ConvolutionCase& c : pooled_cases()) {
     // Of the sums before tanh narrows them; each has filter-many products of normal numbers.

@@ -53,7 +53,7 @@ TEST_F(CudaProducts, AgreeWithTheReference) {
 
 TEST_F(CudaProducts, AgreeWithTheReferenceWhenTimed) {
   CudaOptions options = exact_options();
-  options.search_seconds = 60;
+  options.search_seconds = 600;
   set_cuda_options(gpu, options);
   expect_products_agree();  // first choices; what comes back is timed
   expect_products_agree();
