@@ -161,6 +161,34 @@ std::vector<GradcheckOperator> pools() {
   };
 }
 
+// Two directions over sequences of 3 and 2 steps: y and the last states.
+GradcheckOperator recurrent_row(const char* name, RecurrentKind kind) {
+  const int64_t rows = 3 * RecurrentGeometry{.kind = kind}.gates();  // 3 hidden units
+  std::vector<OperandSpec> operands = {{"x", {3, 2, 2}}, {"h", {2, 2, 3}}};
+  for (const char* suffix : {"", "_reverse"}) {
+    operands.push_back({fmt::format("w_ih{}", suffix), {rows, 2}});
+    operands.push_back({fmt::format("w_hh{}", suffix), {rows, 3}});
+    operands.push_back({fmt::format("b_ih{}", suffix), {rows}});
+    operands.push_back({fmt::format("b_hh{}", suffix), {rows}});
+  }
+  return {name, operands, [kind](Operands o) {
+            const std::vector<RecurrentParameters> cells = {{o[2], o[3], o[4], o[5]},
+                                                            {o[6], o[7], o[8], o[9]}};
+            const RecurrentResult result = recurrent(o[0], cells,
+                                                     {.kind = kind,
+                                                      .bidirectional = true,
+                                                      .initial = {.h = o[1]},
+                                                      .lengths = indices({3, 2}, {2})});
+            return concat({reshape(result.y, {36}), reshape(result.last.h, {12})}, 0);
+          }};
+}
+
+std::vector<GradcheckOperator> recurrent_layers() {
+  return {recurrent_row("recurrent", RecurrentKind::lstm),
+          recurrent_row("recurrent_gru", RecurrentKind::gru),
+          recurrent_row("recurrent_tanh", RecurrentKind::rnn_tanh)};
+}
+
 std::vector<GradcheckOperator> norms() {
   return {
       {"batch_norm",
@@ -216,8 +244,8 @@ Tensor draw(const OperandSpec& spec, uint64_t stream) {
 std::span<const GradcheckOperator> gradcheck_operators() {
   static const std::vector<GradcheckOperator> all = [] {
     std::vector<GradcheckOperator> rows;
-    for (auto* part :
-         {arithmetic, activations, reductions, movements, products, pools, norms, losses}) {
+    for (auto* part : {arithmetic, activations, reductions, movements, products, pools,
+                       recurrent_layers, norms, losses}) {
       for (GradcheckOperator& row : part()) rows.push_back(std::move(row));
     }
     return rows;

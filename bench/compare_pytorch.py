@@ -15,9 +15,11 @@ import subprocess
 import sys
 
 DEFAULTS = {
-    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32"], "modes": ["eager", "contiguous"]},
+    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32"],
+            "modes": ["eager", "contiguous"]},
     "cuda": {"rows": ["keras64:32:f32", "mlp:32:f32", "chollet128:32:bf16", "chollet128:256:bf16", "vgg16ft:64:bf16",
-                      "resnet18:256:bf16", "resnet50:256:bf16"],
+                      "resnet18:256:bf16", "resnet50:256:bf16", "lstm:64:f32", "lstm:64:bf16", "gru:64:bf16",
+                      "rnn:64:bf16"],
              "modes": ["eager", "captured", "compiled", "autotuned"]},
 }
 TORCH_STEP = pathlib.Path(__file__).with_name("torch_step.py")
@@ -35,7 +37,8 @@ def child(command, threads):
 
 def compare(row, arguments):
     name, batch, precision = row.split(":")
-    groups, steps = ("5", "1") if arguments.device == "cpu" and name == "resnet18" else ("20", "3")
+    slow = arguments.device == "cpu" and name in ("resnet18", "lstm", "gru", "rnn")
+    groups, steps = ("5", "1") if slow else ("20", "3")
     common = [name, "--device", arguments.device, "--batch", batch, "--precision", precision,
               "--groups", groups, "--steps", steps]
     ours, theirs = [], {mode: [] for mode in arguments.modes}

@@ -26,11 +26,12 @@ using namespace whisker;
 
 struct Workload {
   const char* id;
-  int64_t side;  // of the pictures; 0: rows of 32 values
+  int64_t side;  // of the pictures, or features of a sequence; 0: rows of 32 values
   int64_t classes;
   int64_t batch;
   const char* model;
   const char* frozen = nullptr;
+  int64_t steps = 0;  // of sequences of `side` features; 0: no sequences
 };
 
 constexpr Workload workloads[] = {
@@ -47,6 +48,10 @@ constexpr Workload workloads[] = {
      "features"},
     {"mlp", 0, 32, 32, "layers: [repeat: {n: 20, layers: [dense: {units: 32, activation: relu}]}]"},
     {"small_resnet", 128, 2, 32, "small_resnet"},
+    {"lstm", 256, 10, 64, "layers: [lstm: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
+    {"gru", 256, 10, 64, "layers: [gru: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
+    {"rnn", 256, 10, 64, "layers: [simple_rnn: {units: 512, layers: 2}, dense: classes]", nullptr,
+     128},
 };
 
 class Options {
@@ -114,10 +119,13 @@ class Step {
 
  private:
   static Model build(const Workload& workload, int64_t batch) {
-    const Shape input =
-        workload.side > 0 ? Shape{batch, workload.side, workload.side, 3} : Shape{batch, 32};
+    const Shape input = workload.steps > 0  ? Shape{workload.steps, batch, workload.side}
+                        : workload.side > 0 ? Shape{batch, workload.side, workload.side, 3}
+                                            : Shape{batch, 32};
     Model model = build_model(YamlNode::parse(workload.model, workload.id),
-                              {.input = input, .classes = workload.classes});
+                              {.input = input,
+                               .batch_axis = workload.steps > 0 ? 1 : 0,
+                               .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
     return model;
   }

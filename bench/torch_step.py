@@ -17,11 +17,26 @@ import torch.nn as nn
 
 ROWS = {  # batch, side, classes
     "keras64": (32, 64, 2), "chollet128": (32, 128, 2), "resnet18": (16, 224, 1000), "resnet50": (16, 224, 1000),
-    "vgg16ft": (64, 224, 2), "mlp": (32, None, 32),
+    "vgg16ft": (64, 224, 2), "mlp": (32, None, 32), "lstm": (64, None, 10), "gru": (64, None, 10), "rnn": (64, None, 10),
 }
+RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class LastStep(nn.Module):
+    """Two recurrent layers, and a dense layer on the last step."""
+
+    def __init__(self, row, classes):
+        super().__init__()
+        self.layers = RECURRENT[row](256, 512, num_layers=2)
+        self.head = nn.Linear(512, classes)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0][-1])
 
 
 def build(row, classes):
+    if row in RECURRENT:
+        return LastStep(row, classes)
     import torchvision
 
     def conv(channels, filters):
@@ -53,6 +68,8 @@ class Step:
         if side:
             model = model.to(memory_format=layout)
             inputs = torch.randn(batch, 3, side, side, device=device).to(memory_format=layout)
+        elif arguments.row in RECURRENT:
+            inputs = torch.randn(128, batch, 256, device=device)
         else:
             inputs = torch.randn(batch, 32, device=device)
         labels = torch.arange(batch, device=device) % classes

@@ -1,24 +1,237 @@
-// Recurrent layers.
+// Recurrent layers: where a call's memory lies, and the loop over layers and directions around the
+// cells (recurrent_cell.h). bf16 goes through f32.
+#include "core/autograd.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/bf16.h"
+#include "core/cpu/parallel.h"
+#include "core/cpu/recurrent_cell.h"
 #include "core/cpu/widened.h"
-#include "core/reference/reference_backend.h"
+
+#include <algorithm>
+#include <deque>
 
 namespace whisker::cpu {
+namespace {
 
-int64_t CpuBackend::recurrent_reserve_bytes(const RecurrentGeometry&) {
-  return 0;
+// Elements of f32 that a call keeps, one part after the other: per cell gates, side and m (see
+// CellMemory), then the results of all layers but the last. What backward will not ask for shares
+// its place between layers.
+class KeptLayout {
+ public:
+  KeptLayout(const RecurrentGeometry& g, bool for_backward)
+      : g_(g),
+        places_(g.steps * g.batch),
+        cells_(for_backward ? g.cells() : g.directions),
+        results_(for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2)) {}
+
+  int64_t gates(int64_t cell) const { return cell % cells_ * per_cell(); }
+  int64_t side(int64_t cell) const { return gates(cell) + places_ * g_.gates() * g_.hidden; }
+  int64_t m(int64_t cell) const { return side(cell) + side_elements(); }
+  int64_t y(int64_t layer) const { return cells_ * per_cell() + layer % results_ * per_result(); }
+  int64_t elements() const { return cells_ * per_cell() + results_ * per_result(); }
+
+ private:
+  int64_t side_elements() const {
+    const bool has = g_.is_lstm() || g_.kind == RecurrentKind::gru;
+    return has ? places_ * g_.hidden : 0;
+  }
+  int64_t per_cell() const {
+    return places_ * g_.gates() * g_.hidden + side_elements() +
+           (g_.projection > 0 ? places_ * g_.hidden : 0);
+  }
+  int64_t per_result() const { return places_ * g_.directions * g_.output(); }
+
+  const RecurrentGeometry& g_;
+  int64_t places_;   // T N
+  int64_t cells_;    // that have a place of their own
+  int64_t results_;  // layers that have
+};
+
+const float* f32_or_null(const Tensor& x) {
+  return x.defined() ? f32(x) : nullptr;
+}
+float* f32_target(const Tensor& x) {
+  return x.defined() ? f32(x) : nullptr;
+}
+// Rows of one cell in (cells, N, extent).
+template <class T>
+T* of_cell(T* states, const RecurrentGeometry& g, int64_t cell, int64_t extent) {
+  return states ? states + cell * g.batch * extent : nullptr;
+}
+
+Tensor workspace(const Shape& shape) {
+  const MemoryScope scope(MemoryCategory::workspace);
+  return empty(shape);
+}
+
+// One call, forward or backward.
+class Call {
+ public:
+  Call(CpuBackend& backend, const RecurrentGeometry& g, const RecurrentInputs& in,
+       const RecurrentOutputs& out, bool for_backward)
+      : backend_(backend), g_(g), in_(in), out_(out), layout_(g, for_backward) {
+    kept_ = out.reserve.defined() ? Tensor(out.reserve.storage(), out.reserve.offset() / 4,
+                                           {layout_.elements()}, DType::f32)
+                                  : workspace({layout_.elements()});
+  }
+
+  int64_t width() const { return g_.directions * g_.output(); }
+
+  /// The result of `layer` (T, N, width).
+  Tensor result(int64_t layer) const {
+    if (layer + 1 == g_.layers) return out_.y;
+    return {kept_.storage(),
+            kept_.offset() + layout_.y(layer),
+            {g_.steps, g_.batch, width()},
+            DType::f32};
+  }
+
+  /// What `layer` reads (T, N, inputs).
+  Tensor input(int64_t layer) const {
+    if (layer == 0) return in_.x;
+    const Tensor y = result(layer - 1);
+    if (g_.dropout == 0) return y;
+    const Tensor dropped = workspace(y.shape());
+    drop(y, dropped, layer - 1);
+    return dropped;
+  }
+
+  /// The mask on the result of `layer`; y may be x.
+  void drop(const Tensor& x, const Tensor& y, int64_t layer) const {
+    backend_.dropout(g_.dropout, recurrent_mask_key(in_.key, layer), x, y);
+  }
+
+  CellMemory memory(int64_t cell, const Tensor& x) const {
+    const RecurrentParameters& p = in_.parameters[static_cast<size_t>(cell)];
+    const int64_t layer = cell / g_.directions;
+    float* kept = f32(kept_);
+    return {.x = f32(x),
+            .inputs = g_.inputs(layer),
+            .w_ih = f32(p.w_ih),
+            .w_hh = f32(p.w_hh),
+            .b_ih = f32_or_null(p.b_ih),
+            .b_hh = f32_or_null(p.b_hh),
+            .w_hr = f32_or_null(p.w_hr),
+            .h0 = of_cell(f32_or_null(in_.initial.h), g_, cell, g_.output()),
+            .c0 = of_cell(f32_or_null(in_.initial.c), g_, cell, g_.hidden),
+            .lengths = in_.lengths.defined() ? in_.lengths.data<int64_t>().data() : nullptr,
+            .gates = kept + layout_.gates(cell),
+            .side = kept + layout_.side(cell),
+            .m = g_.projection > 0 ? kept + layout_.m(cell) : nullptr,
+            .y = f32(result(layer)) + cell % g_.directions * g_.output()};
+  }
+
+ private:
+  CpuBackend& backend_;
+  const RecurrentGeometry& g_;
+  const RecurrentInputs& in_;
+  const RecurrentOutputs& out_;
+  KeptLayout layout_;
+  Tensor kept_;  // f32, laid out by layout_
+};
+
+// Runs the cells of a layer over all sequences: each thread takes some through all steps when there
+// are enough for every thread's products to be worth it, else the threads share each step.
+template <class Cells>
+void run_cells(const RecurrentGeometry& g, Cells& cells) {
+  constexpr int64_t rows_per_thread = 8;
+  const int64_t rows = g.directions * g.batch;
+  const bool small = g.steps * rows * g.gates() * g.hidden < pointwise_grain;
+  if (small || rows < rows_per_thread * most_threads()) {
+    for (auto& cell : cells) cell.run(0, g.batch);
+    return;
+  }
+  parallel_ranges(rows, 2, [&](int64_t begin, int64_t end, int) {
+    for (int64_t direction = 0; direction < g.directions; ++direction) {
+      const int64_t first = std::max(begin - direction * g.batch, int64_t{0});
+      const int64_t last = std::min(end - direction * g.batch, g.batch);
+      if (first < last) cells[static_cast<size_t>(direction)].run(first, last);
+    }
+  });
+}
+
+// A copy of x (T, N, features) with zeros after each sequence's end.
+Tensor without_padding(const RecurrentGeometry& g, const Tensor& x, const int64_t* lengths) {
+  const Tensor clean = workspace(x.shape());
+  const float* from = f32(x);
+  float* to = f32(clean);
+  parallel_ranges(g.steps * g.batch, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
+    for (int64_t place = begin; place < end; ++place) {
+      const bool valid = place / g.batch < lengths[place % g.batch];
+      float* row = to + place * g.features;
+      valid ? std::copy_n(from + place * g.features, g.features, row)
+            : std::fill_n(row, g.features, 0.0f);
+    }
+  });
+  return clean;
+}
+
+}  // namespace
+
+int64_t CpuBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
+  return KeptLayout(g, true).elements() * static_cast<int64_t>(sizeof(float));
 }
 
 void CpuBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
                            const RecurrentOutputs& out) {
-  ReferenceBackend().recurrent(g, in, out);
+  const Call call(*this, g, in, out, out.reserve.defined());
+  for (int64_t layer = 0; layer < g.layers; ++layer) {
+    const Tensor x = call.input(layer);
+    std::deque<CellForward> cells;
+    for (int64_t direction = 0; direction < g.directions; ++direction) {
+      const int64_t cell = layer * g.directions + direction;
+      cells.emplace_back(allocator_, g, direction, call.memory(cell, x),
+                         of_cell(f32(out.last.h), g, cell, g.output()),
+                         of_cell(f32_target(out.last.c), g, cell, g.hidden));
+    }
+    run_cells(g, cells);
+  }
 }
 
 void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                     const RecurrentOutputs& out,
                                     const RecurrentGradients& gradients) {
-  ReferenceBackend().recurrent_backward(g, in, out, gradients);
+  const Call call(*this, g, in, out, true);
+  const Scratch<float> dh = scratch<float>(g.cells() * g.batch * g.output());
+  const Scratch<float> dc = scratch<float>(g.is_lstm() ? g.cells() * g.batch * g.hidden : 0);
+  const auto begin_with = [](const Tensor& arrived, const Scratch<float>& d, int64_t count) {
+    arrived.defined() ? std::copy_n(f32(arrived), count, d.data())
+                      : std::fill_n(d.data(), count, 0.0f);
+  };
+  begin_with(gradients.dlast.h, dh, g.cells() * g.batch * g.output());
+  if (g.is_lstm()) begin_with(gradients.dlast.c, dc, g.cells() * g.batch * g.hidden);
+
+  Tensor dy = gradients.dy;  // of the layer's result
+  for (int64_t layer = g.layers - 1; layer >= 0; --layer) {
+    Tensor x = call.input(layer);
+    if (layer == 0 && g.lengths) x = without_padding(g, x, in.lengths.data<int64_t>().data());
+    const Tensor dx = layer == 0 ? gradients.dx : workspace(x.shape());
+    std::deque<CellBackward> cells;
+    for (int64_t direction = 0; direction < g.directions; ++direction) {
+      const int64_t cell = layer * g.directions + direction;
+      const RecurrentParameters& d = gradients.dparameters[static_cast<size_t>(cell)];
+      const CellGradients wanted{.dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
+                                 .dx = f32_target(dx),
+                                 .add_dx = direction > 0,
+                                 .w_ih = f32_target(d.w_ih),
+                                 .w_hh = f32_target(d.w_hh),
+                                 .b_ih = f32_target(d.b_ih),
+                                 .b_hh = f32_target(d.b_hh),
+                                 .w_hr = f32_target(d.w_hr)};
+      cells.emplace_back(allocator_, g, direction, call.memory(cell, x), wanted,
+                         of_cell(dh.data(), g, cell, g.output()),
+                         g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
+    }
+    run_cells(g, cells);
+    for (CellBackward& cell : cells) cell.finish();
+    if (layer > 0 && g.dropout > 0) call.drop(dx, dx, layer - 1);
+    dy = dx;
+  }
+  const auto end_with = [](const Scratch<float>& d, const Tensor& initial) {
+    if (initial.defined()) std::copy_n(d.data(), initial.count(), f32(initial));
+  };
+  end_with(dh, gradients.dinitial.h);
+  end_with(dc, gradients.dinitial.c);
 }
 
 namespace {

@@ -239,6 +239,92 @@ std::vector<BadCall> products_and_windows() {
   };
 }
 
+// One cell for 2 features and 3 hidden units.
+RecurrentParameters cell(TensorOptions o, int64_t gates = 4) {
+  return {.w_ih = zeros({gates * 3, 2}, o),
+          .w_hh = zeros({gates * 3, 3}, o),
+          .b_ih = zeros({gates * 3}, o),
+          .b_hh = zeros({gates * 3}, o)};
+}
+
+RecurrentResult lstm(TensorOptions o, std::vector<RecurrentParameters> cells,
+                     RecurrentOptions options = {}) {
+  return recurrent(zeros({5, 4, 2}, o), cells, options);
+}
+
+std::vector<BadCall> recurrent_layers() {
+  return {
+      {"recurrent_rank",
+       [](auto o) {
+         recurrent(zeros({5, 2}, o), std::array{cell(o)});
+       },
+       "recurrent: expected x (T,N,features) with at least one element, got (5,2)."},
+      {"recurrent_empty",
+       [](auto o) {
+         recurrent(zeros({0, 4, 2}, o), std::array{cell(o)});
+       },
+       "recurrent: expected x (T,N,features) with at least one element, got (0,4,2)."},
+      {"recurrent_cells", [](auto o) { lstm(o, {}); },
+       "recurrent: expected parameters of one cell per layer, got 0."},
+      {"recurrent_directions", [](auto o) { lstm(o, {cell(o)}, {.bidirectional = true}); },
+       "recurrent: expected parameters of two cells per layer, got 1."},
+      {"recurrent_gates", [](auto o) { lstm(o, {cell(o, 3)}); },
+       "recurrent: expected w_hh of cell 0 with 4 rows per hidden unit of lstm, got (9,3)."},
+      {"recurrent_w_ih",
+       [](auto o) {
+         RecurrentParameters p = cell(o);
+         p.w_ih = zeros({12, 5}, o);
+         lstm(o, {p});
+       },
+       "recurrent: expected w_ih of cell 0 of shape (12,2) for lstm with 2 inputs and 3 hidden "
+       "units, got (12,5)."},
+      {"recurrent_second_layer",
+       [](auto o) {
+         lstm(o, {cell(o), cell(o)});
+       },
+       "recurrent: expected w_ih of cell 1 of shape (12,3) for lstm with 3 inputs and 3 hidden "
+       "units, got (12,2)."},
+      {"recurrent_one_bias",
+       [](auto o) {
+         RecurrentParameters p = cell(o);
+         p.b_hh = {};
+         lstm(o, {p});
+       },
+       "recurrent: expected b_hh of cell 0 of shape (12) for lstm with 2 inputs and 3 hidden "
+       "units, got none."},
+      {"recurrent_projection_of_gru",
+       [](auto o) {
+         RecurrentParameters p = cell(o, 3);
+         p.w_hr = zeros({2, 3}, o);
+         lstm(o, {p}, {.kind = RecurrentKind::gru});
+       },
+       "recurrent: gru has no projection, got w_hr (2,3). Leave it out."},
+      {"recurrent_initial",
+       [](auto o) {
+         lstm(o, {cell(o)}, {.initial = {.h = zeros({4, 3}, o)}});
+       },
+       "recurrent: expected initial.h of shape (1,4,3) (layers directions, N, extent) for x "
+       "(5,4,2), got (4,3)."},
+      {"recurrent_c_of_gru",
+       [](auto o) {
+         lstm(o, {cell(o, 3)}, {.kind = RecurrentKind::gru, .initial = {.c = zeros({1, 4, 3}, o)}});
+       },
+       "recurrent: gru has no state c, got initial.c (1,4,3). Leave it out."},
+      {"recurrent_dropout", [](auto o) { lstm(o, {cell(o)}, {.dropout = 1}); },
+       "recurrent: expected a dropout in [0, 1), got 1."},
+      {"recurrent_lengths", [](auto o) { lstm(o, {cell(o)}, {.lengths = zeros({3}, i64(o))}); },
+       "recurrent: expected lengths i64 of shape (4) for x (5,4,2), got i64 (3)."},
+      {"recurrent_dtypes",
+       [](auto o) {
+         RecurrentParameters p = cell(o);
+         p.w_hh = p.w_hh.to(DType::bf16);
+         lstm(o, {p});
+       },
+       "recurrent: x (5,4,2) is f32, w_hh of cell 0 (12,3) is bf16. Convert one of them with "
+       "to(f32)."},
+  };
+}
+
 std::vector<BadCall> norms_and_losses() {
   return {
       {"batch_norm_gamma",
@@ -341,7 +427,8 @@ TEST_P(BadInputs, Message) {
 
 std::vector<BadCall> all_calls() {
   std::vector<BadCall> calls;
-  for (auto* family : {arithmetic, reductions_and_shapes, products_and_windows, norms_and_losses}) {
+  for (auto* family : {arithmetic, reductions_and_shapes, products_and_windows, recurrent_layers,
+                       norms_and_losses}) {
     for (BadCall& call : family()) calls.push_back(std::move(call));
   }
   return calls;

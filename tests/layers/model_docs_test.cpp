@@ -33,6 +33,18 @@ TEST(ModelDocs, EveryExampleBuilds) {
   }
 }
 
+TEST(ModelDocs, EveryExampleOfSequencesBuilds) {
+  const std::string path = WHISKER_SOURCE_DIR "/docs/recurrent.md";
+  const std::vector<std::string> blocks = yaml_blocks(read_file(path, 1 << 20, ErrorKind::data));
+  EXPECT_EQ(blocks.size(), 1u);
+  for (const std::string& block : blocks) {
+    const YamlNode root = YamlNode::parse(block, "recurrent.md");
+    const Model model =
+        build_model(*root.find("model"), {.input = {7, 2}, .batch_axis = 1, .classes = 3});
+    EXPECT_EQ(model.output, (Shape{2, 3})) << block;
+  }
+}
+
 TEST(ModelDocs, MnistHasTheTutorialsParameterCount) {
   const YamlNode root = YamlNode::parse_file(WHISKER_SOURCE_DIR "/configs/mnist.yaml");
   const Model model = build_model(*root.find("model"), {.input = {64, 28, 28, 1}, .classes = 10});

@@ -96,6 +96,7 @@ std::vector<Conv2dGeometry> convolutions_of(const Preset& preset, const Shape& i
 TEST_P(ConvolutionEngines, ExistForEveryPreset) {
   for (const Preset& preset : presets()) {
     SCOPED_TRACE(preset.name);
+    if (preset.name == "simple_rnn" || preset.name == "lstm") continue;  // of sequences
     const auto geometries = convolutions_of(preset, {64, 128, 128, 3});
     EXPECT_FALSE(geometries.empty());
     for (const Conv2dGeometry& g : geometries) expect_engines(g);
