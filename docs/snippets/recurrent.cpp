@@ -40,7 +40,7 @@ TEST(RecurrentDocument, CellsAndTheOperator) {
 TEST(RecurrentDocument, Lengths) {
   const Tensor x = drawn({3, 2, 2}, 5);
   const auto parameters = some_parameters();
-  const Tensor lengths = from_vector({1, 3}, {2}, i64);                      // (N)
+  const Tensor lengths = from_vector({1, 3}, {2}, i64);
   const RecurrentResult y = recurrent(x, parameters, {.lengths = lengths});  // x (3, 2, features)
   EXPECT_THAT(slice(slice(y.y, 0, 1, 3), 1, 0, 1).to_vector(), Each(0));
   EXPECT_EQ(slice(y.last.h, 1, 0, 1).to_vector(), slice(slice(y.y, 0, 0, 1), 1, 0, 1).to_vector());
