@@ -70,6 +70,7 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   const int64_t pictures = std::max<int64_t>(model.input[model.batch_axis], 1);
   ModelSummary summary{.input = model.input,
                        .batch = pictures,
+                       .sequences = model.batch_axis == 1,
                        .layers = {},
                        .training = {},
                        .inference = {},
@@ -125,7 +126,8 @@ std::string to_text(const ModelSummary& summary) {
   std::string text = table_text(rows);
   text += fmt::format("\nparameters {}: trainable {}, frozen {}\n", grouped(summary.parameters()),
                       grouped(summary.trainable), grouped(summary.frozen));
-  text += fmt::format("multiply-adds per picture {}\n", grouped(summary.multiply_adds));
+  text += fmt::format("multiply-adds per {} {}\n", summary.sequences ? "sequence" : "picture",
+                      grouped(summary.multiply_adds));
   if (!summary.notes.empty()) {
     text += fmt::format("joined: {}\n", fmt::join(summary.notes, "; "));
   }

@@ -37,7 +37,8 @@ struct MemoryPrediction {
 
 struct ModelSummary {
   Shape input;
-  int64_t batch = 0;  ///< samples in it
+  int64_t batch = 0;       ///< samples in it
+  bool sequences = false;  ///< they are sequences, else pictures
   std::vector<LayerSummary> layers;
   int64_t trainable = 0;      ///< elements
   int64_t frozen = 0;         ///< elements of parameters that are not trained

@@ -1,5 +1,6 @@
 // A cell's backward pass: gradients of the gates step by step, then x and the parameters in one
 // product each over all steps (Werbos 1990, "Backpropagation through time").
+#include "core/cpu/flush_denormals.h"
 #include "core/cpu/gemm.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/recurrent_cell.h"
@@ -28,7 +29,9 @@ CellBackward::CellBackward(Allocator& allocator, const RecurrentGeometry& g, int
   std::fill_n(zeros_.data(), std::max(g.hidden, g.output()), 0.0f);
 }
 
+// A gradient that vanishes over hundreds of steps passes through the denormal numbers.
 void CellBackward::run(int64_t begin, int64_t end) {
+  const FlushDenormals flush;
   const int64_t count = steps_.longest(begin, end);
   for (int64_t t = count; t < g_.steps; ++t) {
     for (int64_t n = begin; n < end; ++n) leave_nothing(t, n);
@@ -38,6 +41,7 @@ void CellBackward::run(int64_t begin, int64_t end) {
     const auto each = [&](auto&& fn) {
       parallel_ranges(end - begin, rows_grain(4 * g_.gates() * g_.hidden),
                       [&](int64_t first, int64_t last, int) {
+                        const FlushDenormals flush_here;
                         for (int64_t n = begin + first; n < begin + last; ++n) fn(n);
                       });
     };

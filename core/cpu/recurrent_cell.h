@@ -77,6 +77,7 @@ class CellForward {
   CellSteps steps_;
   CellMemory m_;
   float *h_, *c_;
+  bool turned_;               // w_hh_t_ is there: many steps are worth the copy
   Scratch<float> w_hh_t_;     // (output, gates hidden)
   Scratch<float> bias_;       // (gates hidden) of both products, then (hidden) zeros or gru's b_hn
   Scratch<float> projected_;  // (N, projection)
