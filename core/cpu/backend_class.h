@@ -6,6 +6,9 @@
 #include "core/backend.h"
 #include "core/cpu/allocator.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/gemm.h"
+
+#include <functional>
 
 namespace whisker::cpu {
 
@@ -135,6 +138,14 @@ class CpuBackend : public Backend {
   void swap(const Tensor& a, const Tensor& b) override;
 
  protected:
+  /// Computes a product over all steps of a recurrent layer.
+  using LargeProduct = std::function<void(const Gemm&)>;
+  void run_recurrent(const LargeProduct& product, const RecurrentGeometry& g,
+                     const RecurrentInputs& in, const RecurrentOutputs& out);
+  void run_recurrent_backward(const LargeProduct& product, const RecurrentGeometry& g,
+                              const RecurrentInputs& in, const RecurrentOutputs& out,
+                              const RecurrentGradients& gradients);
+
   template <class T>
   Scratch<T> scratch(int64_t count) {
     return Scratch<T>(allocator_, count);

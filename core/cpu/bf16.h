@@ -64,6 +64,8 @@ class Bf16Backend final : public CpuBackend {
                               const Tensor& db);
 #if WHISKER_ONEDNN
   bool native(const ProductRequest& product);
+  /// gemm() with operands rounded to bf16, on the CPU's own bf16 where that can be.
+  void product_in_bf16(const Gemm& product);
 #endif
 };
 

@@ -1,11 +1,9 @@
 // Recurrent layers: where a call's memory lies, and the loop over layers and directions around the
-// cells (recurrent_cell.h). bf16 goes through f32.
+// cells (recurrent_cell.h).
 #include "core/autograd.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/bf16.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/recurrent_cell.h"
-#include "core/cpu/widened.h"
 
 #include <algorithm>
 #include <deque>
@@ -174,13 +172,24 @@ int64_t CpuBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
 
 void CpuBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
                            const RecurrentOutputs& out) {
+  run_recurrent(gemm, g, in, out);
+}
+
+void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                                    const RecurrentOutputs& out,
+                                    const RecurrentGradients& gradients) {
+  run_recurrent_backward(gemm, g, in, out, gradients);
+}
+
+void CpuBackend::run_recurrent(const LargeProduct& product, const RecurrentGeometry& g,
+                               const RecurrentInputs& in, const RecurrentOutputs& out) {
   const Call call(*this, g, in, out, out.reserve.defined());
   for (int64_t layer = 0; layer < g.layers; ++layer) {
     const Tensor x = call.input(layer);
     std::deque<CellForward> cells;
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       const int64_t cell = layer * g.directions + direction;
-      cells.emplace_back(allocator_, g, direction, call.memory(cell, x),
+      cells.emplace_back(allocator_, product, g, direction, call.memory(cell, x),
                          of_cell(f32(out.last.h), g, cell, g.output()),
                          of_cell(f32_target(out.last.c), g, cell, g.hidden));
     }
@@ -188,9 +197,9 @@ void CpuBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in
   }
 }
 
-void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                    const RecurrentOutputs& out,
-                                    const RecurrentGradients& gradients) {
+void CpuBackend::run_recurrent_backward(const LargeProduct& product, const RecurrentGeometry& g,
+                                        const RecurrentInputs& in, const RecurrentOutputs& out,
+                                        const RecurrentGradients& gradients) {
   const Call call(*this, g, in, out, true);
   const Scratch<float> dh = scratch<float>(g.cells() * g.batch * g.output());
   const Scratch<float> dc = scratch<float>(g.is_lstm() ? g.cells() * g.batch * g.hidden : 0);
@@ -218,7 +227,7 @@ void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentI
                                  .b_ih = f32_target(d.b_ih),
                                  .b_hh = f32_target(d.b_hh),
                                  .w_hr = f32_target(d.w_hr)};
-      cells.emplace_back(allocator_, g, direction, call.memory(cell, x), wanted,
+      cells.emplace_back(allocator_, product, g, direction, call.memory(cell, x), wanted,
                          of_cell(dh.data(), g, cell, g.output()),
                          g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
     }
@@ -232,49 +241,6 @@ void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentI
   };
   end_with(dh, gradients.dinitial.h);
   end_with(dc, gradients.dinitial.c);
-}
-
-namespace {
-
-RecurrentInputs wide(Widened& t, const RecurrentInputs& in) {
-  RecurrentInputs result = in;
-  result.x = t.in(in.x);
-  result.initial = {.h = t.in(in.initial.h), .c = t.in(in.initial.c)};
-  for (RecurrentParameters& p : result.parameters) {
-    p = {t.in(p.w_ih), t.in(p.w_hh), t.in(p.b_ih), t.in(p.b_hh), t.in(p.w_hr)};
-  }
-  return result;
-}
-
-}  // namespace
-
-void Bf16Backend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
-                            const RecurrentOutputs& out) {
-  if (in_f32("recurrent", in.x)) return CpuBackend::recurrent(g, in, out);
-  widened(*this, [&](Widened& t) {
-    CpuBackend::recurrent(as_f32(g), wide(t, in),
-                          {.y = t.out(out.y),
-                           .last = {.h = t.out(out.last.h), .c = t.out(out.last.c)},
-                           .reserve = out.reserve});
-  });
-}
-
-void Bf16Backend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                     const RecurrentOutputs& out,
-                                     const RecurrentGradients& gradients) {
-  if (in_f32("recurrent", in.x)) return CpuBackend::recurrent_backward(g, in, out, gradients);
-  widened(*this, [&](Widened& t) {
-    RecurrentGradients d = gradients;
-    d.dy = t.in(d.dy);
-    d.dlast = {.h = t.in(d.dlast.h), .c = t.in(d.dlast.c)};
-    d.dx = t.out(d.dx);
-    d.dinitial = {.h = t.out(d.dinitial.h), .c = t.out(d.dinitial.c)};
-    for (RecurrentParameters& p : d.dparameters) {
-      p = {t.out(p.w_ih), t.out(p.w_hh), t.out(p.b_ih), t.out(p.b_hh), t.out(p.w_hr)};
-    }
-    CpuBackend::recurrent_backward(as_f32(g), wide(t, in),
-                                   {.y = t.in(out.y), .last = {}, .reserve = out.reserve}, d);
-  });
 }
 
 }  // namespace whisker::cpu

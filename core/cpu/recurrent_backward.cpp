@@ -11,10 +11,11 @@
 
 namespace whisker::cpu {
 
-CellBackward::CellBackward(Allocator& allocator, const RecurrentGeometry& g, int64_t direction,
-                           const CellMemory& memory, const CellGradients& gradients, float* dh,
-                           float* dc)
+CellBackward::CellBackward(Allocator& allocator, const std::function<void(const Gemm&)>& product,
+                           const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
+                           const CellGradients& gradients, float* dh, float* dc)
     : allocator_(allocator),
+      product_(product),
       g_(g),
       steps_(g, direction, memory.lengths),
       m_(memory),
@@ -138,42 +139,42 @@ void CellBackward::leave_nothing(int64_t t, int64_t n) {
 void CellBackward::finish() {
   const int64_t rows = g_.steps * g_.batch;
   if (d_.dx) {
-    gemm({.m = rows,
-          .n = m_.inputs,
-          .k = gate_rows(),
-          .a = dgates_.data(),
-          .lda = gate_rows(),
-          .b = m_.w_ih,
-          .ldb = m_.inputs,
-          .beta = d_.add_dx ? 1.0f : 0.0f,
-          .c = d_.dx,
-          .ldc = m_.inputs});
+    product_({.m = rows,
+              .n = m_.inputs,
+              .k = gate_rows(),
+              .a = dgates_.data(),
+              .lda = gate_rows(),
+              .b = m_.w_ih,
+              .ldb = m_.inputs,
+              .beta = d_.add_dx ? 1.0f : 0.0f,
+              .c = d_.dx,
+              .ldc = m_.inputs});
   }
   if (d_.w_ih) {
-    gemm({.transpose_a = true,
-          .m = gate_rows(),
-          .n = m_.inputs,
-          .k = rows,
-          .a = dgates_.data(),
-          .lda = gate_rows(),
-          .b = m_.x,
-          .ldb = m_.inputs,
-          .c = d_.w_ih,
-          .ldc = m_.inputs});
+    product_({.transpose_a = true,
+              .m = gate_rows(),
+              .n = m_.inputs,
+              .k = rows,
+              .a = dgates_.data(),
+              .lda = gate_rows(),
+              .b = m_.x,
+              .ldb = m_.inputs,
+              .c = d_.w_ih,
+              .ldc = m_.inputs});
   }
   if (d_.w_hh) recurrent_weights();
   if (d_.b_ih || d_.b_hh) biases();
   if (d_.w_hr) {
-    gemm({.transpose_a = true,
-          .m = g_.projection,
-          .n = g_.hidden,
-          .k = rows,
-          .a = dresult_.data(),
-          .lda = g_.projection,
-          .b = m_.m,
-          .ldb = g_.hidden,
-          .c = d_.w_hr,
-          .ldc = g_.hidden});
+    product_({.transpose_a = true,
+              .m = g_.projection,
+              .n = g_.hidden,
+              .k = rows,
+              .a = dresult_.data(),
+              .lda = g_.projection,
+              .b = m_.m,
+              .ldb = g_.hidden,
+              .c = d_.w_hr,
+              .ldc = g_.hidden});
   }
 }
 
@@ -190,13 +191,13 @@ void CellBackward::add_outer(const float* dgates, const float* drecurred, const 
                .beta = first ? 0.0f : 1.0f,
                .c = d_.w_hh,
                .ldc = g_.output()};
-  gemm(product);
+  product_(product);
   if (!is_gru()) return;
   product.m = g_.hidden;
   product.a = drecurred;
   product.lda = g_.hidden;
   product.c += 2 * g_.hidden * g_.output();
-  gemm(product);
+  product_(product);
 }
 
 // Each step's gradient meets the state of the step before it: one product over neighbouring steps,

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "core/cpu/allocator.h"
+#include "core/cpu/gemm.h"
 #include "core/geometry.h"
 
 #include <cstdint>
+#include <functional>
 
 namespace whisker::cpu {
 
@@ -55,9 +57,10 @@ class CellSteps {
 class CellForward {
  public:
   /// h (N, output) and c (N, hidden; null but for an lstm): the last states, which are the running
-  /// ones meanwhile.
-  CellForward(Allocator& allocator, const RecurrentGeometry& g, int64_t direction,
-              const CellMemory& memory, float* h, float* c);
+  /// ones meanwhile. `product` computes W_ih x over all steps.
+  CellForward(Allocator& allocator, const std::function<void(const Gemm&)>& product,
+              const RecurrentGeometry& g, int64_t direction, const CellMemory& memory, float* h,
+              float* c);
   /// Sequences [begin, end) through all steps. Different ranges may run at once.
   void run(int64_t begin, int64_t end);
 
@@ -98,9 +101,10 @@ struct CellGradients {
 class CellBackward {
  public:
   /// dh (N, output) and dc (N, hidden): of the last states, in the end of the initial ones. Rows of
-  /// memory.x after a sequence's end must be finite.
-  CellBackward(Allocator& allocator, const RecurrentGeometry& g, int64_t direction,
-               const CellMemory& memory, const CellGradients& gradients, float* dh, float* dc);
+  /// memory.x after a sequence's end must be finite. `product` computes what finish() does.
+  CellBackward(Allocator& allocator, const std::function<void(const Gemm&)>& product,
+               const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
+               const CellGradients& gradients, float* dh, float* dc);
   /// Sequences [begin, end) back through all steps. Different ranges may run at once.
   void run(int64_t begin, int64_t end);
   /// Once all have run: the gradients of x and of the parameters, as products over all steps.
@@ -124,6 +128,7 @@ class CellBackward {
                  int64_t rows, bool first);
 
   Allocator& allocator_;
+  const std::function<void(const Gemm&)>& product_;
   const RecurrentGeometry& g_;
   CellSteps steps_;
   CellMemory m_;

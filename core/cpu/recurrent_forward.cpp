@@ -43,8 +43,9 @@ int64_t CellSteps::longest(int64_t begin, int64_t end) const {
   return longest;
 }
 
-CellForward::CellForward(Allocator& allocator, const RecurrentGeometry& g, int64_t direction,
-                         const CellMemory& memory, float* h, float* c)
+CellForward::CellForward(Allocator& allocator, const std::function<void(const Gemm&)>& product,
+                         const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
+                         float* h, float* c)
     : g_(g),
       steps_(g, direction, memory.lengths),
       m_(memory),
@@ -65,16 +66,16 @@ CellForward::CellForward(Allocator& allocator, const RecurrentGeometry& g, int64
   }
   copy_or_clear(m_.h0, h_, g.batch * g.output());
   if (c_) copy_or_clear(m_.c0, c_, g.batch * g.hidden);
-  gemm({.transpose_b = true,
-        .m = g.steps * g.batch,
-        .n = rows,
-        .k = m_.inputs,
-        .a = m_.x,
-        .lda = m_.inputs,
-        .b = m_.w_ih,
-        .ldb = m_.inputs,
-        .c = m_.gates,
-        .ldc = rows});
+  product({.transpose_b = true,
+           .m = g.steps * g.batch,
+           .n = rows,
+           .k = m_.inputs,
+           .a = m_.x,
+           .lda = m_.inputs,
+           .b = m_.w_ih,
+           .ldb = m_.inputs,
+           .c = m_.gates,
+           .ldc = rows});
 }
 
 void CellForward::run(int64_t begin, int64_t end) {

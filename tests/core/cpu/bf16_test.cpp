@@ -77,6 +77,17 @@ TEST_P(CpuBf16, Convolution) {
   }
 }
 
+TEST_P(CpuBf16, Recurrent) {
+  const std::vector<Shape> shapes = {{5, 9, 33}, {4 * 48, 33}, {4 * 48, 48}, {4 * 48}, {4 * 48}};
+  agree(
+      "lstm", shapes,
+      [](Operands x) {
+        const std::vector<RecurrentParameters> cells = {{x[1], x[2], x[3], x[4]}};
+        return recurrent(x[0], cells).y;
+      },
+      4);
+}
+
 TEST_P(CpuBf16, Pooling) {
   for (const int64_t channels : {16, 35}) {
     const Shape shape = {4, 33, 30, channels};
