@@ -72,7 +72,7 @@ int run_classify(const ClassifyArguments& arguments) {
   const bool few = paths.size() <= few_pictures && arguments.device == "auto";
   const Device device = few ? cpu_device : resolve_device(arguments.device);
   load_plans(device);
-  const Classifier classifier = Classifier::load(arguments.weights, device);
+  const Classifier classifier = Classifier::load(weights_file(arguments.weights), device);
   const std::vector<std::string>& classes = classifier.classes();
   const auto top = static_cast<size_t>(arguments.top);
   bool failed = false;
@@ -107,11 +107,14 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("PICTURES", arguments->inputs, "Files, folders, or - for a list on stdin")
       ->required();
   classify->add_option("--top", arguments->top, "Classes per picture")
+      ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
-  classify->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N");
+  classify->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
+      ->capture_default_str();
   classify->add_option("--batch-size", arguments->batch_size, "Pictures at a time")
+      ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   classify->callback([&invocation, arguments] {
     invocation.run = [arguments] { return run_classify(*arguments); };

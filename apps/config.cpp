@@ -26,8 +26,12 @@ void add_config_command(CLI::App& app, Invocation& invocation) {
   });
 
   CLI::App* schema = config->add_subcommand("schema", "JSON Schema of every key");
-  schema->callback([&invocation] {
-    invocation.run = [] {
+  auto checked = std::make_shared<Arguments>();
+  schema->add_option("CONFIG", checked->file, "YAML file to check first");
+  schema->add_option("OVERRIDES", checked->overrides, "section.key=value");
+  schema->callback([&invocation, checked] {
+    invocation.run = [checked] {
+      if (!checked->file.empty()) read_config(checked->file, checked->overrides);
       print_result(config_schema() + "\n");
       return 0;
     };

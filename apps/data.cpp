@@ -172,7 +172,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
   stats->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
       const ImageFolder folder = open_image_folder(
-          arguments->train, {.label_pattern = arguments->label_pattern, .name = "data"});
+          arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
       const FolderStatistics result =
           folder_statistics(folder, {.progress = scan_progress(invocation)});
       JsonWriter json;
@@ -190,10 +190,12 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   auto options = std::make_shared<GenerateOptions>();
   generate->add_option("FOLDER", options->folder, "New folder: gets train/ and val/")->required();
   generate->add_option("--per-class", options->train_per_class, "Training pictures per class")
+      ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
   generate->add_option("--val-per-class", options->val_per_class, "Validation pictures per class")
+      ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000));
-  generate->add_option("--seed", options->seed, "Of every picture");
+  generate->add_option("--seed", options->seed, "Of every picture")->capture_default_str();
   generate->callback([&invocation, options] {
     invocation.run = [options] {
       const GenerateResult result = generate_pictures(*options);
@@ -204,19 +206,27 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   });
 }
 
+const std::map<std::string, ArrangeMode> mode_names = {
+    {"link", ArrangeMode::link}, {"copy", ArrangeMode::copy}, {"move", ArrangeMode::move}};
+
 void add_arrange(CLI::App& data, Invocation& invocation) {
   CLI::App* arrange = data.add_subcommand(
       "arrange", "Put pictures named by class (train/cat.0.jpg, zip or folder) into class folders");
   auto options = std::make_shared<ArrangeOptions>();
   arrange->add_option("SOURCE", options->source, "Folder or zip archive")->required();
   arrange->add_option("TARGET", options->target, "New folder")->required();
-  arrange->add_option("--label-pattern", options->label_pattern, "How names tell the class");
-  arrange->add_option("--mode", options->mode, "link, copy or move")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, ArrangeMode>{
-          {"link", ArrangeMode::link}, {"copy", ArrangeMode::copy}, {"move", ArrangeMode::move}}));
+  arrange->add_option("--label-pattern", options->label_pattern, "How names tell the class")
+      ->capture_default_str();
+  arrange
+      ->add_option_function<std::string>(
+          "--mode", [options](const std::string& word) { options->mode = mode_names.at(word); },
+          "How a folder's pictures get there")
+      ->default_str("link")
+      ->check(CLI::IsMember(mode_names));
   arrange->add_option("--val-split", options->val_split, "Share of each class for TARGET/val")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 0.99));
-  arrange->add_option("--seed", options->seed, "Of the split");
+  arrange->add_option("--seed", options->seed, "Of the split")->capture_default_str();
   arrange->callback([&invocation, options] {
     invocation.run = [options] {
       const ArrangeResult result = arrange_pictures(*options);

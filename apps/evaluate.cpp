@@ -52,7 +52,7 @@ class Unreadable {
 int run_evaluate(const EvaluateArguments& arguments) {
   const Device device = resolve_device(arguments.device);
   load_plans(device);
-  const Classifier classifier = Classifier::load(arguments.weights, device);
+  const Classifier classifier = Classifier::load(weights_file(arguments.weights), device);
   if (arguments.inputs.empty() && arguments.csv.empty()) {
     fail(ErrorKind::usage,
          "evaluate: expected pictures to measure on: folders, files, '-' for a list on standard "
@@ -114,10 +114,12 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
                    "folder given, or to the CSV's own)")
       ->excludes(pattern);
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
-  evaluate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N");
+  evaluate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
+      ->capture_default_str();
   evaluate->add_option("--batch-size", arguments->batch_size, "Pictures at a time")
+      ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  evaluate->add_option("--workers", arguments->workers, "Decoding threads")
+  evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
   evaluate->callback([&invocation, arguments] {
     invocation.run = [arguments] { return run_evaluate(*arguments); };

@@ -15,6 +15,10 @@ std::vector<std::string> expand_stdin(const std::vector<std::string>& words);
 /// and BMP files, sorted bytewise.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& words);
 
+/// `path`, unless it is a folder: then throws checkpoint, and names the weights file in a run
+/// folder.
+std::string weights_file(const std::string& path);
+
 /// `reason` without the name of the file, where it begins with that.
 std::string bare_reason(const std::string& path, const std::string& reason);
 /// Says on stderr that `path` was passed over.

@@ -2,7 +2,9 @@
 // the exit code of its kind.
 #include "apps/command.h"
 #include "apps/terminal.h"
+#include "apps/usage_error.h"
 #include "core/error.h"
+#include "train/version.h"
 
 #include <algorithm>
 #include <csignal>
@@ -65,6 +67,7 @@ int run(int argc, char** argv) {
   app.add_flag(
       "-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
       "More detail");
+  app.set_version_flag("--version", fmt::format("whisker {}", version), "Print the version");
   app.add_option("--color", invocation.color, "Colours: auto, always or never (NO_COLOR is obeyed)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 
@@ -84,13 +87,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     set_color(invocation.color);
-    return report(static_cast<int>(ErrorKind::usage),
-                  fmt::format("{}\nSee 'whisker{} --help'.", error.what(),
-                              [&] {
-                                const auto chosen = app.get_subcommands();
-                                return chosen.empty() ? std::string() : " " + chosen[0]->get_name();
-                              }())
-                      .c_str());
+    return report(static_cast<int>(ErrorKind::usage), usage_error(app, error).c_str());
   }
   set_color(invocation.color);
   return invocation.run();

@@ -17,8 +17,10 @@ std::string bar_text(double share, size_t width) {
          std::string(width - std::min(width, filled + 1), ' ');
 }
 
-// The stage after the training step itself that took longest, when it took a fifth or more.
+// The stage after the training step itself that took longest, when it took a fifth or more of an
+// epoch worth speeding up.
 std::string slow_stage(const EpochEvent& event) {
+  if (event.seconds < 1) return "";
   size_t slowest = 0;
   for (size_t i = 0; i < stage_names.size(); ++i) {
     if (static_cast<Stage>(i) == Stage::step) continue;
@@ -26,11 +28,22 @@ std::string slow_stage(const EpochEvent& event) {
   }
   const double share = event.times.seconds[slowest] / std::max(event.seconds, 1e-9);
   if (share < 0.2) return "";
-  const char* remedy = static_cast<Stage>(slowest) == Stage::data_wait
-                           ? ": try data.cache=memory or more data.workers"
-                           : "";
+  const auto remedy = [&] {
+    switch (static_cast<Stage>(slowest)) {
+      case Stage::data_wait:
+        return ": try data.cache=memory or more data.workers";
+      case Stage::validation:
+        return ": try train.validate_every=2 or more";
+      case Stage::checkpoint:
+        return ": try checkpoint.every=STEPS, a larger number";
+      case Stage::step:
+      case Stage::logging:
+        break;
+    }
+    return "";
+  };
   return fmt::format("; slow: {} took {:.0f} % of the epoch{}", stage_names[slowest], 100 * share,
-                     remedy);
+                     remedy());
 }
 
 }  // namespace
@@ -77,19 +90,25 @@ void Progress::on_step(const StepEvent& event) {
   if (Clock::now() - last_ < interval) return;
   last_ = Clock::now();
   const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
-  const std::string figures =
-      fmt::format("loss {:.4f}  accuracy {:.3f}  {:.0f} images/s  data wait {:.0f} %  {} left",
-                  event.loss, event.accuracy, event.images_per_s, 100 * event.wait_share,
-                  human_seconds(event.seconds_left));
-  if (bar_) {
+  const std::string speed = fmt::format("{:.0f} images/s", event.images_per_s);
+  const std::string left = human_seconds(event.seconds_left) + " left";
+  if (bar_) {  // short words, and a bar as wide as they leave room for: 80 columns must do
+    const std::string before = fmt::format("epoch {} [", event.epoch + 1);
+    const std::string after =
+        fmt::format("] loss {:.4f}  acc {:.3f}  {}  wait {:.0f} %  {}", event.loss, event.accuracy,
+                    speed, 100 * event.wait_share, left);
+    const int columns = std::max(20, terminal_width() - 1);
+    const int room = columns - static_cast<int>(before.size() + after.size());
     std::string line =
-        fmt::format("epoch {} [{}] {}", event.epoch + 1, bar_text(share, 20), figures);
-    line.resize(std::min(line.size(), static_cast<size_t>(std::max(20, terminal_width() - 1))));
+        before + bar_text(share, static_cast<size_t>(std::clamp(room, 4, 20))) + after;
+    line.resize(std::min(line.size(), static_cast<size_t>(columns)));
     tell(fmt::format("\r\033[K{}", line));
     bar_shown_ = true;
   } else {
-    tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches,
-                     figures));
+    tell(fmt::format(
+        "epoch {} step {}/{}  loss {:.4f}  accuracy {:.3f}  {}  data wait {:.0f} %  {}\n",
+        event.epoch + 1, event.batch, event.batches, event.loss, event.accuracy, speed,
+        100 * event.wait_share, left));
   }
 }
 

@@ -19,6 +19,16 @@ struct StudyArguments {
   GradcheckRequest gradcheck;
 };
 
+// CLI11's own prints the whole range of a double when a number is not above zero.
+const CLI::Validator above_zero(
+    [](std::string& text) {
+      double number = 0;
+      return CLI::detail::lexical_cast(text, number) && number > 0
+                 ? std::string()
+                 : fmt::format("expected a number above 0, got '{}'", text);
+    },
+    "POSITIVE");
+
 StudyNetwork make_network(const StudyArguments& arguments) {
   Config config = read_config(arguments.target, arguments.overrides);
   StudyOptions options = arguments.network;
@@ -67,11 +77,11 @@ CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
 }
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
-  command->add_option("--batch", arguments.network.batch, batch)->check(CLI::PositiveNumber);
+  command->add_option("--batch", arguments.network.batch, batch)->check(above_zero);
   command
       ->add_option("--classes", arguments.network.classes,
                    "Number of classes (the folders in data.train, or 2)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
 }
 
 }  // namespace
@@ -105,10 +115,10 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
                    "Elements of each tensor to check (all of an operator's, 3 of a network's)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   gradcheck->callback([&invocation, arguments] {
     invocation.run = [arguments] {
       GradcheckRequest request = arguments->gradcheck;

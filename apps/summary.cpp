@@ -4,6 +4,8 @@
 #include "apps/command.h"
 #include "train/experiment.h"
 
+#include <filesystem>
+
 namespace whisker {
 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
@@ -12,22 +14,36 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
   struct Arguments {
     std::string file;
     std::vector<std::string> overrides;
+    int64_t classes = 0;
   };
   auto arguments = std::make_shared<Arguments>();
   summary->add_option("CONFIG", arguments->file, "YAML file")->required();
   summary->add_option("OVERRIDES", arguments->overrides, "section.key=value");
+  summary
+      ->add_option("--classes", arguments->classes,
+                   "Number of classes (the folders in data.train, or 2)")
+      ->check(CLI::Range(1, 1'000'000));
   summary->callback([&invocation, arguments] {
     invocation.run = [arguments] {
       const Config config = read_config(arguments->file, arguments->overrides);
       const PictureSize size = preprocess_of(config.data).output();
+      std::error_code error;
+      const bool assumed =
+          arguments->classes == 0 && !std::filesystem::is_directory(config.data.train, error);
+      const int64_t classes = arguments->classes > 0 ? arguments->classes : class_count(config);
       const Model model = build_model(
           model_section(config),
           {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
-           .classes = class_count(config)});
+           .classes = classes});
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
-      print_result(to_text(summarize(model, {.moments_per_parameter = static_cast<int>(
-                                                 Optimizer::moment_names(config.optimizer).size()),
-                                             .averaged = config.ema.decay > 0})));
+      const ModelSummary result =
+          summarize(model, {.moments_per_parameter =
+                                static_cast<int>(Optimizer::moment_names(config.optimizer).size()),
+                            .averaged = config.ema.decay > 0});
+      print_result(fmt::format(
+          "{}\nclasses {}{}\n", to_text(result), classes,
+          assumed ? ", assumed: no folder at data.train. Give data.train=DIR or --classes N."
+                  : ""));
       return 0;
     };
   });

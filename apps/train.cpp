@@ -26,15 +26,16 @@ int exit_code_of(const TrainResult& result, int signal) {
   return signal == SIGINT ? 130 : 75;
 }
 
-std::string closing_line(const TrainResult& result) {
+std::string closing_line(const TrainResult& result, MetricKind metric) {
   static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
                                                  "stopped: the time budget is used up",
                                                  "stopped by a signal, saved"};
   std::string line =
-      fmt::format("{} after {} and {} steps", reasons[static_cast<size_t>(result.reason)],
-                  human_seconds(result.seconds), result.steps);
+      fmt::format("{} after {} and {} step{}", reasons[static_cast<size_t>(result.reason)],
+                  human_seconds(result.seconds), result.steps, result.steps == 1 ? "" : "s");
   if (result.best_epoch >= 0) {
-    line += fmt::format("; best validation {:.4f} in epoch {}", result.best_metric,
+    line += fmt::format("; best validation {} {:.4f} in epoch {}",
+                        metric == MetricKind::accuracy ? "accuracy" : "loss", result.best_metric,
                         result.best_epoch + 1);
   }
   return line;
@@ -66,7 +67,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   }
   if (result.validation)
     progress.on_message(result.validation->table(experiment.classifier->classes()));
-  progress.on_message(closing_line(result));
+  progress.on_message(closing_line(result, config.train.metric));
   if (result.reason == StopReason::signal) {
     progress.on_message(
         fmt::format("continue with: whisker train --resume {}", folder.path().string()));

@@ -160,7 +160,7 @@ bool place(ArrangeMode mode, const std::filesystem::path& from, const std::files
 void check(const ArrangeOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(options.source, error)) {
-    fail(ErrorKind::usage, "data arrange: {} does not exist.", printable(options.source.string()));
+    fail(ErrorKind::data, "data arrange: {} does not exist.", printable(options.source.string()));
   }
   if (!(options.val_split >= 0 && options.val_split < 1)) {
     fail(ErrorKind::usage, "data arrange: expected a val split from 0 to below 1, got {}.",

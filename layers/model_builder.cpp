@@ -33,7 +33,7 @@ class Section {
       name_ = preset->name;
       preset_ = YamlNode::parse(preset->text, fmt::format("preset {}", preset->name));
     }
-    if (node.is_scalar()) return;
+    if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
     std::vector<std::string> known = {"preset",   "layers",      "head",
                                       "defaults", "initializer", "fuse"};
@@ -46,6 +46,7 @@ class Section {
   }
 
   const YamlNode* find(std::string_view key) const {
+    if (node_.is_sequence()) return key == "layers" ? &node_ : nullptr;
     const YamlNode* own = node_.find(key);
     return own ? own : preset_.find(key);
   }

@@ -32,7 +32,8 @@ struct Model {
   std::vector<std::string> head = {};   ///< names of the layers that decide the number of classes
 };
 
-/// Builds the network of `section`: a preset's name, {preset: name, ...} or {layers: [...]}, with
+/// Builds the network of `section`: a preset's name, a list of layers, {preset: name, ...} or
+/// {layers: [...]}, with
 /// - `layers`, `head`: lists, one after the other; either replaces the preset's;
 /// - `defaults`: settings per layer type;
 /// - `initializer`: pytorch (default) or keras;

@@ -238,7 +238,7 @@ void visit_fields(FieldVisitor& v, Config& c) {
             [&c](FieldVisitor& s) { data_fields(s, c.data); });
   v.section("augment", "random changes to training pictures",
             [&c](FieldVisitor& s) { augment_fields(s, c.augment); });
-  v.node("model", c.model, {.about = "a preset's name, or layers: a list of layers"});
+  v.node("model", c.model, {.about = "a preset's name, a list of layers, or a map of more"});
   v.section("init", "weights to start from", [&c](FieldVisitor& s) {
     s.field("from", c.init.from, {.about = "safetensors file; empty: random weights"});
     s.field("skip", c.init.skip, {.about = "patterns of weights left random"});

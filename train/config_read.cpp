@@ -179,7 +179,13 @@ void check_together(const YamlNode& root, const Config& config) {
     }
   }
   if (!data.val.empty() && data.val_split > 0) {
-    refuse("data.val_split", "no data.val beside it", "Give one of the two.");
+    refuse("data.val_split", "0, as data.val is given",
+           "Set data.val_split=0, or leave data.val empty.");
+  }
+  if (data.resize_mode == ResizeMode::crop && data.resize_short > 0 &&
+      data.resize_short < data.image_size) {
+    refuse("data.resize_short",
+           fmt::format("0 or at least data.image_size {}, which is cut from it", data.image_size));
   }
   for (const auto& [path, range] : {std::pair{"augment.crop_scale", config.augment.crop_scale},
                                     {"augment.crop_ratio", config.augment.crop_ratio}}) {

@@ -39,19 +39,21 @@ std::string dry_run(Config config) {
       "data        {} training, {} validation pictures, {} classes\n"
       "model       {} parameters, {} trained\n"
       "batch       {} pictures, loss {:.4f}\n"
-      "memory      peak {}",
+      "memory      peak {}: ",
       experiment.train_files.size(), experiment.val_files.size(),
       experiment.train_files.classes.size(), parameters, trainable, batch->size(), loss,
       human_bytes(static_cast<uint64_t>(memory.peak)));
-  for (int i = 0; i < memory_category_count; ++i) {
-    const int64_t bytes = memory.by_category[static_cast<size_t>(i)];
-    if (bytes > 0) {
-      text += fmt::format(", {} {}", name_of(static_cast<MemoryCategory>(i)),
-                          human_bytes(static_cast<uint64_t>(bytes)));
-    }
+  int64_t lasting = 0;  // what is held from step to step; the rest comes and goes within one
+  for (const MemoryCategory category :
+       {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer}) {
+    const int64_t bytes = memory.by_category[static_cast<size_t>(category)];
+    lasting += bytes;
+    text += fmt::format("{} {}, ", name_of(category), human_bytes(static_cast<uint64_t>(bytes)));
   }
+  text += fmt::format("activations and the rest {}",
+                      human_bytes(static_cast<uint64_t>(memory.peak - lasting)));
   text += fmt::format(
-      "\ntime        {:.1f} ms per step, {:.0f} s per epoch of {} steps without waiting for data\n",
+      "\ntime        {:.1f} ms per step, {:.1f} s per epoch of {} steps without waiting for data\n",
       1e3 * step_seconds, step_seconds * batches, experiment.batches_per_epoch());
   for (const std::string& note : experiment.notes) text += fmt::format("note        {}\n", note);
   return text;

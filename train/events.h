@@ -32,7 +32,7 @@ struct EpochEvent {
   double train_loss = 0, train_accuracy = 0;
   std::optional<double> val_loss = {}, val_accuracy = {};
   bool best = false;
-  double seconds = 0;
+  double seconds = 0;     ///< since the last epoch's event, so with the saving that followed it
   StageTimes times = {};  ///< where those seconds went
 };
 

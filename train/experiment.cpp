@@ -224,7 +224,8 @@ Experiment::Experiment(Config given, StartFrom start)
       build_model(config.model,
                   {.input = {config.train.batch_size, size.height, size.width, preprocess.channels},
                    .classes = classes});
-  notes = model.notes;
+  if (!model.notes.empty())
+    notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
   if (!config.freeze.empty()) {
     const int64_t frozen = model.net->freeze(config.freeze);
     notes.push_back(fmt::format("{} parameter tensors are frozen", frozen));

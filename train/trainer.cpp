@@ -2,10 +2,10 @@
 // each batch on a host device, every log_every steps on a GPU, and always before anything is saved.
 #include "train/trainer.h"
 
-#include "core/backend.h"
 #include "core/io/json.h"
 #include "train/evaluate.h"
 #include "train/find_non_finite.h"
+#include "train/resume.h"
 
 #include <cmath>
 
@@ -39,63 +39,27 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       log_(folder.metrics()),
       writer_(folder.last(), experiment.config.checkpoint.keep),
       step_(experiment, std::move(options)),
+      state_(first_state(experiment)),
       batches_(experiment.batches_per_epoch()),
-      start_(Clock::now()) {
-  state_.data_fingerprint = experiment.data_fingerprint;
-  state_.preprocess = experiment.classifier->preprocess().json();
-  state_.config = config_kept_on_resume(experiment.config);
-  state_.epochs = experiment.config.train.epochs;
-}
+      start_(Clock::now()) {}
 
 double Trainer::now() const {
   return state_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
 void Trainer::resume() {
-  const LoadedCheckpoint checkpoint = load_last(folder_.last());
-  if (checkpoint.state.data_fingerprint != state_.data_fingerprint) {
-    fail(ErrorKind::checkpoint,
-         "{}: the training or validation data changed since this run stopped (files, sizes or "
-         "labels). Start a new run with --init {}, or bring the old data back.",
-         folder_.path().string(), folder_.best().string());
-  }
-  if (checkpoint.state.preprocess != state_.preprocess) {
-    fail(ErrorKind::checkpoint,
-         "{}: the preprocessing in config.yaml is not the one this run was started with: {} then, "
-         "{} "
-         "now",
-         folder_.path().string(), checkpoint.state.preprocess, state_.preprocess);
-  }
-  const std::string changed = changed_on_resume(checkpoint.state.config, experiment_.config);
-  if (!changed.empty()) {
-    fail(
-        ErrorKind::checkpoint,
-        "{}: config.yaml is not the one this run was started with: {}. Put it back, or start a new "
-        "run.",
-        folder_.path().string(), changed);
-  }
-  if (!checkpoint.state.plans.empty()) {
-    backend_of(experiment_.device).import_plans(checkpoint.state.plans);
-  }
-  folder_.metrics().truncate_to(checkpoint.state.metrics_bytes);
-  restore(checkpoint, *experiment_.arena, *experiment_.optimizer, experiment_.average.get());
-  state_ = checkpoint.state;
-  experiment_.schedule->restore(state_.schedule);
-  StepMemory& memory = experiment_.optimizer->memory();
-  StepState step = memory.read();
-  step.steps = state_.updates;
-  step.loss_scale = state_.loss_scale.value;
-  step.good_steps = state_.loss_scale.good_steps;
-  step.skipped_in_row = state_.loss_scale.skipped_in_row;
-  memory.write(step);
+  state_ = resume_run(folder_, experiment_);
   const Config& config = experiment_.config;
   const ScheduleKind kind = config.schedule.kind;
-  if (state_.epochs != config.train.epochs &&
-      (kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle)) {
+  const bool has_horizon = kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle;
+  if (state_.epoch >= config.train.epochs) {
+    observer_.on_message(
+        fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
+                    state_.epoch, config.train.epochs));
+  } else if (has_horizon && state_.epochs != config.train.epochs) {
     observer_.on_message(
         fmt::format("train.epochs was {} and is {} now: the learning rate follows the schedule of "
-                    "the longer or "
-                    "shorter run from here on",
+                    "the longer or shorter run from here on",
                     state_.epochs, config.train.epochs));
   }
   state_.epochs = config.train.epochs;
@@ -104,11 +68,11 @@ void Trainer::resume() {
 TrainResult Trainer::run() {
   const Config& config = experiment_.config;
   start_ = Clock::now();
+  epoch_start_ = now();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }
   if (stop_reason_ == StopReason::time_budget && validated_step_ != state_.step) validate_at_stop();
-  const StageTimer timer(times_, Stage::checkpoint);
   writer_.finish();
   return {.reason = stop_reason_.value_or(StopReason::finished),
           .epochs = state_.epoch,
@@ -122,8 +86,7 @@ TrainResult Trainer::run() {
 // False when the run stops within the epoch; its state is saved then.
 bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
-  times_ = {};
-  epoch_start_ = now();
+  batches_start_ = now();
   epoch_pictures_ = 0;
   step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
@@ -132,11 +95,11 @@ bool Trainer::run_epoch() {
     if (!batch) break;
     ++state_.batch;
     const bool stepped = run_batch(*batch);
-    const StepEvent event = step_event();
-    observer_.on_step(event);
-    if (stepped && state_.step % config.train.log_every == 0) {
+    {
       const StageTimer timer(times_, Stage::logging);
-      log_.step(event, now());
+      const StepEvent event = step_event();
+      observer_.on_step(event);
+      if (stepped && state_.step % config.train.log_every == 0) log_.step(event, now());
     }
     if (!stepped) continue;
     const double budget = config.train.time_budget_minutes * 60;
@@ -219,7 +182,7 @@ void Trainer::check_finite(const Snapshot& snapshot) {
 }
 
 StepEvent Trainer::step_event() const {
-  const double seconds = now() - epoch_start_;
+  const double seconds = now() - batches_start_;
   const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
   const double done = static_cast<double>(epoch_pictures_);
   return {.epoch = state_.epoch,
@@ -268,6 +231,7 @@ bool Trainer::take_best(const ClassificationMetrics& metrics) {
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;
   state_.best_epoch = state_.epoch;
+  const StageTimer timer(times_, Stage::checkpoint);
   JsonWriter json;
   json.begin_object();
   metrics.write(json, experiment_.classifier->classes());
@@ -331,11 +295,16 @@ bool Trainer::finish_epoch() {
 
   event.seconds = now() - epoch_start_;
   event.times = times_;
-  log_.epoch(event, state_.step, now());
-  for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
-    if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+  epoch_start_ += event.seconds;  // what is saved and said now counts in the next epoch's times
+  times_ = {};
+  {
+    const StageTimer timer(times_, Stage::logging);
+    log_.epoch(event, state_.step, now());
+    for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
+      if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+    }
+    observer_.on_epoch(event);
   }
-  observer_.on_epoch(event);
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
   return true;
@@ -361,11 +330,8 @@ void Trainer::save_last() {
       snapshot_optimizer(*experiment_.arena, *experiment_.optimizer, experiment_.average.get());
   check_finite(model);
   check_finite(optimizer);
-  TrainState state = state_;
+  TrainState state = state_to_save(state_, experiment_);
   state.seconds = now();
-  state.plans = backend_of(experiment_.device).export_plans();
-  state.schedule = experiment_.schedule->state();
-  state.ema_updates = experiment_.average ? experiment_.average->updates() : 0;
   folder_.metrics().sync();
   state.metrics_bytes = folder_.metrics().offset();
   writer_.save_last(std::move(model), std::move(optimizer), state);

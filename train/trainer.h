@@ -77,7 +77,8 @@ class Trainer {
   std::optional<ClassificationMetrics> validation_;
   int64_t validated_step_ = -1;
   std::chrono::steady_clock::time_point start_;
-  double epoch_start_ = 0;
+  double epoch_start_ = 0;      // of what the next epoch event counts, by now()
+  double batches_start_ = 0;    // of the epoch's batches, by now()
   int64_t epoch_pictures_ = 0;  // since the epoch (or the resume) began
   StageTimes times_;
 };

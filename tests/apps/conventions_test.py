@@ -3,18 +3,30 @@
     conventions_test.py [SUITE] [-v]     with $WHISKER naming the program; WHISKER_LONG=1 for full counts
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
 from harness import CONFIG, LONG, ProgramTest, png, stripes
+
+
+def read_terminal(master):
+    """What the program wrote since; "" once it has closed its end."""
+    try:
+        return os.read(master, 4096).decode()
+    except OSError:
+        return ""
 
 
 class CommandLine(ProgramTest):
@@ -78,7 +90,11 @@ class CommandLine(ProgramTest):
         self.assertIn("epochs: 7", printed)
         (self.folder / "again.yaml").write_text(printed)
         self.assertEqual(self.whisker("config", "print", "again.yaml").stdout, printed)
+        self.assertRegex(self.whisker("--version").stdout, r"^whisker \d+\.\d+\.\d+\n$")
+        checked = self.whisker("config", "schema", "c.yaml").stdout
+        self.whisker("config", "schema", "c.yaml", "train.epochs=x", code=2)
         schema = json.loads(self.whisker("config", "schema").stdout)
+        self.assertEqual(json.loads(checked), schema)
         self.assertIn("batch_size", schema["properties"]["train"]["properties"])
 
     def test_training_from_the_stored_config_repeats_the_run(self):
@@ -128,6 +144,26 @@ class Streams(ProgramTest):
         for line in (self.folder / "runs/plain/metrics.jsonl").read_text().splitlines():
             json.loads(line)
 
+    def test_a_terminal_gets_a_bar_in_one_line(self):
+        master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        process = self.start("train", "c.yaml", *self.data, "name=bar", "train.epochs=100000", stderr=terminal)
+        os.close(terminal)
+        shown = ""
+        begun = time.monotonic()
+        while "left\r" not in shown and time.monotonic() - begun < 30:
+            shown += read_terminal(master)
+        process.send_signal(signal.SIGTERM)
+        while rest := read_terminal(master):  # else the program waits for room
+            shown += rest
+        process.communicate(timeout=60)
+        os.close(master)
+        self.assertEqual(process.returncode, 75)
+        bar = next((line for line in re.split(r"\r\x1b\[K|\r\n|\r", shown) if line.endswith("left")), shown)
+        self.assertRegex(bar, r"^epoch \d+ \[=*>? *\] loss \d+\.\d+  acc [01]\.\d+  \d+ images/s  "
+                              r"wait \d+ %  .* left$")
+        self.assertLess(len(bar), 80)
+
     def test_quiet_verbose_and_colour(self):
         self.assertEqual(self.whisker("-q", "train", "c.yaml", *self.data, "name=quiet").stderr, "")
         self.assertEqual(self.whisker("train", "c.yaml", *self.data, "name=quiet2", "-q").stderr, "")
@@ -167,9 +203,13 @@ class ExitCodes(ProgramTest):
         return done
 
     def test_usage_is_2(self):
-        self.refused(2, "whisker", "trian")
-        self.refused(2, "subcommand")
-        self.refused(2, "--no-such", "train", "c.yaml", "--no-such")
+        self.refused(2, "got 'trian'. Did you mean 'train'?\nSee 'whisker --help'.", "trian")
+        self.refused(2, "expected a subcommand (train, evaluate, classify,")
+        self.refused(2, "data: expected a subcommand (check, stats, generate, arrange), got 'chekc'. "
+                     "Did you mean 'check'?\nSee 'whisker data --help'.", "data", "chekc", "train")
+        self.refused(2, "unknown option '--no-such'", "train", "c.yaml", "--no-such")
+        self.refused(2, "Did you mean '--dry-run'?", "train", "c.yaml", "--dryrun")
+        self.refused(2, "--batch: expected a number above 0, got '-1'", "study", "trace", "c.yaml", "--batch", "-1")
         self.refused(2, "missing.yaml", "train", "missing.yaml")
         self.refused(2, "Did you mean 'epochs'?", "train", "c.yaml", *self.data, "train.epoch=3")
         self.refused(2, "command line: train.epochs: expected an integer", "train", "c.yaml", "train.epochs=x")
@@ -183,6 +223,7 @@ class ExitCodes(ProgramTest):
         self.assertFalse((self.folder / "runs/run").exists(), "a run that cannot start leaves no folder")
 
     def test_data_is_3(self):
+        self.refused(3, "missing.zip does not exist", "data", "arrange", "missing.zip", "new")
         self.refused(3, "nowhere", "train", "c.yaml", "data.train=nowhere", "data.val=val")
         (self.folder / "one/c0").mkdir(parents=True)
         (self.folder / "one/c0/1.png").write_bytes(stripes(0, 1))
@@ -194,6 +235,8 @@ class ExitCodes(ProgramTest):
         self.refused(4, "missing.safetensors", "evaluate", "missing.safetensors", "val")
         self.refused(4, "not a run folder", "train", "--resume", "val")
         run = self.train("damaged")
+        self.refused(4, "runs/damaged: expected a weights file, got a folder. Give runs/damaged/best.safetensors.",
+                     "classify", "runs/damaged", "val")
         model = next((run / "last").glob("model-*"))
         content = bytearray(model.read_bytes())
         content[-1] ^= 1

@@ -2,11 +2,14 @@
 
 import json
 import os
+import pathlib
 import shutil
 import stat
 import unittest
 
 from harness import CONFIG, ProgramTest, stripes, write_classes
+
+DATA = pathlib.Path(os.environ.get("WHISKER_DATA", pathlib.Path(__file__).parents[3] / "shared/data"))
 
 
 class Evaluate(ProgramTest):
@@ -25,6 +28,22 @@ class Evaluate(ProgramTest):
 
     def runTest(self):
         """Lets setUpClass make an instance."""
+
+    def test_an_imagenet_model_names_breeds(self):
+        """torchvision's SqueezeNet on photographs: 151 to 268 are ImageNet's dogs, 281 to 285 its cats."""
+        weights = DATA / "weights/squeezenet1_1_imagenet.safetensors"
+        photos = {kind: sorted((DATA / "cats_dogs_original" / kind).glob("*.jpg"))[:20] for kind in ("cat", "dog")}
+        if not weights.exists() or len(photos["dog"]) < 20:
+            self.skipTest(f"no ImageNet weights or photographs in {DATA}")
+        classes = json.loads(self.metadata(weights)["classes"])
+        breeds = {"cat": classes[281:286], "dog": classes[151:269]}
+        self.assertEqual((breeds["cat"][0], breeds["dog"][0]), ("tabby", "Chihuahua"))
+        for kind, least in (("cat", 14), ("dog", 17)):
+            lines = self.whisker("classify", weights, *photos[kind], "--jsonl").stdout.splitlines()
+            named = [json.loads(line)["predictions"][0]["class"] for line in lines]
+            right = sum(name in breeds[kind] for name in named)
+            print(f"{kind} breeds named: {right} of {len(photos[kind])}")
+            self.assertGreaterEqual(right, least, named)
 
     def measured(self, *arguments, code=0, **options):
         done = self.whisker("evaluate", self.weights, *arguments, "--json", code=code, **options)

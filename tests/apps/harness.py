@@ -92,8 +92,8 @@ class ProgramTest(unittest.TestCase):
         self.fail(f"no {text} in {file} within 30 s")
 
     def start(self, *arguments, **options):
-        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True, stdout=subprocess.PIPE, **options)
 
     def metadata(self, path):
         """The metadata of a safetensors file."""

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker {
@@ -52,6 +53,15 @@ layers:
   EXPECT_EQ(parameters[2]->shape(), (Shape{16, 3, 1, 8}));
   EXPECT_EQ(parameters[8]->shape(), (Shape{10, 6 * 8 * 16}));
   EXPECT_EQ(parameters[8]->flattened_channels, 16);
+}
+
+TEST(ModelBuilder, TheSectionMayBeTheListItself) {
+  const char* list = "[conv2d: {filters: 4, kernel: 3}, relu, global_avg_pool2d]";
+  const Model plain = build(list);
+  EXPECT_EQ(names_of(plain), names_of(build(fmt::format("layers: {}", list))));
+  EXPECT_EQ(plain.output, Shape({2, 4}));
+  EXPECT_EQ(plain.preset, "");
+  EXPECT_THAT(error_of("[conv2d: {filtres: 4}]"), testing::HasSubstr("m.yaml:1:"));
 }
 
 TEST(ModelBuilder, SynonymsBuildTheSameNetwork) {

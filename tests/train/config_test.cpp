@@ -244,7 +244,12 @@ TEST(Config, KeysThatBelongTogetherAreChecked) {
   refused("schedule.milestones=[5, 3]", "schedule.milestones");
   refused("optimizer.nesterov=true", "optimizer.nesterov");
   EXPECT_THAT(error_of("model: chollet\ndata: {val: b}\n", {"data.val_split=0.1"}),
-              HasSubstr("data.val_split"));
+              HasSubstr("Set data.val_split=0"));
+  EXPECT_THAT(error_of("model: chollet\ndata: {image_size: 96, resize_short: 72}\n"),
+              HasSubstr("2:38: data.resize_short: expected 0 or at least data.image_size 96"));
+  EXPECT_EQ(error_of("model: chollet\ndata: {image_size: 96, resize_short: 72, resize_mode: "
+                     "squash}\n"),
+            "accepted");
 }
 
 TEST(Config, NumbersAndWordsAreWhatTheFieldSays) {

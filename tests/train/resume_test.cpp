@@ -149,6 +149,9 @@ TEST(CheckpointResume, FinishedRunHasNothingToDo) {
     before = hash_of(run.experiment);
   }
   TestRun again(config, folder);
+  EXPECT_THAT(again.recorder.messages,
+              testing::ElementsAre("nothing to do: 3 of 3 epochs are done. Ask for more with "
+                                   "train.epochs=N"));
   const TrainResult result = again.train();
   EXPECT_EQ(result.reason, StopReason::finished);
   EXPECT_EQ(result.steps, 15);

@@ -153,12 +153,36 @@ TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {
   const std::vector<JsonValue> lines = metrics_of(run.folder.path());
   EXPECT_EQ(count_kind(lines, "step"), 2);
   EXPECT_EQ(count_kind(lines, "epoch"), 5);
-  // Checkpoints at 4, 8, 12, 16, 20 (which ends an epoch), 24 and at the end, 25: the last three stay.
+  // Checkpoints at 4, 8, 12, 16, 20 (which ends an epoch), 24 and at the end, 25: the last three
+  // stay.
   for (const auto& [step, kept] :
        {std::pair{12, false}, {16, false}, {20, true}, {24, true}, {25, true}}) {
     EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("model-{}.safetensors", step)), kept)
         << step;
     EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("state-{}.json", step)), kept) << step;
+  }
+}
+
+// Every second of a run is some epoch's, and a stage's share never exceeds the whole.
+TEST(Trainer, TimesCountSavingAndLogging) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=4"}));
+  const TrainResult result = run.train();
+  double seconds = 0, checkpoint = 0, logging = 0;
+  for (const EpochEvent& event : run.recorder.epochs) {
+    seconds += event.seconds;
+    checkpoint += event.times[Stage::checkpoint];
+    logging += event.times[Stage::logging];
+    EXPECT_LE(event.times.total(), event.seconds);
+    EXPECT_GT(event.times[Stage::step], 0);
+    EXPECT_GT(event.times[Stage::validation], 0);
+  }
+  EXPECT_GT(checkpoint, 0);
+  EXPECT_GT(logging, 0);
+  EXPECT_LE(seconds, result.seconds);
+  // An epoch that brought no better weights saves nothing itself, but follows one that saved.
+  for (const EpochEvent& event : run.recorder.epochs) {
+    EXPECT_TRUE(event.epoch == 0 || event.times[Stage::checkpoint] > 0) << event.epoch;
   }
 }
 
@@ -183,7 +207,7 @@ TEST(Trainer, DryRunSaysWhatItWouldTakeAndLeavesNothing) {
   const StripeFolder data;
   const std::string text = dry_run(data.config());
   for (const char* word : {"40 training, 10 validation pictures, 2 classes", "parameters", "memory",
-                           "per epoch of 5 steps"}) {
+                           "activations and the rest", "per epoch of 5 steps"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   EXPECT_FALSE(fs::exists(data / "runs"));
