@@ -34,6 +34,14 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
+/// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
+/// become (1 - momentum) running + momentum batch. All undefined where there are none.
+struct RunningStatistics {
+  Tensor mean, variance;
+  Tensor pending_mean, pending_variance;
+  double momentum = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -177,24 +185,26 @@ class Backend {
 
   // --- normalisation -------------------------------------------------------------------------
   /// Training: statistics of this batch. mean and inverse_deviation (channels) are f32 (f64 for
-  /// f64 x) and kept for backward; variance (channels) is the unbiased one, for running averages.
+  /// f64 x) and kept for backward, as are the running statistics, whose variance is unbiased.
   virtual void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                                 const Tensor& beta, const Tensor& residual, const Tensor& y,
                                 const Tensor& mean, const Tensor& inverse_deviation,
-                                const Tensor& variance) = 0;
+                                const RunningStatistics& running) = 0;
   virtual void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
                                     const Tensor& gamma, const Tensor& beta, const Tensor& residual,
                                     const Tensor& mean, const Tensor& variance,
                                     const Tensor& y) = 0;
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
   /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
-  /// inverse_deviation are undefined when neither dx nor dgamma is, gamma when dx is not, y without
-  /// an activation.
+  /// inverse_deviation are undefined when neither dx nor dgamma is, gamma and beta when dx is not,
+  /// y without an activation. The activation's slope follows from y, or without a residual from x,
+  /// gamma and beta.
   virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                   const Tensor& x, const Tensor& gamma, const Tensor& y,
-                                   const Tensor& mean, const Tensor& inverse_deviation,
-                                   const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                                   const Tensor& dbeta, const Tensor& dresidual) = 0;
+                                   const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                   const Tensor& y, const Tensor& mean,
+                                   const Tensor& inverse_deviation, const Tensor& dy,
+                                   const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                                   const Tensor& dresidual) = 0;
   /// mean and inverse_deviation: (rows).
   virtual void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                           const Tensor& beta, const Tensor& y, const Tensor& mean,

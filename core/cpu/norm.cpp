@@ -67,7 +67,7 @@ void write_channels(const Tensor& to, Fn&& value) {
 void CpuBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                                   const Tensor& beta, const Tensor& residual, const Tensor& y,
                                   const Tensor& mean, const Tensor& inverse_deviation,
-                                  const Tensor& variance) {
+                                  const RunningStatistics& running) {
   const Arrangement a = norm_arrangement(g, x);
   const NormPlanes p = norm_planes(g, a);
   const ArrangedInput in(allocator_, x, a);
@@ -94,7 +94,14 @@ void CpuBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, c
       scale[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse);
       f32(mean)[c] = center[c];
       f32(inverse_deviation)[c] = static_cast<float>(inverse);
-      f32(variance)[c] = static_cast<float>(deviations / std::max(rows - 1, 1.0));
+      if (!running.mean.defined()) continue;
+      const auto average = [&](const Tensor& before, double batch, const Tensor& after) {
+        f32(after)[c] =
+            static_cast<float>((1 - running.momentum) * static_cast<double>(f32(before)[c]) +
+                               running.momentum * batch);
+      };
+      average(running.mean, static_cast<double>(shift[c]) + d, running.pending_mean);
+      average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
     }
     ArrangedOutput out(allocator_, y, a);
     norm_apply(p, in.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
@@ -127,10 +134,11 @@ void CpuBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& 
 }
 
 void CpuBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                     const Tensor& x, const Tensor& gamma, const Tensor& y,
-                                     const Tensor& mean, const Tensor& inverse_deviation,
-                                     const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                                     const Tensor& dbeta, const Tensor& dresidual) {
+                                     const Tensor& x, const Tensor& gamma, const Tensor& /*beta*/,
+                                     const Tensor& y, const Tensor& mean,
+                                     const Tensor& inverse_deviation, const Tensor& dy,
+                                     const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                                     const Tensor& dresidual) {
   const Arrangement a = norm_arrangement(g, x.defined() ? x : dy);
   const NormPlanes p = norm_planes(g, a);
   const auto in = arranged(allocator_, x, a);

@@ -8,7 +8,7 @@ namespace whisker::cuda {
 void CudaBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                                    const Tensor& beta, const Tensor& residual, const Tensor& y,
                                    const Tensor& mean, const Tensor& inverse_deviation,
-                                   const Tensor& variance) {
+                                   const RunningStatistics& running) {
   context_.enter();
   kernels::batch_norm_train(context_, allocator_, g,
                             {.x = x.raw(),
@@ -17,8 +17,13 @@ void CudaBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, 
                              .gamma = channels(gamma),
                              .beta = channels(beta),
                              .mean = f32(mean),
-                             .inverse_deviation = f32(inverse_deviation),
-                             .variance = f32(variance)});
+                             .inverse_deviation = f32(inverse_deviation)},
+                            {.mean = f32(running.mean),
+                             .variance = f32(running.variance),
+                             .pending_mean = f32(running.pending_mean),
+                             .pending_variance = f32(running.pending_variance),
+                             .kept = static_cast<float>(1 - running.momentum),
+                             .added = static_cast<float>(running.momentum)});
 }
 
 void CudaBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
@@ -37,16 +42,18 @@ void CudaBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor&
 }
 
 void CudaBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                      const Tensor& x, const Tensor& gamma, const Tensor& y,
-                                      const Tensor& mean, const Tensor& inverse_deviation,
-                                      const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                                      const Tensor& dbeta, const Tensor& dresidual) {
+                                      const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const Tensor& y, const Tensor& mean,
+                                      const Tensor& inverse_deviation, const Tensor& dy,
+                                      const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                                      const Tensor& dresidual) {
   context_.enter();
   kernels::batch_norm_backward(context_, allocator_, g, batch_statistics,
                                {.x = pointer(x),
                                 .y = pointer(y),
                                 .dy = dy.raw(),
                                 .gamma = channels(gamma),
+                                .beta = channels(beta),
                                 .mean = f32(mean),
                                 .inverse_deviation = f32(inverse_deviation),
                                 .dx = pointer(dx),

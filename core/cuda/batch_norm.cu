@@ -7,11 +7,10 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-/// What one pass leaves for the next, and what training reports, all f32 (channels).
+/// What the first pass leaves for the others: f32 (channels).
 struct Statistics {
   float* mean;
   float* inverse_deviation;
-  float* variance;
 };
 
 // Sums are of deviations from a value near the mean, lest they cancel: the average of four rows
@@ -28,8 +27,8 @@ __device__ void load_shift(const T* x, const Columns& t, int64_t channel, float 
 
 template <class T, int V>
 __global__ void __launch_bounds__(column_threads)
-    statistics_kernel(Columns t, float epsilon, const T* x, Statistics out, float2* partials,
-                      uint32_t* tickets) {
+    statistics_kernel(Columns t, float epsilon, const T* x, Statistics out, Running running,
+                      float2* partials, uint32_t* tickets) {
   float shift[V];
   if (own_channel<V>(t) < t.channels) load_shift<V>(x, t, own_channel<V>(t), shift);
   const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&squares)[V]) {
@@ -48,14 +47,25 @@ __global__ void __launch_bounds__(column_threads)
     const float offset = sum / rows;
     float spread = squares - sum * offset;
     if (spread < 0) spread = 0;  // by rounding; a NaN stays one
-    out.mean[channel] = from[0] + offset;
+    const float mean = from[0] + offset;
+    out.mean[channel] = mean;
     out.inverse_deviation[channel] = 1 / sqrtf(spread / rows + epsilon);
-    out.variance[channel] = spread / fmaxf(rows - 1, 1.0f);
+    if (!running.mean) return;
+    const float variance = spread / fmaxf(rows - 1, 1.0f);
+    running.pending_mean[channel] = running.kept * running.mean[channel] + running.added * mean;
+    running.pending_variance[channel] =
+        running.kept * running.variance[channel] + running.added * variance;
   };
   column_sums<V>(t, partials, tickets, add, finish);
 }
 
-// y = f((x - mean) scale + beta + residual), scale = gamma / deviation.
+// y = f(z + residual), z = (x - mean) scale + beta with scale = gamma / deviation. Both ways
+// compute z by this one expression, so that the backward pass finds the very sign of the forward
+// one.
+__device__ float normalised(float x, float center, float scale, float shift) {
+  return fmaf(x - center, scale, shift);
+}
+
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     normalise_kernel(Columns t, bool relu, const T* x, const T* residual, T* y, Channels gamma,
@@ -83,7 +93,7 @@ __global__ void __launch_bounds__(block_threads)
     if (residual) added = load_pack<V>(residual, at);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      float z = fmaf(to_f32(pack.at[v]) - center[v], scale[v], shift[v]);
+      float z = normalised(to_f32(pack.at[v]), center[v], scale[v], shift[v]);
       if (residual) z += to_f32(added.at[v]);
       if (relu) z = z < 0 ? 0 : z;
       pack.at[v] = from_f32<T>(z);
@@ -92,19 +102,40 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// dz = dy, or 0 where relu gave 0. y null: no activation.
-template <int V, class T>
-__device__ Pack<T, V> load_dz(const T* dy, const T* y, int64_t at) {
-  Pack<T, V> dz = load_pack<V>(dy, at);
-  if (y) {
-    const Pack<T, V> out = load_pack<V>(y, at);
+/// Where dz = relu'(z) dy gets its slope from.
+enum class Slope { one, y, x };
+
+/// A thread's channels: what z needs.
+template <int V>
+struct Factors {
+  float center[V] = {}, scale[V] = {}, shift[V] = {};
+};
+template <Slope S, int V>
+__device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
+  Factors<V> f;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int64_t c = channel + v;
+    if (p.x && p.mean) f.center[v] = p.mean[c];
+    if (S == Slope::x || p.dx) f.scale[v] = p.inverse_deviation[c] * load(p.gamma, c);
+    if (S == Slope::x) f.shift[v] = load(p.beta, c);
+  }
+  return f;
+}
+
+/// dz in place of dy; a NaN in dy stays one. `out` is y.
+template <Slope S, int V, class T>
+__device__ void slope_times(Pack<T, V>& dy, const Pack<T, V>& x, const Pack<T, V>& out,
+                            const Factors<V>& f) {
+  if constexpr (S != Slope::one) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const float slope = to_f32(out.at[v]) > 0 ? 1 : 0;
-      dz.at[v] = from_f32<T>(slope * to_f32(dz.at[v]));  // a NaN in dy stays one
+      const float z = normalised(to_f32(x.at[v]), f.center[v], f.scale[v], f.shift[v]);
+      const T y = S == Slope::y ? out.at[v] : from_f32<T>(z);
+      const float slope = to_f32(y) > 0 ? 1 : 0;
+      dy.at[v] = from_f32<T>(slope * to_f32(dy.at[v]));
     }
   }
-  return dz;
 }
 
 /// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each.
@@ -114,7 +145,7 @@ struct InputCoefficients {
 };
 
 // sum(dz) and sum(dz (x - mean)), and dresidual = dz on the way. x null: only dbeta is wanted.
-template <class T, int V>
+template <class T, int V, Slope S>
 __global__ void __launch_bounds__(column_threads)
     gradient_sums_kernel(Columns t, BatchNormGradient p, InputCoefficients out, float2* partials,
                          uint32_t* tickets) {
@@ -122,20 +153,22 @@ __global__ void __launch_bounds__(column_threads)
   const auto* y = static_cast<const T*>(p.y);
   const auto* dy = static_cast<const T*>(p.dy);
   auto* dresidual = static_cast<T*>(p.dresidual);
-  float center[V];
-  const int64_t own = own_channel<V>(t);
-#pragma unroll
-  for (int v = 0; v < V; ++v) center[v] = x && own < t.channels ? p.mean[own + v] : 0;
+  Factors<V> f;
+  if (own_channel<V>(t) < t.channels) f = factors_of<S, V>(p, own_channel<V>(t));
   const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&correlation)[V]) {
     const int64_t at = row * t.channels + channel;
-    const Pack<T, V> dz = load_dz<V>(dy, y, at);
-    if (dresidual) store_pack<V>(dresidual, at, dz);
-    Pack<T, V> in;
+    Pack<T, V> dz = load_pack<V>(dy, at);
+    Pack<T, V> in, result;
     if (x) in = load_pack<V>(x, at);
+    if (S == Slope::y) result = load_pack<V>(y, at);
+    slope_times<S, V>(dz, in, result, f);
+    if (dresidual) store_pack<V>(dresidual, at, dz);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       sum[v] += to_f32(dz.at[v]);
-      if (x) correlation[v] = fmaf(to_f32(dz.at[v]), to_f32(in.at[v]) - center[v], correlation[v]);
+      if (x) {
+        correlation[v] = fmaf(to_f32(dz.at[v]), to_f32(in.at[v]) - f.center[v], correlation[v]);
+      }
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
@@ -153,24 +186,22 @@ __global__ void __launch_bounds__(column_threads)
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
-// dz is dresidual where the first pass wrote one, else it is made again from dy and y.
-template <class T, int V>
+// dz is dresidual where the first pass wrote one, else it is made again.
+template <class T, int V, Slope S>
 __global__ void __launch_bounds__(block_threads)
     input_gradient_kernel(Columns t, BatchNormGradient p, InputCoefficients k) {
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float center[V], scale[V], slope[V], shift[V];
+  const Factors<V> f = factors_of<S, V>(p, channel);
+  float slope[V], shift[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    const int64_t c = channel + v;
-    scale[v] = p.inverse_deviation[c] * load(p.gamma, c);
-    center[v] = k.slope ? p.mean[c] : 0;
-    slope[v] = k.slope ? k.slope[c] : 0;
-    shift[v] = k.slope ? k.shift[c] : 0;
+    slope[v] = k.slope ? k.slope[channel + v] : 0;
+    shift[v] = k.slope ? k.shift[channel + v] : 0;
   }
   const auto* x = static_cast<const T*>(p.x);
-  const auto* dz = static_cast<const T*>(p.dresidual ? p.dresidual : p.dy);
-  const auto* y = static_cast<const T*>(p.dresidual ? nullptr : p.y);
+  const auto* dy = static_cast<const T*>(p.dresidual ? p.dresidual : p.dy);
+  const auto* y = static_cast<const T*>(p.y);
   auto* dx = static_cast<T*>(p.dx);
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows);
@@ -178,13 +209,15 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll 2
   for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin; r -= step) {
     const int64_t at = r * t.channels + channel;
-    Pack<T, V> d = load_dz<V>(dz, y, at);
-    Pack<T, V> in;
-    if (k.slope) in = load_pack<V>(x, at);
+    Pack<T, V> d = load_pack<V>(dy, at);
+    Pack<T, V> in, result;
+    if (k.slope || S == Slope::x) in = load_pack<V>(x, at);
+    if (S == Slope::y) result = load_pack<V>(y, at);
+    slope_times<S, V>(d, in, result, f);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      float value = fmaf(scale[v], to_f32(d.at[v]), shift[v]);
-      if (k.slope) value = fmaf(to_f32(in.at[v]) - center[v], slope[v], value);
+      float value = fmaf(f.scale[v], to_f32(d.at[v]), shift[v]);
+      if (k.slope) value = fmaf(to_f32(in.at[v]) - f.center[v], slope[v], value);
       d.at[v] = from_f32<T>(value);
     }
     store_pack<V>(dx, at, d);
@@ -212,14 +245,13 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
 }  // namespace
 
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                      const BatchNorm& p) {
+                      const BatchNorm& p, const Running& running) {
   const auto run = [&]<class T, int V>() {
     const Columns t = sum_columns(context, g.rows, g.channels, V);
     const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
     statistics_kernel<T, V><<<grid_of(t), column_threads, 0, context.stream()>>>(
         t, static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
-        Statistics{p.mean, p.inverse_deviation, p.variance}, partials.as<float2>(),
-        context.tickets());
+        Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(), context.tickets());
     check_launch("batch_norm statistics");
     normalise<T, V>(context, g, p, true);
   };
@@ -238,8 +270,13 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
                          bool batch_statistics, const BatchNormGradient& p) {
   const bool through_statistics = p.dx && batch_statistics;
   const bool sums = through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual;
-  const auto run = [&]<class T, int V>() {
-    const Columns t = sum_columns(context, g.rows, g.channels, V);
+  const bool relu = g.activation.kind == Activation::relu;
+  // Without a residual z follows from x, which is read anyway: one tensor less in each pass.
+  const Slope slope = !relu ? Slope::one : p.x && p.dx && !g.residual ? Slope::x : Slope::y;
+  const auto run = [&]<class T, int V, Slope S>() {
+    // Eight channels' factors and sums do not fit the registers of a thread.
+    constexpr int n = S == Slope::x && V > 4 ? 4 : V;
+    const Columns t = sum_columns(context, g.rows, g.channels, n);
     const int64_t partial_floats = int64_t{t.chunks} * g.channels * 2;
     const Scratch memory(allocator, (partial_floats + 2 * g.channels) * int64_t{sizeof(float)});
     InputCoefficients k{nullptr, nullptr};
@@ -248,17 +285,27 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
       k.shift = k.slope + g.channels;
     }
     if (sums) {
-      gradient_sums_kernel<T, V><<<grid_of(t), column_threads, 0, context.stream()>>>(
+      gradient_sums_kernel<T, n, S><<<grid_of(t), column_threads, 0, context.stream()>>>(
           t, p, k, memory.as<float2>(), context.tickets());
       check_launch("batch_norm_backward sums");
     }
-    if (p.dx) {
-      const Columns map = map_columns(context, g, V);
-      input_gradient_kernel<T, V><<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
-      check_launch("batch_norm_backward");
+    if (!p.dx) return;
+    const Columns map = map_columns(context, g, V);
+    if (p.dresidual) {
+      input_gradient_kernel<T, V, Slope::one>
+          <<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
+    } else {
+      input_gradient_kernel<T, V, S>
+          <<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
     }
+    check_launch("batch_norm_backward");
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.dx, p.dresidual);
+  const auto with_slope = [&]<class T, int V>() {
+    if (slope == Slope::one) run.template operator()<T, V, Slope::one>();
+    if (slope == Slope::y) run.template operator()<T, V, Slope::y>();
+    if (slope == Slope::x) run.template operator()<T, V, Slope::x>();
+  };
+  with_packs(g.dtype, g.channels, with_slope, p.x, p.y, p.dy, p.dx, p.dresidual);
 }
 
 }  // namespace whisker::cuda::kernels

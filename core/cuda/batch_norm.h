@@ -17,10 +17,18 @@ struct BatchNorm {
   Channels gamma, beta;
   float* mean = nullptr;               // (channels)
   float* inverse_deviation = nullptr;  // (channels); written in training
-  float* variance = nullptr;           // (channels); written in training, else read
+  const float* variance = nullptr;     // (channels); read otherwise
+};
+/// whisker::RunningStatistics with pointers, (channels) each or all null.
+struct Running {
+  const float* mean = nullptr;
+  const float* variance = nullptr;
+  float* pending_mean = nullptr;
+  float* pending_variance = nullptr;
+  float kept = 0, added = 0;  // 1 - momentum and momentum
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                      const BatchNorm& p);
+                      const BatchNorm& p, const Running& running);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
 
 /// As Backend::batch_norm_backward; null is undefined.
@@ -28,7 +36,7 @@ struct BatchNormGradient {
   const void* x = nullptr;   // (rows, channels)
   const void* y = nullptr;   // (rows, channels)
   const void* dy = nullptr;  // (rows, channels)
-  Channels gamma;
+  Channels gamma, beta;
   const float* mean = nullptr;               // (channels)
   const float* inverse_deviation = nullptr;  // (channels)
   void* dx = nullptr;                        // (rows, channels)

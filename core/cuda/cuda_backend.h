@@ -109,14 +109,14 @@ class CudaBackend final : public Backend {
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
                         const Tensor& mean, const Tensor& inverse_deviation,
-                        const Tensor& variance) override;
+                        const RunningStatistics& running) override;
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                             const Tensor& beta, const Tensor& residual, const Tensor& mean,
                             const Tensor& variance, const Tensor& y) override;
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
-                           const Tensor& gamma, const Tensor& y, const Tensor& mean,
-                           const Tensor& inverse_deviation, const Tensor& dy, const Tensor& dx,
-                           const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& y,
+                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                            const Tensor& dresidual) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,

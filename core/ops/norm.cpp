@@ -67,22 +67,18 @@ BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, cons
           .dtype = x.dtype()};
 }
 
-// pending' = (1 - momentum) running + momentum batch.
-void update_running(const Tensor& running, const Tensor& batch, double momentum,
-                    const Tensor& pending) {
-  const NoGrad off_tape;
-  pending.copy_(add(affine(running, 1 - momentum, 0), affine(batch, momentum, 0)));
-}
-
-void train_statistics(const BatchNormState& state, const BatchNormOptions& options, const Tensor& x,
-                      const Tensor& mean, const Tensor& variance) {
-  if (!state.pending_mean.defined() && !state.pending_var.defined()) return;
+RunningStatistics running_statistics(const BatchNormState& state, const BatchNormOptions& options,
+                                     const Tensor& x) {
+  if (!state.pending_mean.defined() && !state.pending_var.defined()) return {};
   check_statistic("running_mean", state.running_mean, x);
   check_statistic("running_var", state.running_var, x);
   check_statistic("pending_mean", state.pending_mean, x);
   check_statistic("pending_var", state.pending_var, x);
-  update_running(state.running_mean, mean, options.momentum, state.pending_mean);
-  update_running(state.running_var, variance, options.momentum, state.pending_var);
+  return {.mean = state.running_mean,
+          .variance = state.running_var,
+          .pending_mean = state.pending_mean,
+          .pending_variance = state.pending_var,
+          .momentum = options.momentum};
 }
 
 }  // namespace
@@ -113,10 +109,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
     mean = empty({geometry.channels}, statistics);
     inverse_deviation = empty({geometry.channels}, statistics);
-    const Tensor variance = empty({geometry.channels}, statistics);
+    const RunningStatistics running = running_statistics(state, options, x);
     backend.batch_norm_train(geometry, x, gamma, beta, residual, y, mean, inverse_deviation,
-                             variance);
-    train_statistics(state, options, x, mean, variance);
+                             running);
+    for (const Tensor& pending : {running.pending_mean, running.pending_variance}) {
+      if (pending.defined()) pending.storage()->bump_version();
+    }
   } else {
     check_statistic("running_mean", state.running_mean, x);
     check_statistic("running_var", state.running_var, x);
@@ -130,8 +128,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
       [geometry, training = options.training, x = save_if(needs_grad(x) || needs_grad(gamma), x),
-       gamma = save_if(needs_grad(x), gamma), mean = save(mean),
-       inverse_deviation = save(inverse_deviation),
+       gamma = save_if(needs_grad(x), gamma), beta = save_if(needs_grad(x), beta),
+       mean = save(mean), inverse_deviation = save(inverse_deviation),
        y = options.activation.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
         g.once_only();
         const Tensor dx = g.target_if_needed(0);
@@ -139,7 +137,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
         const Tensor dbeta = g.target_if_needed(2);
         const Tensor dresidual = g.target_if_needed(3);
         backend_of(g.dy().device())
-            .batch_norm_backward(geometry, training, x(g), gamma(g), y(g), mean(g),
+            .batch_norm_backward(geometry, training, x(g), gamma(g), beta(g), y(g), mean(g),
                                  inverse_deviation(g), g.dy(), dx, dgamma, dbeta, dresidual);
       });
   return y;

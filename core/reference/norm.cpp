@@ -35,7 +35,8 @@ Moments moments_of(const T* values, int64_t count, int64_t stride) {
 void ReferenceBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x,
                                         const Tensor& gamma, const Tensor& beta,
                                         const Tensor& residual, const Tensor& y, const Tensor& mean,
-                                        const Tensor& inverse_deviation, const Tensor& variance) {
+                                        const Tensor& inverse_deviation,
+                                        const RunningStatistics& running) {
   visit_real("batch_norm", x.dtype(), [&]<class T>() {
     const T* in = elements<T>(x);            // (rows, channels)
     const T* added = elements<T>(residual);  // (rows, channels) or null
@@ -50,10 +51,16 @@ void ReferenceBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor
         const double z = (double{in[at]} - m.mean) * inverse * scale + shift;
         out[at] = convert<T>(activate(g.activation, z + (added ? double{added[at]} : 0)));
       }
-      elements<T>(mean)[c] = convert<T>(m.mean);  // mean, inverse_deviation, variance: (channels)
+      elements<T>(mean)[c] = convert<T>(m.mean);  // mean, inverse_deviation: (channels)
       elements<T>(inverse_deviation)[c] = convert<T>(inverse);
-      elements<T>(variance)[c] =
-          convert<T>(m.squares / static_cast<double>(std::max<int64_t>(g.rows - 1, 1)));
+      if (!running.mean.defined()) continue;
+      const double variance = m.squares / static_cast<double>(std::max<int64_t>(g.rows - 1, 1));
+      const auto average = [&](const Tensor& before, double batch, const Tensor& after) {
+        elements<T>(after)[c] = convert<T>((1 - running.momentum) * double{elements<T>(before)[c]} +
+                                           running.momentum * batch);
+      };
+      average(running.mean, m.mean, running.pending_mean);
+      average(running.variance, variance, running.pending_variance);
     }
   });
 }
@@ -80,7 +87,8 @@ void ReferenceBackend::batch_norm_inference(const BatchNormGeometry& g, const Te
 }
 
 void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                           const Tensor& x, const Tensor& gamma, const Tensor& y,
+                                           const Tensor& x, const Tensor& gamma,
+                                           const Tensor& /*beta*/, const Tensor& y,
                                            const Tensor& mean, const Tensor& inverse_deviation,
                                            const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
                                            const Tensor& dbeta, const Tensor& dresidual) {

@@ -183,9 +183,9 @@ class RecordingBackend final : public Backend {
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
                         const Tensor& mean, const Tensor& inverse_deviation,
-                        const Tensor& variance) override {
+                        const RunningStatistics& running) override {
     submit([=, this] {
-      device_.batch_norm_train(g, x, gamma, beta, residual, y, mean, inverse_deviation, variance);
+      device_.batch_norm_train(g, x, gamma, beta, residual, y, mean, inverse_deviation, running);
     });
   }
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
@@ -196,13 +196,13 @@ class RecordingBackend final : public Backend {
     });
   }
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
-                           const Tensor& gamma, const Tensor& y, const Tensor& mean,
-                           const Tensor& inverse_deviation, const Tensor& dy, const Tensor& dx,
-                           const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& y,
+                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                            const Tensor& dresidual) override {
     submit([=, this] {
-      device_.batch_norm_backward(g, batch_statistics, x, gamma, y, mean, inverse_deviation, dy, dx,
-                                  dgamma, dbeta, dresidual);
+      device_.batch_norm_backward(g, batch_statistics, x, gamma, beta, y, mean, inverse_deviation,
+                                  dy, dx, dgamma, dbeta, dresidual);
     });
   }
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,

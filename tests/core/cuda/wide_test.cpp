@@ -65,6 +65,24 @@ TEST_F(CudaWide, BatchNormFarFromZero) {
   EXPECT_TRUE(close(normalise(near.to(gpu)), normalise(near), 2e-4, 4));
 }
 
+TEST_F(CudaWide, BatchNormUpdatesRunningStatistics) {
+  for (const Shape& shape : {Shape{5000, 64}, Shape{300, 5}}) {
+    const auto pending = [&](Device device) {
+      const TensorOptions options{.device = device};
+      const Shape channels{shape[-1]};
+      const Tensor x = rand_normal(shape, 3, 2, 1, 2, {.device = reference_device});
+      const BatchNormState state{full(channels, 1, options), full(channels, 5, options),
+                                 zeros(channels, options), zeros(channels, options)};
+      batch_norm(x.to(device), ones(channels, options), zeros(channels, options), state,
+                 {.training = true, .momentum = 0.25});
+      std::vector<double> all = state.pending_mean.to_vector();
+      for (const double value : state.pending_var.to_vector()) all.push_back(value);
+      return all;
+    };
+    EXPECT_TRUE(close(pending(gpu), pending(reference_device), 1e-6, 1)) << shape.str();
+  }
+}
+
 TEST_F(CudaWide, BatchNormWithStoredStatistics) {
   for (const Shape& shape : {Shape{3000, 64}, Shape{77, 5}}) {
     const Shape channels{shape[-1]};
