@@ -11,8 +11,9 @@ namespace {
 
 /// Windows of 2x2 side by side, all of them whole: what an algorithm may have as an epilogue.
 bool joins(const Pool2dGeometry& p) {
-  const bool padded = p.pad_top != 0 || p.pad_bottom != 0 || p.pad_left != 0 || p.pad_right != 0;
-  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && !padded;
+  return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 &&
+         p.pad_top == 0 && p.pad_left == 0 && p.h_out == p.h / 2 && p.w_out == p.w / 2 &&
+         p.n * p.h_out * p.w_out < int64_t{1} << 32;
 }
 
 int64_t bytes_before_pooling(const Conv2dGeometry& g) {
@@ -77,17 +78,21 @@ void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeom
                                      .output = output.data(),
                                      .marks = workspace.raw()};
   const auto separately = [&] {
-    // Of the windows' results before the activation; every window has one winner, so that their sum
-    // is the bias' gradient, too.
-    std::optional<Scratch> window_gradient;
-    if (active) window_gradient.emplace(allocator_, dy.bytes());
-    output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(),
-                    active ? window_gradient->data() : nullptr, bias_gradient.data(), context_,
-                    allocator_);
-    if (!dx.defined() && !dw.defined()) return;
+    if (!dx.defined() && !dw.defined()) {
+      // Every window has one winner, so that the windows' gradients sum to the bias'.
+      return output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(), nullptr,
+                             bias_gradient.data(), context_, allocator_);
+    }
     const Scratch dz(allocator_, bytes_before_pooling(g));  // (N, h_out, w_out, c_out)
-    cuda::pool2d_backward(pool, workspace.raw(), active ? window_gradient->data() : gradient.data(),
-                          dz.data(), context_.stream());
+    if (joins(pool)) {
+      window_gradient(pool, g.activation, output.data(), gradient.data(), workspace.raw(),
+                      dz.data(), bias_gradient.data(), context_, allocator_);
+    } else {
+      const Scratch windows(allocator_, dy.bytes());  // before the activation
+      output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(), windows.data(),
+                      bias_gradient.data(), context_, allocator_);
+      cuda::pool2d_backward(pool, workspace.raw(), windows.data(), dz.data(), context_.stream());
+    }
     convolve_backward(weights.plain(), operands, dz.data(), w, dx);
   };
   if (dw.defined() && !dx.defined() && joins(pool) && is_aligned(workspace.raw())) {

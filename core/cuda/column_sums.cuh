@@ -1,0 +1,102 @@
+// A pass over rows of channels that makes something of every element and sums it per channel.
+// Threads of a block lie side by side over packs of channels and above each other over rows, so
+// that a warp reads whole cache lines and a sum stays in one thread's registers until the block's
+// end. Blocks along y share the rows; the last of them adds their sums.
+#pragma once
+
+#include "core/cuda/last_block.cuh"
+#include "core/cuda/launch.h"
+#include "core/cuda/types.cuh"
+
+#include <algorithm>
+
+namespace whisker::cuda {
+
+/// Rows of `packs` packs of channels; `sums` (parts, channels) is null for one part.
+template <class T>
+struct ColumnSums {
+  int64_t rows, packs;
+  float* sums;
+  T* result;  // (channels), or null: no sums are wanted
+};
+
+/// Adds `sum` over the threads of a column of the block, for threads of its first row.
+template <int N>
+__device__ void add_down(float (&sum)[N]) {
+  extern __shared__ float partial[];  // (down, across N)
+  const unsigned width = blockDim.x * N;
+  float* const own = partial + threadIdx.y * width + threadIdx.x * N;
+  __syncthreads();  // an earlier use is read
+#pragma unroll
+  for (int i = 0; i < N; ++i) own[i] = sum[i];
+  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) own[i] += own[half * width + static_cast<unsigned>(i)];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum[i] = own[i];
+}
+
+/// Calls visit(row, pack, sum) for every pack of the rows, which adds to the channels' sums
+/// float[N]. Block: (across, down), powers of two; grid: (packs / across, parts of the rows).
+template <class T, int N, class Visit>
+__device__ void sum_columns(const ColumnSums<T>& g, Visit&& visit) {
+  const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t rows_per_block = (g.rows + gridDim.y - 1) / gridDim.y;
+  const int64_t begin = blockIdx.y * rows_per_block;
+  const int64_t end = begin + rows_per_block < g.rows ? begin + rows_per_block : g.rows;
+  const bool inside = pack < g.packs;
+  float sum[N] = {};
+  if (inside) {
+#pragma unroll 4
+    for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) visit(row, pack, sum);
+  }
+  if (!g.result) return;
+  add_down(sum);
+  if (g.sums) {
+    if (threadIdx.y == 0 && inside) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) g.sums[(blockIdx.y * g.packs + pack) * N + i] = sum[i];
+    }
+    if (!arrives_last(blockIdx.x, gridDim.y)) return;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] = 0;
+    if (inside) {
+      for (int64_t part = threadIdx.y; part < gridDim.y; part += blockDim.y) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) sum[i] += __ldcg(g.sums + (part * g.packs + pack) * N + i);
+      }
+    }
+    add_down(sum);
+  }
+  if (threadIdx.y != 0 || !inside) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) g.result[pack * N + i] = from_f32<T>(sum[i]);
+}
+
+/// How a pass is launched.
+struct ColumnLaunch {
+  dim3 grid, block;
+  int64_t sums_bytes;  // of ColumnSums::sums
+  size_t shared_bytes;
+};
+
+/// At least eight rows per thread, and no more blocks than fill the GPU four times.
+inline ColumnLaunch column_launch(int64_t rows, int64_t packs, int pack, int multiprocessors) {
+  unsigned across = 1;
+  while (across < packs && across < 32) across *= 2;
+  const unsigned down = block_threads / across;
+  const int64_t blocks_across = (packs + across - 1) / across;
+  const int64_t most_parts = std::max<int64_t>(4 * int64_t{multiprocessors} / blocks_across, 1);
+  int64_t parts = std::clamp<int64_t>(rows / (int64_t{down} * 8), 1, most_parts);
+  if (blocks_across > most_tickets) parts = 1;
+  return {.grid = dim3(static_cast<unsigned>(blocks_across), static_cast<unsigned>(parts)),
+          .block = dim3(across, down),
+          .sums_bytes = parts > 1 ? parts * packs * pack * int64_t{sizeof(float)} : 0,
+          .shared_bytes = sizeof(float) * static_cast<size_t>(pack) * block_threads};
+}
+
+}  // namespace whisker::cuda
