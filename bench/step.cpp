@@ -143,7 +143,9 @@ class Step {
     Backend& backend = backend_of(device);
     backend.count_batch(optimizer_.rule(), logits.detach(), labels_, loss.detach(),
                         optimizer_.memory().state());
-    backward(loss, {.gradient = optimizer_.memory().loss_scale()});
+    backward(loss, precision == "f16"
+                       ? BackwardOptions{.gradient = optimizer_.memory().loss_scale()}
+                       : BackwardOptions{});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     optimizer_.enqueue_update();
   }

@@ -38,7 +38,14 @@ class Engine {
       ~Restore() { grad_mode.enabled = enabled; }
     } restore{std::exchange(grad_mode.enabled, recording_)};
     const Edge start{root.node(), root.output_index()};
-    if (wants(start)) contribute(start, std::move(gradient));
+    if (wants(start)) {
+      if (gradient.defined()) {
+        contribute(start, std::move(gradient));
+      } else {
+        one_ = &start.node->outputs_[start.output];
+        queue(*start.node);
+      }
+    }
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), younger_last);
       current_ = heap_.back();
@@ -65,9 +72,26 @@ class Engine {
     queue(node);
     if (!output.gradient.defined()) {
       output.gradient = std::move(gradient);
+    } else if (!output.second.defined() && !node.is_leaf() && !recording_) {
+      output.second = std::move(gradient);
     } else {
       accumulate(node, output.gradient, gradient);
     }
+  }
+
+  // True when the gradient of `output` is the root's, a one that nobody has asked for yet.
+  bool is_one(const Node::Output& output) const {
+    return one_ == &output && !output.gradient.defined();
+  }
+
+  // Makes output.gradient the whole gradient.
+  void complete(const Node& node, Node::Output& output) const {
+    if (is_one(output)) {
+      output.gradient = ones(output.shape, {.dtype = output.dtype, .device = output.device});
+    }
+    if (!output.second.defined()) return;
+    accumulate(node, output.gradient, output.second);
+    output.second = {};
   }
 
   // Memory for the gradient of `edge`, already entered as its gradient; undefined when it has one.
@@ -96,7 +120,7 @@ class Engine {
 
   static void reset(Node& node) {
     node.engine_ = nullptr;
-    for (Node::Output& output : node.outputs_.span()) output.gradient = {};
+    for (Node::Output& output : node.outputs_.span()) output.gradient = output.second = {};
   }
 
   bool captured(const Node& node) const {
@@ -137,6 +161,9 @@ class Engine {
            "backward().",
            node.name_);
     }
+    if (node.hooks_ || node.is_leaf() || !captures_.empty() || grad_mode.observer) {
+      for (Node::Output& output : node.outputs_.span()) complete(node, output);
+    }
     if (grad_mode.observer) grad_mode.observer->on_backward_begin(node);
     if (node.hooks_) run_hooks(node);
     bool onward = captures_.empty();
@@ -176,6 +203,7 @@ class Engine {
   bool recording_;
   std::span<Capture> captures_;
   uint64_t oldest_ = UINT64_MAX;
+  const Node::Output* one_ = nullptr;
   Node* current_ = nullptr;
   std::vector<Node*> heap_;
 };
@@ -184,14 +212,25 @@ class Engine {
 
 const Tensor& Gradients::dy(size_t output) {
   Node::Output& slot = node_->outputs_[output];
+  engine_->complete(*node_, slot);
   if (!slot.gradient.defined()) {
     slot.gradient = zeros(slot.shape, {.dtype = slot.dtype, .device = slot.device});
   }
   return slot.gradient;
 }
 
+GradientParts Gradients::dy_parts(size_t output) {
+  const Node::Output& slot = node_->outputs_[output];
+  if (slot.second.defined()) return {slot.gradient, slot.second};
+  return {dy(output), {}};
+}
+
+bool Gradients::dy_is_one(size_t output) const {
+  return engine_->is_one(node_->outputs_[output]);
+}
+
 bool Gradients::has_dy(size_t output) const {
-  return node_->outputs_[output].gradient.defined();
+  return node_->outputs_[output].gradient.defined() || dy_is_one(output);
 }
 
 bool Gradients::needs(size_t input) const {
@@ -229,6 +268,7 @@ void Gradients::finish() {
 
 namespace {
 
+// Undefined for a one.
 Tensor root_gradient(const Tensor& root, const BackwardOptions& options, const char* op) {
   if (!root.requires_grad()) {
     fail(ErrorKind::usage, "{}: the root has no graph: no leaf it depends on requires a gradient",
@@ -249,7 +289,7 @@ Tensor root_gradient(const Tensor& root, const BackwardOptions& options, const c
          "{}: the root has shape {}; pass the gradient of a root that is not one element", op,
          root.shape());
   }
-  return ones(root.shape(), root.options());
+  return {};
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ class Node : public RefCounted {
     DType dtype = DType::f32;
     Device device;
     Tensor gradient;
+    Tensor second;  ///< a second contribution that is not added yet: Gradients::dy_parts
   };
 
   explicit Node(const char* name);
@@ -165,11 +166,21 @@ inline Saved save_if(bool wanted, const Tensor& tensor) {
 }
 Saved save_output(const Tensor& tensor, uint32_t output = 0);
 
+/// A gradient as the sum of two tensors; without the second, the first alone.
+struct GradientParts {
+  Tensor first, second;
+};
+
 /// What a backward closure sees: the gradients that arrive and where to leave its own.
 class Gradients {
  public:
   /// Gradient of output `output`; zeros when nothing flowed there.
   const Tensor& dy(size_t output = 0);
+  /// The same where two consumers' contributions need not be added first: for a backend that reads
+  /// both in the pass that it makes anyway.
+  GradientParts dy_parts(size_t output = 0);
+  /// True for the root of a backward() that was given no gradient, until dy() makes the one.
+  bool dy_is_one(size_t output = 0) const;
   bool has_dy(size_t output) const;
   bool needs(size_t input) const;
   /// Memory to overwrite, before the next give(), with the gradient of `input`: a leaf's own memory

@@ -1,4 +1,4 @@
-// What a joined operator means: its parts, one after the other.
+// What joined operations mean: their parts, one after the other.
 #include "core/backend.h"
 
 #include "core/autograd.h"
@@ -41,6 +41,12 @@ void Backend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry
   const Tensor dz = before_pooling(g, dy);
   pool2d_backward(pool, workspace, gradient, dz);
   conv2d_backward(without_activation(g), x, w, {}, dz, dx, dw, db);
+}
+
+void Backend::update(const StepRule& rule, StepState* state, std::span<const OptimizerStep> runs) {
+  for (const OptimizerStep& run : runs) add_squares(run.gradient, &state->square_sum);
+  begin_update(rule, state);
+  for (const OptimizerStep& run : runs) optimizer_step(run);
 }
 
 }  // namespace whisker

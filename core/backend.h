@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ class CapturedGraph {
   /// waiting for it.
   virtual void replay() = 0;
 };
+
+struct GradientParts;
 
 /// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
 /// become (1 - momentum) running + momentum batch. All undefined where there are none.
@@ -190,6 +193,8 @@ class Backend {
                                 const Tensor& beta, const Tensor& residual, const Tensor& y,
                                 const Tensor& mean, const Tensor& inverse_deviation,
                                 const RunningStatistics& running) = 0;
+  /// True when batch_norm_backward adds up the parts of dy itself.
+  virtual bool adds_gradient_parts() const { return false; }
   virtual void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
                                     const Tensor& gamma, const Tensor& beta, const Tensor& residual,
                                     const Tensor& mean, const Tensor& variance,
@@ -197,12 +202,12 @@ class Backend {
   /// With `batch_statistics`, mean and inverse_deviation depended on x (training), else they were
   /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
   /// inverse_deviation are undefined when neither dx nor dgamma is, gamma and beta when dx is not,
-  /// y without an activation. The activation's slope follows from y, or without a residual from x,
-  /// gamma and beta.
+  /// y without an activation, dy.second unless adds_gradient_parts(). The activation's slope
+  /// follows from y, or without a residual from x, gamma and beta.
   virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                    const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                    const Tensor& y, const Tensor& mean,
-                                   const Tensor& inverse_deviation, const Tensor& dy,
+                                   const Tensor& inverse_deviation, const GradientParts& dy,
                                    const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                                    const Tensor& dresidual) = 0;
   /// mean and inverse_deviation: (rows).
@@ -243,6 +248,9 @@ class Backend {
   /// whisker::begin_update with sqrt(state->square_sum).
   virtual void begin_update(const StepRule& rule, StepState* state) = 0;
   virtual void optimizer_step(const OptimizerStep& step) = 0;
+  /// The whole update of all runs of an arena: add_squares of their gradients, begin_update,
+  /// optimizer_step. Means its parts; a backend that joins them overrides it.
+  virtual void update(const StepRule& rule, StepState* state, std::span<const OptimizerStep> runs);
   virtual void moving_average(const AverageStep& step) = 0;
   /// Copies unless *condition is 0.
   virtual void copy_if(const int32_t* condition, const void* source, void* target,

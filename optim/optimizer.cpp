@@ -102,13 +102,10 @@ void Optimizer::enqueue_update() {
   Backend& backend = backend_of(arena_.device());
   StepState* state = memory_.state();
   arena_.complete_gradients();
-  for (const ParameterRun& run : arena_.runs()) {
-    backend.add_squares(run.gradient, &state->square_sum);
-  }
-  backend.begin_update(rule_, state);
+  std::vector<OptimizerStep> steps;
   for (const ParameterRun& run : arena_.runs()) {
     const auto part = [&](const Tensor& flat) { return flat.defined() ? run.of(flat) : flat; };
-    backend.optimizer_step({
+    steps.push_back({
         .kind = options_.kind,
         .nesterov = options_.nesterov,
         .centered = options_.centered,
@@ -129,6 +126,7 @@ void Optimizer::enqueue_update() {
         .moment3 = part(moment(2)),
     });
   }
+  backend.update(rule_, state, steps);
   arena_.bump_epoch();
 }
 

@@ -100,7 +100,10 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
   const Tensor loss = experiment_.objective->loss(logits, batch);
   backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
-  backward(loss, {.gradient = optimizer.memory().loss_scale().reshape(loss.shape())});
+  backward(loss,
+           optimizer.rule().scales_loss
+               ? BackwardOptions{.gradient = optimizer.memory().loss_scale().reshape(loss.shape())}
+               : BackwardOptions{});
   arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
   if (!part.update) return;
   optimizer.enqueue_update();

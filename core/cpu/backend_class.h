@@ -107,9 +107,9 @@ class CpuBackend : public Backend {
                             const Tensor& variance, const Tensor& y) override;
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
-                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
-                           const Tensor& dresidual) override;
+                           const Tensor& mean, const Tensor& inverse_deviation,
+                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
                   const Tensor& inverse_deviation) override;

@@ -2,6 +2,7 @@
 // Per-channel tensors are padded with zeros to the lanes of the arrangement, so that padding
 // channels of a blocked form stay zero. Pictures may be bf16, gamma and beta too; statistics are
 // f32 and computed in f64.
+#include "core/autograd.h"
 #include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/batch_norm.h"
@@ -136,16 +137,16 @@ void CpuBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& 
 void CpuBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                      const Tensor& x, const Tensor& gamma, const Tensor& /*beta*/,
                                      const Tensor& y, const Tensor& mean,
-                                     const Tensor& inverse_deviation, const Tensor& dy,
+                                     const Tensor& inverse_deviation, const GradientParts& dy,
                                      const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                                      const Tensor& dresidual) {
-  const Arrangement a = norm_arrangement(g, x.defined() ? x : dy);
+  const Arrangement a = norm_arrangement(g, x.defined() ? x : dy.first);
   const NormPlanes p = norm_planes(g, a);
   const auto in = arranged(allocator_, x, a);
   const auto out = arranged(allocator_, p.relu ? y : Tensor(), a);
-  const ArrangedInput gradient(allocator_, dy, a);
+  const ArrangedInput gradient(allocator_, dy.first, a);
   const Lanes center(allocator_, p, mean);
-  visit_element("batch_norm", dy.dtype(), [&]<class T>() {
+  visit_element("batch_norm", dy.first.dtype(), [&]<class T>() {
     std::optional<ArrangedOutput> for_residual;
     if (dresidual.defined()) for_residual.emplace(allocator_, dresidual, a);
     const Scratch<double> sum = scratch<double>(p.lanes());

@@ -1,6 +1,7 @@
 // The backend's batch normalisation.
 #include "core/cuda/batch_norm.h"
 
+#include "core/autograd.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/operand.h"
 
@@ -44,14 +45,15 @@ void CudaBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor&
 void CudaBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                       const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                       const Tensor& y, const Tensor& mean,
-                                      const Tensor& inverse_deviation, const Tensor& dy,
+                                      const Tensor& inverse_deviation, const GradientParts& dy,
                                       const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                                       const Tensor& dresidual) {
   context_.enter();
   kernels::batch_norm_backward(context_, allocator_, g, batch_statistics,
                                {.x = pointer(x),
                                 .y = pointer(y),
-                                .dy = dy.raw(),
+                                .dy = dy.first.raw(),
+                                .more = pointer(dy.second),
                                 .gamma = channels(gamma),
                                 .beta = channels(beta),
                                 .mean = f32(mean),

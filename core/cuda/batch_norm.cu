@@ -123,6 +123,20 @@ __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   return f;
 }
 
+/// dy, of one tensor or of two.
+template <int V, class T>
+__device__ Pack<T, V> load_gradient(const T* dy, const T* more, int64_t at) {
+  Pack<T, V> sum = load_pack<V>(dy, at);
+  if (more) {
+    const Pack<T, V> term = load_pack<V>(more, at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      sum.at[v] = from_f32<T>(to_f32(sum.at[v]) + to_f32(term.at[v]));
+    }
+  }
+  return sum;
+}
+
 /// dz in place of dy; a NaN in dy stays one. `out` is y.
 template <Slope S, int V, class T>
 __device__ void slope_times(Pack<T, V>& dy, const Pack<T, V>& x, const Pack<T, V>& out,
@@ -152,12 +166,13 @@ __global__ void __launch_bounds__(column_threads)
   const auto* x = static_cast<const T*>(p.x);
   const auto* y = static_cast<const T*>(p.y);
   const auto* dy = static_cast<const T*>(p.dy);
+  const auto* more = static_cast<const T*>(p.more);
   auto* dresidual = static_cast<T*>(p.dresidual);
   Factors<V> f;
   if (own_channel<V>(t) < t.channels) f = factors_of<S, V>(p, own_channel<V>(t));
   const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&correlation)[V]) {
     const int64_t at = row * t.channels + channel;
-    Pack<T, V> dz = load_pack<V>(dy, at);
+    Pack<T, V> dz = load_gradient<V>(dy, more, at);
     Pack<T, V> in, result;
     if (x) in = load_pack<V>(x, at);
     if (S == Slope::y) result = load_pack<V>(y, at);
@@ -201,6 +216,7 @@ __global__ void __launch_bounds__(block_threads)
   }
   const auto* x = static_cast<const T*>(p.x);
   const auto* dy = static_cast<const T*>(p.dresidual ? p.dresidual : p.dy);
+  const auto* more = static_cast<const T*>(p.dresidual ? nullptr : p.more);
   const auto* y = static_cast<const T*>(p.y);
   auto* dx = static_cast<T*>(p.dx);
   const int64_t begin = blockIdx.y * t.chunk;
@@ -209,7 +225,7 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll 2
   for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin; r -= step) {
     const int64_t at = r * t.channels + channel;
-    Pack<T, V> d = load_pack<V>(dy, at);
+    Pack<T, V> d = load_gradient<V>(dy, more, at);
     Pack<T, V> in, result;
     if (k.slope || S == Slope::x) in = load_pack<V>(x, at);
     if (S == Slope::y) result = load_pack<V>(y, at);
@@ -305,7 +321,7 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
     if (slope == Slope::y) run.template operator()<T, V, Slope::y>();
     if (slope == Slope::x) run.template operator()<T, V, Slope::x>();
   };
-  with_packs(g.dtype, g.channels, with_slope, p.x, p.y, p.dy, p.dx, p.dresidual);
+  with_packs(g.dtype, g.channels, with_slope, p.x, p.y, p.dy, p.more, p.dx, p.dresidual);
 }
 
 }  // namespace whisker::cuda::kernels

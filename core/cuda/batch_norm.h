@@ -33,9 +33,10 @@ void batch_norm_inference(Context& context, const BatchNormGeometry& g, const Ba
 
 /// As Backend::batch_norm_backward; null is undefined.
 struct BatchNormGradient {
-  const void* x = nullptr;   // (rows, channels)
-  const void* y = nullptr;   // (rows, channels)
-  const void* dy = nullptr;  // (rows, channels)
+  const void* x = nullptr;     // (rows, channels)
+  const void* y = nullptr;     // (rows, channels)
+  const void* dy = nullptr;    // (rows, channels)
+  const void* more = nullptr;  // (rows, channels): added to dy
   Channels gamma, beta;
   const float* mean = nullptr;               // (channels)
   const float* inverse_deviation = nullptr;  // (channels)

@@ -4,8 +4,8 @@
 // end. Blocks along y share the rows; the last of them adds their sums.
 #pragma once
 
-#include "core/cuda/last_block.cuh"
-#include "core/cuda/launch.h"
+#include "core/cuda/context.h"
+#include "core/cuda/group.cuh"
 #include "core/cuda/types.cuh"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ template <class T>
 struct ColumnSums {
   int64_t rows, packs;
   float* sums;
-  T* result;  // (channels), or null: no sums are wanted
+  T* result;          // (channels), or null: no sums are wanted
+  uint32_t* tickets;  // Context::tickets
 };
 
 /// Adds `sum` over the threads of a column of the block, for threads of its first row.
@@ -61,7 +62,7 @@ __device__ void sum_columns(const ColumnSums<T>& g, Visit&& visit) {
 #pragma unroll
       for (int i = 0; i < N; ++i) g.sums[(blockIdx.y * g.packs + pack) * N + i] = sum[i];
     }
-    if (!arrives_last(blockIdx.x, gridDim.y)) return;
+    if (!is_last_block(g.tickets + blockIdx.x, gridDim.y)) return;
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] = 0;
     if (inside) {
@@ -92,7 +93,7 @@ inline ColumnLaunch column_launch(int64_t rows, int64_t packs, int pack, int mul
   const int64_t blocks_across = (packs + across - 1) / across;
   const int64_t most_parts = std::max<int64_t>(4 * int64_t{multiprocessors} / blocks_across, 1);
   int64_t parts = std::clamp<int64_t>(rows / (int64_t{down} * 8), 1, most_parts);
-  if (blocks_across > most_tickets) parts = 1;
+  if (blocks_across > Context::ticket_count) parts = 1;
   return {.grid = dim3(static_cast<unsigned>(blocks_across), static_cast<unsigned>(parts)),
           .block = dim3(across, down),
           .sums_bytes = parts > 1 ? parts * packs * pack * int64_t{sizeof(float)} : 0,

@@ -110,14 +110,15 @@ class CudaBackend final : public Backend {
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
                         const Tensor& mean, const Tensor& inverse_deviation,
                         const RunningStatistics& running) override;
+  bool adds_gradient_parts() const override { return true; }
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                             const Tensor& beta, const Tensor& residual, const Tensor& mean,
                             const Tensor& variance, const Tensor& y) override;
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
-                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
-                           const Tensor& dresidual) override;
+                           const Tensor& mean, const Tensor& inverse_deviation,
+                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
                   const Tensor& inverse_deviation) override;
@@ -141,6 +142,7 @@ class CudaBackend final : public Backend {
   void add_squares(const Tensor& x, double* sum) override;
   void begin_update(const StepRule& rule, StepState* state) override;
   void optimizer_step(const OptimizerStep& step) override;
+  void update(const StepRule& rule, StepState* state, std::span<const OptimizerStep> runs) override;
   void moving_average(const AverageStep& step) override;
   void copy_if(const int32_t* condition, const void* source, void* target, int64_t bytes) override;
   void swap(const Tensor& a, const Tensor& b) override;

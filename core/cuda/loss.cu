@@ -2,6 +2,7 @@
 // subtracted. A loss and its gradient are one kernel: blocks leave their parts of the sum in memory
 // and the last one to finish adds them up, in the order of the blocks.
 #include "core/cuda/activations.cuh"
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/elementwise.cuh"
 #include "core/cuda/fault.cuh"
 #include "core/cuda/group.cuh"
@@ -128,6 +129,7 @@ template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,
                          const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean) {
+  wait_for_previous();
   const double divisor = mean.divisor ? *mean.divisor : static_cast<double>(g.rows);
   const auto scale = static_cast<float>(1 / divisor);
   const auto smooth = static_cast<float>(g.label_smoothing / static_cast<double>(g.classes));
@@ -224,9 +226,9 @@ void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeo
       }
       const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context.tickets(),
                         context.faults()};
-      cross_entropy_kernel<T, G>
-          <<<blocks, block_threads, 0, stream>>>(g, static_cast<const T*>(p.logits), labels, soft,
-                                                 weight, p.loss, static_cast<T*>(p.dlogits), mean);
+      launch_early(context, blocks, block_threads, cross_entropy_kernel<T, G>, g,
+                   static_cast<const T*>(p.logits), labels, soft, weight, p.loss,
+                   static_cast<T*>(p.dlogits), mean);
     });
   });
   check_launch("cross_entropy");

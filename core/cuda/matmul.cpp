@@ -49,8 +49,7 @@ void CudaBackend::linear(const LinearGeometry& g, const Tensor& x, const Tensor&
                          const Tensor& y) {
   context_.enter();
   if (is_small(g)) {
-    return small_linear(g, x.raw(), w.raw(), g.bias ? b.raw() : nullptr, y.raw(),
-                        context_.stream());
+    return small_linear(context_, g, x.raw(), w.raw(), g.bias ? b.raw() : nullptr, y.raw());
   }
   const bool relu = g.activation.kind == Activation::relu;
   const bool fused = relu || g.activation.kind == Activation::none;
@@ -76,8 +75,8 @@ void CudaBackend::linear_backward(const LinearGeometry& g, const Tensor& x, cons
   context_.enter();
   if (is_small(g)) {
     const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
-    return small_linear_backward(g, memory(x), memory(w), memory(y), dy.raw(), memory(dx),
-                                 memory(dw), memory(db), context_.stream());
+    return small_linear_backward(context_, g, memory(x), memory(w), memory(y), dy.raw(), memory(dx),
+                                 memory(dw), memory(db));
   }
   const RowsGeometry rows{.rows = g.rows, .channels = g.out, .dtype = g.dtype};
   const bool active = g.activation.kind != Activation::none;

@@ -119,7 +119,8 @@ void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& all
   launch(ColumnSums<T>{.rows = g.rows,
                        .packs = packs,
                        .sums = sums ? sums->as<float>() : nullptr,
-                       .result = static_cast<T*>(db)},
+                       .result = static_cast<T*>(db),
+                       .tickets = context.tickets()},
          how);
 }
 

@@ -2,87 +2,27 @@
 // overlap) or of one picture element (backward elsewhere), so that nobody adds to what another
 // thread writes. Blocks run along (columns x packs), rows and pictures.
 #include "core/cuda/check.h"
-#include "core/cuda/launch.h"
 #include "core/cuda/pool2d.h"
-#include "core/cuda/types.cuh"
+#include "core/cuda/pool2d_square.cuh"
 
 #include <algorithm>
 
 namespace whisker::cuda {
 namespace {
 
-/// The geometry in 32 bits, and what every thread needs of it.
-struct Places {
-  int h, w, h_out, w_out, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-  int counted_top, counted_bottom, counted_left, counted_right;
-  int packs;  // of channels
-  int64_t n;
-
-  __device__ int64_t x_at(int64_t picture, int row, int column, int pack) const {
-    return ((picture * h + row) * w + column) * packs + pack;
-  }
-  __device__ int64_t y_at(int64_t picture, int i, int j, int pack) const {
-    return ((picture * h_out + i) * w_out + j) * packs + pack;
-  }
-  /// What the average over window (i, j) divides by: Pool2dGeometry::divisor.
-  __device__ float divisor(int i, int j) const {
-    const int top = i * stride_h - pad_top;
-    const int left = j * stride_w - pad_left;
-    const int rows = min(top + kernel_h, h + counted_bottom) - max(top, -counted_top);
-    const int columns = min(left + kernel_w, w + counted_right) - max(left, -counted_left);
-    return static_cast<float>(max(rows, 0) * max(columns, 0));
-  }
-};
-
-/// Calls fn(picture, row, column, pack) for this thread's places of a (rows, columns) plane.
-template <class Fn>
-__device__ void for_each_place(const Places& p, int rows, int columns, Fn&& fn) {
-  const int across = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (across >= columns * p.packs) return;
-  const int column = across / p.packs;
-  const int pack = across - column * p.packs;
-  for (int64_t picture = blockIdx.z; picture < p.n; picture += gridDim.z) {
-    for (int row = static_cast<int>(blockIdx.y); row < rows; row += static_cast<int>(gridDim.y)) {
-      fn(picture, row, column, pack);
-    }
-  }
-}
-
 template <class T, int N, class Mark>
 __global__ void max_kernel(Places p, const Pack<T, N>* x, Pack<T, N>* y, Pack<Mark, N>* marks) {
   for_each_place(p, p.h_out, p.w_out, [&](int64_t picture, int i, int j, int pack) {
     const int top = i * p.stride_h - p.pad_top;
     const int left = j * p.stride_w - p.pad_left;
-    float best[N];
-    Pack<Mark, N> place;
-#pragma unroll
-    for (int c = 0; c < N; ++c) {
-      best[c] = -INFINITY;
-      place.at[c] = static_cast<Mark>(-1);
-    }
-    bool first = true;
+    Winners<N, Mark> winners;
     for (int row = max(top, 0); row < min(top + p.kernel_h, p.h); ++row) {
       for (int column = max(left, 0); column < min(left + p.kernel_w, p.w); ++column) {
-        const Pack<T, N> value = x[p.x_at(picture, row, column, pack)];
-        const auto here = static_cast<Mark>((row - top) * p.kernel_w + column - left);
-#pragma unroll
-        for (int c = 0; c < N; ++c) {
-          const float v = to_f32(value.at[c]);
-          // A NaN beats everything but an earlier NaN.
-          if (first || (!(v <= best[c]) && best[c] == best[c])) {
-            best[c] = v;
-            place.at[c] = here;
-          }
-        }
-        first = false;
+        winners.take(x[p.x_at(picture, row, column, pack)],
+                     (row - top) * p.kernel_w + column - left);
       }
     }
-    Pack<T, N> result;
-#pragma unroll
-    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(best[c]);
-    const int64_t at = p.y_at(picture, i, j, pack);
-    y[at] = result;
-    if (marks) marks[at] = place;
+    winners.store(p.y_at(picture, i, j, pack), y, marks);
   });
 }
 
@@ -125,14 +65,6 @@ __device__ void add_share(const Places& p, const Pack<Mark, N>* marks, const Pac
 #pragma unroll
     for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) / divisor;
   }
-}
-
-template <class T, int N>
-__device__ Pack<T, N> rounded(const float* values) {
-  Pack<T, N> result;
-#pragma unroll
-  for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(values[c]);
-  return result;
 }
 
 /// Strides of at least the kernel: window (i, j) writes its own places and those between it and
@@ -240,6 +172,10 @@ void visit_mark(const Pool2dGeometry& g, Fn&& fn) {
   }
 }
 
+bool is_square(const Pool2dGeometry& g, int64_t kernel) {
+  return g.kernel_h == kernel && g.kernel_w == kernel;
+}
+
 }  // namespace
 
 void pool2d_forward(const Pool2dGeometry& g, const void* x, void* y, void* marks,
@@ -252,6 +188,12 @@ void pool2d_forward(const Pool2dGeometry& g, const void* x, void* y, void* marks
       average_kernel<T, N><<<launch.grid, launch.block, 0, stream>>>(p, in, out);
       return;
     }
+    const auto square = [&]<int K>() {
+      square_max_kernel<T, N, K><<<launch.grid, launch.block, 0, stream>>>(
+          p, in, out, static_cast<Pack<uint8_t, N>*>(marks));
+    };
+    if (is_square(g, 2)) return square.template operator()<2>();
+    if (is_square(g, 3)) return square.template operator()<3>();
     visit_mark(g, [&]<class Mark>() {
       max_kernel<T, N, Mark><<<launch.grid, launch.block, 0, stream>>>(
           p, in, out, static_cast<Pack<Mark, N>*>(marks));
@@ -266,6 +208,13 @@ void pool2d_backward(const Pool2dGeometry& g, const void* marks, const void* dy,
   visit_packed(g, marks, dy, dx, [&]<class T, int N>(const Places& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
     auto* out = static_cast<Pack<T, N>*>(dx);
+    if (g.kind == PoolKind::max && is_square(g, 3) && g.stride_h == 2 && g.stride_w == 2) {
+      const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
+      const PlaneLaunch launch = plane_launch(p, down, across);
+      square_gradient_kernel<T, N><<<launch.grid, launch.block, 0, stream>>>(
+          p, down, across, static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
+      return;
+    }
     visit_mark(g, [&]<class Mark>() {
       const auto* winners = static_cast<const Pack<Mark, N>*>(marks);
       if (apart) {

@@ -3,6 +3,7 @@
 // make dz = f'(y) dy while they load it.
 #include "core/cuda/activations.cuh"
 #include "core/cuda/check.h"
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/launch.h"
 #include "core/cuda/small_linear.h"
 #include "core/cuda/types.cuh"
@@ -13,6 +14,9 @@ namespace {
 constexpr int side = 32;                            // of a tile and of a strip
 constexpr int rows_between = block_threads / side;  // a thread has every eighth row of the tile
 constexpr int rows_each = side / rows_between;
+// Rows of a strip lie a multiple of 16 bytes apart and across the banks: four values of k are one
+// read.
+constexpr int pitch = side + 4;
 
 /// An operand's elements: at(i, k), i along the tile. `along_k`: neighbours in memory lie along k.
 template <class At>
@@ -29,8 +33,10 @@ __device__ Operand<At> operand_of(int extent, bool along_k, At at) {
 /// The strip k, k + 1, ... of an operand's tile: strip[i][k], 0 outside.
 template <class At>
 __device__ void load_strip(const Operand<At>& o, int first, int k, int depth,
-                           float (&strip)[side][side + 1]) {
-  for (int i = static_cast<int>(threadIdx.x); i < side * side; i += block_threads) {
+                           float (&strip)[side][pitch]) {
+#pragma unroll
+  for (int turn = 0; turn < side * side / block_threads; ++turn) {
+    const int i = static_cast<int>(threadIdx.x) + turn * block_threads;
     const int down = o.along_k ? i / side : i % side;
     const int deep = o.along_k ? i % side : i / side;
     const bool inside = first + down < o.extent && k + deep < depth;
@@ -43,20 +49,25 @@ __device__ void load_strip(const Operand<At>& o, int first, int k, int depth,
 template <class A, class B>
 __device__ void tile_product(const Operand<A>& a, const Operand<B>& b, int row, int column,
                              int depth, float (&sums)[rows_each], float (&a_sums)[rows_each]) {
-  __shared__ float a_strip[side][side + 1], b_strip[side][side + 1];
+  __shared__ alignas(16) float a_strip[side][pitch];
+  __shared__ alignas(16) float b_strip[side][pitch];
   const int tx = static_cast<int>(threadIdx.x) % side, ty = static_cast<int>(threadIdx.x) / side;
   for (int k = 0; k < depth; k += side) {
     __syncthreads();  // the last strips are read
     load_strip(a, row, k, depth, a_strip);
     load_strip(b, column, k, depth, b_strip);
     __syncthreads();
-#pragma unroll 8
-    for (int i = 0; i < side; ++i) {
+#pragma unroll
+    for (int i = 0; i < side; i += 4) {
+      const float4 of_b = *reinterpret_cast<const float4*>(&b_strip[tx][i]);
 #pragma unroll
       for (int j = 0; j < rows_each; ++j) {
-        const float value = a_strip[ty + j * rows_between][i];
-        sums[j] += value * b_strip[tx][i];
-        a_sums[j] += value;
+        const float4 of_a = *reinterpret_cast<const float4*>(&a_strip[ty + j * rows_between][i]);
+        sums[j] = fmaf(of_a.x, of_b.x, sums[j]);
+        sums[j] = fmaf(of_a.y, of_b.y, sums[j]);
+        sums[j] = fmaf(of_a.z, of_b.z, sums[j]);
+        sums[j] = fmaf(of_a.w, of_b.w, sums[j]);
+        a_sums[j] += of_a.x + of_a.y + of_a.z + of_a.w;
       }
     }
   }
@@ -75,6 +86,7 @@ int tiles(int64_t extent) {
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     forward_kernel(SmallLinear g, const T* x, const T* w, const T* b, T* y) {
+  wait_for_previous();
   const int row = static_cast<int>(blockIdx.y) * side, column = static_cast<int>(blockIdx.x) * side;
   float sums[rows_each] = {}, unused[rows_each] = {};
   tile_product(operand_of(g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }),
@@ -95,6 +107,7 @@ template <class T>
 __global__ void __launch_bounds__(block_threads)
     backward_kernel(SmallLinear g, int dx_tiles, const T* x, const T* w, const T* y, const T* dy,
                     T* dx, T* dw, T* db) {
+  wait_for_previous();
   const auto dz = [=](int r, int o) {
     const int at = r * g.out + o;
     const float slope = y ? activation_slope(g.activation, to_f32(y[at])) : 1.0f;
@@ -137,29 +150,30 @@ SmallLinear small(const LinearGeometry& g) {
 
 }  // namespace
 
-void small_linear(const LinearGeometry& g, const void* x, const void* w, const void* b, void* y,
-                  cudaStream_t stream) {
+void small_linear(const Context& context, const LinearGeometry& g, const void* x, const void* w,
+                  const void* b, void* y) {
   const dim3 grid(static_cast<unsigned>(tiles(g.out)), static_cast<unsigned>(tiles(g.rows)));
   visit_real(g.dtype, [&]<class T>() {
-    forward_kernel<T><<<grid, block_threads, 0, stream>>>(
-        small(g), static_cast<const T*>(x), static_cast<const T*>(w), static_cast<const T*>(b),
-        static_cast<T*>(y));
+    launch_early(context, grid, block_threads, forward_kernel<T>, small(g),
+                 static_cast<const T*>(x), static_cast<const T*>(w), static_cast<const T*>(b),
+                 static_cast<T*>(y));
   });
   check_launch("small dense layer");
 }
 
-void small_linear_backward(const LinearGeometry& g, const void* x, const void* w, const void* y,
-                           const void* dy, void* dx, void* dw, void* db, cudaStream_t stream) {
+void small_linear_backward(const Context& context, const LinearGeometry& g, const void* x,
+                           const void* w, const void* y, const void* dy, void* dx, void* dw,
+                           void* db) {
   const int dx_tiles = dx ? tiles(g.rows) * tiles(g.in) : 0;
   const int dw_tiles = dw || db ? tiles(g.out) * tiles(g.in) : 0;
   const auto blocks = static_cast<unsigned>(dx_tiles + dw_tiles);
   if (blocks == 0) return;
   const void* const output = g.activation.kind == Activation::none ? nullptr : y;
   visit_real(g.dtype, [&]<class T>() {
-    backward_kernel<T><<<blocks, block_threads, 0, stream>>>(
-        small(g), dx_tiles, static_cast<const T*>(x), static_cast<const T*>(w),
-        static_cast<const T*>(output), static_cast<const T*>(dy), static_cast<T*>(dx),
-        static_cast<T*>(dw), static_cast<T*>(db));
+    launch_early(context, blocks, block_threads, backward_kernel<T>, small(g), dx_tiles,
+                 static_cast<const T*>(x), static_cast<const T*>(w), static_cast<const T*>(output),
+                 static_cast<const T*>(dy), static_cast<T*>(dx), static_cast<T*>(dw),
+                 static_cast<T*>(db));
   });
   check_launch("small dense layer's gradients");
 }

@@ -1,9 +1,8 @@
 // The dense layer where launching costs more than computing: one kernel forwards, one backwards.
 #pragma once
 
+#include "core/cuda/context.h"
 #include "core/geometry.h"
-
-#include <cuda_runtime_api.h>
 
 namespace whisker::cuda {
 
@@ -15,11 +14,12 @@ inline bool is_small(const LinearGeometry& g) {
 }
 
 /// y (rows, out) = f(x (rows, in) w^T (out, in) + b (out)); b may be null.
-void small_linear(const LinearGeometry& g, const void* x, const void* w, const void* b, void* y,
-                  cudaStream_t stream);
+void small_linear(const Context& context, const LinearGeometry& g, const void* x, const void* w,
+                  const void* b, void* y);
 
 /// dx, dw and db, each when not null, from dy and, with an activation, y.
-void small_linear_backward(const LinearGeometry& g, const void* x, const void* w, const void* y,
-                           const void* dy, void* dx, void* dw, void* db, cudaStream_t stream);
+void small_linear_backward(const Context& context, const LinearGeometry& g, const void* x,
+                           const void* w, const void* y, const void* dy, void* dx, void* dw,
+                           void* db);
 
 }  // namespace whisker::cuda

@@ -1,10 +1,38 @@
 // The backend's methods of the training step.
 #include "core/cuda/step.h"
 
+#include "core/cuda/aligned.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/operand.h"
 
+#include <algorithm>
+
 namespace whisker::cuda {
+namespace {
+
+kernels::OptimizerUpdate update_of(const OptimizerStep& s) {
+  return {.kind = s.kind,
+          .nesterov = s.nesterov,
+          .centered = s.centered,
+          .decoupled_decay = s.decoupled_decay,
+          .momentum = s.momentum,
+          .beta1 = s.beta1,
+          .beta2 = s.beta2,
+          .epsilon = s.epsilon,
+          .clip_value = s.clip_value,
+          .state = s.state,
+          .groups = static_cast<const double*>(s.groups.raw()),
+          .block_group = static_cast<const uint8_t*>(s.block_group.raw()),
+          .count = s.value.count(),
+          .value = f32(s.value),
+          .gradient = s.gradient.raw(),
+          .compute = pointer(s.compute),
+          .moments = {f32(s.moment1), f32(s.moment2), f32(s.moment3)},
+          .gradient_dtype = s.gradient.dtype(),
+          .compute_dtype = s.compute.defined() ? s.compute.dtype() : DType::f32};
+}
+
+}  // namespace
 
 void CudaBackend::count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
                               const Tensor& loss, StepState* state) {
@@ -29,26 +57,25 @@ void CudaBackend::begin_update(const StepRule& rule, StepState* state) {
 }
 
 void CudaBackend::optimizer_step(const OptimizerStep& s) {
-  kernels::optimizer_step(stream(),
-                          {.kind = s.kind,
-                           .nesterov = s.nesterov,
-                           .centered = s.centered,
-                           .decoupled_decay = s.decoupled_decay,
-                           .momentum = s.momentum,
-                           .beta1 = s.beta1,
-                           .beta2 = s.beta2,
-                           .epsilon = s.epsilon,
-                           .clip_value = s.clip_value,
-                           .state = s.state,
-                           .groups = static_cast<const double*>(s.groups.raw()),
-                           .block_group = static_cast<const uint8_t*>(s.block_group.raw()),
-                           .count = s.value.count(),
-                           .value = f32(s.value),
-                           .gradient = s.gradient.raw(),
-                           .compute = pointer(s.compute),
-                           .moments = {f32(s.moment1), f32(s.moment2), f32(s.moment3)},
-                           .gradient_dtype = s.gradient.dtype(),
-                           .compute_dtype = s.compute.defined() ? s.compute.dtype() : DType::f32});
+  kernels::optimizer_step(stream(), update_of(s));
+}
+
+// Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
+void CudaBackend::update(const StepRule& rule, StepState* state,
+                         std::span<const OptimizerStep> runs) {
+  context_.enter();
+  const bool joins = !runs.empty() && runs.size() <= 2 && runs.back().value.dtype() == DType::f32 &&
+                     (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32) &&
+                     std::ranges::all_of(runs, [](const OptimizerStep& run) {
+                       return is_aligned(run.gradient.raw());
+                     });
+  if (!joins) return Backend::update(rule, state, runs);
+  const kernels::OptimizerUpdate first = update_of(runs.front());
+  const kernels::OptimizerUpdate second =
+      runs.size() == 2 ? update_of(runs.back()) : kernels::OptimizerUpdate{.state = state};
+  kernels::judge(context_, allocator_, first, second, rule, state);
+  if (kernels::optimizer_pair(context_, first, second)) return;
+  for (const OptimizerStep& run : runs) optimizer_step(run);
 }
 
 void CudaBackend::moving_average(const AverageStep& step) {

@@ -1,6 +1,7 @@
-// The rest of a training step: counting batches, the norm of the gradients, the verdict on the
-// update, the optimizer, averages of weights. The rules are core/step_state.h's own functions,
-// called by one thread; what changes from step to step is read from device memory.
+// The rest of a training step but the optimizer (optimizer.cu): counting batches, the norm of the
+// gradients, the verdict on the update, averages of weights. The rules are core/step_state.h's own
+// functions, called by one thread; what changes from step to step is read from device memory.
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/elementwise.cuh"
 #include "core/cuda/group.cuh"
 #include "core/cuda/step.h"
@@ -32,6 +33,7 @@ __device__ int64_t first_largest(const T* row, int64_t classes, int lane) {
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     count_batch_kernel(StepRule rule, Batch b, StepState* state, uint32_t* counters) {
+  wait_for_previous();
   constexpr int per_block = block_threads / G;
   const int lane = threadIdx.x % G;
   uint32_t correct = 0;
@@ -50,10 +52,9 @@ __global__ void __launch_bounds__(block_threads)
   whisker::count_batch(*state, rule, static_cast<double>(*b.loss), all, b.rows);
 }
 
-// Blocks leave their sums in `parts`; the last adds them up in their order.
+// A thread's share of the squares of x (count).
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    add_squares_kernel(const T* x, int64_t count, double* parts, uint32_t* ticket, double* sum) {
+__device__ double own_squares(const T* x, int64_t count) {
   constexpr int n = pack_size<T>;
   const int64_t packs = count / n;
   double own = 0;
@@ -68,139 +69,42 @@ __global__ void __launch_bounds__(block_threads)
   }
   const int64_t rest = packs * n + first_item();
   if (rest < count) add(x[rest]);
+  return own;
+}
+
+// Blocks leave their sums in `parts`; the last adds them up in their order. True, with the whole
+// sum in `all`, in one thread of all.
+__device__ bool add_up(double own, double* parts, uint32_t* ticket, double& all) {
   own = group_sum<block_threads>(own);
   if (threadIdx.x == 0) parts[blockIdx.x] = own;
-  if (!is_last_block(ticket, gridDim.x)) return;
-  double all = 0;
+  if (!is_last_block(ticket, gridDim.x)) return false;
+  all = 0;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) all += __ldcg(parts + i);
   all = group_sum<block_threads>(all);
-  if (threadIdx.x == 0) *sum += all;
+  return threadIdx.x == 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    add_squares_kernel(const T* x, int64_t count, double* parts, uint32_t* ticket, double* sum) {
+  double all;
+  if (add_up(own_squares(x, count), parts, ticket, all)) *sum += all;
 }
 
 __global__ void begin_update_kernel(StepRule rule, StepState* state) {
   whisker::begin_update(*state, rule, sqrt(state->square_sum));
 }
 
-/// OptimizerUpdate's numbers in f32, and what the device adds to them for one group of parameters.
-struct Rates {
-  float rate, decay, decay_step;    // learning rate; L2 factor; decoupled decay times rate
-  float corrected_rate, deviation;  // adam: rate / correction1, 1 / sqrt(correction2)
-  float factor, clip;
-  float momentum, beta1, beta2, epsilon, rest1, rest2;  // rest: 1 - beta
-  bool first;
-};
-
-__device__ Rates rates_of(const OptimizerUpdate& u, int group) {
-  const StepState& s = *u.state;
-  const double rate = s.inputs.learning_rate * u.groups[2 * group];
-  const double decay = u.groups[2 * group + 1];
-  const bool decoupled = u.decoupled_decay || u.kind == OptimizerKind::adamw;
-  return {.rate = static_cast<float>(rate),
-          .decay = decoupled ? 0.0f : static_cast<float>(decay),
-          .decay_step = decoupled ? static_cast<float>(rate * decay) : 0.0f,
-          .corrected_rate = static_cast<float>(rate / s.correction1),
-          .deviation = static_cast<float>(1 / sqrt(s.correction2)),
-          .factor = static_cast<float>(s.gradient_factor),
-          .clip = static_cast<float>(u.clip_value),
-          .momentum = static_cast<float>(u.momentum),
-          .beta1 = static_cast<float>(u.beta1),
-          .beta2 = static_cast<float>(u.beta2),
-          .epsilon = static_cast<float>(u.epsilon),
-          .rest1 = static_cast<float>(1 - u.beta1),
-          .rest2 = static_cast<float>(1 - u.beta2),
-          .first = s.steps == 1};
-}
-
-/// The value after one step; m are this element's moments. Formulas: core/reference/optimizer.cpp.
-__device__ float updated(const OptimizerUpdate& u, const Rates& r, float value, float gradient,
-                         float (&m)[3]) {
-  float g = gradient * r.factor;
-  if (r.clip > 0) g = g < -r.clip ? -r.clip : g > r.clip ? r.clip : g;
-  value = fmaf(-r.decay_step, value, value);
-  g = fmaf(r.decay, value, g);
-  switch (u.kind) {
-    case OptimizerKind::sgd:
-      if (r.momentum == 0) return fmaf(-r.rate, g, value);
-      m[0] = r.first ? g : fmaf(r.momentum, m[0], g);
-      return fmaf(-r.rate, u.nesterov ? fmaf(r.momentum, m[0], g) : m[0], value);
-    case OptimizerKind::adam:
-    case OptimizerKind::adamw:
-      m[0] = fmaf(r.beta1, m[0], r.rest1 * g);
-      m[1] = fmaf(r.beta2, m[1], r.rest2 * g * g);
-      return value - r.corrected_rate * m[0] / fmaf(sqrtf(m[1]), r.deviation, r.epsilon);
-    case OptimizerKind::rmsprop: {
-      m[1] = fmaf(r.beta2, m[1], r.rest2 * g * g);
-      float square = m[1];
-      if (u.centered) {
-        m[2] = fmaf(r.beta2, m[2], r.rest2 * g);
-        square = fmaxf(square - m[2] * m[2], 0.0f);
-      }
-      const float scaled = g / (sqrtf(square) + r.epsilon);
-      if (r.momentum == 0) return fmaf(-r.rate, scaled, value);
-      m[0] = r.first ? scaled : fmaf(r.momentum, m[0], scaled);
-      return fmaf(-r.rate, m[0], value);
-    }
-  }
-  return value;
-}
-
-template <class To, int N>
-__device__ void store_compute(void* compute, int64_t pack, const Pack<float, N>& value) {
-  Pack<To, N> rounded;
-#pragma unroll
-  for (int k = 0; k < N; ++k) rounded.at[k] = from_f32<To>(value.at[k]);
-  static_cast<Pack<To, N>*>(compute)[pack] = rounded;
-}
-
-// N neighbours, all of one 256-byte block of the arena and so of one group.
-template <class G, int N>
-__device__ void update_pack(const OptimizerUpdate& u, const Rates& rates, int64_t pack) {
-  auto value = reinterpret_cast<const Pack<float, N>*>(u.value)[pack];
-  const auto gradient = static_cast<const Pack<G, N>*>(u.gradient)[pack];
-  Pack<float, N> moments[3] = {};
-#pragma unroll
-  for (int i = 0; i < 3; ++i) {
-    if (u.moments[i]) moments[i] = reinterpret_cast<const Pack<float, N>*>(u.moments[i])[pack];
-  }
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    float m[3] = {moments[0].at[k], moments[1].at[k], moments[2].at[k]};
-    value.at[k] = updated(u, rates, value.at[k], to_f32(gradient.at[k]), m);
-#pragma unroll
-    for (int i = 0; i < 3; ++i) moments[i].at[k] = m[i];
-  }
-  reinterpret_cast<Pack<float, N>*>(u.value)[pack] = value;
-#pragma unroll
-  for (int i = 0; i < 3; ++i) {
-    if (u.moments[i]) reinterpret_cast<Pack<float, N>*>(u.moments[i])[pack] = moments[i];
-  }
-  if (!u.compute) return;
-  if (u.compute_dtype == DType::bf16) {
-    store_compute<bfloat_t, N>(u.compute, pack, value);
-  } else {
-    store_compute<half_t, N>(u.compute, pack, value);
-  }
-}
-
-// G: the gradient's type.
-template <class G, int N>
-__global__ void __launch_bounds__(block_threads) optimizer_kernel(OptimizerUpdate u) {
-  if (!u.state->applies) return;
-  // Neighbouring blocks are mostly of one group, whose rates are worked out in f64 only once.
-  int group = -1;
-  Rates rates;
-  const auto rates_at = [&](int64_t element) -> const Rates& {
-    const int wanted = u.block_group[element / 64];
-    if (wanted != group) rates = rates_of(u, wanted);
-    group = wanted;
-    return rates;
-  };
-  const int64_t packs = u.count / N;
-  for (int64_t p = first_item(); p < packs; p += item_step()) {
-    update_pack<G, N>(u, rates_at(p * N), p);
-  }
-  const int64_t rest = packs * N + first_item();
-  if (rest < u.count) update_pack<G, 1>(u, rates_at(rest), rest);
+// Both of the above over both runs of an arena, the second of which is f32 and may be empty.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    judge_kernel(const T* first, int64_t first_count, const float* second, int64_t second_count,
+                 double* parts, uint32_t* ticket, StepRule rule, StepState* state) {
+  wait_for_previous();
+  const double own = own_squares(first, first_count) + own_squares(second, second_count);
+  double all;
+  if (!add_up(own, parts, ticket, all)) return;
+  whisker::begin_update(*state, rule, sqrt(state->square_sum + all));
 }
 
 struct Average {
@@ -264,8 +168,8 @@ void with_wide_elements(const void* a, const void* b, int64_t bytes, const Run& 
 void count_batch(Context& context, const StepRule& rule, const Batch& batch, StepState* state) {
   visit_real(batch.dtype, [&]<class T>() {
     const auto run = [&]<int G>() {
-      count_batch_kernel<T, G><<<grid_for(batch.rows * G), block_threads, 0, context.stream()>>>(
-          rule, batch, state, context.tickets());
+      launch_early(context, grid_for(batch.rows * G), block_threads, count_batch_kernel<T, G>, rule,
+                   batch, state, context.tickets());
     };
     if (batch.classes > 4) {
       run.template operator()<32>();
@@ -294,20 +198,19 @@ void begin_update(cudaStream_t stream, const StepRule& rule, StepState* state) {
   check_launch("begin_update");
 }
 
-void optimizer_step(cudaStream_t stream, const OptimizerUpdate& u) {
-  if (u.count == 0) return;
-  visit_real(u.gradient_dtype, [&]<class G>() {
-    const auto* gradient = static_cast<const G*>(u.gradient);
-    const auto* rounded = static_cast<const uint16_t*>(u.compute);
-    const bool aligned =
-        aligned_for<4>(u.value, gradient, rounded, u.moments[0], u.moments[1], u.moments[2]);
-    if (aligned) {
-      optimizer_kernel<G, 4><<<grid_for((u.count + 3) / 4), block_threads, 0, stream>>>(u);
-    } else {
-      optimizer_kernel<G, 1><<<grid_for(u.count), block_threads, 0, stream>>>(u);
-    }
+void judge(Context& context, Allocator& allocator, const OptimizerUpdate& first,
+           const OptimizerUpdate& second, const StepRule& rule, StepState* state) {
+  visit_real(first.gradient_dtype, [&]<class T>() {
+    const int64_t packs = std::max(first.count / pack_size<T>, second.count / pack_size<float>);
+    const unsigned blocks =
+        std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
+    const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
+    launch_early(context, blocks, block_threads, judge_kernel<T>,
+                 static_cast<const T*>(first.gradient), first.count,
+                 static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
+                 context.tickets(), rule, state);
   });
-  check_launch("optimizer_step");
+  check_launch("judging an update");
 }
 
 void moving_average(Context& context, const AverageUpdate& u) {

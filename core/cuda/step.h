@@ -44,6 +44,14 @@ struct OptimizerUpdate {
 };
 void optimizer_step(cudaStream_t stream, const OptimizerUpdate& update);
 
+/// add_squares of both runs' gradients and begin_update in one kernel. `second` has gradients of
+/// f32; its count may be 0. Gradients start on the grid of 16 bytes.
+void judge(Context& context, Allocator& allocator, const OptimizerUpdate& first,
+           const OptimizerUpdate& second, const StepRule& rule, StepState* state);
+/// optimizer_step of both in one kernel; false, with nothing done, where an operand's address does
+/// not allow packs of four.
+bool optimizer_pair(Context& context, const OptimizerUpdate& first, const OptimizerUpdate& second);
+
 /// AverageStep with pointers for tensors.
 struct AverageUpdate {
   double decay = 0;

@@ -26,6 +26,7 @@ void record_loss(const char* op, const Tensor& logits, const Tensor& loss, const
   record(op, {&logits}, loss, [dlogits = save(dlogits)](Gradients& g) {
     g.once_only("Compose it from log_softmax or softplus to differentiate it twice.");
     const Tensor slope = dlogits(g);
+    if (g.dy_is_one()) return g.give(0, slope);
     g.give(0, mul(slope, cast(g.dy(), slope.dtype())));
   });
 }

@@ -136,9 +136,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
         const Tensor dgamma = g.target_if_needed(1);
         const Tensor dbeta = g.target_if_needed(2);
         const Tensor dresidual = g.target_if_needed(3);
-        backend_of(g.dy().device())
-            .batch_norm_backward(geometry, training, x(g), gamma(g), beta(g), y(g), mean(g),
-                                 inverse_deviation(g), g.dy(), dx, dgamma, dbeta, dresidual);
+        Backend& device = backend_of(mean(g).device());
+        const GradientParts dy =
+            device.adds_gradient_parts() ? g.dy_parts() : GradientParts{g.dy(), {}};
+        device.batch_norm_backward(geometry, training, x(g), gamma(g), beta(g), y(g), mean(g),
+                                   inverse_deviation(g), dy, dx, dgamma, dbeta, dresidual);
       });
   return y;
 }

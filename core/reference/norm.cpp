@@ -2,6 +2,7 @@
 // (Ba, Kiros and Hinton 2016). Both are one formula over a set of values v with gradient d:
 //   normalised = (v - mean) / sqrt(variance + epsilon)
 //   dv = (d - mean(d) - normalised mean(d normalised)) / sqrt(variance + epsilon)
+#include "core/autograd.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
@@ -90,12 +91,13 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
                                            const Tensor& x, const Tensor& gamma,
                                            const Tensor& /*beta*/, const Tensor& y,
                                            const Tensor& mean, const Tensor& inverse_deviation,
-                                           const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                                           const Tensor& dbeta, const Tensor& dresidual) {
-  visit_real("batch_norm", dy.dtype(), [&]<class T>() {
-    const T* in = elements<T>(x);         // (rows, channels), null when only dbeta is wanted
-    const T* out = elements<T>(y);        // (rows, channels), null without an activation
-    const T* gradient = elements<T>(dy);  // (rows, channels)
+                                           const GradientParts& dy, const Tensor& dx,
+                                           const Tensor& dgamma, const Tensor& dbeta,
+                                           const Tensor& dresidual) {
+  visit_real("batch_norm", dy.first.dtype(), [&]<class T>() {
+    const T* in = elements<T>(x);               // (rows, channels), null when only dbeta is wanted
+    const T* out = elements<T>(y);              // (rows, channels), null without an activation
+    const T* gradient = elements<T>(dy.first);  // (rows, channels)
     for (int64_t c = 0; c < g.channels; ++c) {
       const double center = in ? double{elements<T>(mean)[c]} : 0;
       const double inverse = in ? double{elements<T>(inverse_deviation)[c]} : 0;

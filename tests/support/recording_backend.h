@@ -3,6 +3,7 @@
 // would see: the tensors and scalars of the capture, and of what changed since only device memory.
 #pragma once
 
+#include "core/autograd.h"
 #include "core/backend.h"
 #include "core/error.h"
 
@@ -197,9 +198,9 @@ class RecordingBackend final : public Backend {
   }
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
-                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
-                           const Tensor& dresidual) override {
+                           const Tensor& mean, const Tensor& inverse_deviation,
+                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override {
     submit([=, this] {
       device_.batch_norm_backward(g, batch_statistics, x, gamma, beta, y, mean, inverse_deviation,
                                   dy, dx, dgamma, dbeta, dresidual);

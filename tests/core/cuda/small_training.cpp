@@ -69,21 +69,19 @@ void SmallTraining::step() {
     backward(loss);
   }
   arena_->complete_gradients();
+  std::vector<OptimizerStep> steps;
   for (const ParameterRun& run : arena_->runs()) {
-    backend.add_squares(run.gradient, &memory_.state()->square_sum);
+    steps.push_back({.kind = OptimizerKind::sgd,
+                     .nesterov = true,
+                     .momentum = 0.9,
+                     .state = memory_.state(),
+                     .groups = groups_,
+                     .block_group = run.block_group,
+                     .value = run.value,
+                     .gradient = run.gradient,
+                     .moment1 = run.of(momentum_)});
   }
-  backend.begin_update(rule, memory_.state());
-  for (const ParameterRun& run : arena_->runs()) {
-    backend.optimizer_step({.kind = OptimizerKind::sgd,
-                            .nesterov = true,
-                            .momentum = 0.9,
-                            .state = memory_.state(),
-                            .groups = groups_,
-                            .block_group = run.block_group,
-                            .value = run.value,
-                            .gradient = run.gradient,
-                            .moment1 = run.of(momentum_)});
-  }
+  backend.update(rule, memory_.state(), steps);
   arena_->bump_epoch();
 }
 
