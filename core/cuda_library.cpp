@@ -153,4 +153,8 @@ void set_cuda_options(Device device, const CudaOptions& options) {
   cuda_interface().set_options(backend_of(device), options);
 }
 
+CudaGpu cuda_gpu(Device device) {
+  return cuda_interface().gpu(backend_of(device));
+}
+
 }  // namespace whisker

@@ -21,12 +21,19 @@ struct CudaOptions {
   bool operator==(const CudaOptions&) const = default;
 };
 
+/// What is chosen by the GPU itself.
+struct CudaGpu {
+  std::string name;    ///< "NVIDIA H200"
+  int capability = 0;  ///< compute capability as one number: 90 for 9.0
+};
+
 /// What the library's one C function, whisker_cuda_interface(), returns.
 struct CudaInterface {
   const char* version;  ///< of Whisker: library and program are built together
   std::unique_ptr<Backend> (*make_backend)(int index);
   CudaOptions (*options)(const Backend& backend);
   void (*set_options)(Backend& backend, const CudaOptions& options);
+  CudaGpu (*gpu)(const Backend& backend);
 };
 
 /// What decides whether CUDA can be used here.
@@ -60,5 +67,7 @@ std::unique_ptr<Backend> make_cuda_backend(int index);
 /// far.
 CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);
+/// The GPU that a CUDA device is.
+CudaGpu cuda_gpu(Device device);
 
 }  // namespace whisker

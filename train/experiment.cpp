@@ -128,14 +128,22 @@ Device resolve_device(const std::string& text) {
   return device;
 }
 
-DType compute_dtype(PrecisionKind precision, Device device) {
+DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card) {
   const bool gpu = device.kind == DeviceKind::cuda;
+  constexpr int first_with_bf16 = 80;
   switch (precision) {
     case PrecisionKind::automatic:
-      return gpu ? DType::bf16 : DType::f32;
+      if (!gpu) return DType::f32;
+      return card.capability >= first_with_bf16 ? DType::bf16 : DType::f16;
     case PrecisionKind::f32:
       return DType::f32;
     case PrecisionKind::bf16:
+      if (gpu && card.capability < first_with_bf16) {
+        fail(ErrorKind::usage,
+             "precision: {} ({}, compute capability {}.{}) does not compute in bf16, which begins "
+             "with 8.0. Use precision: f16, or auto, which is f16 there.",
+             device, card.name, card.capability / 10, card.capability % 10);
+      }
       if (device.kind != DeviceKind::reference) return DType::bf16;
       fail(ErrorKind::usage, "precision: {} computes in f32, not in bf16. Use precision: f32.",
            device);
@@ -208,7 +216,8 @@ Preprocess preprocess_of(const DataConfig& data) {
 
 Experiment::Experiment(Config given, StartFrom start)
     : config(std::move(given)), device(resolve_device(config.device)) {
-  const DType precision = compute_dtype(config.precision, device);
+  const DType precision = compute_dtype(
+      config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());
   configure_backend(config, device);
   const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);

@@ -2,6 +2,7 @@
 // it. Order matters and is kept here: classes come from the data, shapes from both, memory last.
 #pragma once
 
+#include "core/cuda_library.h"
 #include "data/batch_source.h"
 #include "data/image_folder.h"
 #include "optim/ema.h"
@@ -48,9 +49,10 @@ struct Experiment {
 
 /// The device that `text` (auto, cpu, cuda, ...) means here.
 Device resolve_device(const std::string& text);
-/// What layers compute in on `device`: auto is bf16 on a GPU, else f32. Throws usage for a
-/// precision that the device cannot train in.
-DType compute_dtype(PrecisionKind precision, Device device);
+/// What layers compute in on `device`: auto is bf16 on a GPU from compute capability 8.0, f16 on an
+/// older one, else f32. `card` is the GPU of a CUDA device. Throws usage for a precision that the
+/// device cannot train in.
+DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card = {});
 /// Hands what the configuration says of `device` (runtime, deterministic) to its backend.
 void configure_backend(const Config& config, Device device);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.

@@ -20,6 +20,7 @@ class CudaBackend final : public Backend {
   const CudaOptions& options() const { return options_; }
   void set_options(const CudaOptions& options);
   Context& context() { return context_; }
+  const Context& context() const { return context_; }
 
   std::vector<BackendProperty> properties() const override;
   std::string export_plans() const override;

@@ -14,10 +14,16 @@ void set_options(Backend& backend, const CudaOptions& options) {
   static_cast<CudaBackend&>(backend).set_options(options);
 }
 
+CudaGpu gpu(const Backend& backend) {
+  const Context& context = static_cast<const CudaBackend&>(backend).context();
+  return {.name = context.properties().name, .capability = context.capability()};
+}
+
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .make_backend = make,
                                 .options = options,
-                                .set_options = set_options};
+                                .set_options = set_options,
+                                .gpu = gpu};
 
 }  // namespace
 }  // namespace whisker::cuda

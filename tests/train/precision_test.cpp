@@ -28,12 +28,16 @@ TEST(Precision, OfEachDevice) {
   const Device gpu{DeviceKind::cuda, 0};
   EXPECT_EQ(compute_dtype(PrecisionKind::automatic, cpu_device), DType::f32);
   EXPECT_EQ(compute_dtype(PrecisionKind::automatic, reference_device), DType::f32);
-  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, gpu), DType::bf16);
+  const CudaGpu ampere{"NVIDIA A100", 80}, turing{"Tesla T4", 75};
+  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, gpu, ampere), DType::bf16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, gpu, turing), DType::f16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::bf16, gpu, ampere), DType::bf16);
   EXPECT_EQ(compute_dtype(PrecisionKind::bf16, cpu_device), DType::bf16);
-  EXPECT_EQ(compute_dtype(PrecisionKind::f16, gpu), DType::f16);
-  const auto message = [](PrecisionKind precision, Device device) -> std::string {
+  EXPECT_EQ(compute_dtype(PrecisionKind::f16, gpu, turing), DType::f16);
+  const auto message = [](PrecisionKind precision, Device device,
+                          const CudaGpu& card = {}) -> std::string {
     try {
-      compute_dtype(precision, device);
+      compute_dtype(precision, device, card);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
       return error.what();
@@ -42,6 +46,9 @@ TEST(Precision, OfEachDevice) {
   };
   EXPECT_THAT(message(PrecisionKind::f16, cpu_device),
               AllOf(HasSubstr("cpu"), HasSubstr("Use precision: bf16 or f32.")));
+  EXPECT_THAT(
+      message(PrecisionKind::bf16, gpu, turing),
+      AllOf(HasSubstr("Tesla T4, compute capability 7.5"), HasSubstr("Use precision: f16")));
   EXPECT_THAT(message(PrecisionKind::f16, reference_device), HasSubstr("Use precision: f32."));
   EXPECT_THAT(message(PrecisionKind::bf16, reference_device), HasSubstr("Use precision: f32."));
 }

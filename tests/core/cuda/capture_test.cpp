@@ -1,8 +1,10 @@
 // Captured steps: the same bits as eager ones, memory of their own, and a backend that is as good
 // as new after a capture that failed.
+#include "core/autograd.h"
 #include "core/ops.h"
 #include "gpu.h"
 #include "small_training.h"
+#include "tests/support/tolerance.h"
 
 namespace whisker::test {
 namespace {
@@ -44,6 +46,50 @@ TEST_F(CudaCapture, ReplaysAreTheEagerStepsBitByBit) {
   EXPECT_EQ(got.totals.rows, 13 * 16);
   EXPECT_EQ(got.steps, 13);
   EXPECT_EQ(got.failure, StepFailure::none);
+}
+
+// Many small kernels, each set up while the one before it runs: none may begin too early.
+TEST_F(CudaCapture, ChainsOfSmallLayersKeepTheirOrder) {
+  constexpr uint64_t layers = 40;
+  const auto normal = [](const Shape& shape, uint64_t stream, Device device) {
+    return rand_normal(shape, 0, 0.25, 7, stream, {.device = reference_device}).to(device);
+  };
+  const auto leaves_on = [&](Device device) {
+    std::vector<Tensor> leaves;  // weights, then bias, of each layer
+    for (uint64_t i = 0; i < layers; ++i) {
+      leaves.push_back(normal({32, 32}, 2 * i, device).set_requires_grad());
+      leaves.push_back(normal({32}, 2 * i + 1, device).set_requires_grad());
+    }
+    return leaves;
+  };
+  const auto gradients = [](const Tensor& x, const std::vector<Tensor>& leaves) {
+    Tensor y = x;
+    for (size_t i = 0; i < leaves.size(); i += 2) {
+      y = linear(y, leaves[i], leaves[i + 1], {.kind = Activation::tanh});
+    }
+    return grad(mean(mul(y, y)), leaves);
+  };
+  const std::vector<Tensor> want =
+      gradients(normal({32, 32}, 1000, reference_device), leaves_on(reference_device));
+  const Tensor x = normal({32, 32}, 1000, gpu);
+  const std::vector<Tensor> leaves = leaves_on(gpu);
+  const std::vector<Tensor> eager = gradients(x, leaves);
+  std::vector<Tensor> replayed;
+  for (const Tensor& gradient : eager) replayed.push_back(zeros(gradient.shape(), x.options()));
+  const auto graph = backend().capture([&] {
+    const std::vector<Tensor> got = gradients(x, leaves);
+    for (size_t i = 0; i < got.size(); ++i) replayed[i].copy_(got[i]);
+  });
+  for (int round = 0; round < 20; ++round) {
+    for (const Tensor& gradient : replayed) gradient.fill_(round);
+    graph->replay();
+    for (size_t i = 0; i < eager.size(); ++i) {
+      ASSERT_EQ(replayed[i].to_vector(), eager[i].to_vector()) << "round " << round << ", " << i;
+    }
+  }
+  for (size_t i = 0; i < eager.size(); ++i) {
+    EXPECT_TRUE(close(eager[i].to_vector(), want[i].to_vector(), 1e-3, 1)) << "parameter " << i;
+  }
 }
 
 TEST_F(CudaCapture, StepsOnTheGpuFollowThoseOfTheReference) {

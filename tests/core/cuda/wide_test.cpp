@@ -52,6 +52,24 @@ TEST_F(CudaWide, BatchNorm) {
   }
 }
 
+// What two consumers give back arrives in two parts, which the kernels add up themselves.
+TEST_F(CudaWide, BatchNormOfAFork) {
+  for (const Shape& shape : {Shape{2000, 64}, Shape{300, 5}}) {
+    const Shape channels{shape[-1]};
+    for (const bool activated : {false, true}) {
+      const BatchNormOptions options{
+          .training = true,
+          .activation = {.kind = activated ? Activation::relu : Activation::none}};
+      const auto fork = [](const Tensor& y) { return add(mul(y, y), affine(y, -2, 0)); };
+      expect_wide("fork", {shape, channels, channels}, shape[0],
+                  [&](Operands x) { return fork(batch_norm(x[0], x[1], x[2], {}, options)); });
+      expect_wide(
+          "fork of a residual", {shape, channels, channels, shape}, shape[0],
+          [&](Operands x) { return fork(batch_norm(x[0], x[1], x[2], {}, options, x[3])); });
+    }
+  }
+}
+
 // Deviations are small beside the mean: sums of squares would cancel.
 TEST_F(CudaWide, BatchNormFarFromZero) {
   const Shape shape{5000, 64};
@@ -283,6 +301,54 @@ TEST_F(CudaWide, OptimizerAndNorm) {
     for (const DType gradient : {DType::f32, DType::bf16}) {
       EXPECT_TRUE(close(on(gpu, kind, gradient), on(cpu_device, kind, gradient), 1e-6, 1))
           << static_cast<int>(kind) << " " << name_of(gradient);
+    }
+  }
+}
+
+// Backend::update of an arena's one or two runs against its parts on the CPU.
+TEST_F(CudaWide, UpdatesOfWholeArenas) {
+  const int64_t viewed = 64 * 3011, rest = 64 * 17;
+  const auto on = [&](Device device, bool two, double clip) {
+    const StepRule rule{.clip_norm = clip, .beta1 = 0.9, .beta2 = 0.999};
+    StepMemory memory(device, {.inputs = {.learning_rate = 0.01}});
+    const auto run = [&](int64_t count, DType gradient, uint64_t stream) {
+      const auto normal = [&](uint64_t of) {
+        return rand_normal({count}, 0, 1, 9, stream + of, {.device = cpu_device}).to(device);
+      };
+      OptimizerStep step{.kind = OptimizerKind::adam, .state = memory.state()};
+      step.groups = from_vector({1, 0.1}, {1, 2}, {.dtype = DType::f64, .device = device});
+      step.block_group = zeros({count / 64}, {.dtype = DType::u8, .device = device});
+      step.value = normal(1);
+      step.gradient = normal(2).to(gradient);
+      step.moment1 = zeros({count}, {.device = device});
+      step.moment2 = zeros({count}, {.device = device});
+      if (gradient != DType::f32) {
+        step.compute = zeros({count}, {.dtype = gradient, .device = device});
+      }
+      return step;
+    };
+    std::vector<OptimizerStep> runs = {run(viewed, two ? DType::bf16 : DType::f32, 10)};
+    if (two) runs.push_back(run(rest, DType::f32, 20));
+    for (int i = 0; i < 2; ++i) backend_of(device).update(rule, memory.state(), runs);
+    std::vector<double> all;
+    for (const OptimizerStep& step : runs) {
+      for (const Tensor& part : {step.value, step.moment1, step.moment2, step.compute}) {
+        if (!part.defined()) continue;
+        const std::vector<double> values = part.to_vector();
+        all.insert(all.end(), values.begin(), values.end());
+      }
+    }
+    const StepState state = memory.read();
+    EXPECT_EQ(state.steps, 2);
+    EXPECT_EQ(state.square_sum, 0);
+    all.push_back(state.gradient_norm / 1000);
+    all.push_back(state.gradient_factor);
+    return all;
+  };
+  for (const bool two : {false, true}) {
+    for (const double clip : {0.0, 1.0}) {
+      EXPECT_TRUE(close(on(gpu, two, clip), on(cpu_device, two, clip), 1e-6, 1))
+          << two << " " << clip;
     }
   }
 }
