@@ -161,6 +161,51 @@ TEST(Backward, ResultsOnTheTapeRefuseInPlaceWrites) {
   EXPECT_THAT(error_of([&] { y.fill_(0); }), AllOf(HasSubstr("fill_"), HasSubstr("exp")));
 }
 
+// y = x, whose backward notes how its gradient arrived.
+Tensor noting(const Tensor& x, int& parts, bool& is_one) {
+  const Tensor y = x.clone();
+  record("noting", {&x}, y, [&parts, &is_one](Gradients& g) {
+    is_one = g.dy_is_one();
+    const GradientParts dy = g.dy_parts();
+    parts = dy.second.defined() ? 2 : 1;
+    g.give(0, g.dy());
+  });
+  return y;
+}
+
+TEST(GradientParts, TwoContributionsArriveApartAndAddUpOnDemand) {
+  int parts = 0;
+  bool is_one = true;
+  const Tensor x = leaf({3, 5});
+  const Tensor y = noting(x, parts, is_one);
+  backward(sum(y * 2.0) + sum(y * y));
+  EXPECT_EQ(parts, 2);
+  EXPECT_FALSE(is_one);
+  EXPECT_THAT(values(x.grad()), ElementsAre(8, 12));
+  const Tensor z = leaf({3, 5});
+  const Tensor thrice = noting(z, parts, is_one);
+  backward(sum(thrice * 2.0) + sum(thrice * thrice) + sum(thrice * 3.0));
+  EXPECT_EQ(parts, 2);
+  EXPECT_THAT(values(z.grad()), ElementsAre(11, 15));
+}
+
+TEST(GradientParts, TheRootsOneIsMadeForWhoeverAsks) {
+  int parts = 0;
+  bool is_one = false;
+  const Tensor x = leaf({3});
+  backward(noting(x, parts, is_one));
+  EXPECT_TRUE(is_one);
+  EXPECT_THAT(values(x.grad()), ElementsAre(1));
+  const Tensor hooked = noting(leaf({4}), parts, is_one);
+  hooked.node()->add_hook([](const Tensor& dy) { return dy * 7.0; });
+  backward(hooked);
+  EXPECT_FALSE(is_one);
+  const Tensor given = leaf({2});
+  backward(noting(given, parts, is_one), {.gradient = full({1}, 3, given.options())});
+  EXPECT_FALSE(is_one);
+  EXPECT_THAT(values(given.grad()), ElementsAre(3));
+}
+
 TEST(NoGradScope, RecordsNothingAndNests) {
   const Tensor x = leaf({3});
   {
