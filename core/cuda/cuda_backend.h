@@ -156,6 +156,10 @@ class CudaBackend final : public Backend {
     return context_.stream();
   }
 
+  struct RecurrentSegment;
+  /// The calls that make up recurrent layers; `reserve_bytes`, unless null, is what they leave.
+  std::vector<RecurrentSegment> recurrent_segments(const RecurrentGeometry& g, bool training,
+                                                   int64_t* reserve_bytes);
   /// A forward request, or its parts where no algorithm joins them.
   void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);
   /// The weights' gradient into operands.w and the input's, each where wanted, from dz.

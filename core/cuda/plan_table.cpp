@@ -3,33 +3,41 @@
 
 #include "core/io/json.h"
 
+#include <algorithm>
+
 namespace whisker::cuda {
+namespace {
+
+// By PlanTable::Kind.
+constexpr std::array<const char*, 3> members = {"convolutions", "products", "recurrent"};
+
+}  // namespace
 
 std::optional<std::string> PlanTable::find(Kind kind, const std::string& request) const {
-  const Rows& known = rows(kind);
+  const Rows& known = rows_[static_cast<size_t>(kind)];
   const auto found = known.find(request);
   return found == known.end() ? std::nullopt : std::optional(found->second);
 }
 
 void PlanTable::set(Kind kind, const std::string& request, std::string algorithm) {
-  (kind == Kind::product ? products_ : convolutions_)[request] = std::move(algorithm);
+  rows_[static_cast<size_t>(kind)][request] = std::move(algorithm);
 }
 
 void PlanTable::clear() {
-  convolutions_.clear();
-  products_.clear();
+  for (Rows& rows : rows_) rows.clear();
 }
 
 std::string PlanTable::text() const {
-  if (convolutions_.empty() && products_.empty()) return "";
+  if (std::ranges::all_of(rows_, [](const Rows& rows) { return rows.empty(); })) return "";
   JsonWriter json;
   json.begin_object().field("cudnn", environment_.cudnn);
   json.field("cublas_lt", environment_.cublas_lt).field("device", environment_.device);
-  json.key("convolutions").begin_object();
-  for (const auto& [request, algorithm] : convolutions_) json.field(request, algorithm);
-  json.end_object().key("products").begin_object();
-  for (const auto& [request, algorithm] : products_) json.field(request, algorithm);
-  json.end_object().end_object();
+  for (size_t kind = 0; kind < kinds; ++kind) {
+    json.key(members[kind]).begin_object();
+    for (const auto& [request, algorithm] : rows_[kind]) json.field(request, algorithm);
+    json.end_object();
+  }
+  json.end_object();
   return json.str();
 }
 
@@ -43,16 +51,15 @@ void PlanTable::add(std::string_view text) {
                                .cublas_lt = json.at("cublas_lt").as_int(),
                                .device = json.at("device").as_string()};
   if (theirs != environment_) return;
-  Rows convolutions = convolutions_;
-  Rows products = products_;
-  for (const auto& [request, algorithm] : json.at("convolutions").members()) {
-    convolutions[request] = algorithm.as_string();
+  std::array<Rows, kinds> all = rows_;
+  for (size_t kind = 0; kind < kinds; ++kind) {
+    // Tables of earlier versions have no recurrent layers.
+    if (static_cast<Kind>(kind) == Kind::recurrent && !json.find(members[kind])) continue;
+    for (const auto& [request, algorithm] : json.at(members[kind]).members()) {
+      all[kind][request] = algorithm.as_string();
+    }
   }
-  for (const auto& [request, algorithm] : json.at("products").members()) {
-    products[request] = algorithm.as_string();
-  }
-  convolutions_ = std::move(convolutions);
-  products_ = std::move(products);
+  rows_ = std::move(all);
 }
 
 }  // namespace whisker::cuda

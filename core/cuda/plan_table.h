@@ -1,18 +1,21 @@
-// Timed choices as data: which algorithm computes which convolution or product on this GPU.
+// Timed choices as data: which algorithm computes which convolution, product or
+// recurrent layer on this GPU.
 // Algorithms differ in the last bits, so a run repeats another one bit for bit only with the
 // other one's table.
 //
 // Note [CUDA plan table]
 // A table holds for one environment: versions of cuDNN and cuBLASLt, GPU. It is JSON, one member
-// per convolution or product with its shapes in words; it is looked up by exactly that text, so
-// nothing has to be parsed and unknown rows are merely never found:
+// per convolution, product or recurrent layer with its shapes in words; it is looked up by exactly
+// that text, so nothing has to be parsed and unknown rows are merely never found:
 //   {"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
 //    "convolutions":{"forward bf16 x(256,56,56,64) ...":"engine 34 knobs 2:1"},
-//    "products":{"bf16 256x512 ...":"5f0a..."}}
+//    "products":{"bf16 256x512 ...":"5f0a..."},
+//    "recurrent":{"lstm bf16 128,64,256 ...":"persistent"}}
 // What an algorithm's text means is known to whoever made it; a text that means nothing (any more)
 // is as good as none.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,7 +35,7 @@ class PlanTable {
  public:
   explicit PlanTable(PlanEnvironment environment) : environment_(std::move(environment)) {}
 
-  enum class Kind { convolution, product };
+  enum class Kind { convolution, product, recurrent };
   /// The algorithm's name, or nullopt.
   std::optional<std::string> find(Kind kind, const std::string& request) const;
   void set(Kind kind, const std::string& request, std::string algorithm);
@@ -46,10 +49,10 @@ class PlanTable {
 
  private:
   using Rows = std::map<std::string, std::string, std::less<>>;
-  const Rows& rows(Kind kind) const { return kind == Kind::product ? products_ : convolutions_; }
+  static constexpr size_t kinds = 3;
 
   PlanEnvironment environment_;
-  Rows convolutions_, products_;
+  std::array<Rows, kinds> rows_;  // by Kind
 };
 
 }  // namespace whisker::cuda

@@ -17,7 +17,8 @@ PlanEnvironment environment_of(const Context& context) {
 Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
     : table_(environment_of(context)),
       convolutions_(context, allocator, options, budget_, table_),
-      products_(context, allocator, budget_, table_) {
+      products_(context, allocator, budget_, table_),
+      recurrent_(context, allocator, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);
 }
 
@@ -25,6 +26,7 @@ void Plans::import(std::string_view text) {
   table_.add(text);
   convolutions_.clear();
   products_.clear();
+  recurrent_.clear();
 }
 
 void Plans::options_changed(const CudaOptions& options, bool forget) {
@@ -33,6 +35,7 @@ void Plans::options_changed(const CudaOptions& options, bool forget) {
   table_.clear();
   convolutions_.clear();
   products_.clear();
+  recurrent_.clear();
 }
 
 std::string CudaBackend::export_plans() const {

@@ -3,6 +3,7 @@
 
 #include "core/cuda/convolution_plans.h"
 #include "core/cuda/product_plans.h"
+#include "core/cuda/recurrent_plans.h"
 
 namespace whisker::cuda {
 
@@ -12,6 +13,7 @@ class Plans {
 
   ConvolutionPlans& convolutions() { return convolutions_; }
   ProductPlans& products() { return products_; }
+  RecurrentPlans& recurrent() { return recurrent_; }
   const PlanTable& table() const { return table_; }
 
   /// PlanTable::add; what was compiled before is made again by the new choices.
@@ -24,6 +26,7 @@ class Plans {
   SearchBudget budget_;
   ConvolutionPlans convolutions_;
   ProductPlans products_;
+  RecurrentPlans recurrent_;
 };
 
 }  // namespace whisker::cuda

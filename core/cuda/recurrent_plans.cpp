@@ -1,0 +1,128 @@
+#include "core/cuda/recurrent_plans.h"
+
+#include "core/cuda/stopwatch.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace whisker::cuda {
+namespace {
+
+struct Algorithm {
+  cudnnRNNAlgo_t id;
+  std::string_view name;
+};
+constexpr std::array<Algorithm, 3> algorithms = {
+    {{CUDNN_RNN_ALGO_STANDARD, "standard"},
+     {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
+     {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}}};
+
+std::string describe(const RecurrentGeometry& g, bool tf32) {
+  return fmt::format("{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}",
+                     name_of(g.kind), name_of(g.dtype), g.steps, g.batch, g.features, g.hidden,
+                     g.projection, g.layers, g.directions, g.bias ? " bias" : "",
+                     g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
+}
+
+// Both passes of a plan, on memory of their own.
+class Trial {
+ public:
+  Trial(const RecurrentGeometry& g, RecurrentPlan& plan)
+      : plan_(plan),
+        width_(static_cast<int64_t>(size_of(g.dtype))),
+        x_(g.steps * g.batch * g.features * width_),
+        dx_(g.steps * g.batch * g.features * width_),
+        y_(result_bytes(g)),
+        dy_(result_bytes(g)),
+        weights_(plan.weight_bytes()),
+        dweights_(plan.weight_bytes()),
+        workspace_(plan.workspace_bytes()),
+        reserve_(plan.reserve_bytes()) {}
+
+  // Zeros are clean operands: nothing overflows, however often.
+  void clear(cudaStream_t stream, const RecurrentGeometry& g) {
+    const auto zero = [&](const DriverMemory& memory, int64_t bytes) {
+      if (bytes > 0) {
+        check(cudaMemsetAsync(memory.data(), 0, static_cast<size_t>(bytes), stream),
+              "clearing operands");
+      }
+    };
+    zero(x_, g.steps * g.batch * g.features * width_);
+    zero(dy_, result_bytes(g));
+    zero(weights_, plan_.weight_bytes());
+    zero(dweights_, plan_.weight_bytes());
+  }
+  void operator()() {
+    const RecurrentCall call{.lengths = {},
+                             .x = x_.data(),
+                             .y = y_.data(),
+                             .weights = weights_.data(),
+                             .workspace = workspace_.data(),
+                             .reserve = reserve_.data()};
+    plan_.forward(call, nullptr, nullptr);
+    plan_.backward_data(call, dy_.data(), nullptr, nullptr, dx_.data(), nullptr, nullptr);
+    plan_.backward_weights(call, dweights_.data());
+  }
+
+ private:
+  int64_t result_bytes(const RecurrentGeometry& g) const {
+    return g.steps * g.batch * g.directions * g.output() * width_;
+  }
+  RecurrentPlan& plan_;
+  int64_t width_;
+  DriverMemory x_, dx_, y_, dy_, weights_, dweights_, workspace_, reserve_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecurrentPlan> RecurrentPlans::make(const RecurrentGeometry& g,
+                                                    cudnnRNNAlgo_t algorithm) {
+  return std::make_unique<RecurrentPlan>(context_, allocator_, g, algorithm, tf32());
+}
+
+std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& g,
+                                                       const std::string& request) {
+  const SearchBudget::Use use(budget_);
+  Stopwatch stopwatch(context_);
+  std::unique_ptr<RecurrentPlan> best;
+  float best_time = std::numeric_limits<float>::infinity();
+  std::string_view best_name;
+  for (const Algorithm& algorithm : algorithms) {
+    try {
+      auto plan = make(g, algorithm.id);
+      Trial trial(g, *plan);
+      trial.clear(context_.stream(), g);
+      const float time = stopwatch.median(trial, best_time);
+      if (time >= best_time) continue;
+      best_time = time;
+      best = std::move(plan);
+      best_name = algorithm.name;
+    } catch (const Error&) {
+      // Not for this geometry, or no memory to try it: the others remain.
+    }
+  }
+  if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // says what is wrong
+  table_.set(PlanTable::Kind::recurrent, request, std::string(best_name));
+  return best;
+}
+
+RecurrentPlan& RecurrentPlans::plan(const RecurrentGeometry& g, bool training) {
+  const std::string request = describe(g, tf32());
+  std::unique_ptr<RecurrentPlan>& plan = plans_[training ? request : request + " inference"];
+  if (plan) return *plan;
+  if (const auto known = table_.find(PlanTable::Kind::recurrent, request)) {
+    for (const Algorithm& algorithm : algorithms) {
+      if (*known == algorithm.name) plan = make(g, algorithm.id);
+    }
+  }
+  // Sequences of their own lengths and repeatable bits are the standard algorithm's.
+  const bool choice = !g.lengths && !options_.deterministic;
+  if (!plan && training && choice && budget_.may_search(context_.stream())) {
+    plan = fastest(g, request);
+  }
+  if (!plan) plan = make(g, CUDNN_RNN_ALGO_STANDARD);
+  return *plan;
+}
+
+}  // namespace whisker::cuda
