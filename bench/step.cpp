@@ -143,9 +143,7 @@ class Step {
     Backend& backend = backend_of(device);
     backend.count_batch(optimizer_.rule(), logits.detach(), labels_, loss.detach(),
                         optimizer_.memory().state());
-    backward(loss, precision == "f16"
-                       ? BackwardOptions{.gradient = optimizer_.memory().loss_scale()}
-                       : BackwardOptions{});
+    backward(loss, {.gradient = precision == "f16" ? optimizer_.memory().loss_scale() : Tensor()});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     optimizer_.enqueue_update();
   }

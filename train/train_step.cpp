@@ -100,10 +100,9 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
   const Tensor loss = experiment_.objective->loss(logits, batch);
   backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
+  const bool scaled = options_.scaled_loss.value_or(optimizer.rule().scales_loss);
   backward(loss,
-           optimizer.rule().scales_loss
-               ? BackwardOptions{.gradient = optimizer.memory().loss_scale().reshape(loss.shape())}
-               : BackwardOptions{});
+           {.gradient = scaled ? optimizer.memory().loss_scale().reshape(loss.shape()) : Tensor()});
   arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
   if (!part.update) return;
   optimizer.enqueue_update();
@@ -135,6 +134,8 @@ bool TrainStep::make_inputs(const Batch& batch) {
 
 // False when the batch has to run eagerly.
 bool TrainStep::replay(const Batch& batch, Part part) {
+  // cuDNN reads lengths on the host, where a capture would freeze them.
+  if (experiment_.device.kind == DeviceKind::cuda && batch.lengths.defined()) return false;
   if (!captures_ || (!fits(batch) && !make_inputs(batch))) return false;
   eager_batches_ = 0;
   load(batch, inputs_);

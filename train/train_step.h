@@ -33,6 +33,8 @@ struct TrainStepOptions {
   /// Whether the trainer reads results every log_every steps instead of after each one; unset: on a
   /// GPU.
   std::optional<bool> late_reading = {};
+  /// Whether the loss is multiplied by StepState::loss_scale; unset: in f16.
+  std::optional<bool> scaled_loss = {};
 };
 
 class TrainStep {

@@ -47,7 +47,7 @@ void CudaBackend::conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& poo
     if (!first) unpooled.geometry.activation = {};
     convolve_forward(unpooled,
                      {.x = in.data(), .w = filter.data(), .b = bias.data(), .y = z.data()});
-    pool2d_forward(pool, z.data(), y.raw(), marks, context_.stream());
+    pool2d_forward(context_, pool, z.data(), y.raw(), marks);
     if (!first) bias_activation(rows_of(pool), g.activation, nullptr, y.raw(), context_.stream());
   };
   if (joins(pool) && is_aligned(y.raw()) && is_aligned(marks)) {
@@ -91,7 +91,7 @@ void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeom
       const Scratch windows(allocator_, dy.bytes());  // before the activation
       output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(), windows.data(),
                       bias_gradient.data(), context_, allocator_);
-      cuda::pool2d_backward(pool, workspace.raw(), windows.data(), dz.data(), context_.stream());
+      cuda::pool2d_backward(context_, pool, workspace.raw(), windows.data(), dz.data());
     }
     convolve_backward(weights.plain(), operands, dz.data(), w, dx);
   };

@@ -12,13 +12,15 @@ int64_t CudaBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
 
 void CudaBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
                          const Tensor& workspace) {
-  pool2d_forward(g, x.raw(), y.raw(), workspace.defined() ? workspace.raw() : nullptr, stream());
+  context_.enter();
+  pool2d_forward(context_, g, x.raw(), y.raw(), workspace.defined() ? workspace.raw() : nullptr);
 }
 
 void CudaBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace,
                                   const Tensor& dy, const Tensor& dx) {
   const void* marks = workspace.defined() ? workspace.raw() : nullptr;
-  cuda::pool2d_backward(g, marks, dy.raw(), dx.raw(), stream());
+  context_.enter();
+  cuda::pool2d_backward(context_, g, marks, dy.raw(), dx.raw());
 }
 
 }  // namespace whisker::cuda

@@ -178,32 +178,32 @@ bool is_square(const Pool2dGeometry& g, int64_t kernel) {
 
 }  // namespace
 
-void pool2d_forward(const Pool2dGeometry& g, const void* x, void* y, void* marks,
-                    cudaStream_t stream) {
+void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
+                    void* marks) {
   visit_packed(g, marks, x, y, [&]<class T, int N>(const Places& p) {
     const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
     const auto* in = static_cast<const Pack<T, N>*>(x);
     auto* out = static_cast<Pack<T, N>*>(y);
     if (g.kind == PoolKind::average) {
-      average_kernel<T, N><<<launch.grid, launch.block, 0, stream>>>(p, in, out);
+      launch_early(context, launch.grid, launch.block, average_kernel<T, N>, p, in, out);
       return;
     }
     const auto square = [&]<int K>() {
-      square_max_kernel<T, N, K><<<launch.grid, launch.block, 0, stream>>>(
-          p, in, out, static_cast<Pack<uint8_t, N>*>(marks));
+      launch_early(context, launch.grid, launch.block, square_max_kernel<T, N, K>, p, in, out,
+                   static_cast<Pack<uint8_t, N>*>(marks));
     };
     if (is_square(g, 2)) return square.template operator()<2>();
     if (is_square(g, 3)) return square.template operator()<3>();
     visit_mark(g, [&]<class Mark>() {
-      max_kernel<T, N, Mark><<<launch.grid, launch.block, 0, stream>>>(
-          p, in, out, static_cast<Pack<Mark, N>*>(marks));
+      launch_early(context, launch.grid, launch.block, max_kernel<T, N, Mark>, p, in, out,
+                   static_cast<Pack<Mark, N>*>(marks));
     });
   });
   check_launch("pooling");
 }
 
-void pool2d_backward(const Pool2dGeometry& g, const void* marks, const void* dy, void* dx,
-                     cudaStream_t stream) {
+void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* marks,
+                     const void* dy, void* dx) {
   const bool apart = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
   visit_packed(g, marks, dy, dx, [&]<class T, int N>(const Places& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
@@ -211,20 +211,20 @@ void pool2d_backward(const Pool2dGeometry& g, const void* marks, const void* dy,
     if (g.kind == PoolKind::max && is_square(g, 3) && g.stride_h == 2 && g.stride_w == 2) {
       const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
       const PlaneLaunch launch = plane_launch(p, down, across);
-      square_gradient_kernel<T, N><<<launch.grid, launch.block, 0, stream>>>(
-          p, down, across, static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
+      launch_early(context, launch.grid, launch.block, square_gradient_kernel<T, N>, p, down,
+                   across, static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
       return;
     }
     visit_mark(g, [&]<class Mark>() {
       const auto* winners = static_cast<const Pack<Mark, N>*>(marks);
       if (apart) {
         const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
-        scatter_kernel<T, N, Mark>
-            <<<launch.grid, launch.block, 0, stream>>>(p, winners, gradient, out);
+        launch_early(context, launch.grid, launch.block, scatter_kernel<T, N, Mark>, p, winners,
+                     gradient, out);
       } else {
         const PlaneLaunch launch = plane_launch(p, p.h, p.w);
-        gather_kernel<T, N, Mark>
-            <<<launch.grid, launch.block, 0, stream>>>(p, winners, gradient, out);
+        launch_early(context, launch.grid, launch.block, gather_kernel<T, N, Mark>, p, winners,
+                     gradient, out);
       }
     });
   });

@@ -3,9 +3,8 @@
 // largest mark stands for a window without any picture element. Ties go to the first; a NaN wins.
 #pragma once
 
+#include "core/cuda/context.h"
 #include "core/geometry.h"
-
-#include <cuda_runtime_api.h>
 
 namespace whisker::cuda {
 
@@ -15,10 +14,10 @@ inline int64_t pool2d_mark_bytes(const Pool2dGeometry& g) {
 }
 
 /// x (N,H,W,C) to y (N, h_out, w_out, C); `marks` like y, or null.
-void pool2d_forward(const Pool2dGeometry& g, const void* x, void* y, void* marks,
-                    cudaStream_t stream);
+void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
+                    void* marks);
 /// dx (N,H,W,C) from dy and `marks` (null for averages).
-void pool2d_backward(const Pool2dGeometry& g, const void* marks, const void* dy, void* dx,
-                     cudaStream_t stream);
+void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* marks,
+                     const void* dy, void* dx);
 
 }  // namespace whisker::cuda

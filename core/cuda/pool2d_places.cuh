@@ -1,6 +1,7 @@
 // What every pooling kernel needs: the geometry, the walk over places, the winner of a window.
 #pragma once
 
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/types.cuh"
 
 #include <cstdint>
@@ -30,9 +31,11 @@ struct Places {
   }
 };
 
-/// Calls fn(picture, row, column, pack) for this thread's places of a (rows, columns) plane.
+/// Calls fn(picture, row, column, pack) for this thread's places of a (rows, columns) plane, once
+/// the work before this kernel is done: see launch_early.
 template <class Fn>
 __device__ void for_each_place(const Places& p, int rows, int columns, Fn&& fn) {
+  wait_for_previous();
   const int across = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (across >= columns * p.packs) return;
   const int column = across / p.packs;

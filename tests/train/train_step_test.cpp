@@ -305,7 +305,8 @@ TEST(TrainStep, AScaledLossGivesTheSameRun) {
   const Config config = data.config(lively_overrides());
   TestRun plain(config);
   const Outcome expected = train(plain);
-  auto scaled = std::make_unique<TestRun>(config);
+  auto scaled =
+      std::make_unique<TestRun>(config, std::nullopt, TrainStepOptions{.scaled_loss = true});
   // Where the trainer's step has a pointer to: the optimizer's own state.
   StepState state = scaled->experiment.optimizer->memory().read();
   state.loss_scale = 1024;
