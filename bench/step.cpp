@@ -122,10 +122,9 @@ class Step {
     const Shape input = workload.steps > 0  ? Shape{workload.steps, batch, workload.side}
                         : workload.side > 0 ? Shape{batch, workload.side, workload.side, 3}
                                             : Shape{batch, 32};
-    Model model = build_model(YamlNode::parse(workload.model, workload.id),
-                              {.input = input,
-                               .batch_axis = workload.steps > 0 ? 1 : 0,
-                               .classes = workload.classes});
+    Model model = build_model(
+        YamlNode::parse(workload.model, workload.id),
+        {.input = input, .batch_axis = workload.steps > 0 ? 1 : 0, .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
     return model;
   }

@@ -229,9 +229,9 @@ void visit_fields(FieldVisitor& v, Config& c) {
            .low = 0,
            .high = 9'007'199'254'740'992.0});
   v.field("device", c.device, {.about = "auto, cpu, cuda, cuda:N or reference"});
-  v.field(
-      "precision", EnumField(c.precision, Names(precision_names)),
-      {.about = "of activations and of the weights layers read; auto: bf16 on a GPU (f16 below compute capability 8.0), else f32"});
+  v.field("precision", EnumField(c.precision, Names(precision_names)),
+          {.about = "of activations and of the weights layers read; auto: bf16 on a GPU (f16 below "
+                    "compute capability 8.0), else f32"});
   v.field("deterministic", c.deterministic,
           {.about = "algorithms by rule instead of by timing: the same bits in every run, slower"});
   v.section("data", "pictures and how they become the network's input",
