@@ -5,6 +5,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/recurrent_cells.h"
 #include "tests/support/devices.h"
+#include "tests/support/recording_backend.h"
 #include "tests/support/tolerance.h"
 
 #include <cmath>
@@ -187,6 +188,41 @@ TEST(Recurrent, OnlyWhatIsWantedIsComputed) {
     backward(sum(recurrent(x, net.parameters, net.options()).last.h));
     EXPECT_EQ(only, net.leaves[1].grad().to_vector());
   }
+}
+
+/// A replay sees new inputs, lengths and masks in the memory of the capture.
+TEST(Recurrent, ACapturedPassIsTheEagerOne) {
+  RecordingBackend recorder(backend_of(reference_device));
+  const ReferenceStandIn stand_in(recorder);
+  const TensorOptions options{.device = reference_device};
+  const TensorOptions integers{.dtype = DType::i64, .device = reference_device};
+  const Network net({.kind = RecurrentKind::lstm, .features = 2, .hidden = 3, .layers = 2},
+                    options);
+  const Tensor x = rand_normal({4, 2, 2}, 0, 1, 1, 1, options);
+  const Tensor lengths = from_vector({4, 4}, {2}, integers);
+  const Tensor step = from_vector({0}, {1}, integers);
+  const Tensor y = zeros({4, 2, 3}, options);
+  const Tensor dw = zeros(net.leaves[0].shape(), options);
+  const auto pass = [&] {
+    RecurrentOptions settings = net.options(lengths);
+    settings.dropout = 0.5;
+    settings.key = {.seed = 1, .stream = 2, .offset = step.data<int64_t>().data()};
+    const RecurrentResult result = recurrent(x, net.parameters, settings);
+    const Tensor gradient = grad(sum(result.y), {{net.leaves[0]}})[0];
+    y.copy_(result.y);
+    dw.copy_(gradient);
+  };
+  const auto graph = recorder.capture(pass);
+  x.copy_(rand_normal({4, 2, 2}, 0, 1, 1, 2, options));
+  lengths.copy_(from_vector({1, 3}, {2}, integers));
+  step.copy_(from_vector({7}, {1}, integers));
+  graph->replay();
+  const auto captured = std::pair(y.to_vector(), dw.to_vector());
+  y.fill_(0);
+  dw.fill_(0);
+  pass();
+  EXPECT_EQ(captured, std::pair(y.to_vector(), dw.to_vector()));
+  EXPECT_NE(captured.first, std::vector<double>(24, 0.0));
 }
 
 TEST(Recurrent, AGraphCanBeWalkedTwice) {
