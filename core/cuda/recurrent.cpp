@@ -62,6 +62,30 @@ std::vector<int32_t> host_lengths(const RecurrentGeometry& g, const Tensor& leng
   return result;
 }
 
+/// A sequence without steps ends in the state that it began with, where cuDNN leaves zeros: copies
+/// its rows of the states (cells, batch, extent), or of their gradients, `from` -> `to`. An
+/// undefined `from` is zero; an undefined `to` is not wanted.
+void pass_empty_sequences(const RecurrentGeometry& g, std::span<const int32_t> lengths,
+                          const Tensor& from, const Tensor& to, int64_t extent,
+                          cudaStream_t stream) {
+  if (!to.defined()) return;
+  const auto row = static_cast<size_t>(extent * width_of(g));
+  const size_t pitch = row * static_cast<size_t>(g.batch);
+  const auto cells = static_cast<size_t>(g.cells());
+  for (size_t n = 0; n < lengths.size(); ++n) {
+    if (lengths[n] > 0) continue;
+    char* const target = static_cast<char*>(to.raw()) + n * row;
+    if (from.defined()) {
+      check(cudaMemcpy2DAsync(target, pitch, static_cast<const char*>(from.raw()) + n * row, pitch,
+                              row, cells, cudaMemcpyDeviceToDevice, stream),
+            "copying the states of sequences without steps");
+    } else {
+      check(cudaMemset2DAsync(target, pitch, 0, row, cells, stream),
+            "clearing the states of sequences without steps");
+    }
+  }
+}
+
 }  // namespace
 
 /// Layers that one call of cuDNN computes, and their part of the reserve.
@@ -142,6 +166,8 @@ void CudaBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& i
                      dropped, result_bytes(g) / width_of(g));
     input = dropped;
   }
+  pass_empty_sequences(g, lengths, in.initial.h, out.last.h, g.output(), stream);
+  pass_empty_sequences(g, lengths, in.initial.c, out.last.c, g.hidden, stream);
 }
 
 void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -224,6 +250,8 @@ void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const Recurrent
     if (i > 0) drop(layer - 1, dx, dx);
     dy = dx;
   }
+  pass_empty_sequences(g, lengths, gradients.dlast.h, gradients.dinitial.h, g.output(), stream);
+  pass_empty_sequences(g, lengths, gradients.dlast.c, gradients.dinitial.c, g.hidden, stream);
 }
 
 }  // namespace whisker::cuda
