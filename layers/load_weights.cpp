@@ -164,12 +164,28 @@ std::string nearest_of(const Difference& difference, const std::vector<Differenc
       file.name(), count("missing"), count("unexpected"), count("misshaped"), table);
 }
 
+// A slip in a pattern would load what was to start afresh.
+void check_patterns(const LoadOptions& options, const ParameterList& parameters,
+                    const Tensors& tensors, const SafetensorsFile& file) {
+  for (const std::string& pattern : options.skip) {
+    const auto chosen = [&](const std::string& name) { return selects(pattern, name); };
+    if (std::ranges::any_of(parameters, [&](const auto& p) { return chosen(p->name()); })) continue;
+    if (std::ranges::any_of(tensors, [&](const auto& entry) { return chosen(entry.first); }))
+      continue;
+    fail(ErrorKind::usage,
+         "init.skip: '{}' matches no parameter of the model and no tensor of {}. `whisker summary` "
+         "lists the names.",
+         pattern, file.name());
+  }
+}
+
 }  // namespace
 
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options) {
   const ParameterList& parameters = arena.parameters();
   Tensors tensors = tensors_by_name(file, parameters);
+  check_patterns(options, parameters, tensors, file);
   LoadReport report;
   std::vector<Difference> differences;
   std::vector<std::pair<const Parameter*, const SafetensorsTensor*>> matches;

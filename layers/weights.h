@@ -37,7 +37,7 @@ std::vector<SafetensorsEntry> entries_of(const std::vector<WeightsTensor>& tenso
 
 struct LoadOptions {
   /// Parameters selected by one of these (see selects) keep their initial values; the file's
-  /// tensors of such names are ignored.
+  /// tensors of such names are ignored. One that selects neither is refused (usage).
   std::vector<std::string> skip = {};
   /// Fine-tuning: a head whose number of classes differs keeps its initial values.
   bool allow_new_head = false;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -215,6 +216,13 @@ TEST(Weights, SkippedNamesStayAsTheyAre) {
   EXPECT_EQ(report.skipped, (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
   EXPECT_EQ(target.arena.read(target["fc2.bias"]), head);
   EXPECT_EQ(target.arena.read(target["bn1.weight"]), source.arena.read(source["bn1.weight"]));
+  try {
+    load_weights(file.open(), target.model, target.arena, {.skip = {"fc2", "old_head.*", "fc3"}});
+    ADD_FAILURE() << "a pattern that selects nothing was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("init.skip: 'fc3' matches no parameter"));
+  }
 }
 
 TEST(Weights, HalfPrecisionFilesAreConverted) {
