@@ -2,6 +2,7 @@
 // second goes through the rows backwards: what the first read last still lies in the L2 cache.
 #include "core/cuda/batch_norm.h"
 #include "core/cuda/columns.cuh"
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/elementwise.cuh"
 
 namespace whisker::cuda::kernels {
@@ -29,6 +30,7 @@ template <class T, int V>
 __global__ void __launch_bounds__(column_threads)
     statistics_kernel(Columns t, float epsilon, const T* x, Statistics out, Running running,
                       float2* partials, uint32_t* tickets) {
+  wait_for_previous();
   float shift[V];
   if (own_channel<V>(t) < t.channels) load_shift<V>(x, t, own_channel<V>(t), shift);
   const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&squares)[V]) {
@@ -71,6 +73,7 @@ __global__ void __launch_bounds__(block_threads)
     normalise_kernel(Columns t, bool relu, const T* x, const T* residual, T* y, Channels gamma,
                      Channels beta, const float* mean, const float* inverse_deviation,
                      const float* variance, float epsilon) {
+  wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
   float center[V], scale[V], shift[V];
@@ -163,6 +166,7 @@ template <class T, int V, Slope S>
 __global__ void __launch_bounds__(column_threads)
     gradient_sums_kernel(Columns t, BatchNormGradient p, InputCoefficients out, float2* partials,
                          uint32_t* tickets) {
+  wait_for_previous();
   const auto* x = static_cast<const T*>(p.x);
   const auto* y = static_cast<const T*>(p.y);
   const auto* dy = static_cast<const T*>(p.dy);
@@ -205,6 +209,7 @@ __global__ void __launch_bounds__(column_threads)
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(block_threads)
     input_gradient_kernel(Columns t, BatchNormGradient p, InputCoefficients k) {
+  wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
   const Factors<V> f = factors_of<S, V>(p, channel);
@@ -252,10 +257,10 @@ dim3 grid_of(const Columns& t) {
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
   const Columns t = map_columns(context, g, V);
-  normalise_kernel<T, V><<<grid_of(t), block_threads, 0, context.stream()>>>(
-      t, g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
-      static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
-      p.inverse_deviation, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+  launch_early(context, grid_of(t), block_threads, normalise_kernel<T, V>, t,
+               g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
+               static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
+               p.inverse_deviation, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
 }
 
 }  // namespace
@@ -265,9 +270,10 @@ void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeo
   const auto run = [&]<class T, int V>() {
     const Columns t = sum_columns(context, g.rows, g.channels, V);
     const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-    statistics_kernel<T, V><<<grid_of(t), column_threads, 0, context.stream()>>>(
-        t, static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
-        Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(), context.tickets());
+    launch_early(context, grid_of(t), column_threads, statistics_kernel<T, V>, t,
+                 static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
+                 Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(),
+                 context.tickets());
     check_launch("batch_norm statistics");
     normalise<T, V>(context, g, p, true);
   };
@@ -301,18 +307,17 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
       k.shift = k.slope + g.channels;
     }
     if (sums) {
-      gradient_sums_kernel<T, n, S><<<grid_of(t), column_threads, 0, context.stream()>>>(
-          t, p, k, memory.as<float2>(), context.tickets());
+      launch_early(context, grid_of(t), column_threads, gradient_sums_kernel<T, n, S>, t, p, k,
+                   memory.as<float2>(), context.tickets());
       check_launch("batch_norm_backward sums");
     }
     if (!p.dx) return;
     const Columns map = map_columns(context, g, V);
     if (p.dresidual) {
-      input_gradient_kernel<T, V, Slope::one>
-          <<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
+      launch_early(context, grid_of(map), block_threads, input_gradient_kernel<T, V, Slope::one>,
+                   map, p, k);
     } else {
-      input_gradient_kernel<T, V, S>
-          <<<grid_of(map), block_threads, 0, context.stream()>>>(map, p, k);
+      launch_early(context, grid_of(map), block_threads, input_gradient_kernel<T, V, S>, map, p, k);
     }
     check_launch("batch_norm_backward");
   };

@@ -88,7 +88,8 @@ class CudaRecurrent : public GpuTest {
       expect_agreement({.name = s.name(dtype),
                         .shapes = s.shapes(),
                         .function = [s](Operands x) { return s.run(x); },
-                        .tolerance = tolerance(dtype, s.steps * s.batch * s.layers),
+                        // Room for another library's sigmoid and tanh at every step.
+                        .tolerance = 2e-5 + tolerance(dtype, s.steps * s.batch * s.layers),
                         .dtype = dtype,
                         .device = gpu});
     }
