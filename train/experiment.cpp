@@ -161,14 +161,20 @@ void configure_backend(const Config& config, Device device) {
   if (device.kind == DeviceKind::cuda) {
     CudaOptions options = cuda_options(device);
     options.deterministic = config.deterministic;
-    // Spent from the second step on; a table of an earlier run saves it.
-    options.search_seconds = config.deterministic ? 0 : 10;
+    options.search_seconds = 0;
     set_cuda_options(device, options);
   }
   if (device != cpu_device) return;
   set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
                    .winograd = config.runtime.winograd,
                    .deterministic = config.deterministic});
+}
+
+void search_plans(const Config& config, Device device) {
+  if (device.kind != DeviceKind::cuda || config.deterministic) return;
+  CudaOptions options = cuda_options(device);
+  options.search_seconds = 6;  // a table of an earlier run saves it
+  set_cuda_options(device, options);
 }
 
 YamlNode model_section(const Config& config) {

@@ -5,6 +5,8 @@
 
 #include "core/autograd.h"
 
+#include <utility>
+
 namespace whisker {
 namespace {
 
@@ -88,6 +90,7 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
        .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
   if (!replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
+  if (!std::exchange(stepped_, true)) search_plans(experiment_.config, experiment_.device);
   return part.update;
 }
 

@@ -72,6 +72,7 @@ class TrainStep {
   Pass pass_;
   bool late_reading_;
   bool captures_;
+  bool stepped_ = false;
   int64_t accumulated_ = 0;  // batches since the last update
   Batch inputs_;             // fixed tensors on the device; undefined before the first capture
   std::unique_ptr<CapturedGraph> graphs_[2][2];
