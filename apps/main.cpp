@@ -6,14 +6,12 @@
 #include "core/error.h"
 #include "train/version.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
-#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -33,19 +31,13 @@ void occupy_standard_streams() {
 }
 
 // Note [Spinning]
-// libgomp's threads spin for milliseconds at the end of every parallel loop before they sleep. The
-// loader's threads need those cores: while a compute thread is set aside for one of them, the other
-// spins away its whole time slice, again in every operator. So they spin for microseconds only,
-// which still covers the gaps between operators. libgomp reads its environment when it is loaded,
-// hence the second start; what a user has set is kept.
+// libgomp's threads spin for milliseconds at the end of every parallel loop before they sleep. Other
+// threads need those cores, the loader's above all: while a compute thread is set aside for one of
+// them, the other spins away its whole time slice, again in every operator. So they spin for
+// microseconds only, which still covers the gaps between operators. libgomp reads its environment
+// when it is loaded, hence the second start; what a user has set is kept.
 void limit_spinning(char** argv) {
-  const auto computes_beside_a_loader = [](std::string_view word) {
-    return word == "train" || word == "evaluate";
-  };
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  char** end = argv;
-  while (*end) ++end;
-  if (std::none_of(argv, end, computes_beside_a_loader)) return;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error || ::setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
