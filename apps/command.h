@@ -22,6 +22,7 @@ struct Invocation {
 void add_train_command(CLI::App& app, Invocation& invocation);
 void add_evaluate_command(CLI::App& app, Invocation& invocation);
 void add_classify_command(CLI::App& app, Invocation& invocation);
+void add_bench_command(CLI::App& app, Invocation& invocation);
 void add_summary_command(CLI::App& app, Invocation& invocation);
 void add_data_command(CLI::App& app, Invocation& invocation);
 void add_study_command(CLI::App& app, Invocation& invocation);

@@ -1,12 +1,16 @@
-// whisker devices: what can compute here, with what; --check compares each device with the
-// reference and exits 5 when one is wrong.
+// whisker devices: what can compute here, with what, and where its memory is; --check compares each
+// device with the reference, exits 5 when one is wrong, and times them; --watch follows the GPUs.
 #include "apps/command.h"
 #include "apps/device_check.h"
+#include "apps/device_timing.h"
+#include "apps/devices_watch.h"
 #include "apps/gpu_facts.h"
+#include "apps/signals.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/io/text_table.h"
+#include "core/memory_summary.h"
 
 #include <algorithm>
 
@@ -17,18 +21,54 @@ struct DeviceReport {
   Device device;
   std::vector<BackendProperty> properties;
   std::vector<DeviceCheck> checks;
+  std::vector<double> milliseconds;  // of timed_operators(); empty without --check
 };
+
+// The reference is there to be read and compared with, its speed tells nothing.
+bool computes_fast(Device device) {
+  return device.kind != DeviceKind::reference;
+}
 
 std::vector<DeviceReport> look_at_devices(bool check) {
   std::vector<DeviceReport> reports;
   for (const Device device : available_devices()) {
-    reports.push_back({device, backend_of(device).properties(), {}});
+    reports.push_back({device, backend_of(device).properties(), {}, {}});
     if (!check) continue;
     for (const CheckedOperator& op : checked_operators()) {
       reports.back().checks.push_back(check_on(device, op));
     }
+    if (!computes_fast(device)) continue;
+    for (const TimedOperator& op : timed_operators()) {
+      reports.back().milliseconds.push_back(time_on(device, op));
+    }
   }
   return reports;
+}
+
+// A row for each operator, a column for each device; of several, how often the first one's time the
+// others take.
+std::string timing_table(const std::vector<DeviceReport>& reports) {
+  std::vector<std::string> headings = {"time, ms"};
+  for (const DeviceReport& report : reports) {
+    if (!report.milliseconds.empty()) headings.push_back(">" + report.device.str());
+  }
+  if (headings.size() == 1) return "";
+  if (headings.size() > 2) headings.emplace_back(">cpu / fastest");
+  TextTable table(headings);
+  for (size_t i = 0; i < timed_operators().size(); ++i) {
+    std::vector<std::string> cells = {timed_operators()[i].name};
+    std::vector<double> times;
+    for (const DeviceReport& report : reports) {
+      if (report.milliseconds.empty()) continue;
+      times.push_back(report.milliseconds[i]);
+      cells.push_back(fmt::format("{:.3f}", times.back()));
+    }
+    if (times.size() > 1) {
+      cells.push_back(fmt::format("{:.1f}", times.front() / *std::ranges::min_element(times)));
+    }
+    table.add(cells);
+  }
+  return "timing\n" + table.str("  ") + "\n";
 }
 
 std::string as_text(const std::vector<DeviceReport>& reports, const GpuFacts& gpus) {
@@ -49,9 +89,25 @@ std::string as_text(const std::vector<DeviceReport>& reports, const GpuFacts& gp
       }
       text += table.str("  ");
     }
+    if (computes_fast(report.device)) text += to_text(memory_summary(report.device), report.device);
     text += '\n';
   }
-  return text + "cuda\n  " + describe_gpus(gpus, why_no_cuda()) + "\n";
+  const std::string timing = timing_table(reports);
+  text += timing + "cuda\n  " + describe_gpus(gpus, why_no_cuda()) + "\n";
+  return timing.empty() ? text : text + "  " + gpu_verdict(cuda_facts()) + "\n";
+}
+
+void write(JsonWriter& json, const MemorySummary& memory) {
+  json.begin_object().field("used_bytes", memory.used()).field("total_bytes", memory.total);
+  json.field("tensors_bytes", memory.stats.allocated).field("cache_bytes", memory.cache());
+  json.field("graph_pool_bytes", memory.graph_pool).field("context_bytes", memory.context);
+  json.key("others_bytes");
+  if (memory.others) {
+    json.value(*memory.others);
+  } else {
+    json.null();
+  }
+  json.field("free_bytes", memory.free).end_object();
 }
 
 std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gpus) {
@@ -72,9 +128,19 @@ std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gp
       }
       json.end_array();
     }
+    if (!report.milliseconds.empty()) {
+      json.key("timings").begin_array();
+      for (size_t i = 0; i < report.milliseconds.size(); ++i) {
+        json.begin_object().field("op", timed_operators()[i].name);
+        json.field("milliseconds", report.milliseconds[i]).end_object();
+      }
+      json.end_array();
+    }
+    if (computes_fast(report.device)) write(json.key("memory"), memory_summary(report.device));
     json.end_object();
   }
-  json.end_array().key("nvidia_driver").value(gpus.driver).key("gpus").begin_array();
+  json.end_array().field("gpu_used", why_no_cuda().empty()).field("gpu_why_not", why_no_cuda());
+  json.key("nvidia_driver").value(gpus.driver).key("gpus").begin_array();
   for (const std::string& model : gpus.models) json.value(model);
   return json.end_array().end_object().str() + "\n";
 }
@@ -84,15 +150,36 @@ std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gp
 void add_devices_command(CLI::App& app, Invocation& invocation) {
   CLI::App* devices = app.add_subcommand("devices", "What can compute here");
   struct Arguments {
-    bool check = false, json = false;
+    bool check = false, json = false, csv = false;
+    double interval = 1;
   };
   const auto arguments = std::make_shared<Arguments>();
   devices->add_flag(
       "--check", arguments->check,
       "Compute on each device and compare with the reference; exit code 5 when wrong");
-  devices->add_flag("--json", arguments->json, "As JSON");
-  devices->callback([&invocation, arguments] {
-    invocation.run = [arguments] {
+  CLI::Option* const watch =
+      devices
+          ->add_option("--watch", arguments->interval,
+                       "Follow the GPUs' memory, power, temperature, use and processes, every so "
+                       "many seconds (1), until Ctrl-C")
+          ->expected(0, 1)
+          ->check(CLI::Range(0.02, 86400.0));
+  devices->add_flag("--json", arguments->json, "As JSON; with --watch one object per line");
+  devices->add_flag("--csv", arguments->csv, "With --watch: as CSV")->needs(watch);
+  watch->excludes(devices->get_option("--check"));
+  devices->get_option("--csv")->excludes(devices->get_option("--json"));
+  devices->callback([&invocation, arguments, watch] {
+    invocation.run = [arguments, watching = watch->count() > 0] {
+      if (watching) {
+        const Nvml nvml;
+        watch_devices(nvml,
+                      {.interval = std::chrono::duration<double>(arguments->interval),
+                       .format = arguments->csv    ? WatchFormat::csv
+                                 : arguments->json ? WatchFormat::json
+                                                   : WatchFormat::text},
+                      catch_stop_signals(), print_result);
+        return 0;
+      }
       const auto reports = look_at_devices(arguments->check);
       const GpuFacts gpus = find_gpus();
       print_result(arguments->json ? as_json(reports, gpus) : as_text(reports, gpus));

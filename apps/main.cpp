@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   add_train_command(app, invocation);
   add_evaluate_command(app, invocation);
   add_classify_command(app, invocation);
+  add_bench_command(app, invocation);
   add_summary_command(app, invocation);
   add_data_command(app, invocation);
   add_study_command(app, invocation);

@@ -14,7 +14,7 @@ int64_t resolve_classes(const Config& config, const StudyOptions& options) {
 }
 
 Model build(const Config& config, const StudyOptions& options) {
-  const int64_t batch = options.batch > 0 ? options.batch : config.train.batch_size;
+  const int64_t batch = options.batch > 0 ? options.batch : shown_batch_size(config);
   const int64_t size = options.image_size > 0 ? options.image_size : config.data.image_size;
   return build_model(model_section(config), {.input = {batch, size, size, config.data.channels},
                                              .classes = resolve_classes(config, options)});

@@ -2,11 +2,33 @@
 #include "layers/summary.h"
 
 #include "apps/command.h"
-#include "train/experiment.h"
+#include "core/cuda_library.h"
+#include "train/memory_advice.h"
 
 #include <filesystem>
 
 namespace whisker {
+
+namespace {
+
+// What layers would compute in, wherever this runs: a model made for a GPU can be looked at here.
+DType shown_compute_dtype(const Config& config) {
+  switch (config.precision) {
+    case PrecisionKind::automatic:
+      break;
+    case PrecisionKind::f32:
+      return DType::f32;
+    case PrecisionKind::bf16:
+      return DType::bf16;
+    case PrecisionKind::f16:
+      return DType::f16;
+  }
+  const bool gpu = config.device == "auto" ? cuda_device_count() > 0
+                                           : Device::parse(config.device).kind == DeviceKind::cuda;
+  return gpu ? DType::bf16 : DType::f32;
+}
+
+}  // namespace
 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
   CLI::App* summary =
@@ -33,13 +55,11 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       const int64_t classes = arguments->classes > 0 ? arguments->classes : class_count(config);
       const Model model = build_model(
           model_section(config),
-          {.input = {config.train.batch_size, size.height, size.width, config.data.channels},
+          {.input = {shown_batch_size(config), size.height, size.width, config.data.channels},
            .classes = classes});
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
       const ModelSummary result =
-          summarize(model, {.moments_per_parameter =
-                                static_cast<int>(Optimizer::moment_names(config.optimizer).size()),
-                            .averaged = config.ema.decay > 0});
+          summarize(model, summary_options(config, shown_compute_dtype(config)));
       print_result(fmt::format(
           "{}\nclasses {}{}\n", to_text(result), classes,
           assumed ? ", assumed: no folder at data.train. Give data.train=DIR or --classes N."

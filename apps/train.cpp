@@ -5,7 +5,9 @@
 #include "apps/terminal.h"
 #include "core/io/atomic_file.h"
 #include "core/io/text.h"
+#include "core/memory_summary.h"
 #include "train/dry_run.h"
+#include "train/memory_advice.h"
 #include "train/plan_cache.h"
 #include "train/trainer.h"
 
@@ -58,7 +60,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
     load_plans(experiment.device);
   }
   write_file_atomically(folder.config(), print_config(config));
-  const TrainResult result = trainer.run();
+  const TrainResult result = with_memory_advice(experiment, [&] { return trainer.run(); });
   save_plans(experiment.device);
   for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
@@ -67,6 +69,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   }
   if (result.validation)
     progress.on_message(result.validation->table(experiment.classifier->classes()));
+  folder.log().append(to_text(memory_summary(experiment.device), experiment.device));
   progress.on_message(closing_line(result, config.train.metric));
   if (result.reason == StopReason::signal) {
     progress.on_message(
@@ -108,6 +111,7 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
   }
   Experiment experiment(config);  // first: what fails here leaves no run folder behind
   config.model = experiment.config.model;
+  config.train.batch_size = experiment.config.train.batch_size;
   RunFolder folder = RunFolder::create(config.runs, config.name);
   return train_in(experiment, config, folder, false, invocation);
 }

@@ -23,7 +23,10 @@ void Backend::conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& pool, c
                           const Tensor& w, const Tensor& b, const Tensor& y,
                           const Tensor& workspace) {
   const Tensor z = before_pooling(g, y);
-  conv2d(without_activation(g), x, w, b, z);
+  {
+    const MemoryScope scope(MemoryCategory::workspace);  // of what a backend makes of z, too
+    conv2d(without_activation(g), x, w, b, z);
+  }
   pool2d(pool, z, y, workspace);
   if (g.activation.kind != Activation::none) activation(g.activation, y, y);
 }
@@ -39,7 +42,10 @@ void Backend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry
     activation_backward(g.activation, y, dy, gradient);
   }
   const Tensor dz = before_pooling(g, dy);
-  pool2d_backward(pool, workspace, gradient, dz);
+  {
+    const MemoryScope scope(MemoryCategory::workspace);
+    pool2d_backward(pool, workspace, gradient, dz);
+  }
   conv2d_backward(without_activation(g), x, w, {}, dz, dx, dw, db);
 }
 

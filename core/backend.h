@@ -26,6 +26,16 @@ struct BackendProperty {
   std::string name, value;
 };
 
+/// Points in the order of a device's work, by which to time it.
+class DeviceClock {
+ public:
+  virtual ~DeviceClock() = default;
+  /// Enqueues a mark and returns its number, from 0. Does not wait. Not while capturing.
+  virtual int64_t mark() = 0;
+  /// When each mark was passed, in milliseconds after the first one. Waits for the device.
+  virtual std::vector<double> read() = 0;
+};
+
 /// Work recorded by Backend::capture.
 class CapturedGraph {
  public:
@@ -68,6 +78,8 @@ class Backend {
   virtual void deallocate(void* memory, int64_t bytes, MemoryCategory category) = 0;
   virtual MemoryStats memory_stats() const = 0;
   virtual void reset_peak() = 0;
+  /// The allocator's books beside what the system shows; a host device's by default.
+  virtual MemorySummary memory_summary() const;
   virtual void set_memory_options(const MemoryOptions& options) = 0;
   /// Gives cached, unused memory back to the system.
   virtual void empty_cache() = 0;
@@ -81,6 +93,8 @@ class Backend {
     upload(host, device, bytes);
   }
   virtual void synchronize() = 0;
+  /// Null on host devices, whose work is done when a method returns.
+  virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
   /// Records what `work` asks of this device, without doing it; null, with `work` not called, where
   /// that cannot be done (host devices). `work` must neither wait for the device nor read from it.
   /// Memory that it takes stays reserved until the graph goes, also what it gives back; graphs of

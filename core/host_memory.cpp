@@ -2,12 +2,11 @@
 #include "core/host_memory.h"
 
 #include "core/error.h"
+#include "core/system_memory.h"
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
-#include <string_view>
 
 namespace whisker {
 namespace {
@@ -18,17 +17,17 @@ double mebibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-// What the system could still give without swapping (proc(5), meminfo); 0 where it does not tell.
-int64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    constexpr std::string_view key = "MemAvailable:";
-    if (line.starts_with(key)) return std::atoll(line.c_str() + key.size()) * 1024;
+void raise(std::atomic<int64_t>& peak, int64_t to) {
+  int64_t now = peak.load(std::memory_order_relaxed);
+  while (to > now && !peak.compare_exchange_weak(now, to, std::memory_order_relaxed)) {
   }
-  return 0;
 }
 
 }  // namespace
+
+int64_t HostMemory::held_as(MemoryCategory category) const {
+  return by_category_[static_cast<size_t>(category)].load(std::memory_order_relaxed);
+}
 
 void HostMemory::charge(int64_t bytes, MemoryCategory category) {
   const int64_t limit = limit_.load(std::memory_order_relaxed);
@@ -42,9 +41,9 @@ void HostMemory::charge(int64_t bytes, MemoryCategory category) {
     exhausted(bytes);
   }
   by_category_[static_cast<size_t>(category)].fetch_add(bytes, std::memory_order_relaxed);
-  int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (before + bytes > peak &&
-         !peak_.compare_exchange_weak(peak, before + bytes, std::memory_order_relaxed)) {
+  raise(peak_, before + bytes);
+  if (category != MemoryCategory::workspace) {
+    raise(peak_tensors_, before + bytes - held_as(MemoryCategory::workspace));
   }
 }
 
@@ -82,26 +81,29 @@ void HostMemory::set_options(const MemoryOptions& options) {
 }
 
 MemoryStats HostMemory::stats() const {
-  MemoryStats stats{
-      .allocated = allocated_.load(), .reserved = reserved_.load(), .peak = peak_.load()};
+  MemoryStats stats{.allocated = allocated_.load(),
+                    .reserved = reserved_.load(),
+                    .peak = peak_.load(),
+                    .peak_tensors = peak_tensors_.load()};
   for (size_t i = 0; i < by_category_.size(); ++i) stats.by_category[i] = by_category_[i].load();
   return stats;
 }
 
 void HostMemory::reset_peak() {
   peak_.store(allocated_.load());
+  peak_tensors_.store(allocated_.load() - held_as(MemoryCategory::workspace));
 }
 
 void HostMemory::exhausted(int64_t bytes) const {
   std::string holders;
   for (int i = 0; i < memory_category_count; ++i) {
-    const int64_t held = by_category_[static_cast<size_t>(i)].load();
+    const int64_t held = held_as(static_cast<MemoryCategory>(i));
     if (held == 0) continue;
     holders += fmt::format("{}{} {:.1f}", holders.empty() ? "" : ", ",
                            name_of(static_cast<MemoryCategory>(i)), mebibytes(held));
   }
   const int64_t limit = limit_.load(), held = allocated_.load();
-  const int64_t free = limit > 0 ? limit - held : available_bytes();
+  const int64_t free = limit > 0 ? limit - held : system_memory().available;
   throw OutOfMemory(
       fmt::format("{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB free{}. "
                   "Lower the batch size or the picture size.",

@@ -32,10 +32,12 @@ class HostMemory {
   void reset_peak();
 
  private:
+  int64_t held_as(MemoryCategory category) const;
   [[noreturn]] void exhausted(int64_t bytes) const;
 
   std::string device_;
-  std::atomic<int64_t> allocated_{0}, reserved_{0}, peak_{0}, limit_{0}, failing_{0};
+  std::atomic<int64_t> allocated_{0}, reserved_{0}, limit_{0}, failing_{0};
+  std::atomic<int64_t> peak_{0}, peak_tensors_{0};
   std::atomic<bool> poison_{false};
   std::array<std::atomic<int64_t>, memory_category_count> by_category_{};
 };

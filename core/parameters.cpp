@@ -35,6 +35,18 @@ void upload(const Tensor& tensor, const Parameter& parameter, std::span<const fl
   tensor.storage()->bump_version();
 }
 
+// Whether layers read a copy in the compute dtype: see Note [Compute views].
+bool reads_copy(const Parameter& parameter, const ArenaTypes& types) {
+  return types.compute && !parameter.is_buffer() && parameter.role() != ParameterRole::norm;
+}
+
+int64_t padded_slice(int64_t elements, const ArenaTypes& types) {
+  const size_t width =
+      std::min(size_of(types.master), size_of(types.compute.value_or(types.master)));
+  const int64_t step = slice_alignment_bytes / static_cast<int64_t>(width);
+  return (elements + step - 1) / step * step;
+}
+
 }  // namespace
 
 void Parameter::set_trainable(bool trainable) {
@@ -75,14 +87,32 @@ ParameterArena::ParameterArena(ParameterList parameters, Device device,
   }
 }
 
+ArenaBytes ParameterArena::bytes_of(const ParameterList& parameters, ArenaTypes types) {
+  if (types.compute == types.master) types.compute.reset();
+  const auto master = static_cast<int64_t>(size_of(types.master));
+  const auto compute = static_cast<int64_t>(size_of(types.compute.value_or(types.master)));
+  ArenaBytes bytes;
+  for (const auto& parameter : parameters) {
+    const int64_t count = padded_slice(parameter->shape().count(), types);
+    const bool viewed = reads_copy(*parameter, types);
+    if (parameter->is_buffer()) {
+      bytes.values += 2 * count * master;
+      continue;
+    }
+    bytes.values += count * (master + (viewed ? compute : 0));
+    if (!parameter->trainable()) continue;
+    bytes.trainable += count * master;
+    bytes.gradients += count * (viewed && !types.wide_gradients ? compute : master);
+  }
+  return bytes;
+}
+
 bool ParameterArena::has_view(const Parameter& parameter) const {
-  return types_.compute && !parameter.is_buffer() && parameter.role() != ParameterRole::norm;
+  return reads_copy(parameter, types_);
 }
 
 int64_t ParameterArena::padded(int64_t elements) const {
-  const size_t width = std::min(size_of(types_.master), size_of(compute_dtype()));
-  const int64_t step = slice_alignment_bytes / static_cast<int64_t>(width);
-  return (elements + step - 1) / step * step;
+  return padded_slice(elements, types_);
 }
 
 // Those with a compute view first, so that views and masters have the same offsets.

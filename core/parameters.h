@@ -91,6 +91,13 @@ struct ArenaTypes {
   bool wide_gradients = false;        ///< gradients as the master: sums over several batches
 };
 
+/// Bytes that an arena takes.
+struct ArenaBytes {
+  int64_t values = 0;     ///< masters, compute views, buffers and pending buffers
+  int64_t trainable = 0;  ///< part of it: masters that are trained, the size of one make_like
+  int64_t gradients = 0;
+};
+
 /// A contiguous part of the trainable memory whose elements are stored alike.
 struct ParameterRun {
   int64_t offset = 0;  ///< first element within values()
@@ -109,6 +116,9 @@ class ParameterArena {
   /// loaded, whose initial values would be drawn for nothing.
   ParameterArena(ParameterList parameters, Device device, std::optional<uint64_t> seed,
                  ArenaTypes types = {});
+
+  /// What an arena of `parameters` would take, with the padding of its slices.
+  static ArenaBytes bytes_of(const ParameterList& parameters, ArenaTypes types);
 
   const ParameterList& parameters() const { return parameters_; }
   Device device() const { return device_; }

@@ -69,7 +69,7 @@ OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
   OperatorCost cost{.multiply_adds = z.count() * (weight_->shape().count() / options_.filters),
                     .keeps_input = weight_->trainable(),
                     .keeps_output = needs && active && fused,
-                    .kept_bytes = needs && !fused ? z.count() * element_bytes : 0};
+                    .kept_elements = needs && !fused ? z.count() : 0};
   if (options_.max_pool) {
     cost.transient_bytes = z.count() * element_bytes;
     if (needs) cost.kept_bytes += y.count() * mark_bytes;

@@ -43,7 +43,7 @@ OperatorCost Dense::cost(const Shape& x, bool x_needs_grad) const {
   return {.multiply_adds = y.count() * options_.in_features,
           .keeps_input = weight_->trainable(),
           .keeps_output = needs && active && fused,
-          .kept_bytes = needs && !fused ? y.count() * element_bytes : 0};
+          .kept_elements = needs && !fused ? y.count() : 0};
 }
 
 }  // namespace whisker

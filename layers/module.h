@@ -37,7 +37,7 @@ struct Pass {
   CarriedStates* states = nullptr;
 };
 
-/// Plans count activations in f32.
+/// Of an f32 element: statistics have it whatever layers compute in.
 inline constexpr int64_t element_bytes = 4;
 
 /// What one operator costs beyond its output, worked out from shapes (see layers/plan.h).
@@ -45,8 +45,9 @@ struct OperatorCost {
   int64_t multiply_adds = 0;    ///< of products, in one forward pass over the batch
   bool keeps_input = false;     ///< its input stays in memory for backward
   bool keeps_output = false;    ///< its output does
-  int64_t kept_bytes = 0;       ///< kept besides
-  int64_t transient_bytes = 0;  ///< alive besides while it runs, forward or back
+  int64_t kept_elements = 0;    ///< kept besides, of the dtype that layers compute in
+  int64_t kept_bytes = 0;       ///< kept besides, whatever that dtype is
+  int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
   bool view = false;            ///< the output is the input's memory
 };
 

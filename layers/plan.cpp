@@ -35,58 +35,113 @@ int64_t Plan::multiply_adds() const {
   return total;
 }
 
-int64_t Plan::kept_bytes() const {
-  std::vector<bool> kept(values_.size());
-  const auto keep = [&](int value) {
-    kept[static_cast<size_t>(values_[static_cast<size_t>(value)].memory)] = true;
-  };
+// The last operator that reads each value's memory in a forward pass.
+std::vector<size_t> Plan::last_uses() const {
+  std::vector<size_t> last(values_.size());
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    for (const int input : operators_[i].inputs) last[memory_of(input)] = i;
+    last[memory_of(operators_[i].output)] = i;
+  }
+  return last;
+}
+
+// The first operator that keeps each value for its backward pass, which is the last to let go of
+// it; -1 when none does.
+std::vector<int> Plan::first_keepers() const {
+  std::vector<int> keepers(values_.size(), -1);
+  for (size_t i = operators_.size(); i-- > 0;) {
+    const PlannedOperator& op = operators_[i];
+    if (op.cost.keeps_input) keepers[memory_of(op.inputs.front())] = static_cast<int>(i);
+    if (op.cost.keeps_output) keepers[memory_of(op.output)] = static_cast<int>(i);
+  }
+  return keepers;
+}
+
+int64_t Plan::kept_bytes(int64_t width) const {
+  const std::vector<int> keepers = first_keepers();
   int64_t total = 0;
   for (const PlannedOperator& op : operators_) {
-    if (op.cost.keeps_input) keep(op.inputs.front());
-    if (op.cost.keeps_output) keep(op.output);
-    total += op.cost.kept_bytes;
+    total += op.cost.kept_elements * width + op.cost.kept_bytes;
   }
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (kept[i]) total += values_[i].shape.count() * element_bytes;
+    if (keepers[i] >= 0) total += elements(i) * width;
   }
   return total;
 }
 
-int64_t Plan::peak_bytes() const {
-  std::vector<size_t> last_use(values_.size());
-  const auto memory_of = [&](int value) {
-    return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
-  };
-  for (size_t i = 0; i < operators_.size(); ++i) {
-    for (const int input : operators_[i].inputs) last_use[memory_of(input)] = i;
-    last_use[memory_of(operators_[i].output)] = i;
-  }
-  int64_t alive = values_.empty() ? 0 : values_.front().shape.count();
+int64_t Plan::inference_bytes(int64_t width) const {
+  const std::vector<size_t> last_use = last_uses();
+  int64_t alive = values_.empty() ? 0 : elements(0);
   int64_t peak = alive;
   for (size_t i = 0; i < operators_.size(); ++i) {
     const size_t made = memory_of(operators_[i].output);
-    if (made == static_cast<size_t>(operators_[i].output)) alive += values_[made].shape.count();
-    peak = std::max(peak, alive + operators_[i].cost.transient_bytes / element_bytes);
+    if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made);
+    peak = std::max(peak, alive);
     for (size_t value = 0; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
-      if (owns && last_use[value] == i) alive -= values_[value].shape.count();
+      if (owns && last_use[value] == i) alive -= elements(value);
     }
   }
-  return peak * element_bytes;
+  return peak * width;
 }
 
-int64_t Plan::gradient_bytes() const {
+// As the tape does it: a gradient lives from the first operator that contributes to it until the
+// one that made the value has run backward; a second contribution waits beside it to be added.
+int64_t Plan::training_bytes(int64_t width) const {
+  if (operators_.empty()) return 0;
+  const std::vector<size_t> last_use = last_uses();
+  const std::vector<int> keeper = first_keepers();
+  const auto kept_besides = [&](const PlannedOperator& op) {
+    return op.cost.kept_elements * width + op.cost.kept_bytes;
+  };
+  const size_t result = memory_of(operators_.back().output);
+  int64_t alive = elements(0) * width;  // the batch stays to the end
+  int64_t peak = alive;
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    const size_t made = memory_of(operators_[i].output);
+    if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made) * width;
+    alive += kept_besides(operators_[i]);
+    peak = std::max(peak, alive);
+    for (size_t value = 1; value < values_.size(); ++value) {
+      const bool owns = memory_of(static_cast<int>(value)) == value;
+      if (owns && value != result && keeper[value] < 0 && last_use[value] == i) {
+        alive -= elements(value) * width;
+      }
+    }
+  }
+  std::vector<bool> has_gradient(values_.size());
+  has_gradient[result] = true;
+  alive += elements(result) * width;
+  for (size_t i = operators_.size(); i-- > 0;) {
+    const PlannedOperator& op = operators_[i];
+    const size_t made = memory_of(op.output);
+    int64_t waiting = 0;
+    for (const int input : op.inputs) {
+      const size_t value = memory_of(input);
+      if (!needs_grad(input) || op.cost.view) continue;
+      int64_t& place = has_gradient[value] ? waiting : alive;
+      place += elements(value) * width;
+      has_gradient[value] = true;
+    }
+    peak = std::max(peak, alive + waiting);
+    if (!op.cost.view && has_gradient[made]) {
+      has_gradient[made] = false;
+      alive -= elements(made) * width;
+    }
+    alive -= kept_besides(op);
+    for (size_t value = 1; value < values_.size(); ++value) {
+      if (keeper[value] == static_cast<int>(i) && value != result) alive -= elements(value) * width;
+    }
+  }
+  return peak;
+}
+
+int64_t Plan::scratch_bytes(int64_t width) const {
   int64_t largest = 0;
   for (const PlannedOperator& op : operators_) {
-    if (!needs_grad(op.output) || op.cost.view) continue;
-    int64_t elements = shape(op.output).count();
-    for (const int input : op.inputs) {
-      if (needs_grad(input)) elements += shape(input).count();
-    }
-    elements += op.cost.transient_bytes / element_bytes;
-    largest = std::max(largest, elements);
+    largest = std::max(largest, op.cost.transient_bytes);
   }
-  return largest * element_bytes;
+  return largest / element_bytes * width;
 }
 
 }  // namespace whisker

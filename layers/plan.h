@@ -40,14 +40,25 @@ class Plan {
   const std::vector<PlannedValue>& values() const { return values_; }
 
   int64_t multiply_adds() const;
+  // Of tensors whose elements have `width` bytes, without what operators work in.
   /// Kept for backward: distinct tensors once, plus what operators keep besides.
-  int64_t kept_bytes() const;
+  int64_t kept_bytes(int64_t width) const;
   /// The most alive at once in a pass that keeps nothing (inference).
-  int64_t peak_bytes() const;
-  /// The largest gradients of one operator in backward: of its output and its inputs.
-  int64_t gradient_bytes() const;
+  int64_t inference_bytes(int64_t width) const;
+  /// The most alive at once in a forward and backward pass: the input, what is kept, what is on its
+  /// way through the layers, and gradients of all but parameters.
+  int64_t training_bytes(int64_t width) const;
+  /// The largest scratch memory of one operator.
+  int64_t scratch_bytes(int64_t width) const;
 
  private:
+  size_t memory_of(int value) const {
+    return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
+  }
+  int64_t elements(size_t value) const { return values_[value].shape.count(); }
+  std::vector<size_t> last_uses() const;
+  std::vector<int> first_keepers() const;
+
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;
 };

@@ -39,6 +39,7 @@ std::string memory_text(const char* pass, const MemoryPrediction& memory) {
   part("optimizer", memory.optimizer);
   part("activations", memory.activations);
   part("transient", memory.transient);
+  part("scratch", memory.scratch);
   return text + "\n";
 }
 
@@ -75,6 +76,7 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                        .training = {},
                        .inference = {},
                        .notes = model.notes};
+  const auto width = static_cast<int64_t>(size_of(options.compute));
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
   for (const PlannedOperator& op : plan.operators()) {
     const Shape& output = plan.shape(op.output);
@@ -83,7 +85,7 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                      .output = output,
                      .frozen = op.layer->frozen(),
                      .multiply_adds = op.cost.multiply_adds / pictures,
-                     .activation_bytes = op.cost.view ? 0 : output.count() * element_bytes};
+                     .activation_bytes = op.cost.view ? 0 : output.count() * width};
     if (counted.insert(op.layer).second) {
       for (const auto& parameter : op.layer->own_parameters()) {
         if (!parameter->is_buffer()) row.parameters += parameter->shape().count();
@@ -99,16 +101,20 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   }
   summary.multiply_adds = plan.multiply_adds() / pictures;
 
-  const int64_t copies = options.moments_per_parameter + (options.averaged ? 1 : 0);
-  const int64_t values = summary.parameters() + summary.buffers;
-  // What a frozen part computes is not kept, but it is alive for a while all the same.
-  const int64_t forward = std::max<int64_t>(0, plan.peak_bytes() - plan.kept_bytes());
-  summary.training = {.values = (values + summary.buffers) * element_bytes,  // buffers wait twice
-                      .gradients = summary.trainable * element_bytes,
-                      .optimizer = copies * summary.trainable * element_bytes,
-                      .activations = plan.kept_bytes(),
-                      .transient = std::max(plan.gradient_bytes(), forward)};
-  summary.inference = {.values = values * element_bytes, .activations = plan.peak_bytes()};
+  const ArenaBytes arena = ParameterArena::bytes_of(
+      model.net->parameters(),
+      {.compute = options.compute, .wide_gradients = options.wide_gradients});
+  const int64_t moments = options.moments_per_parameter + (options.averaged ? 1 : 0);
+  const int64_t kept = plan.kept_bytes(width);
+  summary.training = {.values = arena.values,
+                      .gradients = arena.gradients,
+                      .optimizer = moments * arena.trainable,
+                      .activations = kept,
+                      .transient = std::max<int64_t>(0, plan.training_bytes(width) - kept),
+                      .scratch = plan.scratch_bytes(width)};
+  summary.inference = {.values = (summary.parameters() + summary.buffers) * element_bytes,
+                       .activations = plan.inference_bytes(width),
+                       .scratch = plan.scratch_bytes(width)};
   return summary;
 }
 

@@ -12,6 +12,8 @@ namespace whisker {
 struct SummaryOptions {
   int moments_per_parameter = 2;  ///< of the optimizer: 2 for Adam, 1 for momentum
   bool averaged = false;          ///< a moving average of the weights is kept
+  DType compute = DType::f32;     ///< of activations, and of the copies of weights that layers read
+  bool wide_gradients = false;    ///< gradients are f32 whatever `compute` is: sums over batches
 };
 
 /// One operator of a forward pass.
@@ -25,14 +27,18 @@ struct LayerSummary {
   int64_t activation_bytes = 0;  ///< of its output, for the whole batch; 0 for a view
 };
 
-/// Bytes, before what a backend needs as scratch.
+/// Bytes. What libraries work in comes on top: only scratch that the network's shapes decide is
+/// known here.
 struct MemoryPrediction {
-  int64_t values = 0;  ///< parameters and buffers
+  int64_t values = 0;  ///< parameters, their 16-bit copies, and buffers
   int64_t gradients = 0;
   int64_t optimizer = 0;    ///< moments and the average
   int64_t activations = 0;  ///< training: kept for backward; inference: the most alive at once
-  int64_t transient = 0;    ///< training: the most alive beside them at once, forward or back
-  int64_t total() const { return values + gradients + optimizer + activations + transient; }
+  int64_t transient = 0;    ///< training: beside them when most is alive, forward or back
+  int64_t scratch = 0;      ///< of the operator that needs most, where no kernel does without
+  /// What MemoryStats::peak_tensors will be.
+  int64_t tensors() const { return values + gradients + optimizer + activations + transient; }
+  int64_t total() const { return tensors() + scratch; }
 };
 
 struct ModelSummary {

@@ -23,6 +23,7 @@ enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy }
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
 enum class MetricKind : uint8_t { accuracy, loss };
+enum class MemoryMode : uint8_t { growth, preallocate };
 
 struct DataConfig {
   std::string train;
@@ -68,7 +69,7 @@ struct EarlyStopping {
 
 struct TrainSettings {
   int64_t epochs = 10;
-  int64_t batch_size = 32;
+  int64_t batch_size = 32;  // 0: auto
   int64_t accumulate = 1;
   bool drop_last = false;
   double time_budget_minutes = 0;  // 0: none
@@ -77,6 +78,7 @@ struct TrainSettings {
   int64_t log_every = 50;       // steps
   int64_t validate_every = 1;   // epochs
   int64_t overfit_batches = 0;  // 0: the whole set
+  int64_t profile = 0;          // batches in trace.json; 0: none
 };
 
 struct CheckpointConfig {
@@ -90,10 +92,16 @@ struct InitConfig {
   bool new_head = true;
 };
 
+struct MemoryConfig {
+  MemoryMode mode = MemoryMode::growth;
+  std::string limit;  // "2GiB", "0.5" of the device's memory, "": none
+};
+
 struct RuntimeConfig {
   int64_t threads = 0;  // 0: all cores
   bool winograd = true;
   bool graph = true;  // captured steps, on a GPU
+  MemoryConfig memory;
 };
 
 struct Config {

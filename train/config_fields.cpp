@@ -15,6 +15,7 @@ constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cros
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
 constexpr std::string_view metric_names[] = {"accuracy", "loss"};
+constexpr std::string_view memory_mode_names[] = {"growth", "preallocate"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
 constexpr std::string_view schedule_names[] = {"constant", "step",      "multi_step", "exponential",
                                                "cosine",   "one_cycle", "plateau"};
@@ -197,7 +198,13 @@ void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
 
 void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("epochs", c.epochs, {.about = "passes over the training set", .low = 1, .high = 1e6});
-  v.field("batch_size", c.batch_size, {.about = "pictures per step", .low = 1, .high = 65536});
+  AutoInt batch_size{c.batch_size > 0 ? std::optional(c.batch_size) : std::nullopt};
+  v.field(
+      "batch_size", batch_size,
+      {.about = "pictures per step; auto: the most that the device's memory holds, at most 4096",
+       .low = 1,
+       .high = 65536});
+  c.batch_size = batch_size.value.value_or(0);
   v.field("accumulate", c.accumulate,
           {.about = "batches per optimizer step", .low = 1, .high = 4096});
   v.field("drop_last", c.drop_last, {.about = "leave out the last batch when it is not full"});
@@ -217,6 +224,19 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
           {.about = "train on this many batches only, to see whether they can be learned; 0 is off",
            .low = 0,
            .high = 1e6});
+  v.field("profile", c.profile,
+          {.about = "batches to time layer by layer for trace.json in the run folder; 0 is off",
+           .low = 0,
+           .high = 1000});
+}
+
+void memory_fields(FieldVisitor& v, MemoryConfig& c) {
+  v.field("mode", EnumField(c.mode, Names(memory_mode_names)),
+          {.about = "GPU: take memory as it is needed, or all of the limit (without one, 0.9 of "
+                    "what is free) at the start"});
+  v.field("limit", c.limit,
+          {.about = "most that tensors may take: bytes such as 2GiB, or a share of the device's "
+                    "memory such as 0.5; empty: no limit"});
 }
 
 }  // namespace
@@ -277,6 +297,8 @@ void visit_fields(FieldVisitor& v, Config& c) {
     s.field("winograd", c.runtime.winograd,
             {.about = "allow Winograd convolutions where they are faster"});
     s.field("graph", c.runtime.graph, {.about = "GPU: capture the training step and replay it"});
+    s.section("memory", "the device's memory",
+              [&c](FieldVisitor& m) { memory_fields(m, c.runtime.memory); });
   });
 }
 

@@ -105,11 +105,16 @@ class SchemaWriter final : public FieldVisitor {
   void field(const char* key, std::string& value, const FieldInfo& info) override {
     begin(key, info.about).field("type", "string").field("default", value).end_object();
   }
-  void field(const char* key, AutoInt&, const FieldInfo& info) override {
+  void field(const char* key, AutoInt& value, const FieldInfo& info) override {
     begin(key, info.about).key("anyOf").begin_array().begin_object().field("const", "auto");
     json_.end_object().begin_object().field("type", "integer");
     bounds(info);
-    json_.end_object().end_array().field("default", "auto").end_object();
+    json_.end_object().end_array();
+    if (value.value) {
+      json_.field("default", *value.value).end_object();
+    } else {
+      json_.field("default", "auto").end_object();
+    }
   }
   void field(const char* key, EnumField value, const FieldInfo& info) override {
     begin(key, info.about).key("enum").begin_array();

@@ -1,6 +1,7 @@
 // From a YAML tree to the typed configuration.
 #include "core/io/text.h"
 #include "train/config.h"
+#include "train/memory_limit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -196,6 +197,10 @@ void check_together(const YamlNode& root, const Config& config) {
   }
   if (config.optimizer.nesterov && config.optimizer.momentum == 0) {
     refuse("optimizer.nesterov", "optimizer.momentum above 0 beside it");
+  }
+  if (!memory_limit(config.runtime.memory.limit, int64_t{1} << 40)) {
+    refuse("runtime.memory.limit",
+           "bytes such as 2GiB, or a share of the device's memory above 0 and up to 1");
   }
   if (config.model.is_null()) {
     fail(ErrorKind::usage,

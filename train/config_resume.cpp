@@ -9,7 +9,7 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same pictures.
-constexpr std::array<std::string_view, 18> free_keys = {"name",
+constexpr std::array<std::string_view, 21> free_keys = {"name",
                                                         "runs",
                                                         "device",
                                                         "data.train",
@@ -22,10 +22,13 @@ constexpr std::array<std::string_view, 18> free_keys = {"name",
                                                         "train.epochs",
                                                         "train.time_budget_minutes",
                                                         "train.log_every",
+                                                        "train.profile",
                                                         "checkpoint.every",
                                                         "checkpoint.keep",
                                                         "runtime.threads",
                                                         "runtime.graph",
+                                                        "runtime.memory.mode",
+                                                        "runtime.memory.limit",
                                                         "init.from"};
 
 // "" when the trees are equal, else the path of the first difference and both values.

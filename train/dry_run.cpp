@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "core/io/text.h"
+#include "train/memory_advice.h"
 #include "train/train_step.h"
 
 #include <chrono>
@@ -19,13 +20,15 @@ std::string dry_run(Config config) {
   using Clock = std::chrono::steady_clock;
   double step_seconds = 0;
   TrainStep step(experiment);
-  for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
-    const auto start = Clock::now();
-    step.begin({});
-    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
-    step.read();
-    step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  }
+  with_memory_advice(experiment, [&] {
+    for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
+      const auto start = Clock::now();
+      step.begin({});
+      step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+      step.read();
+      step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+  });
   const double loss = step.read().totals.loss / static_cast<double>(batch->size());
   int64_t parameters = 0, trainable = 0;
   for (const auto& parameter : experiment.arena->parameters()) {

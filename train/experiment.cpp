@@ -9,6 +9,8 @@
 #include "data/picture_dataset.h"
 #include "data/sampler.h"
 #include "layers/weights.h"
+#include "train/batch_size_search.h"
+#include "train/memory_limit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -164,6 +166,7 @@ void configure_backend(const Config& config, Device device) {
     options.search_seconds = 0;
     set_cuda_options(device, options);
   }
+  limit_memory(config.runtime.memory, device);
   if (device != cpu_device) return;
   set_cpu_options({.threads = static_cast<int>(config.runtime.threads),
                    .winograd = config.runtime.winograd,
@@ -198,6 +201,10 @@ int64_t class_count(const Config& config) {
   return static_cast<int64_t>(open_train_folder(config.data).classes.size());
 }
 
+int64_t shown_batch_size(const Config& config) {
+  return config.train.batch_size > 0 ? config.train.batch_size : 32;
+}
+
 Preprocess preprocess_of(const DataConfig& data) {
   Preprocess preprocess;
   const auto side = static_cast<int>(data.image_size);
@@ -224,6 +231,8 @@ Experiment::Experiment(Config given, StartFrom start)
     : config(std::move(given)), device(resolve_device(config.device)) {
   const DType precision = compute_dtype(
       config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());
+  const bool search = config.train.batch_size == 0;
+  if (search) config.train.batch_size = find_batch_size(config);
   configure_backend(config, device);
   const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);
@@ -241,6 +250,9 @@ Experiment::Experiment(Config given, StartFrom start)
                    .classes = classes});
   if (!model.notes.empty())
     notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
+  if (search) {
+    notes.push_back(fmt::format("train.batch_size: auto is {}", config.train.batch_size));
+  }
   if (!config.freeze.empty()) {
     const int64_t frozen = model.net->freeze(config.freeze);
     notes.push_back(fmt::format("{} parameter tensors are frozen", frozen));

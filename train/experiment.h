@@ -23,7 +23,8 @@ namespace whisker {
 enum class StartFrom : uint8_t { initial_weights, checkpoint };
 
 struct Experiment {
-  /// `config.model` is resolved: what `from_weights` named stands there afterwards. Throws what
+  /// `config` is resolved: the model that `from_weights` named and the batch size that `auto` found
+  /// stand there afterwards. Throws what
   /// reading the data, building the model and loading weights throw. `notes` says in sentences what
   /// a person should know: fused layers, a new head, frozen parameters.
   explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights);
@@ -62,6 +63,8 @@ void search_plans(const Config& config, Device device);
 YamlNode model_section(const Config& config);
 /// Classes in data.train; 2 when it is not there, so that a model can be looked at without data.
 int64_t class_count(const Config& config);
+/// train.batch_size; 32 for auto, so that a model can be looked at without a search.
+int64_t shown_batch_size(const Config& config);
 /// How pictures become the network's input, as the data section says.
 Preprocess preprocess_of(const DataConfig& data);
 

@@ -88,7 +88,7 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
       {.batch = place.number,
        .learning_rate = place.learning_rate,
        .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
-  if (!replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
+  if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
   if (!std::exchange(stepped_, true)) search_plans(experiment_.config, experiment_.device);
   return part.update;
@@ -99,13 +99,23 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   ParameterArena& arena = *experiment_.arena;
   Optimizer& optimizer = *experiment_.optimizer;
   StepState* state = optimizer.memory().state();
+  const StepTrace::Watch watch(trace_);
+  const StepTrace::Range whole(trace_, "step", "step");
   if (part.first) arena.zero_grad();
-  const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
-  const Tensor loss = experiment_.objective->loss(logits, batch);
-  backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
+  Tensor loss;
+  {
+    const StepTrace::Range range(trace_, "forward", "step");
+    const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
+    loss = experiment_.objective->loss(logits, batch);
+    backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
+  }
   const bool scaled = options_.scaled_loss.value_or(optimizer.rule().scales_loss);
-  backward(loss,
-           {.gradient = scaled ? optimizer.memory().loss_scale().reshape(loss.shape()) : Tensor()});
+  {
+    const StepTrace::Range range(trace_, "backward", "step");
+    backward(loss, {.gradient =
+                        scaled ? optimizer.memory().loss_scale().reshape(loss.shape()) : Tensor()});
+  }
+  const StepTrace::Range range(trace_, "update", "step");
   arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
   if (!part.update) return;
   optimizer.enqueue_update();

@@ -13,6 +13,7 @@
 
 #include "core/backend.h"
 #include "train/experiment.h"
+#include "train/step_trace.h"
 
 #include <functional>
 #include <memory>
@@ -50,6 +51,9 @@ class TrainStep {
   /// Waits for everything so far.
   StepState read() const { return experiment_.optimizer->memory().read(); }
 
+  /// Steps run eagerly from now on, each part a range of `trace`; null: as before.
+  void set_trace(StepTrace* trace) { trace_ = trace; }
+
   bool late_reading() const { return late_reading_; }
   /// Batches that were replayed.
   int64_t replays() const { return replays_; }
@@ -79,6 +83,7 @@ class TrainStep {
   Shape eager_shape_;          // of most batches since the last replay
   int64_t eager_batches_ = 0;  // by how many they lead
   int64_t replays_ = 0;
+  StepTrace* trace_ = nullptr;
 };
 
 }  // namespace whisker

@@ -39,6 +39,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       log_(folder.metrics()),
       writer_(folder.last(), experiment.config.checkpoint.keep),
       step_(experiment, std::move(options)),
+      profile_(step_, experiment.device, experiment.config.train.profile),
       state_(first_state(experiment)),
       batches_(experiment.batches_per_epoch()),
       start_(Clock::now()) {}
@@ -72,6 +73,7 @@ TrainResult Trainer::run() {
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }
+  if (profile_.trace()) write_trace();  // the run ends before its last traced batch
   if (stop_reason_ == StopReason::time_budget && validated_step_ != state_.step) validate_at_stop();
   writer_.finish();
   return {.reason = stop_reason_.value_or(StopReason::finished),
@@ -91,10 +93,12 @@ bool Trainer::run_epoch() {
   step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {
+    profile_.before_batch(config.train.epochs * batches_ - batches_seen());
     const std::optional<Batch> batch = next_batch();
     if (!batch) break;
     ++state_.batch;
     const bool stepped = run_batch(*batch);
+    if (profile_.after_batch()) write_trace();
     {
       const StageTimer timer(times_, Stage::logging);
       const StepEvent event = step_event();
@@ -124,12 +128,17 @@ std::optional<Batch> Trainer::next_batch() {
   std::optional<Batch> batch;
   {
     const StageTimer timer(times_, Stage::step);
+    const StepTrace::Range range(profile_.trace(), "next batch", "loader");
     batch = source.next();
   }
   const double waited = source.stats().wait_seconds - before;
   times_[Stage::step] -= waited;
   times_[Stage::data_wait] += waited;
   return batch;
+}
+
+void Trainer::write_trace() {
+  observer_.on_message(profile_.write(folder_.path() / "trace.json"));
 }
 
 // Whether it ended in an optimizer step.

@@ -8,6 +8,7 @@
 #include "train/metrics.h"
 #include "train/metrics_log.h"
 #include "train/run_folder.h"
+#include "train/step_profile.h"
 #include "train/train_step.h"
 
 #include <atomic>
@@ -47,6 +48,7 @@ class Trainer {
   bool run_epoch();
   std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
+  void write_trace();
   void read_results(const Batch* at_hand = nullptr);
   ClassificationMetrics validate();
   bool take_best(const ClassificationMetrics& metrics);
@@ -69,6 +71,7 @@ class Trainer {
   MetricsLog log_;
   CheckpointWriter writer_;
   TrainStep step_;
+  StepProfile profile_;
   TrainState state_;
   int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
   int64_t batches_ = 0;       // per epoch

@@ -57,7 +57,10 @@ class Widened {
 template <class Fn>
 void widened(CpuBackend& backend, Fn&& fn) {
   Widened t(backend);
-  fn(t);
+  {
+    const MemoryScope scope(MemoryCategory::workspace);  // of private forms of stand-ins, too
+    fn(t);
+  }
   t.finish();
 }
 

@@ -54,6 +54,7 @@ void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
   stats_.allocated += bytes;
   stats_.by_category[static_cast<size_t>(category)] += bytes;
   stats_.peak = std::max(stats_.peak, stats_.allocated);
+  stats_.peak_tensors = std::max(stats_.peak_tensors, stats_.allocated - workspace_bytes());
   // All bits set is a NaN in every floating type.
   if (options_.poison && bytes > 0) {
     check(cudaMemsetAsync(block->first, 0xff, static_cast<size_t>(bytes), context_.stream()),
@@ -90,12 +91,16 @@ Allocator::Blocks::iterator Allocator::grow(Pool pool, SizeClass size_class, int
   int64_t segment = size_class == SizeClass::small ? small_segment
                     : bytes < middle_request       ? middle_segment
                                                    : rounded_up(bytes, small_segment);
+  const int64_t smallest = rounded_up(bytes, small_segment);
+  for (const int64_t size : {segment, smallest}) {
+    const auto block = from_reserve(pool, size_class, size);
+    if (block != blocks_.end()) return block;
+  }
   // The limit holds for what is taken from the driver, too, but for the rounding of small segments.
   const auto fits = [&](int64_t size) {
     return options_.limit_bytes == 0 || size_class == SizeClass::small ||
            size <= options_.limit_bytes - stats_.reserved;
   };
-  const int64_t smallest = rounded_up(bytes, small_segment);
   char* memory = fits(segment) ? from_driver(segment) : nullptr;
   if (!memory) {
     if (!capturing_) release_segments(Pool::main);
@@ -108,6 +113,51 @@ Allocator::Blocks::iterator Allocator::grow(Pool pool, SizeClass size_class, int
       .emplace(memory,
                Block{.bytes = segment, .segment = memory, .size_class = size_class, .pool = pool})
       .first;
+}
+
+// See Note [Reserve]. A large request of the main pool has looked among the reserve's blocks
+// already.
+Allocator::Blocks::iterator Allocator::from_reserve(Pool pool, SizeClass size_class,
+                                                    int64_t bytes) {
+  if (!reserve_) return blocks_.end();
+  const auto block = take_free(Pool::main, SizeClass::large, bytes);
+  if (block == blocks_.end()) return block;
+  split(block, bytes);
+  block->second.pool = pool;
+  block->second.size_class = size_class;
+  return block;
+}
+
+void Allocator::take_reserve(int64_t bytes) {
+  const int64_t segment = rounded_up(bytes, small_segment);
+  reserve_ = from_driver(segment);
+  if (!reserve_) exhausted(segment);
+  stats_.reserved += segment;
+  put_back(blocks_
+               .emplace(reserve_, Block{.bytes = segment,
+                                        .segment = reserve_,
+                                        .size_class = SizeClass::large,
+                                        .pool = Pool::main})
+               .first);
+}
+
+// A segment like any other from now on, whose free parts are one where they touch.
+void Allocator::give_up_reserve() {
+  if (!reserve_) return;
+  std::vector<char*> parts;
+  for (auto& [address, block] : blocks_) {
+    if (block.segment != reserve_) continue;
+    if (block.free && block.pool == Pool::main) {
+      free_list(block).erase({block.bytes, address});
+      block.free = false;
+      parts.push_back(address);
+    }
+  }
+  for (auto& [address, block] : blocks_) {
+    if (block.segment == reserve_ && block.pool == Pool::main) block.size_class = SizeClass::large;
+  }
+  reserve_ = nullptr;
+  for (char* const address : parts) put_back(blocks_.find(address));
 }
 
 // Null when the driver has no memory left. A capture forbids the capturing thread such calls unless
@@ -145,7 +195,9 @@ void Allocator::put_back(Blocks::iterator block) {
     return first;
   };
   const auto joins = [&](Blocks::iterator neighbour) {
-    return neighbour->second.free && neighbour->second.segment == block->second.segment;
+    const Block& other = neighbour->second;
+    return other.free && other.segment == block->second.segment &&
+           other.pool == block->second.pool && other.size_class == block->second.size_class;
   };
   if (const auto next = std::next(block); next != blocks_.end() && joins(next)) {
     free_list(next->second).erase({next->second.bytes, next->first});
@@ -167,7 +219,7 @@ void Allocator::release_segments(Pool pool) {
     const auto next = std::next(block);
     const bool whole = block->first == block->second.segment &&
                        (next == blocks_.end() || next->second.segment != block->first);
-    if (whole && block->second.free && block->second.pool == pool) {
+    if (whole && block->second.free && block->second.pool == pool && block->first != reserve_) {
       check(cudaFree(block->first), "giving device memory back");
       stats_.reserved -= block->second.bytes;
       free_list(block->second).erase({block->second.bytes, block->first});
@@ -184,8 +236,14 @@ void Allocator::empty_cache() {
 }
 
 void Allocator::set_options(const MemoryOptions& options) {
+  context_.enter();
   const std::lock_guard lock(mutex_);
   options_ = options;
+  if (options.preallocate_bytes == 0) {
+    give_up_reserve();
+  } else if (!reserve_) {
+    take_reserve(options.preallocate_bytes);
+  }
 }
 
 MemoryStats Allocator::stats() const {
@@ -196,6 +254,7 @@ MemoryStats Allocator::stats() const {
 void Allocator::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak = stats_.allocated;
+  stats_.peak_tensors = stats_.allocated - workspace_bytes();
 }
 
 int64_t Allocator::graph_pool_bytes() const {
@@ -230,12 +289,15 @@ Allocator::GraphMemory::~GraphMemory() {
 }
 
 void Allocator::dissolve_graph_pool() {
-  for (auto& [address, block] : blocks_) block.pool = Pool::main;
-  for (size_t i = 0; i < 2; ++i) {
-    FreeList& from = free_[static_cast<size_t>(Pool::graph)][i];
-    free_[static_cast<size_t>(Pool::main)][i].merge(from);
+  std::vector<char*> returned = std::exchange(withheld_, {});
+  for (FreeList& list : free_[static_cast<size_t>(Pool::graph)]) {
+    for (const auto& [bytes, address] : std::exchange(list, {})) {
+      blocks_.find(address)->second.free = false;
+      returned.push_back(address);
+    }
   }
-  for (char* const address : std::exchange(withheld_, {})) put_back(blocks_.find(address));
+  for (auto& [address, block] : blocks_) block.pool = Pool::main;
+  for (char* const address : returned) put_back(blocks_.find(address));
 }
 
 void Allocator::exhausted(int64_t bytes) const {

@@ -24,6 +24,12 @@ namespace whisker::cuda {
 // one pool, and its peak is that of the largest. When the last graph goes, its blocks join the main
 // pool. A block of the main pool that the capturing thread frees may be read by the graph: it is
 // withheld until then, too.
+
+// Note [Reserve]
+// With MemoryOptions::preallocate_bytes one segment of that size is taken at once and kept. Where a
+// pool would grow by a segment from the driver, it then takes a free block of the reserve, and only
+// when there is none goes to the driver. Blocks merge with neighbours of their own pool and size
+// class only.
 class Allocator {
  public:
   explicit Allocator(Context& context) : context_(context) {}
@@ -39,6 +45,7 @@ class Allocator {
   /// Gives unused segments back to the driver.
   void empty_cache();
 
+  /// Throws device when the driver does not have preallocate_bytes.
   void set_options(const MemoryOptions& options);
   MemoryStats stats() const;
   void reset_peak();
@@ -85,10 +92,16 @@ class Allocator {
   FreeList& free_list(const Block& block) {
     return free_[static_cast<size_t>(block.pool)][static_cast<size_t>(block.size_class)];
   }
+  int64_t workspace_bytes() const {
+    return stats_.by_category[static_cast<size_t>(MemoryCategory::workspace)];
+  }
   bool capturing_here() const { return capturing_ && capturer_ == std::this_thread::get_id(); }
   Blocks::iterator take_free(Pool pool, SizeClass size_class, int64_t bytes);
   Blocks::iterator grow(Pool pool, SizeClass size_class, int64_t bytes, int64_t wanted);
+  Blocks::iterator from_reserve(Pool pool, SizeClass size_class, int64_t bytes);
   char* from_driver(int64_t bytes);
+  void take_reserve(int64_t bytes);
+  void give_up_reserve();
   void split(Blocks::iterator block, int64_t bytes);
   void put_back(Blocks::iterator block);
   void release_segments(Pool pool);
@@ -102,6 +115,7 @@ class Allocator {
   std::vector<char*> withheld_;
   MemoryStats stats_;
   MemoryOptions options_;
+  char* reserve_ = nullptr;  // its segment; see Note [Reserve]
   bool capturing_ = false;
   std::thread::id capturer_;
   int graphs_ = 0;

@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override;
+  MemorySummary memory_summary() const override;
   void reset_peak() override;
   void set_memory_options(const MemoryOptions& options) override;
   void empty_cache() override;
@@ -36,6 +37,7 @@ class CudaBackend final : public Backend {
   void copy(const void* source, void* target, int64_t bytes) override;
   void enqueue_upload(const void* host, void* device, int64_t bytes) override;
   void synchronize() override;
+  std::unique_ptr<DeviceClock> make_clock() override;
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override;
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;

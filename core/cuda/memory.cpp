@@ -1,8 +1,41 @@
 // The backend's memory methods: the allocator's face, and copies.
 #include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/nvml.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <unistd.h>
 
 namespace whisker::cuda {
+namespace {
+
+// Unset where nobody can tell other processes' memory from this one's.
+std::optional<int64_t> memory_of_others(int device) {
+  std::array<char, 32> bus_id{};
+  check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device),
+        "asking for the GPU's bus");
+  std::vector<GpuProcess> processes;
+  try {
+    processes = Nvml().processes(bus_id.data());
+  } catch (const Error&) {
+    return std::nullopt;  // no NVML, or a part of a GPU: counted with the context
+  }
+  const bool here =
+      std::ranges::find(processes, int64_t{getpid()}, &GpuProcess::pid) != processes.end();
+  if (!here && processes.size() != 1) return std::nullopt;
+  int64_t others = 0;
+  for (const GpuProcess& process : processes) {
+    if (!here || process.pid == getpid()) continue;
+    if (!process.bytes) return std::nullopt;
+    others += *process.bytes;
+  }
+  return others;
+}
+
+}  // namespace
 
 void* CudaBackend::allocate(int64_t bytes, MemoryCategory category) {
   return allocator_.allocate(bytes, category);
@@ -13,6 +46,23 @@ void CudaBackend::deallocate(void* memory, int64_t bytes, MemoryCategory categor
 MemoryStats CudaBackend::memory_stats() const {
   return allocator_.stats();
 }
+
+// What of the GPU belongs to whom, as far as NVML tells. Within a container it may show the pids of
+// the host; a single process can then only be this one.
+MemorySummary CudaBackend::memory_summary() const {
+  context_.enter();
+  MemorySummary summary{.stats = allocator_.stats(), .graph_pool = allocator_.graph_pool_bytes()};
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  summary.free = static_cast<int64_t>(free);
+  summary.total = static_cast<int64_t>(total);
+  const int64_t rest = summary.total - summary.free - summary.stats.reserved;
+  summary.others = memory_of_others(context_.device());
+  if (summary.others && *summary.others > rest) summary.others.reset();
+  summary.context = rest - summary.others.value_or(0);
+  return summary;
+}
+
 void CudaBackend::reset_peak() {
   allocator_.reset_peak();
 }

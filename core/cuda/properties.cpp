@@ -24,6 +24,22 @@ std::string file_of(Function* function) {
   return info.dli_fname;
 }
 
+// NCCL is not linked: it is looked for where a program that spreads over GPUs would find it.
+std::string nccl_version() {
+  void* const library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return "not installed";
+  auto* const get_version = reinterpret_cast<int (*)(int*)>(
+      dlsym(library, "ncclGetVersion"));  // NCCL API, "ncclResult_t"
+  int version = 0;
+  std::string text = "libnccl.so.2 without a version";
+  if (get_version && get_version(&version) == 0) {
+    text = fmt::format("{} ({})", version_text(static_cast<size_t>(version), 10000),
+                       file_of(get_version));
+  }
+  dlclose(library);
+  return text;
+}
+
 std::string gibibytes(size_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
@@ -53,6 +69,7 @@ std::vector<BackendProperty> CudaBackend::properties() const {
        fmt::format("{} ({})", version_text(cudnnGetVersion(), 10000), file_of(&cudnnGetVersion))},
       {"cuBLASLt", fmt::format("{} ({})", version_text(cublasLtGetVersion(), 10000),
                                file_of(&cublasLtGetVersion))},
+      {"NCCL", nccl_version()},
   };
 }
 

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <numeric>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -97,6 +101,22 @@ std::string human_bytes(uint64_t bytes) {
     ++unit;
   }
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  static constexpr std::pair<std::string_view, double> units[] = {
+      {"", 1},         {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+      {"TiB", 0x1p40}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !(number >= 0)) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto* const known =
+      std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
+  if (known == std::end(units) || number * known->second >= 0x1p63) return std::nullopt;
+  return static_cast<int64_t>(number * known->second);
 }
 
 }  // namespace whisker

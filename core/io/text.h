@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,5 +24,9 @@ std::string excerpt(std::string_view text);
 
 /// "3.4 MiB": bytes in binary units with at most one decimal.
 std::string human_bytes(uint64_t bytes);
+
+/// Bytes of "2GiB", "1.5 GB", "512MiB", "4096" or "4096 B"; units as in human_bytes, or with powers
+/// of 1000. Nothing when it is none of these or does not fit into 63 bits.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 }  // namespace whisker

@@ -1,5 +1,6 @@
 // The program as a person runs it: exit codes, completion in bash, and docs/study.md, whose
 // commands must print what the page shows.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -71,6 +72,34 @@ TEST(StudyPage, ShowsWhatTheCommandsPrint) {
     }
   }
   EXPECT_GE(examples, 4);
+}
+
+TEST(Program, WatchesGpusUntilCtrlC) {
+  const std::string fake =
+      "LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML "') timeout -s INT --preserve-status 2 ";
+  const Result csv = run(fake + "whisker devices --watch 0.05 --csv");
+  EXPECT_EQ(csv.exit_code, 0) << csv.output;
+  EXPECT_EQ(csv.output.find("time,index,name,"), 0u) << csv.output;
+  EXPECT_GE(std::count(csv.output.begin(), csv.output.end(), '\n'), 5) << "two samples at least";
+  const Result json = run(fake + "whisker devices --watch --json");
+  EXPECT_EQ(json.exit_code, 0) << json.output;
+  EXPECT_EQ(json.output.find("{\"schema_version\":1,"), 0u) << json.output;
+}
+
+TEST(Program, WatchWithoutNvmlIsADeviceError) {
+  const Result broken = run("WHISKER_FAKE_NVML=broken LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML
+                            "') whisker devices --watch 2>&1");
+  EXPECT_EQ(broken.exit_code, 5);
+  EXPECT_THAT(broken.output, HasSubstr("Driver Not Loaded"));
+  EXPECT_EQ(run("whisker devices --csv 2>&1").exit_code, 2);
+}
+
+TEST(Program, TheCheckTimesDevicesAndSaysWhetherTheGpuIsUsed) {
+  const Result checked = run("whisker devices --check");
+  EXPECT_EQ(checked.exit_code, 0);
+  for (const char* part : {"timing\n", "matmul 1024x1024x1024", "memory of cpu: ", "the GPU is "}) {
+    EXPECT_THAT(checked.output, HasSubstr(part));
+  }
 }
 
 TEST(Program, GraphsAreWrittenToFiles) {

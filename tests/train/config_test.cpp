@@ -206,7 +206,7 @@ TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
       {"model: chollet\noptimizer: {lr: 0}\n",
        "test.yaml:2:17: optimizer.lr: expected a number above 0, got '0'."},
       {"model: chollet\ntrain: {batch_size: 0.5}\n",
-       "test.yaml:2:21: train.batch_size: expected an integer from 1 to 65536, got '0.5'."},
+       "test.yaml:2:21: train.batch_size: expected auto or an integer from 1 to 65536, got '0.5'."},
       {"model: chollet\ndata: {val_split: 1}\n",
        "test.yaml:2:19: data.val_split: expected a number of at least 0 and below 1, got '1'."},
       {"model: chollet\ndata: {workers: many}\n",

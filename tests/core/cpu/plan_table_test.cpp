@@ -93,6 +93,7 @@ TEST_F(CpuPlans, OfAnotherEnvironmentAreIgnored) {
   cpu().import_plans(replaced(timed_, "\"library\":\"[^\"]*\"", "\"library\":\"oneDNN 1.0.0\""));
   cpu().import_plans(replaced(timed_, "\"isa\":\\d+", "\"isa\":12345"));
   cpu().import_plans(replaced(timed_, "\"threads\":\\d+", "\"threads\":4097"));
+  cpu().import_plans(R"({"cudnn":91900,"cublas_lt":130100,"device":"H200","convolutions":{}})");
   EXPECT_EQ(cpu().export_plans(), "");
   cpu().import_plans("");
   EXPECT_EQ(cpu().export_plans(), "");

@@ -1,5 +1,6 @@
 // The allocator of device memory: reuse, merging, limits, the words of an exhausted GPU, and a
 // failure injected at every allocation of a training step.
+#include "core/memory_summary.h"
 #include "core/ops.h"
 #include "gpu.h"
 #include "small_training.h"
@@ -68,6 +69,65 @@ TEST_F(CudaMemory, TheLimitHoldsForHeldAndForReservedMemory) {
   // The cache is given back before another size is refused.
   free(allocate(50 * mebi), 50 * mebi);
   backend().set_memory_options({});
+}
+
+TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
+  const int64_t before = reserved();
+  constexpr int64_t reserve = 512 * mebi;
+  backend().set_memory_options({.preallocate_bytes = reserve});
+  EXPECT_EQ(reserved(), before + reserve);
+  const int64_t sizes[] = {1000, 3 * mebi, 30 * mebi, 100 * mebi};
+  std::vector<void*> blocks;
+  for (const int64_t bytes : sizes) blocks.push_back(allocate(bytes));
+  const Tensor x = ones({10 << 20}, {.device = gpu});
+  {
+    const auto graph = backend().capture([&] { add(x, x); });
+    graph->replay();
+    backend().synchronize();
+    EXPECT_EQ(reserved(), before + reserve) << "the graph's memory is the reserve's, too";
+    EXPECT_GT(memory_summary(gpu).graph_pool, 0);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) free(blocks[i], sizes[i]);
+  backend().empty_cache();
+  EXPECT_EQ(reserved(), before + reserve) << "it is kept";
+  void* const most = allocate(300 * mebi);  // what was apart has merged again
+  EXPECT_EQ(reserved(), before + reserve);
+  free(most, 300 * mebi);
+  backend().set_memory_options({});
+}
+
+TEST_F(CudaMemory, AReserveThatIsGivenUpGoesBack) {
+  const int64_t before = reserved();
+  backend().set_memory_options({.preallocate_bytes = 128 * mebi});
+  free(allocate(1000), 1000);
+  backend().set_memory_options({});
+  backend().empty_cache();
+  EXPECT_LE(reserved(), before);
+}
+
+TEST_F(CudaMemory, AClockMarksTheOrderOfWork) {
+  const Tensor x = ones({64 << 20}, {.device = gpu});
+  const auto clock = backend().make_clock();
+  ASSERT_NE(clock, nullptr);
+  EXPECT_EQ(clock->mark(), 0);
+  for (int i = 0; i < 10; ++i) add(x, x);
+  EXPECT_EQ(clock->mark(), 1);
+  EXPECT_EQ(clock->mark(), 2);
+  const std::vector<double> times = clock->read();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_EQ(times[0], 0);
+  EXPECT_GT(times[1], 0.05) << "7.5 GiB were read and written";
+  EXPECT_GE(times[2], times[1]);
+}
+
+// 128 MiB of parts add up to what the driver shows, whoever else uses the GPU.
+TEST_F(CudaMemory, TheSummaryAddsUp) {
+  const Tensor x = ones({32 << 20}, {.device = gpu});
+  const MemorySummary memory = memory_summary(gpu);
+  EXPECT_GE(memory.stats.allocated, x.bytes());
+  EXPECT_EQ(memory.used() + memory.free, memory.total);
+  EXPECT_GT(memory.context, 0);
+  std::cout << to_text(memory, gpu);
 }
 
 TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {

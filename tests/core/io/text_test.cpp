@@ -34,5 +34,17 @@ TEST(Text, HumanBytesUsesBinaryUnits) {
   EXPECT_EQ(human_bytes(uint64_t{3} << 30), "3.0 GiB");
 }
 
+TEST(Text, BytesAreReadWithTheirUnits) {
+  EXPECT_EQ(parse_bytes("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("1.5 GB"), 1'500'000'000);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("4096 B"), 4096);
+  EXPECT_EQ(parse_bytes("0.5KiB"), 512);
+  for (const char* none : {"", "GiB", "2 gib", "2GiBs", "-1MiB", "1e3", "nan", "inf", "9000000TiB",
+                           "2  GiB", " 2GiB"}) {
+    EXPECT_EQ(parse_bytes(none), std::nullopt) << none;
+  }
+}
+
 }  // namespace
 }  // namespace whisker

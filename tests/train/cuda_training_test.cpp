@@ -1,0 +1,150 @@
+// Whole runs on a GPU: captured steps give the eager run, a run goes on on the other device, and
+// memory, traces and the search for a batch work there. Everything is skipped without a GPU.
+#include "core/backend.h"
+#include "core/cuda_library.h"
+#include "core/io/file.h"
+#include "support/tiny_training.h"
+#include "train/batch_size_search.h"
+#include "train/memory_advice.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr Device gpu{DeviceKind::cuda, 0};
+
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class CudaTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  }
+  void TearDown() override {
+    if (cuda_device_count() > 0) backend_of(gpu).set_memory_options({});
+  }
+  const StripeFolder data_{2, 21, 5};  // 42 pictures in batches of 8: the last one has 2
+};
+
+TEST_F(CudaTraining, CapturedRunsEqualEagerOnes) {
+  const std::vector<std::vector<std::string>> kinds = {
+      {"train.epochs=4"},
+      joined(lively_overrides(), {"train.epochs=6"}),
+      {"train.epochs=4", "optimizer.kind=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0.1",
+       "schedule.kind=cosine", "ema.decay=0.9"}};
+  for (const auto& overrides : kinds) {
+    for (const char* precision : {"f32", "bf16", "f16"}) {
+      const std::vector<std::string> all = joined(
+          overrides, {"device=cuda", "deterministic=true", fmt::format("precision={}", precision)});
+      TestRun eager(data_.config(joined(all, {"runtime.graph=false"})));
+      eager.train();
+      TestRun captured(data_.config(all));
+      captured.train();
+      EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment))
+          << overrides.back() << " " << precision;
+      EXPECT_EQ(metrics_without_times(captured.folder.path()),
+                metrics_without_times(eager.folder.path()))
+          << overrides.back() << " " << precision;
+    }
+  }
+}
+
+// Trains on `first` until step `k`, then on `second` to the end; the mean loss of the last epoch.
+double loss_over(const StripeFolder& data, const char* first, const char* second, int64_t k) {
+  const std::vector<std::string> base = {"train.epochs=3", "precision=f32", "deterministic=true",
+                                         "model.layers=[{conv2d: {filters: 8, kernel: 3, "
+                                         "activation: relu}}, batch_norm, global_avg_pool2d]"};
+  fs::path folder;
+  {
+    TestRun run(data.config(joined(base, {fmt::format("device={}", first)})));
+    run.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step >= k) run.stop = 15;
+    };
+    EXPECT_EQ(run.train().reason, StopReason::signal);
+    folder = run.folder.path();
+  }
+  TestRun rest(data.config(joined(base, {fmt::format("device={}", second)})), folder);
+  EXPECT_EQ(rest.train().reason, StopReason::finished);
+  return rest.recorder.epochs.back().train_loss;
+}
+
+TEST_F(CudaTraining, ARunGoesOnOnTheOtherDevice) {
+  for (const int64_t k : {2, 9}) {
+    const double here = loss_over(data_, "cpu", "cpu", k);
+    const double to_gpu = loss_over(data_, "cpu", "cuda", k);
+    const double to_cpu = loss_over(data_, "cuda", "cpu", k);
+    // f32 sums in other orders over a few steps of Adam.
+    EXPECT_NEAR(to_gpu, here, 0.02 * here) << "cpu to cuda at " << k;
+    EXPECT_NEAR(to_cpu, here, 0.02 * here) << "cuda to cpu at " << k;
+  }
+}
+
+TEST_F(CudaTraining, PredictedMemoryIsThatOfAStep) {
+  for (const char* precision : {"f32", "bf16"}) {
+    Backend& backend = backend_of(gpu);
+    const int64_t before = backend.memory_stats().allocated;
+    Experiment experiment(
+        data_.config({"device=cuda", "model=resnet18", "data.image_size=96", "train.batch_size=32",
+                      "deterministic=true", fmt::format("precision={}", precision)}));
+    experiment.train->start_epoch(0);
+    const std::optional<Batch> batch = experiment.train->next();
+    ASSERT_TRUE(batch);
+    backend.synchronize();
+    const int64_t pipeline =
+        backend.memory_stats().by_category[static_cast<size_t>(MemoryCategory::input)] -
+        batch->inputs.bytes();
+    backend.reset_peak();
+    TrainStep step(experiment);
+    step.begin({});
+    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+    step.read();
+    const double measured =
+        static_cast<double>(backend.memory_stats().peak_tensors - before - pipeline);
+    const double predicted = static_cast<double>(predict_memory(experiment, 32).tensors());
+    fmt::print("resnet18 {}: predicted {:.1f} MiB, measured {:.1f} MiB\n", precision,
+               predicted / (1 << 20), measured / (1 << 20));
+    EXPECT_NEAR(predicted / measured, 1, 0.05) << precision;
+  }
+}
+
+TEST_F(CudaTraining, ReservedMemoryServesAWholeRun) {
+  TestRun run(data_.config({"device=cuda", "runtime.memory.mode=preallocate",
+                            "runtime.memory.limit=1GiB", "train.epochs=4"}));
+  const int64_t reserved = backend_of(gpu).memory_stats().reserved;
+  EXPECT_GE(reserved, int64_t{1} << 30);
+  run.train();
+  EXPECT_LE(backend_of(gpu).memory_stats().reserved, reserved + (16 << 20))
+      << "the reserve was not used";
+}
+
+TEST_F(CudaTraining, FindsABatchWithinALimit) {
+  const StripeFolder data(2, 150, 5);
+  const Config config = data.config(
+      {"device=cuda", "train.batch_size=auto", "data.image_size=96", "runtime.memory.limit=64MiB"});
+  const int64_t found = find_batch_size(config);
+  fmt::print("64 MiB: batches of {}\n", found);
+  EXPECT_GT(found, 1);
+  EXPECT_LT(found, 300);
+}
+
+TEST_F(CudaTraining, TracesHoldTheDevicesTimes) {
+  TestRun run(data_.config({"device=cuda", "train.profile=2", "train.epochs=3"}));
+  run.train();
+  const std::string trace = read_file(run.folder.path() / "trace.json", 1 << 24, ErrorKind::data);
+  EXPECT_THAT(trace, HasSubstr("\"name\":\"cuda:0\""));
+  EXPECT_THAT(trace, HasSubstr("\"tid\":2"));
+}
+
+}  // namespace
+}  // namespace whisker::test

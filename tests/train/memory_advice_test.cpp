@@ -1,0 +1,155 @@
+// P18: a run that does not fit says which batch would, and that batch fits; remedies save what they
+// say; and the prediction behind all of it is what steps of the presets really take.
+#include "train/memory_advice.h"
+
+#include "core/backend.h"
+#include "support/tiny_training.h"
+#include "train/dry_run.h"
+#include "train/train_step.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+// The CPU has this much while the object lives.
+struct CpuLimit {
+  explicit CpuLimit(int64_t bytes) {
+    backend_of(cpu_device).set_memory_options({.limit_bytes = bytes});
+  }
+  ~CpuLimit() { backend_of(cpu_device).set_memory_options({}); }
+};
+
+// "" when the run fits, else its error.
+std::string error_with(const StripeFolder& data, int64_t batch, int64_t limit) {
+  const CpuLimit limited(limit);
+  try {
+    dry_run(data.config({fmt::format("train.batch_size={}", batch), "data.image_size=128"}));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MemoryAdvice, TheBatchItNamesFits) {
+  const StripeFolder data(2, 40, 5);
+  int64_t told = 0;
+  for (const int64_t limit_mib : {72, 100, 128}) {
+    const int64_t limit = limit_mib << 20;
+    const std::string error = error_with(data, 80, limit);
+    ASSERT_THAT(error, HasSubstr("out of memory")) << limit_mib << " MiB";
+    for (const char* part :
+         {" MiB needed", " MiB held (", " MiB free", "precision=bf16", "train.accumulate="}) {
+      EXPECT_THAT(error, HasSubstr(part));
+    }
+    const size_t at = error.find("train.batch_size=");
+    ASSERT_NE(at, std::string::npos) << error;
+    const int64_t fits = std::stoll(error.substr(at + 17));
+    EXPECT_EQ(error_with(data, fits, limit), "") << fits << " pictures in " << limit_mib << " MiB";
+    ++told;
+  }
+  fmt::print("limits of memory for which a batch was named that fits: {}\n", told);
+}
+
+TEST(MemoryAdvice, SaysWhenNothingFits) {
+  const StripeFolder data;
+  Experiment experiment(data.config());
+  EXPECT_EQ(batch_that_fits(experiment, 1000), 0);
+  EXPECT_THAT(memory_advice(experiment, 1000), HasSubstr("smaller data.image_size"));
+  EXPECT_EQ(batch_that_fits(experiment, int64_t{1} << 40), 4) << "half of what did not fit";
+}
+
+// What the first step takes at most, tensors only, and what was predicted.
+struct Peak {
+  int64_t measured = 0;
+  int64_t predicted = 0;
+};
+
+Peak peak_of(const Config& config) {
+  Backend& backend = backend_of(cpu_device);
+  const int64_t before = backend.memory_stats().allocated;
+  Experiment experiment(config);
+  const int64_t rows = config.train.batch_size;
+  const Shape shape = experiment.classifier->model().input.with(0, rows);
+  Batch batch{.inputs = rand_normal(shape, 0, 1, 1, 1, {.device = cpu_device})
+                            .to(experiment.arena->compute_dtype()),
+              .labels = zeros({rows}, {.dtype = DType::i64, .device = cpu_device}),
+              .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
+  backend.reset_peak();
+  TrainStep step(experiment);
+  step.begin({});
+  step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+  return {.measured = backend.memory_stats().peak_tensors - before,
+          .predicted = predict_memory(experiment, rows).tensors()};
+}
+
+struct PresetCase {
+  const char* preset;
+  int64_t side, batch;
+};
+
+TEST(MemoryPrediction, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
+  const StripeFolder data;
+  const PresetCase cases[] = {{"keras_small", 64, 16},  {"chollet", 128, 4},
+                              {"small_resnet", 64, 16}, {"squeezenet1_1", 96, 16},
+                              {"resnet18", 64, 16},     {"resnet50", 64, 8}};
+  for (const PresetCase& row : cases) {
+    for (const char* precision : {"f32", "bf16"}) {
+      const Peak peak = peak_of(
+          data.config({fmt::format("model={}", row.preset), fmt::format("precision={}", precision),
+                       fmt::format("data.image_size={}", row.side),
+                       fmt::format("train.batch_size={}", row.batch), "deterministic=true",
+                       "optimizer.kind=sgd", "optimizer.momentum=0.9"}));
+      const double ratio = static_cast<double>(peak.predicted) / static_cast<double>(peak.measured);
+      fmt::print("{} {}: predicted {:.2f} MiB, measured {:.2f} MiB, ratio {:.3f}\n", row.preset,
+                 precision, static_cast<double>(peak.predicted) / (1 << 20),
+                 static_cast<double>(peak.measured) / (1 << 20), ratio);
+      EXPECT_NEAR(ratio, 1, 0.05) << row.preset << " " << precision;
+    }
+  }
+}
+
+// Each remedy, applied, lowers the peak of a step by what it said, within a fifth of the whole: the
+// CPU changes the layout of what this network flattens.
+TEST(MemoryAdvice, RemediesSaveWhatTheySay) {
+  const StripeFolder data;
+  const std::vector<std::string> base = {"data.image_size=64",
+                                         "train.batch_size=32",
+                                         "deterministic=true",
+                                         "ema.decay=0.9",
+                                         "model.head=[flatten, {dense: {units: 8}}, {dense: "
+                                         "{units: classes}}]",
+                                         "model.layers=[{conv2d: {filters: 8, kernel: 3, "
+                                         "activation: relu}}, {max_pool2d: 2}]"};
+  const auto peak_with = [&](const std::string& settings) {
+    std::vector<std::string> overrides = base;
+    for (size_t begin = 0; begin < settings.size();) {
+      const size_t end = std::min(settings.find(' ', begin), settings.size());
+      overrides.push_back(settings.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return peak_of(data.config(overrides)).measured;
+  };
+  const int64_t whole = peak_with("");
+  std::vector<MemoryRemedy> remedies;
+  {
+    Experiment experiment(data.config(base));
+    remedies = memory_remedies(experiment, 2 * whole);
+  }
+  ASSERT_GE(remedies.size(), 5u);
+  EXPECT_TRUE(std::ranges::is_sorted(remedies, std::greater(), &MemoryRemedy::saved_bytes));
+  for (const MemoryRemedy& remedy : remedies) {
+    EXPECT_NEAR(static_cast<double>(whole - peak_with(remedy.settings)),
+                static_cast<double>(remedy.saved_bytes), 0.2 * static_cast<double>(whole))
+        << remedy.settings;
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,108 @@
+// runtime.memory and train.batch_size: auto, on the CPU's allocator.
+#include "train/memory_limit.h"
+
+#include "core/backend.h"
+#include "support/tiny_training.h"
+#include "train/batch_size_search.h"
+#include "train/dry_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t mebi = int64_t{1} << 20;
+
+// Experiments with a limit leave it behind, as a process has one run.
+class MemoryLimitTest : public testing::Test {
+ protected:
+  void TearDown() override { backend_of(cpu_device).set_memory_options({}); }
+};
+
+using MemoryLimit = MemoryLimitTest;
+using BatchSizeAuto = MemoryLimitTest;
+
+TEST_F(MemoryLimit, IsBytesOrAShare) {
+  EXPECT_EQ(memory_limit("", 1000), 0);
+  EXPECT_EQ(memory_limit("2GiB", 1000), 2048 * mebi);
+  EXPECT_EQ(memory_limit("0.25", 1000), 250);
+  EXPECT_EQ(memory_limit("1", 1000), 1000) << "all of it";
+  EXPECT_EQ(memory_limit("4096", 1000), 4096);
+  for (const char* bad : {"0", "0GiB", "-1", "half", "50 %", "2 gib"}) {
+    EXPECT_EQ(memory_limit(bad, 1000), std::nullopt) << bad;
+  }
+}
+
+TEST_F(MemoryLimit, HoldsForARunOnTheCpu) {
+  const StripeFolder data;
+  const auto config = [&](const char* limit) {
+    return data.config({fmt::format("runtime.memory.limit={}", limit), "data.image_size=64",
+                        "train.batch_size=40"});
+  };
+  EXPECT_THAT(dry_run(config("512MiB")), HasSubstr("memory      peak"));
+  try {
+    dry_run(config("4MiB"));
+    ADD_FAILURE() << "40 pictures fit into 4 MiB";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("limit 4.0 MiB"));
+    EXPECT_EQ(error.capacity_bytes(), 4 * mebi);
+  }
+}
+
+TEST_F(MemoryLimit, ABadOneIsRefusedWhereItStands) {
+  try {
+    read_config_text("model: chollet\nruntime: {memory: {limit: lots}}\n", "c.yaml");
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("c.yaml:2:27: runtime.memory.limit: expected bytes such"));
+  }
+}
+
+// The largest multiple of 8 that fits, or at least a sixteenth below the first that does not.
+TEST_F(BatchSizeAuto, FindsTheLargestBatchWithinTheLimit) {
+  const StripeFolder data(2, 100, 5);
+  const auto config = [&](const std::string& batch, int limit_mib) {
+    return data.config({"train.batch_size=" + batch, "data.image_size=48", "deterministic=true",
+                        fmt::format("runtime.memory.limit={}MiB", limit_mib)});
+  };
+  for (const int limit_mib : {12, 20}) {
+    const Config automatic = config("auto", limit_mib);
+    EXPECT_EQ(automatic.train.batch_size, 0);
+    Experiment experiment(automatic);
+    const int64_t found = experiment.config.train.batch_size;
+    fmt::print("{} MiB: batches of {}\n", limit_mib, found);
+    ASSERT_GT(found, 1);
+    ASSERT_LT(found, 200);
+    EXPECT_THAT(experiment.notes,
+                testing::Contains(fmt::format("train.batch_size: auto is {}", found)));
+    EXPECT_NO_THROW(dry_run(config(fmt::format("{}", found), limit_mib)));
+    const int64_t larger = found + found / 8 + 9;
+    EXPECT_THROW(dry_run(config(fmt::format("{}", larger), limit_mib)), OutOfMemory) << larger;
+  }
+}
+
+TEST_F(BatchSizeAuto, TakesNoMoreThanThereArePictures) {
+  const StripeFolder data;
+  const Config config = data.config({"train.batch_size=auto"});
+  EXPECT_EQ(find_batch_size(config), 40);
+  EXPECT_THAT(print_config(config), HasSubstr("batch_size: auto"));
+  Experiment experiment(config);
+  EXPECT_THAT(print_config(experiment.config), HasSubstr("batch_size: 40"));
+}
+
+TEST_F(BatchSizeAuto, SaysWhenNotEvenOnePictureFits) {
+  const StripeFolder data;
+  try {
+    find_batch_size(
+        data.config({"train.batch_size=auto", "data.image_size=256", "runtime.memory.limit=1MiB"}));
+    ADD_FAILURE() << "fits";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Not even a batch of one picture fits"));
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,116 @@
+// A trial is an Experiment of its own, which is gone, with all its memory, before the next one.
+#include "train/batch_size_search.h"
+
+#include "core/backend.h"
+#include "train/experiment.h"
+#include "train/memory_advice.h"
+#include "train/memory_limit.h"
+#include "train/train_step.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace whisker {
+namespace {
+
+constexpr int64_t first_batch = 32;
+
+// While it lives, tensors on the device may take this much in all.
+class Room {
+ public:
+  Room(Device device, int64_t bytes) : backend_(backend_of(device)) {
+    backend_.set_memory_options({.limit_bytes = bytes});
+  }
+  ~Room() {
+    backend_.set_memory_options({});
+    backend_.empty_cache();
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+ private:
+  Backend& backend_;
+};
+
+int64_t room_on(Device device, const Config& config) {
+  const MemorySummary memory = backend_of(device).memory_summary();
+  int64_t room = memory_limit(config.runtime.memory.limit, memory.total).value_or(0);
+  if (room == 0) room = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
+  if (config.data.cache == CacheKind::device && device.kind == DeviceKind::cuda) {
+    room -= std::min(room / 2, static_cast<int64_t>(config.data.cache_limit_mib * 1024 * 1024));
+  }
+  return room;
+}
+
+// What a trial needs of the configuration: limits are the search's, nothing is timed or cached.
+Config trial_config(Config config, int64_t batch) {
+  config.train.batch_size = batch;
+  config.runtime.memory = {};
+  config.deterministic = true;
+  config.data.cache = CacheKind::none;
+  config.data.prefetch = 1;
+  config.train.drop_last = false;
+  return config;
+}
+
+// As many steps as it takes until a GPU has captured one and replayed it.
+void run_steps(Experiment& experiment) {
+  experiment.train->start_epoch(0);
+  const std::optional<Batch> batch = experiment.train->next();
+  if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
+  TrainStep step(experiment);
+  const bool captures =
+      experiment.device.kind == DeviceKind::cuda && experiment.config.runtime.graph;
+  const int64_t steps = captures ? 3 * experiment.config.train.accumulate + 3 : 1;
+  for (int64_t i = 0; i < steps; ++i) {
+    step.begin({});
+    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+  }
+  step.read();
+}
+
+}  // namespace
+
+int64_t find_batch_size(const Config& config) {
+  const Device device = resolve_device(config.device);
+  const Room room(device, room_on(device, config));
+  int64_t pictures = 1;  // in the training set; known after the first trial
+  const auto fits = [&](int64_t batch) {
+    try {
+      Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
+      pictures = experiment.train_files.size();
+      const auto run = [&] { run_steps(experiment); };
+      batch == 1 ? with_memory_advice(experiment, run) : run();
+    } catch (const OutOfMemory&) {
+      backend_of(device).empty_cache();
+      if (batch == 1) throw;
+      return false;
+    }
+    backend_of(device).empty_cache();
+    return true;
+  };
+  int64_t largest = 0, too_large = first_batch;
+  if (fits(first_batch)) {
+    largest = first_batch;
+    const int64_t most = std::min(largest_auto_batch, pictures);
+    if (most <= largest) return std::max<int64_t>(most, 1);
+    for (too_large = most + 1; largest < most;) {
+      const int64_t next = std::min(2 * largest, most);
+      if (!fits(next)) {
+        too_large = next;
+        break;
+      }
+      largest = next;
+    }
+  } else if (fits(1)) {
+    largest = 1;
+  }
+  const auto close = [&] { return too_large - largest <= std::max<int64_t>(1, largest / 16); };
+  while (!close()) {
+    const int64_t middle = largest + (too_large - largest) / 2;
+    (fits(middle) ? largest : too_large) = middle;
+  }
+  return largest < 8 ? largest : largest / 8 * 8;
+}
+
+}  // namespace whisker
