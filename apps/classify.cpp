@@ -1,11 +1,14 @@
-// whisker classify WEIGHTS PICTURES...: the most probable classes of each picture. Unreadable
-// pictures are reported and passed over; the exit code is 3 when there were any.
+// whisker classify WEIGHTS INPUTS...: the most probable classes of each picture, text or row; of a
+// series what follows it. Unreadable inputs are reported and passed over; the exit code is 3 when
+// there were any.
 #include "apps/command.h"
 #include "apps/inputs.h"
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
+#include "train/sequence_classifier.h"
 
 #include <algorithm>
 #include <numeric>
@@ -19,6 +22,7 @@ constexpr size_t few_pictures = 32;
 struct ClassifyArguments {
   std::string weights;
   std::vector<std::string> inputs;
+  std::vector<std::string> texts;
   int64_t top = 1;
   bool json = false;
   bool jsonl = false;
@@ -41,11 +45,11 @@ std::vector<size_t> most_probable(std::span<const float> probabilities, size_t c
   return order;
 }
 
-void write_json(JsonWriter& json, const PictureResult& result,
+void write_json(JsonWriter& json, const char* key, const Prediction& result,
                 const std::vector<std::string>& classes, size_t top) {
-  json.begin_object().field("path", result.path);
+  json.begin_object().field(key, result.name);
   if (!result.error.empty()) {
-    json.field("error", bare_reason(result.path, result.error)).end_object();
+    json.field("error", bare_reason(result.name, result.error)).end_object();
     return;
   }
   json.key("predictions").begin_array();
@@ -56,64 +60,178 @@ void write_json(JsonWriter& json, const PictureResult& result,
   json.end_array().end_object();
 }
 
-std::string text_line(const PictureResult& result, const std::vector<std::string>& classes,
+std::string text_line(const Prediction& result, const std::vector<std::string>& classes,
                       size_t top) {
-  std::string line = result.path + ":";
+  std::string line = result.name + ":";
   for (const size_t c : most_probable(result.probabilities, top)) {
     line += fmt::format("  {} {:.4f}", classes[c], result.probabilities[c]);
   }
   return line + "\n";
 }
 
+// Prints predictions as they come.
+class Printer {
+ public:
+  /// `key` is what tells an example apart: its path, its text, its place.
+  Printer(const ClassifyArguments& arguments, const Network& network, const char* key)
+      : arguments_(arguments), classes_(network.classes()), key_(key) {
+    if (!arguments_.json) return;
+    all_.begin_object().field("schema_version", schema_version);
+    all_.key(network.signature().examples()).begin_array();
+  }
+  void print(const Prediction& result) {
+    const auto top = static_cast<size_t>(arguments_.top);
+    failed_ = failed_ || !result.error.empty();
+    if (!result.error.empty()) tell_unreadable(result.name, result.error);
+    if (arguments_.json) {
+      write_json(all_, key_, result, classes_, top);
+    } else if (arguments_.jsonl) {
+      JsonWriter one;
+      write_json(one, key_, result, classes_, top);
+      print_result(one.str() + "\n");
+    } else if (result.error.empty()) {
+      print_result(text_line(result, classes_, top));
+    }
+  }
+  /// The exit code.
+  int finish() {
+    if (arguments_.json) print_result(all_.end_array().end_object().str() + "\n");
+    return failed_ ? static_cast<int>(ErrorKind::data) : 0;
+  }
+
+ private:
+  const ClassifyArguments& arguments_;
+  const std::vector<std::string>& classes_;
+  const char* key_;
+  bool failed_ = false;
+  JsonWriter all_;
+};
+
+int classify_picture_files(const Network& network, const std::vector<std::string>& paths,
+                           const ClassifyArguments& arguments) {
+  Printer printer(arguments, network, "path");
+  classify_pictures(network, paths, arguments.batch_size,
+                    [&](const Prediction& result) { printer.print(result); });
+  return printer.finish();
+}
+
+int classify_given_texts(const Network& network, const ClassifyArguments& arguments) {
+  std::vector<std::string> texts = arguments.texts;
+  for (const std::string& word : arguments.inputs) {
+    if (word != "-") {
+      fail(ErrorKind::usage,
+           "classify: a network trained on texts expects --text TEXT, or - for a text per line of "
+           "standard input, got {}",
+           excerpt(word));
+    }
+  }
+  const std::vector<std::string> lines = expand_stdin(arguments.inputs);
+  texts.insert(texts.end(), lines.begin(), lines.end());
+  Printer printer(arguments, network, "text");
+  classify_texts(network, texts, arguments.batch_size,
+                 [&](const Prediction& result) { printer.print(result); });
+  return printer.finish();
+}
+
+int classify_row_files(const Network& network, const ClassifyArguments& arguments) {
+  const auto& input = network.input<RowsInput>();
+  Printer printer(arguments, network, "place");
+  for (const std::string& path : expand_stdin(arguments.inputs)) {
+    const LabelledRows rows =
+        read_labelled_rows(path, input.label_column, 1, /*unlabelled=*/input.most_steps);
+    for (const BadRow& row : rows.bad) {
+      printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
+    }
+    classify_rows(network, rows, arguments.batch_size,
+                  [&](const Prediction& result) { printer.print(result); });
+  }
+  return printer.finish();
+}
+
+// A line per step ahead: its number, and the value of each target.
+int forecast_files(const Network& network, const ClassifyArguments& arguments) {
+  const auto& input = network.input<SeriesInput>();
+  JsonWriter json;
+  if (arguments.json) {
+    json.begin_object().field("schema_version", schema_version).key("forecasts").begin_array();
+  }
+  for (const std::string& path : expand_stdin(arguments.inputs)) {
+    const std::vector<double> values = forecast(network, read_series(path, input, 1));
+    const size_t targets = input.targets.size();
+    JsonWriter one;
+    JsonWriter& own = arguments.json ? json : one;
+    own.begin_object().field("path", path).key("targets").begin_array();
+    for (const std::string& name : input.targets) own.value(name);
+    own.end_array().key("values").begin_array();
+    std::string text;
+    for (size_t at = 0; at < values.size(); ++at) {
+      if (at % targets == 0) text += fmt::format("{}: +{}", path, at / targets + 1);
+      text += fmt::format("  {} {:.6g}", input.targets[at % targets], values[at]);
+      if (at % targets + 1 == targets) text += "\n";
+      own.value(values[at]);
+    }
+    own.end_array().end_object();
+    if (arguments.jsonl) text = one.str() + "\n";
+    if (!arguments.json) print_result(text);
+  }
+  if (arguments.json) print_result(json.end_array().end_object().str() + "\n");
+  return 0;
+}
+
 int run_classify(const ClassifyArguments& arguments) {
-  const std::vector<std::string> paths = expand_inputs(arguments.inputs);
-  if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
-  // Starting CUDA costs more than a few pictures take.
+  if (arguments.inputs.empty() && arguments.texts.empty()) {
+    fail(ErrorKind::usage,
+         "classify: expected files, folders, '-' for a list on standard input, or "
+         "--text TEXT.");
+  }
+  const WeightsInfo info =
+      WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
+  const bool pictures = std::holds_alternative<Preprocess>(info.signature.input);
+  const std::vector<std::string> paths =
+      pictures ? expand_inputs(arguments.inputs) : std::vector<std::string>();
+  // Starting CUDA costs more than a few inputs take; sequences are short work.
   const bool few = paths.size() <= few_pictures && arguments.device == "auto";
   const Device device = few ? cpu_device : resolve_device(arguments.device);
   load_plans(device);
-  const Classifier classifier = Classifier::load(weights_file(arguments.weights), device);
-  const std::vector<std::string>& classes = classifier.classes();
-  const auto top = static_cast<size_t>(arguments.top);
-  bool failed = false;
-  JsonWriter all;
-  if (arguments.json) {
-    all.begin_object().field("schema_version", schema_version).key("pictures").begin_array();
+  const Network network = Network::load(arguments.weights, device);
+  const InputDescription& input = network.signature().input;
+  if (network.signature().task() == Task::language_model) {
+    fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
   }
-  classify_pictures(classifier, paths, arguments.batch_size, [&](const PictureResult& result) {
-    failed = failed || !result.error.empty();
-    if (!result.error.empty()) tell_unreadable(result.path, result.error);
-    if (arguments.json) {
-      write_json(all, result, classes, top);
-    } else if (arguments.jsonl) {
-      JsonWriter one;
-      write_json(one, result, classes, top);
-      print_result(one.str() + "\n");
-    } else if (result.error.empty()) {
-      print_result(text_line(result, classes, top));
-    }
-  });
+  if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
+  int code = 0;
+  if (std::holds_alternative<TextInput>(input)) {
+    code = classify_given_texts(network, arguments);
+  } else if (std::holds_alternative<RowsInput>(input)) {
+    code = classify_row_files(network, arguments);
+  } else if (std::holds_alternative<SeriesInput>(input)) {
+    code = forecast_files(network, arguments);
+  } else {
+    if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
+    code = classify_picture_files(network, paths, arguments);
+  }
   save_plans(device);
-  if (arguments.json) print_result(all.end_array().end_object().str() + "\n");
-  return failed ? static_cast<int>(ErrorKind::data) : 0;
+  return code;
 }
 
 }  // namespace
 
 void add_classify_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* classify = app.add_subcommand("classify", "Name what is on pictures");
+  CLI::App* classify =
+      app.add_subcommand("classify", "Name what pictures, texts or rows are; continue series");
   auto arguments = std::make_shared<ClassifyArguments>();
   classify->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
-  classify->add_option("PICTURES", arguments->inputs, "Files, folders, or - for a list on stdin")
-      ->required();
-  classify->add_option("--top", arguments->top, "Classes per picture")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
+  classify->add_option("INPUTS", arguments->inputs,
+                       "Pictures: files, folders, or - for a list on stdin. Texts: - for one per "
+                       "line of stdin. Rows, series: files");
+  classify->add_option("--text", arguments->texts, "A text to classify; may be given again")
+      ->allow_extra_args(false);
+  classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
   classify->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
       ->capture_default_str();
-  classify->add_option("--batch-size", arguments->batch_size, "Pictures at a time")
+  classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   classify->callback([&invocation, arguments] {

@@ -23,6 +23,7 @@ void add_train_command(CLI::App& app, Invocation& invocation);
 void add_evaluate_command(CLI::App& app, Invocation& invocation);
 void add_classify_command(CLI::App& app, Invocation& invocation);
 void add_bench_command(CLI::App& app, Invocation& invocation);
+void add_generate_command(CLI::App& app, Invocation& invocation);
 void add_summary_command(CLI::App& app, Invocation& invocation);
 void add_data_command(CLI::App& app, Invocation& invocation);
 void add_study_command(CLI::App& app, Invocation& invocation);

@@ -1,6 +1,7 @@
 // whisker data check|stats|generate|arrange: a data set before training. Results go to stdout as
 // text, or as JSON with --json.
 #include "apps/command.h"
+#include "apps/sequence_report.h"
 #include "apps/terminal.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
@@ -27,11 +28,31 @@ struct FolderArguments {
   std::string train, val, label_pattern;
   bool json = false;
   void add_to(CLI::App& command) {
-    command.add_option("FOLDER", train, "Folder of class folders")->required();
+    command
+        .add_option("FOLDER", train,
+                    "Folder of class folders; or a configuration of text, rows or a series")
+        ->required();
     command.add_option("--label-pattern", label_pattern, "Labels from file names: '{label}.*'");
     command.add_flag("--json", json, "Machine-readable result");
   }
 };
+
+bool is_config(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
+// `data check` and `data stats` of what a configuration names.
+int report_on_sequences(const FolderArguments& arguments, bool check) {
+  const SequenceReport report = report_sequences(read_config(arguments.train, {}));
+  JsonWriter json;
+  if (arguments.json) {
+    json.begin_object().field("schema_version", schema_version);
+    write(json, report);
+    json.end_object();
+  }
+  print_result(arguments.json ? json.str() + "\n" : to_text(report, check));
+  return check && !report.bad.empty() ? static_cast<int>(ErrorKind::data) : 0;
+}
 
 // --- check -----------------------------------------------------------------------------------
 
@@ -90,6 +111,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
   check->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
+      if (is_config(arguments->train)) return report_on_sequences(*arguments, true);
       const auto open = [&](const std::string& root, const char* name) {
         return open_image_folder(root, {.label_pattern = arguments->label_pattern, .name = name});
       };
@@ -171,6 +193,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
   arguments->add_to(*stats);
   stats->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
+      if (is_config(arguments->train)) return report_on_sequences(*arguments, false);
       const ImageFolder folder = open_image_folder(
           arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
       const FolderStatistics result =

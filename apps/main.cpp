@@ -50,7 +50,8 @@ int report(int exit_code, const char* message) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Whisker: train, fine-tune and use image classifiers.", "whisker");
+  CLI::App app("Whisker: train, fine-tune and use networks on pictures, text and series.",
+               "whisker");
   Invocation invocation;
   app.require_subcommand(1);
   app.fallthrough();
@@ -67,6 +68,7 @@ int run(int argc, char** argv) {
   add_evaluate_command(app, invocation);
   add_classify_command(app, invocation);
   add_bench_command(app, invocation);
+  add_generate_command(app, invocation);
   add_summary_command(app, invocation);
   add_data_command(app, invocation);
   add_study_command(app, invocation);

@@ -90,13 +90,14 @@ void Progress::on_step(const StepEvent& event) {
   if (Clock::now() - last_ < interval) return;
   last_ = Clock::now();
   const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
-  const std::string speed = fmt::format("{:.0f} images/s", event.images_per_s);
+  const std::string speed = fmt::format("{:.0f} examples/s", event.examples_per_s);
   const std::string left = human_seconds(event.seconds_left) + " left";
   if (bar_) {  // short words, and a bar as wide as they leave room for: 80 columns must do
     const std::string before = fmt::format("epoch {} [", event.epoch + 1);
     const std::string after =
-        fmt::format("] loss {:.4f}  acc {:.3f}  {}  wait {:.0f} %  {}", event.loss, event.accuracy,
-                    speed, 100 * event.wait_share, left);
+        fmt::format("] loss {:.4f}{}  {}  wait {:.0f} %  {}", event.loss,
+                    event.accuracy ? fmt::format("  acc {:.3f}", *event.accuracy) : "", speed,
+                    100 * event.wait_share, left);
     const int columns = std::max(20, terminal_width() - 1);
     const int room = columns - static_cast<int>(before.size() + after.size());
     std::string line =
@@ -105,19 +106,23 @@ void Progress::on_step(const StepEvent& event) {
     tell(fmt::format("\r\033[K{}", line));
     bar_shown_ = true;
   } else {
-    tell(fmt::format(
-        "epoch {} step {}/{}  loss {:.4f}  accuracy {:.3f}  {}  data wait {:.0f} %  {}\n",
-        event.epoch + 1, event.batch, event.batches, event.loss, event.accuracy, speed,
-        100 * event.wait_share, left));
+    tell(fmt::format("epoch {} step {}/{}  loss {:.4f}{}  {}  data wait {:.0f} %  {}\n",
+                     event.epoch + 1, event.batch, event.batches, event.loss,
+                     event.accuracy ? fmt::format("  accuracy {:.3f}", *event.accuracy) : "", speed,
+                     100 * event.wait_share, left));
   }
 }
 
 void Progress::on_epoch(const EpochEvent& event) {
-  std::string line = fmt::format("epoch {}/{}  train loss {:.4f} accuracy {:.4f}", event.epoch + 1,
-                                 event.epochs, event.train_loss, event.train_accuracy);
-  if (event.val_accuracy) {
-    line += fmt::format("  val loss {:.4f} accuracy {:.4f}{}", *event.val_loss, *event.val_accuracy,
-                        event.best ? " (best)" : "");
+  std::string line = fmt::format("epoch {}/{}  train loss {:.4f}", event.epoch + 1, event.epochs,
+                                 event.train_loss);
+  if (event.train_accuracy) line += fmt::format(" accuracy {:.4f}", *event.train_accuracy);
+  if (event.val_loss) {
+    line += fmt::format("  val loss {:.4f}", *event.val_loss);
+    for (const Figure& one : event.val_figures) {
+      line += fmt::format(" {} {:.4f}", one.name, one.value);
+    }
+    if (event.best) line += " (best)";
   }
   line += fmt::format("  {}{}", human_seconds(event.seconds), slow_stage(event));
   say(line);

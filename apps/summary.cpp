@@ -48,22 +48,18 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
   summary->callback([&invocation, arguments] {
     invocation.run = [arguments] {
       const Config config = read_config(arguments->file, arguments->overrides);
-      const PictureSize size = preprocess_of(config.data).output();
       std::error_code error;
       const bool assumed =
-          arguments->classes == 0 && !std::filesystem::is_directory(config.data.train, error);
-      const int64_t classes = arguments->classes > 0 ? arguments->classes : class_count(config);
-      const Model model = build_model(
-          model_section(config),
-          {.input = {shown_batch_size(config), size.height, size.width, config.data.channels},
-           .classes = classes});
+          arguments->classes == 0 && !std::filesystem::exists(config.data.train, error);
+      BuildOptions options = expected_build(config);
+      if (arguments->classes > 0) options.classes = arguments->classes;
+      const Model model = build_model(model_section(config), options);
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
       const ModelSummary result =
           summarize(model, summary_options(config, shown_compute_dtype(config)));
       print_result(fmt::format(
-          "{}\nclasses {}{}\n", to_text(result), classes,
-          assumed ? ", assumed: no folder at data.train. Give data.train=DIR or --classes N."
-                  : ""));
+          "{}\nclasses {}{}\n", to_text(result), options.classes,
+          assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
       return 0;
     };
   });

@@ -28,7 +28,7 @@ int exit_code_of(const TrainResult& result, int signal) {
   return signal == SIGINT ? 130 : 75;
 }
 
-std::string closing_line(const TrainResult& result, MetricKind metric) {
+std::string closing_line(const TrainResult& result) {
   static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
                                                  "stopped: the time budget is used up",
                                                  "stopped by a signal, saved"};
@@ -36,9 +36,8 @@ std::string closing_line(const TrainResult& result, MetricKind metric) {
       fmt::format("{} after {} and {} step{}", reasons[static_cast<size_t>(result.reason)],
                   human_seconds(result.seconds), result.steps, result.steps == 1 ? "" : "s");
   if (result.best_epoch >= 0) {
-    line += fmt::format("; best validation {} {:.4f} in epoch {}",
-                        metric == MetricKind::accuracy ? "accuracy" : "loss", result.best_metric,
-                        result.best_epoch + 1);
+    line += fmt::format("; best validation {} {:.4f} in epoch {}", result.best_figure,
+                        result.best_metric, result.best_epoch + 1);
   }
   return line;
 }
@@ -47,10 +46,8 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
              const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
   Progress progress(folder, invocation.verbosity);
-  progress.on_message(fmt::format("{}: {} training and {} validation pictures in {} classes; {}",
-                                  folder.path().string(), experiment.train_files.size(),
-                                  experiment.val_files.size(),
-                                  experiment.train_files.classes.size(), experiment.device));
+  progress.on_message(fmt::format("{}: {}; {}", folder.path().string(), experiment.data.describe(),
+                                  experiment.device));
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
 
   Trainer trainer(experiment, folder, progress, stop);
@@ -64,13 +61,15 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   save_plans(experiment.device);
   for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
-      progress.on_message(fmt::format("unreadable picture: {}", bad.reason));
+      progress.on_message(fmt::format("unreadable: {}", bad.reason));
     }
   }
-  if (result.validation)
-    progress.on_message(result.validation->table(experiment.classifier->classes()));
+  if (result.validation) {
+    const std::string table = result.validation->table();
+    if (!table.empty()) progress.on_message(table);
+  }
   folder.log().append(to_text(memory_summary(experiment.device), experiment.device));
-  progress.on_message(closing_line(result, config.train.metric));
+  progress.on_message(closing_line(result));
   if (result.reason == StopReason::signal) {
     progress.on_message(
         fmt::format("continue with: whisker train --resume {}", folder.path().string()));

@@ -15,14 +15,15 @@ class CsvReader {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
   }
 
-  std::vector<CsvRow> read() {
+  std::vector<CsvRow> read(const RefuseRow& refuse) {
     std::vector<CsvRow> rows;
     while (!text_.empty()) {
       CsvRow row = read_row();
       if (row.fields.size() == 1 && row.fields.front().empty()) continue;
       if (!rows.empty() && row.fields.size() != rows.front().fields.size()) {
-        fail(ErrorKind::data, "{}:{}: expected {} fields as in the first row, got {}.", name_,
-             row.line, rows.front().fields.size(), row.fields.size());
+        refuse(row.line, fmt::format("expected {} fields as in the first row, got {}",
+                                     rows.front().fields.size(), row.fields.size()));
+        continue;
       }
       rows.push_back(std::move(row));
     }
@@ -89,7 +90,14 @@ class CsvReader {
 }  // namespace
 
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name) {
-  return CsvReader(text, name).read();
+  return parse_csv(text, name, [&](int line, const std::string& reason) {
+    fail(ErrorKind::data, "{}:{}: {}.", name, line, reason);
+  });
+}
+
+std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name,
+                              const RefuseRow& refuse) {
+  return CsvReader(text, name).read(refuse);
 }
 
 }  // namespace whisker

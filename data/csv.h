@@ -2,6 +2,7 @@
 // and line breaks. Lines end with LF or CRLF; a byte order mark at the start is ignored.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,5 +17,11 @@ struct CsvRow {
 /// All rows, empty lines left out. Throws data naming `name` and the line for a stray or missing
 /// quote, or a row with another number of fields than the first.
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name);
+
+/// The same, but a row with another number of fields is left out and told to `refuse` with its line
+/// and what is wrong.
+using RefuseRow = std::function<void(int line, std::string reason)>;
+std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name,
+                              const RefuseRow& refuse);
 
 }  // namespace whisker

@@ -15,6 +15,7 @@
 namespace whisker {
 
 class PictureRows;
+struct ForecastBases;
 
 /// One example: f32 values of any shape, all alike where they are stacked (pictures: (H, W, C)).
 struct Sample {
@@ -38,6 +39,8 @@ struct Batch {
   bool continues = false;
   /// What a device makes the inputs of: see LoaderOptions::pictures_for.
   std::shared_ptr<const PictureRows> pictures = {};
+  /// What `targets` are relative to, by index (data/series.h); null: to nothing.
+  std::shared_ptr<const ForecastBases> bases = {};
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 

@@ -1,13 +1,11 @@
 // Image folders against each other: the same classes, the same files, and parts of one.
 #include "core/error.h"
 #include "core/io/hash.h"
-#include "core/philox.h"
+#include "data/held_back.h"
 #include "data/image_folder.h"
-#include "data/sampler.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -56,27 +54,7 @@ std::string fingerprint(const ImageFolder& folder) {
 }
 
 SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed) {
-  if (!(fraction > 0 && fraction < 1)) {
-    fail(ErrorKind::usage, "data.val_split: expected a number between 0 and 1, got {}.", fraction);
-  }
-  std::vector<std::vector<int64_t>> members(folder.classes.size());
-  for (int64_t i = 0; i < folder.size(); ++i) {
-    members[static_cast<size_t>(folder.files[static_cast<size_t>(i)].label)].push_back(i);
-  }
-  std::vector<bool> in_val(folder.files.size());
-  for (size_t label = 0; label < members.size(); ++label) {
-    const auto count = static_cast<int64_t>(members[label].size());
-    if (count < 2) {
-      fail(ErrorKind::data,
-           "data.val_split: class '{}' has {} pictures, at least 2 are needed to share between "
-           "train and val.",
-           printable(folder.classes[label]), count);
-    }
-    shuffle(members[label], seed, stream_of("val_split"), label);
-    const auto wanted = std::llround(fraction * static_cast<double>(count));
-    const auto taken = std::clamp<int64_t>(wanted, 1, count - 1);
-    for (int64_t i = 0; i < taken; ++i) in_val[members[label][static_cast<size_t>(i)]] = true;
-  }
+  const std::vector<bool> in_val = hold_back(folder.labels(), folder.classes, fraction, seed);
   SplitFolder split;
   for (ImageFolder* part : {&split.train, &split.val}) {
     part->root = folder.root;

@@ -168,10 +168,15 @@ MadeLayer make_flatten(LayerArguments&, const LayerContext&) {
   return {std::make_shared<Flatten>()};
 }
 
-MadeLayer make_embedding(LayerArguments& arguments, const LayerContext&) {
+MadeLayer make_embedding(LayerArguments& arguments, const LayerContext& context) {
   constexpr YamlRange<int64_t> range{.min = 1, .max = 1 << 28};
+  const YamlNode& entries = arguments.required({"input_dim", "num_embeddings"});
+  if (entries.text() == "vocabulary" && context.vocabulary < 1) {
+    fail(ErrorKind::usage, "{}: only text has a vocabulary (data.kind); give a number",
+         place_of(entries));
+  }
   Embedding::Options options{
-      .entries = arguments.required({"input_dim", "num_embeddings"}).as_int(range),
+      .entries = entries.text() == "vocabulary" ? context.vocabulary : entries.as_int(range),
       .features = arguments.required({"output_dim", "embedding_dim"}).as_int(range)};
   if (const YamlNode* start = arguments.find({"embeddings_initializer", "weight_initializer"})) {
     options.weight_initializer = read_initializer(*start);

@@ -25,6 +25,7 @@ struct Flow {
 struct LayerContext {
   Flow flow;
   int64_t classes = 0;       ///< value of the word `classes` for filters and units; 0: not known
+  int64_t vocabulary = 0;    ///< value of the word `vocabulary` for an embedding; 0: not known
   bool keras_start = false;  ///< initial values are Keras', not PyTorch's
   bool tail = false;         ///< the model's last layer
 };

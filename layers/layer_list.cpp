@@ -112,6 +112,7 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
     made = make_layer(type, arguments,
                       {.flow = target.flow,
                        .classes = options_.classes,
+                       .vocabulary = options_.vocabulary,
                        .keras_start = options_.keras_start,
                        .tail = target.tail});
   } catch (const Error& error) {

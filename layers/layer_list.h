@@ -18,6 +18,7 @@ struct LayerListOptions {
   bool keras_start = false;            ///< see LayerContext
   bool fuse = true;                    ///< join activations, max-pooling and residual adds
   int64_t classes = 0;                 ///< see LayerContext
+  int64_t vocabulary = 0;              ///< likewise
 };
 
 class LayerListBuilder {

@@ -75,6 +75,14 @@ void note_head(Model& model) {
 void check_output(const YamlNode& section, const BuildOptions& options, const Model& model) {
   if (options.classes == 0) return;
   const Shape& y = model.output;
+  if (options.every_step) {
+    if (y.rank() == 3 && y[2] == options.classes) return;
+    fail(ErrorKind::usage,
+         "{}: for {} tokens at every step expected ({},{},{}) at the end, got {}. Give recurrent "
+         "layers `return_sequences: true`, and the last dense layer `units: classes`.",
+         place_of(section), options.classes, options.input[0], options.input[1], options.classes,
+         y);
+  }
   const bool two_in_one = y.rank() == 2 && y[1] == 1 && options.classes == 2 &&
                           model.output_kind == OutputKind::sigmoid;
   if (two_in_one) return;
@@ -109,7 +117,8 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   LayerListBuilder builder({.defaults = defaults,
                             .keras_start = read_keras_start(keys.find("initializer")),
                             .fuse = !fuse || fuse->as_bool(),
-                            .classes = options.classes},
+                            .classes = options.classes,
+                            .vocabulary = options.vocabulary},
                            model);
   Flow flow{.shape = options.input};
   LayerNames names;

@@ -14,9 +14,11 @@
 namespace whisker {
 
 struct BuildOptions {
-  Shape input;          ///< (N,H,W,C); sequences (T,N,F), or tokens (T,N) for an embedding
-  int batch_axis = 0;   ///< of `input`: 1 for sequences
-  int64_t classes = 0;  ///< what the word `classes` stands for; 0: the file may not use it
+  Shape input;              ///< (N,H,W,C); sequences (T,N,F), or tokens (T,N) for an embedding
+  int batch_axis = 0;       ///< of `input`: 1 for sequences
+  int64_t classes = 0;      ///< what the word `classes` stands for; 0: the file may not use it
+  bool every_step = false;  ///< classes are told for every step, (T, N, classes)
+  int64_t vocabulary = 0;   ///< what the word `vocabulary` stands for in an embedding; 0: nothing
   /// Keys of the section that the caller reads itself.
   std::vector<std::string> other_keys = {};
 };
@@ -25,7 +27,7 @@ struct Model {
   std::shared_ptr<Sequential> net = {};  ///< (N,H,W,C) -> logits
   Shape input = {};
   int batch_axis = 0;  ///< of `input`
-  Shape output = {};   ///< (N, classes), or (N, 1) for two classes and a sigmoid
+  Shape output = {};   ///< (N, classes), or (N, 1) for two classes and a sigmoid; (T, N, classes)
   OutputKind output_kind = OutputKind::softmax;
   std::string preset = {};              ///< "" when the file listed the layers
   std::vector<std::string> notes = {};  ///< what was joined: "relu into conv2d_1"

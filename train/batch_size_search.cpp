@@ -78,7 +78,7 @@ int64_t find_batch_size(const Config& config) {
   const auto fits = [&](int64_t batch) {
     try {
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
-      pictures = experiment.train_files.size();
+      pictures = experiment.data.train_size;
       const auto run = [&] { run_steps(experiment); };
       batch == 1 ? with_memory_advice(experiment, run) : run();
     } catch (const OutOfMemory&) {

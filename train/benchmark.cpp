@@ -53,7 +53,7 @@ struct Work {
 // Two operations per multiply-add, forward and for each gradient that is wanted; every operand and
 // result of an operator is read or written once.
 Work work_of(const Experiment& experiment, bool inference) {
-  const Model& model = experiment.classifier->model();
+  const Model& model = experiment.network->model();
   const Plan plan = Plan::of(*model.net, model.input);
   const double width = static_cast<double>(size_of(experiment.arena->compute_dtype()));
   Work work;
@@ -128,7 +128,7 @@ void bench_training(Experiment& experiment, const Batch& batch, const BenchmarkO
 void bench_inference(Experiment& experiment, const Batch& batch, const BenchmarkOptions& options,
                      BenchmarkResult& result) {
   const NoGrad off;
-  const auto classify = [&] { experiment.classifier->logits(batch.inputs).to_vector(); };
+  const auto classify = [&] { experiment.network->outputs(batch).to_vector(); };
   for (int i = 0; i < 3; ++i) classify();
   for (int64_t i = 0; i < options.steps; ++i) {
     const Clock::time_point start = Clock::now();

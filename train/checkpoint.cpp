@@ -158,6 +158,40 @@ Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimi
   return snapshot;
 }
 
+void add_states(const CarriedStates& states, Snapshot& snapshot) {
+  for (const auto& [path, state] : states) {
+    for (const auto& [part, tensor] : {std::pair{"h", state.h}, {"c", state.c}}) {
+      if (!tensor.defined()) continue;
+      const Tensor host = tensor.to(cpu_device);
+      WeightsTensor stored{.name = fmt::format("state.{}.{}", part, path),
+                           .dtype = host.dtype(),
+                           .shape = {},
+                           .bytes = {}};
+      for (const int64_t extent : host.shape()) {
+        stored.shape.push_back(static_cast<uint64_t>(extent));
+      }
+      const auto* bytes = static_cast<const std::byte*>(host.raw());
+      stored.bytes.assign(bytes, bytes + host.bytes());
+      snapshot.push_back(std::move(stored));
+    }
+  }
+}
+
+CarriedStates restore_states(const SafetensorsFile& file, Device device) {
+  CarriedStates states;
+  for (const SafetensorsTensor& stored : file.tensors()) {
+    const bool hidden = stored.name.starts_with("state.h.");
+    if (!hidden && !stored.name.starts_with("state.c.")) continue;
+    std::vector<int64_t> extents;
+    for (const uint64_t extent : stored.shape) extents.push_back(static_cast<int64_t>(extent));
+    const Tensor host = empty(Shape(std::span<const int64_t>(extents)), {.dtype = stored.dtype});
+    std::memcpy(host.raw(), stored.bytes.data(), stored.bytes.size());
+    RecurrentState& state = states[stored.name.substr(std::string_view("state.h.").size())];
+    (hidden ? state.h : state.c) = host.to(device).clone();
+  }
+  return states;
+}
+
 std::string first_non_finite(const Snapshot& snapshot) {
   for (const WeightsTensor& tensor : snapshot) {
     if (tensor.dtype != DType::f32) continue;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/io/safetensors.h"
+#include "layers/module.h"
 #include "layers/weights.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
@@ -57,6 +58,10 @@ using Snapshot = std::vector<WeightsTensor>;
 /// Moments ("exp_avg.NAME"), and the average ("ema.NAME") when there is one.
 Snapshot snapshot_optimizer(const ParameterArena& arena, const Optimizer& optimizer,
                             const WeightAverage* average);
+
+/// Appends the carried states of recurrent layers ("state.h.PATH"), and reads them back.
+void add_states(const CarriedStates& states, Snapshot& snapshot);
+CarriedStates restore_states(const SafetensorsFile& file, Device device);
 
 /// Name of the first tensor with a NaN or Inf; "" when all are finite.
 std::string first_non_finite(const Snapshot& snapshot);

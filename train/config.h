@@ -6,6 +6,7 @@
 #include "data/augment_sampler.h"
 #include "data/picture_dataset.h"
 #include "data/preprocess.h"
+#include "data/text_input.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/schema.h"
@@ -17,15 +18,39 @@
 
 namespace whisker {
 
+enum class DataKind : uint8_t { pictures, text, language, rows, series };
 enum class DecodeKind : uint8_t { fast, exact };
 enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
 enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
-enum class MetricKind : uint8_t { accuracy, loss };
+enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss };
 enum class MemoryMode : uint8_t { growth, preallocate };
 
+struct TextConfig {
+  TokenLevel level = TokenLevel::characters;
+  bool lowercase = false;
+  int64_t min_count = 1;
+  int64_t max_vocabulary = 0;  // 0: no limit
+  int64_t max_length = 0;      // tokens; 0: no limit
+  KeptEnd keep = KeptEnd::first;
+  std::string text_column = "2";
+  int64_t steps = 64;  // of a language model
+};
+
+struct SeriesConfig {
+  std::vector<std::string> columns;
+  std::vector<std::string> targets;  // empty: all columns
+  int64_t window = 12;
+  int64_t horizon = 1;
+  int64_t stride = 1;
+  int64_t season = 0;
+  bool log = false;
+  int64_t difference = 0;
+};
+
 struct DataConfig {
+  DataKind kind = DataKind::pictures;
   std::string train;
   std::string val;
   double val_split = 0;
@@ -49,6 +74,10 @@ struct DataConfig {
   SamplingKind sampling = SamplingKind::shuffle;
   double max_bad = 0.01;
   int64_t max_pixels = 100'000'000;
+  int64_t buckets = 8;
+  std::string label_column = "1";
+  TextConfig text;
+  SeriesConfig series;
 };
 
 struct LossConfig {
@@ -73,7 +102,7 @@ struct TrainSettings {
   int64_t accumulate = 1;
   bool drop_last = false;
   double time_budget_minutes = 0;  // 0: none
-  MetricKind metric = MetricKind::accuracy;
+  MetricKind metric = MetricKind::automatic;
   EarlyStopping early_stopping;
   int64_t log_every = 50;       // steps
   int64_t validate_every = 1;   // epochs

@@ -14,8 +14,11 @@ constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wr
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
-constexpr std::string_view metric_names[] = {"accuracy", "loss"};
 constexpr std::string_view memory_mode_names[] = {"growth", "preallocate"};
+constexpr std::string_view metric_names[] = {"auto", "accuracy", "f1", "mae", "rmse", "loss"};
+constexpr std::string_view kind_names[] = {"pictures", "text", "language", "rows", "series"};
+constexpr std::string_view level_names[] = {"characters", "words"};
+constexpr std::string_view keep_names[] = {"first", "last"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
 constexpr std::string_view schedule_names[] = {"constant", "step",      "multi_step", "exponential",
                                                "cosine",   "one_cycle", "plateau"};
@@ -33,11 +36,60 @@ constexpr FieldInfo below_one(const char* about) {
   return {.about = about, .low = 0, .high = 1, .exclusive_high = true};
 }
 
+void text_fields(FieldVisitor& v, TextConfig& c) {
+  v.field("level", EnumField(c.level, Names(level_names)),
+          {.about = "tokens: characters, or words and punctuation marks"});
+  v.field("lowercase", c.lowercase, {.about = "make capitals small first"});
+  v.field("min_count", c.min_count,
+          {.about = "tokens rarer in the training set are unknown", .low = 1, .high = 1e9});
+  v.field("max_vocabulary", c.max_vocabulary,
+          {.about = "entries, padding and unknown included, the rarest left out; 0: no limit",
+           .low = 0,
+           .high = 1 << 28});
+  v.field("max_length", c.max_length,
+          {.about = "longest text, tokens; 0: no limit", .low = 0, .high = 1e6});
+  v.field("keep", EnumField(c.keep, Names(keep_names)),
+          {.about = "which tokens of a longer text are kept"});
+  v.field("text_column", c.text_column,
+          {.about = "kind text, in a file of rows: a number from 1, or a name in the first row"});
+  v.field(
+      "steps", c.steps,
+      {.about = "kind language: steps through which gradients flow back", .low = 1, .high = 1e5});
+}
+
+void series_fields(FieldVisitor& v, SeriesConfig& c) {
+  v.field("columns", c.columns,
+          {.about = "what is read: names in the first row, or numbers from 1"});
+  v.field("targets", c.targets, {.about = "those of them to forecast; empty: all"});
+  v.field("window", c.window,
+          {.about = "rows that a forecast is made from", .low = 1, .high = 1e6});
+  v.field("horizon", c.horizon, {.about = "rows that are forecast", .low = 1, .high = 1e5});
+  v.field("stride", c.stride, {.about = "rows between windows", .low = 1, .high = 1e6});
+  v.field(
+      "season", c.season,
+      {.about = "rows of a period: the naive forecast, reported beside, is the value one period "
+                "before; 0: the last value",
+       .low = 0,
+       .high = 1e6});
+  v.field("log", c.log, {.about = "take logarithms first"});
+  v.field(
+      "difference", c.difference,
+      {.about = "then differences to the row this many before; 0: none", .low = 0, .high = 1e6});
+}
+
 void data_fields(FieldVisitor& v, DataConfig& c) {
-  v.field("train", c.train, {.about = "folder of class folders to train on"});
-  v.field("val", c.val, {.about = "folder with the same classes to validate on"});
+  v.field(
+      "kind", EnumField(c.kind, Names(kind_names)),
+      {.about = "pictures with labels; text with labels; language: plain text, to continue; rows: "
+                "a labelled sequence each; series: rows in time, to forecast"});
+  v.field(
+      "train", c.train,
+      {.about = "what to train on: a folder of class folders, or a file (text also: a folder of "
+                "one file per class)"});
+  v.field("val", c.val, {.about = "the same, with the same classes, to validate on"});
   v.field("val_split", c.val_split,
-          {.about = "share of each class held back for validation when data.val is empty",
+          {.about = "share held back for validation when data.val is empty: of each class, or the "
+                    "end of a language's text and of a series",
            .low = 0,
            .high = 1,
            .exclusive_high = true});
@@ -76,11 +128,22 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 256});
   v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});
   v.field("sampling", EnumField(c.sampling, Names(sampling_names)),
-          {.about = "order of an epoch: each picture once; each class as often; each class as "
+          {.about = "order of an epoch: each example once; each class as often; each class as "
                     "likely; as listed"});
-  v.field("max_bad", c.max_bad, share("share of unreadable pictures above which a run stops"));
+  v.field("max_bad", c.max_bad,
+          share("share of unreadable pictures, or rows, above which a run stops"));
   v.field("max_pixels", c.max_pixels,
           {.about = "largest picture accepted, pixels", .low = 1, .high = 4'294'836'225.0});
+  v.field(
+      "buckets", c.buckets,
+      {.about = "sequences: lengths that batches are padded to, at most", .low = 1, .high = 1024});
+  v.field(
+      "label_column", c.label_column,
+      {.about = "of rows, and of text in a file of rows: a number from 1, or a name in the first "
+                "row"});
+  v.section("text", "how text becomes tokens", [&c](FieldVisitor& s) { text_fields(s, c.text); });
+  v.section("series", "how rows in time become windows",
+            [&c](FieldVisitor& s) { series_fields(s, c.series); });
 }
 
 // A range as a list of two.
@@ -199,11 +262,11 @@ void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
 void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("epochs", c.epochs, {.about = "passes over the training set", .low = 1, .high = 1e6});
   AutoInt batch_size{c.batch_size > 0 ? std::optional(c.batch_size) : std::nullopt};
-  v.field(
-      "batch_size", batch_size,
-      {.about = "pictures per step; auto: the most that the device's memory holds, at most 4096",
-       .low = 1,
-       .high = 65536});
+  v.field("batch_size", batch_size,
+          {.about = "examples per step; rows of a language model; auto: the most that the device's "
+                    "memory holds, at most 4096",
+           .low = 1,
+           .high = 65536});
   c.batch_size = batch_size.value.value_or(0);
   v.field("accumulate", c.accumulate,
           {.about = "batches per optimizer step", .low = 1, .high = 4096});
@@ -211,7 +274,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("time_budget_minutes", c.time_budget_minutes,
           at_least(0, "stop, saved, after this long; 0 is no limit"));
   v.field("metric", EnumField(c.metric, Names(metric_names)),
-          {.about = "what makes the best weights: highest validation accuracy or lowest loss"});
+          {.about =
+               "what makes the best weights, on the validation set; auto: accuracy of classes, mae "
+               "of forecasts, loss of language models"});
   v.section("early_stopping", "stop when the metric stalls", [&c](FieldVisitor& s) {
     s.field("patience", c.early_stopping.patience,
             {.about = "validations without improvement; 0 is off", .low = 0, .high = 1e6});
@@ -254,7 +319,7 @@ void visit_fields(FieldVisitor& v, Config& c) {
                     "compute capability 8.0), else f32"});
   v.field("deterministic", c.deterministic,
           {.about = "algorithms by rule instead of by timing: the same bits in every run, slower"});
-  v.section("data", "pictures and how they become the network's input",
+  v.section("data", "examples and how they become the network's input",
             [&c](FieldVisitor& s) { data_fields(s, c.data); });
   v.section("augment", "random changes to training pictures",
             [&c](FieldVisitor& s) { augment_fields(s, c.augment); });

@@ -15,7 +15,7 @@ std::string dry_run(Config config) {
   Backend& backend = backend_of(experiment.device);
   experiment.train->start_epoch(0);
   const std::optional<Batch> batch = experiment.train->next();
-  if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
+  if (!batch) fail(ErrorKind::data, "data.train: no batch could be read");
 
   using Clock = std::chrono::steady_clock;
   double step_seconds = 0;
@@ -29,7 +29,7 @@ std::string dry_run(Config config) {
       step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
     }
   });
-  const double loss = step.read().totals.loss / static_cast<double>(batch->size());
+  const double loss = step.read().totals.loss / static_cast<double>(batch->labels.count());
   int64_t parameters = 0, trainable = 0;
   for (const auto& parameter : experiment.arena->parameters()) {
     if (parameter->is_buffer()) continue;
@@ -39,13 +39,12 @@ std::string dry_run(Config config) {
   const MemoryStats memory = backend.memory_stats();
   const auto batches = static_cast<double>(experiment.batches_per_epoch());
   std::string text = fmt::format(
-      "data        {} training, {} validation pictures, {} classes\n"
+      "data        {}\n"
       "model       {} parameters, {} trained\n"
-      "batch       {} pictures, loss {:.4f}\n"
+      "batch       {} {}, loss {:.4f}\n"
       "memory      peak {}: ",
-      experiment.train_files.size(), experiment.val_files.size(),
-      experiment.train_files.classes.size(), parameters, trainable, batch->size(), loss,
-      human_bytes(static_cast<uint64_t>(memory.peak)));
+      experiment.data.describe(), parameters, trainable, batch->labels.count(),
+      experiment.data.signature.examples(), loss, human_bytes(static_cast<uint64_t>(memory.peak)));
   int64_t lasting = 0;  // what is held from step to step; the rest comes and goes within one
   for (const MemoryCategory category :
        {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer}) {

@@ -9,46 +9,62 @@ namespace {
 
 // What became of a batch; on the device until it is read.
 struct Outcome {
-  Tensor scores;  // (N, classes)
-  Tensor labels;  // (N), in host memory
-  Tensor loss;    // of one element
+  Tensor outputs;
+  Tensor loss;  // of one element
+  Batch batch;  // without inputs, in host memory
 };
 
-void read(std::vector<Outcome>& outcomes, ClassificationMetrics& metrics, size_t classes) {
+void read(std::vector<Outcome>& outcomes, Metrics& metrics) {
   for (const Outcome& outcome : outcomes) {
-    const Tensor scores = outcome.scores.to(cpu_device);
-    const auto rows = scores.data<const float>();
-    const auto labels = outcome.labels.data<const int64_t>();
-    for (size_t i = 0; i < labels.size(); ++i) {
-      metrics.add(rows.subspan(i * classes, classes), labels[i]);
-    }
-    metrics.add_loss(outcome.loss.item(), outcome.labels.count());
+    metrics.add(outcome.outputs.to(cpu_device), outcome.batch);
+    metrics.add_loss(outcome.loss.item(), outcome.batch.labels.count());
   }
   outcomes.clear();
 }
 
 }  // namespace
 
-ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,
-                               BatchSource& source, const std::atomic<int>* stop) {
-  const NoGrad no_grad;
-  const size_t classes = classifier.classes().size();
+std::unique_ptr<Metrics> make_metrics(const Network& network) {
+  const Signature& signature = network.signature();
+  switch (signature.task()) {
+    case Task::regression:
+      return std::make_unique<RegressionMetrics>();
+    case Task::language_model: {
+      const bool characters = network.input<TextInput>().level == TokenLevel::characters;
+      return std::make_unique<LanguageMetrics>(characters);
+    }
+    case Task::classification:
+      break;
+  }
   constexpr int64_t top_k = 5;
-  const auto count = static_cast<int64_t>(classes);
-  ClassificationMetrics metrics(count, count > top_k ? top_k : 0);
-  const bool gpu = classifier.arena().device().kind == DeviceKind::cuda;
+  return std::make_unique<ClassificationMetrics>(
+      signature.classes, std::ssize(signature.classes) > top_k ? top_k : 0, signature.examples());
+}
+
+std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
+                                  BatchSource& source, const std::atomic<int>* stop) {
+  const NoGrad no_grad;
+  std::unique_ptr<Metrics> metrics = make_metrics(network);
+  const bool classification = network.signature().task() == Task::classification;
+  const bool gpu = network.arena().device().kind == DeviceKind::cuda;
   const size_t batches_at_once = gpu ? 16 : 1;
   std::vector<Outcome> outcomes;
+  CarriedStates states;
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
-    const Tensor logits = classifier.logits(batch->inputs);
-    outcomes.push_back({.scores = classifier.probabilities(logits),
-                        .labels = batch->labels.clone(),
-                        .loss = objective.plain_loss(logits, *batch)});
-    if (outcomes.size() == batches_at_once) read(outcomes, metrics, classes);
+    if (!batch->continues) states.clear();
+    const bool carries = network.signature().task() == Task::language_model;
+    const Tensor outputs = network.outputs(*batch, {.states = carries ? &states : nullptr});
+    outcomes.push_back({.outputs = classification ? network.probabilities(outputs) : outputs,
+                        .loss = objective.plain_loss(outputs, *batch),
+                        .batch = {.inputs = {},
+                                  .labels = batch->labels.clone(),
+                                  .indices = batch->indices,
+                                  .bases = batch->bases}});
+    if (outcomes.size() == batches_at_once) read(outcomes, *metrics);
     if (stop && stop->load() != 0) break;
   }
-  read(outcomes, metrics, classes);
+  read(outcomes, *metrics);
   return metrics;
 }
 

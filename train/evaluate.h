@@ -1,18 +1,22 @@
-// A classifier over a source of batches, without gradients.
+// A network over a source of batches, without gradients.
 #pragma once
 
 #include "data/batch_source.h"
-#include "train/classifier.h"
 #include "train/metrics.h"
+#include "train/network.h"
 #include "train/objective.h"
 
 #include <atomic>
+#include <memory>
 
 namespace whisker {
 
-/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss); top-5 is counted
-/// from six classes on. Ends early, with what was counted so far, once `stop` is not 0.
-ClassificationMetrics evaluate(const Classifier& classifier, const Objective& objective,
-                               BatchSource& source, const std::atomic<int>* stop = nullptr);
+/// Empty metrics of the network's task; top-5 is counted from six classes on.
+std::unique_ptr<Metrics> make_metrics(const Network& network);
+
+/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss). Ends early, with
+/// what was counted so far, once `stop` is not 0.
+std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
+                                  BatchSource& source, const std::atomic<int>* stop = nullptr);
 
 }  // namespace whisker

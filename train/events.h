@@ -1,36 +1,40 @@
 // What a training run tells whoever watches it.
 #pragma once
 
+#include "train/metrics.h"
 #include "train/stopwatch.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
 /// One batch. Loss, accuracy and norm are those of the last reading: on a GPU every
 /// train.log_every steps.
 struct StepEvent {
-  int64_t epoch = 0;    ///< from 0
-  int64_t batch = 0;    ///< of the epoch, from 1
-  int64_t batches = 0;  ///< in an epoch
-  int64_t step = 0;     ///< optimizer steps so far
-  double loss = 0;      ///< mean over the epoch so far
-  double accuracy = 0;  ///< likewise
+  int64_t epoch = 0;                    ///< from 0
+  int64_t batch = 0;                    ///< of the epoch, from 1
+  int64_t batches = 0;                  ///< in an epoch
+  int64_t step = 0;                     ///< optimizer steps so far
+  double loss = 0;                      ///< mean over the epoch so far
+  std::optional<double> accuracy = {};  ///< likewise; none of a regression
   double learning_rate = 0;
   double gradient_norm = 0;
-  double images_per_s = 0;  ///< over the epoch so far
-  double wait_share = 0;    ///< of the wall time spent waiting for data
-  double seconds_left = 0;  ///< of the epoch, at this speed
+  double examples_per_s = 0;  ///< over the epoch so far
+  double wait_share = 0;      ///< of the wall time spent waiting for data
+  double seconds_left = 0;    ///< of the epoch, at this speed
 };
 
 /// One finished epoch.
 struct EpochEvent {
   int64_t epoch = 0;
   int64_t epochs = 0;
-  double train_loss = 0, train_accuracy = 0;
-  std::optional<double> val_loss = {}, val_accuracy = {};
+  double train_loss = 0;
+  std::optional<double> train_accuracy = {};  ///< none of a regression
+  std::optional<double> val_loss = {};        ///< set when the epoch was validated
+  std::vector<Figure> val_figures = {};       ///< of the validation, the task's own
   bool best = false;
   double seconds = 0;     ///< since the last epoch's event, so with the saving that followed it
   StageTimes times = {};  ///< where those seconds went

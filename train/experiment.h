@@ -4,13 +4,14 @@
 
 #include "core/cuda_library.h"
 #include "data/batch_source.h"
-#include "data/image_folder.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "train/classifier.h"
 #include "train/config.h"
+#include "train/evaluate.h"
+#include "train/network.h"
 #include "train/objective.h"
+#include "train/run_data.h"
 
 #include <memory>
 #include <string>
@@ -33,15 +34,17 @@ struct Experiment {
 
   int64_t batches_per_epoch() const { return train->batches(); }
   WeightsInfo weights_info(int64_t epoch, std::string metrics) const;
+  /// The figure that makes the best weights: train.metric, or the task's own. Throws usage for one
+  /// that the task does not have.
+  Figure best_figure(const Metrics& metrics) const;
 
   Config config;
   Device device;
   std::vector<std::string> notes;
-  ImageFolder train_files, val_files;
-  std::string data_fingerprint;
+  RunData data;  ///< what `train` and `val` are batches of
   std::unique_ptr<BatchSource> train, val;
   std::shared_ptr<ParameterArena> arena;
-  std::unique_ptr<Classifier> classifier;
+  std::unique_ptr<Network> network;
   std::unique_ptr<Objective> objective;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule;

@@ -47,7 +47,7 @@ std::string find_non_finite_weights(const Experiment& experiment) {
 }
 
 std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass) {
-  if (!all_finite(batch.inputs)) return "the input pictures";
+  if (!all_finite(batch.inputs)) return "the inputs";
   if (std::string weights = find_non_finite_weights(experiment); !weights.empty()) return weights;
   std::string accumulated;  // of this step's earlier batches as well
   for (const auto& parameter : experiment.arena->parameters()) {
@@ -60,7 +60,7 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
   Tensor loss;
   experiment.arena->zero_grad();
   try {
-    loss = experiment.objective->loss(experiment.classifier->logits(batch.inputs, pass), batch);
+    loss = experiment.objective->loss(experiment.network->outputs(batch, pass), batch);
     backward(loss);
   } catch (...) {
     grad_mode.observer = nullptr;

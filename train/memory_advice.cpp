@@ -15,7 +15,7 @@ int64_t moments_of(const OptimizerOptions& optimizer) {
 
 MemoryPrediction predict(const Experiment& experiment, int64_t batch,
                          const SummaryOptions& options) {
-  Model model = experiment.classifier->model();
+  Model model = experiment.network->model();
   model.input = model.input.with(model.batch_axis, batch);
   return summarize(model, options).training;
 }

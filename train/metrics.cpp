@@ -14,8 +14,45 @@ double ratio(int64_t part, int64_t whole) {
 
 }  // namespace
 
-ClassificationMetrics::ClassificationMetrics(int64_t classes, int64_t top_k)
-    : classes_(classes), top_k_(top_k), confusion_(static_cast<size_t>(classes * classes)) {}
+void Metrics::add_loss(double mean_loss, int64_t examples) {
+  loss_sum_ += mean_loss * static_cast<double>(examples);
+  loss_count_ += examples;
+}
+
+double Metrics::loss() const {
+  return loss_count_ > 0 ? loss_sum_ / static_cast<double>(loss_count_) : 0;
+}
+
+Figure Metrics::figure(std::string_view name) const {
+  if (name == "loss") return {.name = "loss", .value = loss()};
+  std::string known = "loss";
+  for (const Figure& one : figures()) {
+    if (one.name == name) return one;
+    known += fmt::format(", {}", one.name);
+  }
+  fail(ErrorKind::usage, "train.metric: expected one of {} for this task, got {}", known, name);
+}
+
+std::string Metrics::line() const {
+  std::string text = fmt::format("loss {:.4f}", loss());
+  for (const Figure& one : figures()) text += fmt::format(" {} {:.4f}", one.name, one.value);
+  return text;
+}
+
+ClassificationMetrics::ClassificationMetrics(std::vector<std::string> classes, int64_t top_k,
+                                             std::string examples)
+    : names_(std::move(classes)),
+      top_k_(top_k),
+      examples_(std::move(examples)),
+      confusion_(names_.size() * names_.size()) {}
+
+void ClassificationMetrics::add(const Tensor& outputs, const Batch& batch) {
+  const auto rows = outputs.data<const float>();
+  const auto labels = batch.labels.data<const int64_t>();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    add(rows.subspan(i * names_.size(), names_.size()), labels[i]);
+  }
+}
 
 void ClassificationMetrics::add(std::span<const float> scores, int64_t label) {
   const auto best = std::ranges::max_element(scores) - scores.begin();
@@ -26,16 +63,7 @@ void ClassificationMetrics::add(std::span<const float> scores, int64_t label) {
   ++count_;
   correct_ += best == label;
   top_k_correct_ += ahead < top_k_;
-  ++confusion_[static_cast<size_t>(label * classes_ + best)];
-}
-
-void ClassificationMetrics::add_loss(double mean_loss, int64_t pictures) {
-  loss_sum_ += mean_loss * static_cast<double>(pictures);
-  loss_count_ += pictures;
-}
-
-double ClassificationMetrics::loss() const {
-  return loss_count_ > 0 ? loss_sum_ / static_cast<double>(loss_count_) : 0;
+  ++confusion_[static_cast<size_t>(label * classes() + best)];
 }
 
 double ClassificationMetrics::accuracy() const {
@@ -45,18 +73,25 @@ double ClassificationMetrics::top_k_accuracy() const {
   return ratio(top_k_correct_, count_);
 }
 
-std::vector<ClassReport> ClassificationMetrics::per_class(
-    std::span<const std::string> names) const {
+double ClassificationMetrics::f1() const {
+  const std::vector<ClassReport> reports = per_class();
+  if (reports.size() == 2) return reports[1].f1;
+  double sum = 0;
+  for (const ClassReport& report : reports) sum += report.f1;
+  return reports.empty() ? 0 : sum / static_cast<double>(reports.size());
+}
+
+std::vector<ClassReport> ClassificationMetrics::per_class() const {
   std::vector<ClassReport> reports;
-  for (int64_t c = 0; c < classes_; ++c) {
+  for (int64_t c = 0; c < classes(); ++c) {
     int64_t labelled = 0, predicted = 0;
-    for (int64_t other = 0; other < classes_; ++other) {
-      labelled += confusion_[static_cast<size_t>(c * classes_ + other)];
-      predicted += confusion_[static_cast<size_t>(other * classes_ + c)];
+    for (int64_t other = 0; other < classes(); ++other) {
+      labelled += confusion_[static_cast<size_t>(c * classes() + other)];
+      predicted += confusion_[static_cast<size_t>(other * classes() + c)];
     }
-    const int64_t right = confusion_[static_cast<size_t>(c * classes_ + c)];
-    reports.push_back({.name = names[static_cast<size_t>(c)],
-                       .pictures = labelled,
+    const int64_t right = confusion_[static_cast<size_t>(c * classes() + c)];
+    reports.push_back({.name = names_[static_cast<size_t>(c)],
+                       .examples = labelled,
                        .precision = ratio(right, predicted),
                        .recall = ratio(right, labelled),
                        .f1 = ratio(2 * right, labelled + predicted)});
@@ -64,47 +99,54 @@ std::vector<ClassReport> ClassificationMetrics::per_class(
   return reports;
 }
 
-void ClassificationMetrics::write(JsonWriter& json, std::span<const std::string> names) const {
-  json.field("pictures", count_).field("loss", loss()).field("accuracy", accuracy());
+std::vector<Figure> ClassificationMetrics::figures() const {
+  return {{.name = "accuracy", .value = accuracy(), .higher_is_better = true},
+          {.name = "f1", .value = f1(), .higher_is_better = true}};
+}
+
+void ClassificationMetrics::write(JsonWriter& json) const {
+  json.field(examples_, count_).field("loss", loss()).field("accuracy", accuracy());
+  json.field("f1", f1());
   if (top_k_ > 0) json.field(fmt::format("top_{}", top_k_), top_k_accuracy());
   json.key("per_class").begin_array();
-  for (const ClassReport& report : per_class(names)) {
-    json.begin_object().field("name", report.name).field("pictures", report.pictures);
+  for (const ClassReport& report : per_class()) {
+    json.begin_object().field("name", report.name).field(examples_, report.examples);
     json.field("precision", report.precision).field("recall", report.recall);
     json.field("f1", report.f1).end_object();
   }
   json.end_array().key("confusion").begin_array();
-  for (int64_t row = 0; row < classes_; ++row) {
+  for (int64_t row = 0; row < classes(); ++row) {
     json.begin_array();
-    for (int64_t column = 0; column < classes_; ++column) {
-      json.value(confusion_[static_cast<size_t>(row * classes_ + column)]);
+    for (int64_t column = 0; column < classes(); ++column) {
+      json.value(confusion_[static_cast<size_t>(row * classes() + column)]);
     }
     json.end_array();
   }
   json.end_array();
 }
 
-std::string ClassificationMetrics::table(std::span<const std::string> names) const {
+std::string ClassificationMetrics::table() const {
   size_t width = 5;
-  for (const std::string& name : names) width = std::max(width, name.size());
-  std::string text = fmt::format("{:<{}}  pictures  precision  recall      f1\n", "class", width);
-  for (const ClassReport& report : per_class(names)) {
+  for (const std::string& name : names_) width = std::max(width, name.size());
+  std::string text =
+      fmt::format("{:<{}}  {:>8}  precision  recall      f1\n", "class", width, examples_);
+  for (const ClassReport& report : per_class()) {
     text += fmt::format("{:<{}}  {:>8}  {:>9.4f}  {:>6.4f}  {:>6.4f}\n", report.name, width,
-                        report.pictures, report.precision, report.recall, report.f1);
+                        report.examples, report.precision, report.recall, report.f1);
   }
   if (top_k_ > 0) {
     text += fmt::format("among the {} most probable: {:.4f}\n", top_k_, top_k_accuracy());
   }
   constexpr int64_t widest_matrix = 20;
-  if (classes_ > widest_matrix) return text;
+  if (classes() > widest_matrix) return text;
   text += "\nconfusion matrix: rows are labels, columns predictions\n";
   text += fmt::format("{:<{}}", "", width);
-  for (const std::string& name : names) text += fmt::format("  {:>8.8}", name);
+  for (const std::string& name : names_) text += fmt::format("  {:>8.8}", name);
   text += "\n";
-  for (int64_t row = 0; row < classes_; ++row) {
-    text += fmt::format("{:<{}}", names[static_cast<size_t>(row)], width);
-    for (int64_t column = 0; column < classes_; ++column) {
-      text += fmt::format("  {:>8}", confusion_[static_cast<size_t>(row * classes_ + column)]);
+  for (int64_t row = 0; row < classes(); ++row) {
+    text += fmt::format("{:<{}}", names_[static_cast<size_t>(row)], width);
+    for (int64_t column = 0; column < classes(); ++column) {
+      text += fmt::format("  {:>8}", confusion_[static_cast<size_t>(row * classes() + column)]);
     }
     text += "\n";
   }

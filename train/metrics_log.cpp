@@ -3,6 +3,14 @@
 #include "core/io/json.h"
 
 namespace whisker {
+namespace {
+
+void write_validation(JsonWriter& json, double loss, const std::vector<Figure>& figures) {
+  json.field("val_loss", loss);
+  for (const Figure& one : figures) json.field(fmt::format("val_{}", one.name), one.value);
+}
+
+}  // namespace
 
 void MetricsLog::step(const StepEvent& event, double seconds) {
   JsonWriter json;
@@ -10,9 +18,10 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
       .field("kind", "step")
       .field("step", event.step)
       .field("epoch", event.epoch + 1);
-  json.field("loss", event.loss).field("accuracy", event.accuracy);
+  json.field("loss", event.loss);
+  if (event.accuracy) json.field("accuracy", *event.accuracy);
   json.field("learning_rate", event.learning_rate).field("gradient_norm", event.gradient_norm);
-  json.field("images_per_s", event.images_per_s).field("seconds", seconds).end_object();
+  json.field("images_per_s", event.examples_per_s).field("seconds", seconds).end_object();
   file_.append(json.str() + "\n");
 }
 
@@ -20,9 +29,9 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
   JsonWriter json;
   json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
   json.field("step", step).field("train_loss", event.train_loss);
-  json.field("train_accuracy", event.train_accuracy);
+  if (event.train_accuracy) json.field("train_accuracy", *event.train_accuracy);
   if (event.val_loss) {
-    json.field("val_loss", *event.val_loss).field("val_accuracy", *event.val_accuracy);
+    write_validation(json, *event.val_loss, event.val_figures);
     json.field("best", event.best);
   }
   json.field("seconds", seconds).key("time").begin_object();
@@ -33,12 +42,12 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
   file_.append(json.str() + "\n");
 }
 
-void MetricsLog::validation(const ClassificationMetrics& metrics, bool best, int64_t epoch,
-                            int64_t step) {
+void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step) {
   JsonWriter json;
   json.begin_object().field("kind", "validation").field("epoch", epoch + 1);
-  json.field("step", step).field("val_loss", metrics.loss());
-  json.field("val_accuracy", metrics.accuracy()).field("best", best).end_object();
+  json.field("step", step);
+  write_validation(json, metrics.loss(), metrics.figures());
+  json.field("best", best).end_object();
   file_.append(json.str() + "\n");
 }
 

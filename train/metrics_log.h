@@ -18,7 +18,7 @@ class MetricsLog {
   /// `step`: optimizer steps so far.
   void epoch(const EpochEvent& event, int64_t step, double seconds);
   /// A validation within an epoch, counted from 0.
-  void validation(const ClassificationMetrics& metrics, bool best, int64_t epoch, int64_t step);
+  void validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step);
 
  private:
   LogFile& file_;

@@ -20,17 +20,16 @@ Picture read_picture(const std::string& path) {
 
 }  // namespace
 
-void classify_pictures(const Classifier& classifier, const std::vector<std::string>& paths,
-                       int64_t batch_size,
-                       const std::function<void(const PictureResult&)>& report) {
+void classify_pictures(const Network& network, const std::vector<std::string>& paths,
+                       int64_t batch_size, const std::function<void(const Prediction&)>& report) {
   const NoGrad no_grad;
-  const size_t classes = classifier.classes().size();
-  PictureInput input(classifier, batch_size);
+  const size_t classes = network.classes().size();
+  PictureInput input(network, batch_size);
   for (size_t first = 0; first < paths.size(); first += static_cast<size_t>(batch_size)) {
     const size_t last = std::min(paths.size(), first + static_cast<size_t>(batch_size));
-    std::vector<PictureResult> results;
+    std::vector<Prediction> results;
     for (size_t i = first; i < last; ++i) {
-      PictureResult result{.path = paths[i], .probabilities = {}, .error = {}};
+      Prediction result{.name = paths[i], .probabilities = {}, .error = {}};
       try {
         input.add(read_picture(paths[i]));
       } catch (const Error& error) {
@@ -41,10 +40,10 @@ void classify_pictures(const Classifier& classifier, const std::vector<std::stri
     }
     Tensor scores;
     if (input.count() > 0) {
-      scores = classifier.probabilities(classifier.logits(input.take())).to(cpu_device);
+      scores = network.probabilities(network.outputs(input.take())).to(cpu_device);
     }
     size_t row = 0;
-    for (PictureResult& result : results) {
+    for (Prediction& result : results) {
       if (result.error.empty()) {
         const auto own = scores.data<const float>().subspan(row++ * classes, classes);
         result.probabilities.assign(own.begin(), own.end());

@@ -7,10 +7,10 @@
 
 namespace whisker {
 
-PictureInput::PictureInput(const Classifier& classifier, int64_t rows)
-    : preprocess_(classifier.preprocess()),
-      device_(classifier.arena().device()),
-      dtype_(classifier.arena().compute_dtype()),
+PictureInput::PictureInput(const Network& network, int64_t rows)
+    : preprocess_(network.preprocess()),
+      device_(network.arena().device()),
+      dtype_(network.arena().compute_dtype()),
       rows_(rows) {
   if (device_.kind != DeviceKind::cuda) return;
   pipeline_ = backend_of(device_).make_picture_pipeline();

@@ -1,10 +1,10 @@
-// Single pictures to the network's input on the classifier's device: finished here for a host
+// Single pictures to the network's input on the network's device: finished here for a host
 // device, handed to the device's kernels otherwise, in either case exactly as validation sees them.
 #pragma once
 
 #include "core/picture_pipeline.h"
 #include "data/picture_stage.h"
-#include "train/classifier.h"
+#include "train/network.h"
 
 #include <memory>
 #include <vector>
@@ -14,7 +14,7 @@ namespace whisker {
 class PictureInput {
  public:
   /// For batches of up to `rows` pictures.
-  PictureInput(const Classifier& classifier, int64_t rows);
+  PictureInput(const Network& network, int64_t rows);
 
   void add(const Picture& picture);
   int64_t count() const { return count_; }

@@ -1,6 +1,7 @@
 #include "train/resume.h"
 
 #include "core/backend.h"
+#include "core/io/text.h"
 
 namespace whisker {
 namespace {
@@ -16,9 +17,10 @@ void check_same_run(const TrainState& saved, const Experiment& experiment,
   }
   if (saved.preprocess != now.preprocess) {
     fail(ErrorKind::checkpoint,
-         "{}: the preprocessing in config.yaml is not the one this run was started with: {} then, "
+         "{}: the preprocessing (vocabulary, scaling) is not the one this run was started with: {} "
+         "then, "
          "{} now",
-         folder.path().string(), saved.preprocess, now.preprocess);
+         folder.path().string(), excerpt(saved.preprocess), excerpt(now.preprocess));
   }
   const std::string changed = changed_on_resume(saved.config, experiment.config);
   if (changed.empty()) return;
@@ -32,8 +34,8 @@ void check_same_run(const TrainState& saved, const Experiment& experiment,
 
 TrainState first_state(const Experiment& experiment) {
   TrainState state;
-  state.data_fingerprint = experiment.data_fingerprint;
-  state.preprocess = experiment.classifier->preprocess().json();
+  state.data_fingerprint = experiment.data.fingerprint;
+  state.preprocess = experiment.network->signature().input_json();
   state.config = config_kept_on_resume(experiment.config);
   state.epochs = experiment.config.train.epochs;
   return state;
@@ -47,7 +49,7 @@ TrainState state_to_save(const TrainState& state, const Experiment& experiment) 
   return saved;
 }
 
-TrainState resume_run(RunFolder& folder, Experiment& experiment) {
+TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& states) {
   const LoadedCheckpoint checkpoint = load_last(folder.last());
   const TrainState& state = checkpoint.state;
   check_same_run(state, experiment, folder);
@@ -61,6 +63,7 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment) {
   step.good_steps = state.loss_scale.good_steps;
   step.skipped_in_row = state.loss_scale.skipped_in_row;
   memory.write(step);
+  states = restore_states(checkpoint.optimizer, experiment.device);
   folder.metrics().truncate_to(state.metrics_bytes);
   return state;
 }

@@ -14,9 +14,9 @@ TrainState first_state(const Experiment& experiment);
 TrainState state_to_save(const TrainState& state, const Experiment& experiment);
 
 /// Continues from the folder's last checkpoint: weights, moments, average, schedule, the device's
-/// counters and timed choices; cuts metrics.jsonl back to it. Throws checkpoint, and has changed
-/// nothing on disk, when there is none, when it is damaged, or when data or configuration are not
-/// the run's.
-TrainState resume_run(RunFolder& folder, Experiment& experiment);
+/// counters and timed choices, the `states` that a language model carries; cuts metrics.jsonl back
+/// to it. Throws checkpoint, and has changed nothing on disk, when there is none, when it is
+/// damaged, or when data or configuration are not the run's.
+TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& states);
 
 }  // namespace whisker

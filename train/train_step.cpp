@@ -10,6 +10,8 @@
 namespace whisker {
 namespace {
 
+constexpr int64_t most_shapes = 16;  // captured at a time
+
 // Copies in order with the device's operators; both have one shape and dtype.
 void load(const Tensor& source, const Tensor& target) {
   if (source.raw() == target.raw()) return;  // a GPU's loader has written it there
@@ -70,6 +72,7 @@ TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
   const bool gpu = experiment.device.kind == DeviceKind::cuda;
   late_reading_ = options_.late_reading.value_or(gpu);
   captures_ = experiment.config.runtime.graph && (gpu || options_.capture);
+  carries_ = experiment.network->signature().task() == Task::language_model;
   if (!options_.capture) {
     options_.capture = [this](const std::function<void()>& work) { return backend_.capture(work); };
   }
@@ -88,6 +91,13 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
       {.batch = place.number,
        .learning_rate = place.learning_rate,
        .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
+  if (carries_ && !batch.continues) {
+    for (const auto& [path, state] : states_) {
+      for (const Tensor& tensor : {state.h, state.c}) {
+        if (tensor.defined()) tensor.fill_(0);
+      }
+    }
+  }
   if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
   if (!std::exchange(stepped_, true)) search_plans(experiment_.config, experiment_.device);
@@ -102,12 +112,17 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   const StepTrace::Watch watch(trace_);
   const StepTrace::Range whole(trace_, "step", "step");
   if (part.first) arena.zero_grad();
+  CarriedStates states = states_;
+  Pass pass = pass_;
+  if (carries_) pass.states = &states;
   Tensor loss;
   {
     const StepTrace::Range range(trace_, "forward", "step");
-    const Tensor logits = experiment_.classifier->logits(batch.inputs, pass_);
-    loss = experiment_.objective->loss(logits, batch);
-    backend_.count_batch(optimizer.rule(), logits, batch.labels, loss, state);
+    const Tensor outputs = experiment_.network->outputs(batch, pass);
+    loss = experiment_.objective->loss(outputs, batch);
+    // A language model's rows are its steps.
+    backend_.count_batch(optimizer.rule(), outputs.reshape({-1, outputs.extent(-1)}),
+                         batch.labels.reshape({-1}), loss, state);
   }
   const bool scaled = options_.scaled_loss.value_or(optimizer.rule().scales_loss);
   {
@@ -115,6 +130,7 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     backward(loss, {.gradient =
                         scaled ? optimizer.memory().loss_scale().reshape(loss.shape()) : Tensor()});
   }
+  if (carries_) keep_states(states);
   const StepTrace::Range range(trace_, "update", "step");
   arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
   if (!part.update) return;
@@ -122,41 +138,70 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   if (experiment_.average) experiment_.average->update(&state->applies);
 }
 
-bool TrainStep::fits(const Batch& batch) const {
-  return inputs_.inputs.defined() && inputs_.inputs.shape() == batch.inputs.shape() &&
-         inputs_.inputs.dtype() == batch.inputs.dtype() &&
-         inputs_.soft_labels.defined() == batch.soft_labels.defined();
+// What the batch left, in the tensors that the next one begins with: backward has read them by now.
+void TrainStep::keep_states(const CarriedStates& last) {
+  for (const auto& [path, state] : last) {
+    RecurrentState& own = states_[path];
+    for (const auto member : {&RecurrentState::h, &RecurrentState::c}) {
+      const Tensor& from = state.*member;
+      if (!from.defined()) continue;
+      if (!(own.*member).defined()) own.*member = empty_on(experiment_.device, from);
+      backend_.copy(from.raw(), (own.*member).raw(), from.bytes());
+    }
+  }
 }
 
-// Whether batches like this one have come often enough, since the last replay, to be worth a
-// capture: the majority counts, so that an epoch's odd last batch does not put it off.
-bool TrainStep::make_inputs(const Batch& batch) {
-  // Plans are chosen and memory is cached by then, for the update as well.
-  const int64_t warm_up = 3 * experiment_.config.train.accumulate;
-  if (eager_batches_ == 0) eager_shape_ = batch.inputs.shape();
-  eager_batches_ += batch.inputs.shape() == eager_shape_ ? 1 : -1;
-  if (eager_batches_ <= warm_up) return false;
-  for (auto& graphs : graphs_) {
-    for (auto& graph : graphs) graph.reset();
+// The place of the batch's shape, if it has come often enough to be worth a capture.
+TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
+  std::string key = fmt::format("{} {}", batch.inputs.shape(), batch.inputs.dtype());
+  for (const auto member : {&Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
+    key += (batch.*member).defined() ? '1' : '0';
   }
-  inputs_ = each_tensor(batch,
-                        [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
-  experiment_.train->write_into(inputs_.inputs);
-  return true;
+  Captured& shape = shapes_[key];
+  shape.last_used = ++batches_;
+  if (shape.inputs.inputs.defined()) return &shape;
+  // Plans are chosen and memory is cached by then, for the update as well. An epoch's odd last
+  // batch is not worth the memory unless epochs are short.
+  const int64_t warm_up = 3 * experiment_.config.train.accumulate;
+  ++shape.eager_batches;
+  if (shape.eager_batches <= warm_up || shape.eager_batches * most_shapes < batches_) {
+    return nullptr;
+  }
+  make_room();
+  shape.inputs = each_tensor(
+      batch, [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
+  if (!written_into_) experiment_.train->write_into(shape.inputs.inputs);
+  written_into_ = true;
+  return &shape;
+}
+
+// Gives up the shape that was used longest ago when there are as many as may be.
+void TrainStep::make_room() {
+  Captured* oldest = nullptr;
+  int64_t captured = 0;
+  for (auto& [key, shape] : shapes_) {
+    if (!shape.inputs.inputs.defined()) continue;
+    ++captured;
+    if (!oldest || shape.last_used < oldest->last_used) oldest = &shape;
+  }
+  if (captured < most_shapes) return;
+  *oldest = {};
+  experiment_.train->write_into({});
+  written_into_ = false;
 }
 
 // False when the batch has to run eagerly.
 bool TrainStep::replay(const Batch& batch, Part part) {
   // cuDNN reads lengths on the host, where a capture would freeze them.
   if (experiment_.device.kind == DeviceKind::cuda && batch.lengths.defined()) return false;
-  if (!captures_ || (!fits(batch) && !make_inputs(batch))) return false;
-  eager_batches_ = 0;
-  load(batch, inputs_);
-  std::unique_ptr<CapturedGraph>& graph = graph_of(part);
-  if (!graph) graph = options_.capture([this, part] { enqueue(inputs_, part); });
+  Captured* const shape = captures_ ? captured_for(batch) : nullptr;
+  if (!shape) return false;
+  load(batch, shape->inputs);
+  std::unique_ptr<CapturedGraph>& graph = shape->graph_of(part);
+  if (!graph) graph = options_.capture([this, shape, part] { enqueue(shape->inputs, part); });
   if (!graph) {  // not on this device after all
     captures_ = false;
-    inputs_ = {};
+    shapes_.clear();
     experiment_.train->write_into({});
     return false;
   }

@@ -7,8 +7,9 @@
 // captured once and replayed from then on. That works because everything that changes from step to
 // step lies in device memory (core/step_state.h) and nothing else ever moves: arena slices keep
 // their addresses, averages swap contents, the set of trained parameters is fixed with the arena.
-// The first batches of a shape run eagerly, as does an odd one in between; a new shape that stays
-// is captured afresh.
+// The first batches of a shape run eagerly; each shape that comes again and again (sequences have
+// one per bucket of lengths) gets a graph of its own, up to most_shapes: then the one that was used
+// longest ago makes room.
 #pragma once
 
 #include "core/backend.h"
@@ -16,8 +17,10 @@
 #include "train/step_trace.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace whisker {
 
@@ -53,6 +56,11 @@ class TrainStep {
 
   /// Steps run eagerly from now on, each part a range of `trace`; null: as before.
   void set_trace(StepTrace* trace) { trace_ = trace; }
+  /// Of recurrent layers, carried into the next batch that continues this one; empty but for a
+  /// language model. The tensors are the step's own.
+  const CarriedStates& states() const { return states_; }
+  /// Begins with these states, made by states() of another run, instead of none.
+  void set_states(CarriedStates states) { states_ = std::move(states); }
 
   bool late_reading() const { return late_reading_; }
   /// Batches that were replayed.
@@ -66,9 +74,17 @@ class TrainStep {
   };
   void enqueue(const Batch& batch, Part part);
   bool replay(const Batch& batch, Part part);
-  bool fits(const Batch& batch) const;
-  bool make_inputs(const Batch& batch);
-  std::unique_ptr<CapturedGraph>& graph_of(Part part) { return graphs_[part.first][part.update]; }
+  void keep_states(const CarriedStates& last);
+  /// A shape of batches: the fixed tensors that its graphs read, once it is captured.
+  struct Captured {
+    Batch inputs;  // on the device; undefined before the first capture
+    std::unique_ptr<CapturedGraph> graphs[2][2];
+    int64_t eager_batches = 0;  // run since the shape was first seen, or given up
+    int64_t last_used = 0;
+    std::unique_ptr<CapturedGraph>& graph_of(Part part) { return graphs[part.first][part.update]; }
+  };
+  Captured* captured_for(const Batch& batch);
+  void make_room();
 
   Experiment& experiment_;
   Backend& backend_;
@@ -78,10 +94,11 @@ class TrainStep {
   bool captures_;
   bool stepped_ = false;
   int64_t accumulated_ = 0;  // batches since the last update
-  Batch inputs_;             // fixed tensors on the device; undefined before the first capture
-  std::unique_ptr<CapturedGraph> graphs_[2][2];
-  Shape eager_shape_;          // of most batches since the last replay
-  int64_t eager_batches_ = 0;  // by how many they lead
+  bool carries_;             // states, from batch to batch
+  CarriedStates states_;     // fixed tensors once there are any
+  std::map<std::string, Captured> shapes_;
+  int64_t batches_ = 0;        // looked up in shapes_
+  bool written_into_ = false;  // the loader writes into the tensors of one of them
   int64_t replays_ = 0;
   StepTrace* trace_ = nullptr;
 };

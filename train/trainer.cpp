@@ -42,6 +42,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       profile_(step_, experiment.device, experiment.config.train.profile),
       state_(first_state(experiment)),
       batches_(experiment.batches_per_epoch()),
+      best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
       start_(Clock::now()) {}
 
 double Trainer::now() const {
@@ -49,7 +50,9 @@ double Trainer::now() const {
 }
 
 void Trainer::resume() {
-  state_ = resume_run(folder_, experiment_);
+  CarriedStates states;
+  state_ = resume_run(folder_, experiment_, states);
+  step_.set_states(std::move(states));
   const Config& config = experiment_.config;
   const ScheduleKind kind = config.schedule.kind;
   const bool has_horizon = kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle;
@@ -80,6 +83,7 @@ TrainResult Trainer::run() {
           .epochs = state_.epoch,
           .steps = state_.step,
           .best_metric = state_.best_metric,
+          .best_figure = best_figure_.name,
           .best_epoch = state_.best_epoch,
           .seconds = now(),
           .validation = validation_};
@@ -89,7 +93,7 @@ TrainResult Trainer::run() {
 bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
   batches_start_ = now();
-  epoch_pictures_ = 0;
+  epoch_examples_ = 0;
   step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {
@@ -144,7 +148,7 @@ void Trainer::write_trace() {
 // Whether it ended in an optimizer step.
 bool Trainer::run_batch(const Batch& batch) {
   const StageTimer timer(times_, Stage::step);
-  epoch_pictures_ += batch.size();
+  epoch_examples_ += batch.size();
   const bool stepped = step_.run(batch, {.number = batches_seen(),
                                          .learning_rate = experiment_.schedule->at(state_.step),
                                          .last_of_epoch = state_.batch == batches_});
@@ -190,31 +194,37 @@ void Trainer::check_finite(const Snapshot& snapshot) {
   if (!name.empty()) diverged(batches_seen(), "a tensor about to be saved", name);
 }
 
+std::optional<double> Trainer::share_correct() const {
+  if (experiment_.network->signature().task() == Task::regression) return std::nullopt;
+  return static_cast<double>(state_.correct) /
+         static_cast<double>(std::max<int64_t>(1, state_.pictures));
+}
+
 StepEvent Trainer::step_event() const {
   const double seconds = now() - batches_start_;
   const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
-  const double done = static_cast<double>(epoch_pictures_);
+  const double done = static_cast<double>(epoch_examples_);
   return {.epoch = state_.epoch,
           .batch = state_.batch,
           .batches = batches_,
           .step = state_.step,
           .loss = state_.loss_sum / pictures,
-          .accuracy = static_cast<double>(state_.correct) / pictures,
+          .accuracy = share_correct(),
           .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
           .gradient_norm = gradient_norm_,
-          .images_per_s = done / std::max(seconds, 1e-9),
+          .examples_per_s = done / std::max(seconds, 1e-9),
           .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
           .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *
                                          static_cast<double>(experiment_.config.train.batch_size)
                                    : 0};
 }
 
-ClassificationMetrics Trainer::validate() {
+std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
   const AverageScope averaged(experiment_.average.get());
-  ClassificationMetrics metrics =
-      evaluate(*experiment_.classifier, *experiment_.objective, *experiment_.val, &stop_);
-  if (!std::isfinite(metrics.loss())) {
+  std::shared_ptr<const Metrics> metrics =
+      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
+  if (!std::isfinite(metrics->loss())) {
     const std::string weights = find_non_finite_weights(experiment_);
     diverged(batches_seen(), "the validation loss",
              weights.empty() ? "the network's outputs there" : weights);
@@ -222,28 +232,22 @@ ClassificationMetrics Trainer::validate() {
   return metrics;
 }
 
-double Trainer::metric_of(const ClassificationMetrics& metrics) const {
-  const bool by_accuracy = experiment_.config.train.metric == MetricKind::accuracy;
-  return by_accuracy ? metrics.accuracy() : metrics.loss();
-}
-
 bool Trainer::better(double metric, double than, double margin) const {
-  const bool by_accuracy = experiment_.config.train.metric == MetricKind::accuracy;
-  return by_accuracy ? metric > than + margin : metric < than - margin;
+  return best_figure_.higher_is_better ? metric > than + margin : metric < than - margin;
 }
 
 // Whether these are the best weights so far; they are saved then.
-bool Trainer::take_best(const ClassificationMetrics& metrics) {
+bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   validation_ = metrics;
   validated_step_ = state_.step;
-  const double metric = metric_of(metrics);
+  const double metric = experiment_.best_figure(*metrics).value;
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;
   state_.best_epoch = state_.epoch;
   const StageTimer timer(times_, Stage::checkpoint);
   JsonWriter json;
   json.begin_object();
-  metrics.write(json, experiment_.classifier->classes());
+  metrics->write(json);
   json.end_object();
   const AverageScope averaged(experiment_.average.get());
   Snapshot model = state_dict(*experiment_.arena, batches_seen());
@@ -274,23 +278,23 @@ bool Trainer::finish_epoch() {
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = config.train.epochs,
                    .train_loss = state_.loss_sum / pictures,
-                   .train_accuracy = static_cast<double>(state_.correct) / pictures};
+                   .train_accuracy = share_correct()};
   const bool last = state_.epoch + 1 == config.train.epochs;
   if (!last && !stop_reason_) {  // its first batches are made while validation runs
     epoch_ahead_ = state_.epoch + 1;
     experiment_.train->start_epoch(epoch_ahead_);
   }
   if (last || (state_.epoch + 1) % config.train.validate_every == 0) {
-    const ClassificationMetrics metrics = validate();
+    const std::shared_ptr<const Metrics> metrics = validate();
     if (stop_.load() != 0) {
       stop_reason_ = StopReason::signal;
       save_last();
       return false;
     }
-    event.val_loss = metrics.loss();
-    event.val_accuracy = metrics.accuracy();
+    event.val_loss = metrics->loss();
+    event.val_figures = metrics->figures();
     event.best = take_best(metrics);
-    count_stalled(metric_of(metrics));
+    count_stalled(experiment_.best_figure(*metrics).value);
   }
 
   ++state_.epoch;
@@ -322,13 +326,12 @@ bool Trainer::finish_epoch() {
 // The time is up between validations: what has been learned since the last one counts, too. Early
 // stopping and schedule hear nothing of it, so that a resumed run goes on as it would have.
 void Trainer::validate_at_stop() {
-  const ClassificationMetrics metrics = validate();
+  const std::shared_ptr<const Metrics> metrics = validate();
   if (stop_.load() != 0) return;
   const bool best = take_best(metrics);
-  log_.validation(metrics, best, state_.epoch, state_.step);
-  observer_.on_message(fmt::format("time is up in epoch {}: val loss {:.4f} accuracy {:.4f}{}",
-                                   state_.epoch + 1, metrics.loss(), metrics.accuracy(),
-                                   best ? " (best)" : ""));
+  log_.validation(*metrics, best, state_.epoch, state_.step);
+  observer_.on_message(fmt::format("time is up in epoch {}: val {}{}", state_.epoch + 1,
+                                   metrics->line(), best ? " (best)" : ""));
   save_last();
 }
 
@@ -339,6 +342,7 @@ void Trainer::save_last() {
       snapshot_optimizer(*experiment_.arena, *experiment_.optimizer, experiment_.average.get());
   check_finite(model);
   check_finite(optimizer);
+  add_states(step_.states(), optimizer);
   TrainState state = state_to_save(state_, experiment_);
   state.seconds = now();
   folder_.metrics().sync();

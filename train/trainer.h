@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,9 +28,10 @@ struct TrainResult {
   int64_t epochs = 0;  ///< finished ones
   int64_t steps = 0;
   double best_metric = 0;
-  int64_t best_epoch = -1;  ///< -1: none was validated
+  std::string_view best_figure = {};  ///< what best_metric is: "accuracy"
+  int64_t best_epoch = -1;            ///< -1: none was validated
   double seconds = 0;
-  std::optional<ClassificationMetrics> validation = {};  ///< of the last validation
+  std::shared_ptr<const Metrics> validation = {};  ///< of the last validation
 };
 
 class Trainer {
@@ -50,18 +52,18 @@ class Trainer {
   bool run_batch(const Batch& batch);
   void write_trace();
   void read_results(const Batch* at_hand = nullptr);
-  ClassificationMetrics validate();
-  bool take_best(const ClassificationMetrics& metrics);
+  std::shared_ptr<const Metrics> validate();
+  bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
   bool finish_epoch();
   void validate_at_stop();
-  double metric_of(const ClassificationMetrics& metrics) const;
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   void save_last();
   void check_finite(const Snapshot& snapshot);
   [[noreturn]] void diverged(int64_t batch, std::string_view what, const std::string& culprit);
   double now() const;  // seconds of this run, those before a resume included
+  std::optional<double> share_correct() const;
   StepEvent step_event() const;
 
   Experiment& experiment_;
@@ -77,12 +79,13 @@ class Trainer {
   int64_t batches_ = 0;       // per epoch
   double gradient_norm_ = 0;
   std::optional<StopReason> stop_reason_;
-  std::optional<ClassificationMetrics> validation_;
+  std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
+  Figure best_figure_;  // what makes the best weights; its value is nothing
   std::chrono::steady_clock::time_point start_;
   double epoch_start_ = 0;      // of what the next epoch event counts, by now()
   double batches_start_ = 0;    // of the epoch's batches, by now()
-  int64_t epoch_pictures_ = 0;  // since the epoch (or the resume) began
+  int64_t epoch_examples_ = 0;  // since the epoch (or the resume) began
   StageTimes times_;
 };
 

@@ -161,7 +161,7 @@ TEST_F(CheckpointFiles, BadWeightsFilesChangeNothing) {
     }
     put(path, bad);
     try {
-      load_weights(SafetensorsFile::open(path), experiment_->classifier->model(),
+      load_weights(SafetensorsFile::open(path), experiment_->network->model(),
                    *experiment_->arena);
       // A slip inside the metadata's texts or class names leaves whole weights: start afresh.
       experiment_ = std::make_unique<Experiment>(config_);

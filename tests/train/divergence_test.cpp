@@ -141,7 +141,7 @@ TEST(FindNonFinite, LooksInOrder) {
   poison(run, "dense.bias", NAN);
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the weights dense.bias");
   batch.inputs.fill_(std::numeric_limits<double>::infinity());
-  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the input pictures");
+  EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the inputs");
 }
 
 }  // namespace

@@ -89,8 +89,8 @@ TEST(Experiment, GroupsHaveTheirOwnRate) {
 TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
   const StripeFolder data;
   const Experiment split(data.config({"data.val=\"\"", "data.val_split=0.25"}));
-  EXPECT_EQ(split.train_files.size(), 30);
-  EXPECT_EQ(split.val_files.size(), 10);
+  EXPECT_EQ(split.data.train_size, 30);
+  EXPECT_EQ(split.data.val_size, 10);
   EXPECT_THAT(error_of(data.config({"data.val=\"\""}), ErrorKind::usage),
               HasSubstr("nothing to validate on"));
   EXPECT_THAT(error_of(data.config({"data.train=\"\""}), ErrorKind::usage),
@@ -118,8 +118,8 @@ TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
 TEST(Experiment, OverfitBatchesAreAFewPicturesForBoth) {
   const StripeFolder data;
   const Experiment experiment(data.config({"train.overfit_batches=2"}));
-  EXPECT_EQ(experiment.train_files.size(), 16);
-  EXPECT_EQ(experiment.val_files.size(), 16);
+  EXPECT_EQ(experiment.data.train_size, 16);
+  EXPECT_EQ(experiment.data.val_size, 16);
 }
 
 }  // namespace

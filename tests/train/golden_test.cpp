@@ -61,12 +61,12 @@ void expect_tensors(const SafetensorsFile& file, const JsonValue& expected) {
 }
 
 TEST_P(Golden, WeightsClassify) {
-  const Classifier classifier = Classifier::load(folder() / "best.safetensors", cpu_device);
-  EXPECT_EQ(classifier.classes(), (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(classifier.preprocess().output(), (PictureSize{16, 16}));
+  const Network network = Network::load(folder() / "best.safetensors", cpu_device);
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(network.preprocess().output(), (PictureSize{16, 16}));
   expect_tensors(SafetensorsFile::open(folder() / "best.safetensors"), expected_.at("best"));
   const NoGrad no_grad;
-  const auto logits = classifier.logits(zeros({1, 16, 16, 3})).to_vector();
+  const auto logits = network.outputs(zeros({1, 16, 16, 3})).to_vector();
   const auto& wanted = expected_.at("logits_of_black").items();
   ASSERT_EQ(logits.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(logits[i], wanted[i].as_double(), 1e-5);

@@ -76,7 +76,7 @@ Peak peak_of(const Config& config) {
   const int64_t before = backend.memory_stats().allocated;
   Experiment experiment(config);
   const int64_t rows = config.train.batch_size;
-  const Shape shape = experiment.classifier->model().input.with(0, rows);
+  const Shape shape = experiment.network->model().input.with(0, rows);
   Batch batch{.inputs = rand_normal(shape, 0, 1, 1, 1, {.device = cpu_device})
                             .to(experiment.arena->compute_dtype()),
               .labels = zeros({rows}, {.dtype = DType::i64, .device = cpu_device}),

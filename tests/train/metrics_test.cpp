@@ -8,8 +8,7 @@ namespace whisker {
 namespace {
 
 TEST(Metrics, HandWorkedExample) {
-  ClassificationMetrics metrics(3);
-  const std::vector<std::string> names = {"a", "b", "c"};
+  ClassificationMetrics metrics({"a", "b", "c"});
   // label, predicted: aa ab ba bb bb cb
   const std::pair<int, int> rows[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 1}, {2, 1}};
   for (const auto& [label, predicted] : rows) {
@@ -24,7 +23,7 @@ TEST(Metrics, HandWorkedExample) {
   EXPECT_DOUBLE_EQ(metrics.accuracy(), 0.5);
   EXPECT_DOUBLE_EQ(metrics.loss(), 1.0);
   EXPECT_THAT(metrics.confusion(), testing::ElementsAre(1, 1, 0, 1, 2, 0, 0, 1, 0));
-  const std::vector<ClassReport> reports = metrics.per_class(names);
+  const std::vector<ClassReport> reports = metrics.per_class();
   EXPECT_DOUBLE_EQ(reports[0].precision, 0.5);
   EXPECT_DOUBLE_EQ(reports[0].recall, 0.5);
   EXPECT_DOUBLE_EQ(reports[1].precision, 0.5);
@@ -33,19 +32,23 @@ TEST(Metrics, HandWorkedExample) {
   EXPECT_DOUBLE_EQ(reports[2].precision, 0);  // never predicted
   EXPECT_DOUBLE_EQ(reports[2].recall, 0);
   EXPECT_DOUBLE_EQ(reports[2].f1, 0);
-  EXPECT_EQ(reports[2].pictures, 1);
+  EXPECT_EQ(reports[2].examples, 1);
 
   JsonWriter writer;
-  metrics.write(writer.begin_object(), names);
+  metrics.write(writer.begin_object());
   const JsonValue json = JsonValue::parse(writer.end_object().str(), {});
   EXPECT_DOUBLE_EQ(json.at("accuracy").as_double(), 0.5);
   EXPECT_EQ(json.at("confusion").items()[1].items()[1].as_int(), 2);
   EXPECT_EQ(json.at("per_class").items()[2].at("name").as_string(), "c");
   EXPECT_EQ(json.find("top_5"), nullptr);
+  EXPECT_DOUBLE_EQ(metrics.f1(), (0.5 + 4.0 / 7 + 0) / 3);  // of three classes: their mean
+  EXPECT_EQ(metrics.figures().front().name, "accuracy");
+  EXPECT_EQ(metrics.figure("loss").value, 1.0);
+  EXPECT_THROW(metrics.figure("mae"), Error);
 }
 
 TEST(Metrics, TopKCountsTiesAgainstTheLabel) {
-  ClassificationMetrics metrics(7, 5);
+  ClassificationMetrics metrics(std::vector<std::string>(7, "x"), 5);
   const std::vector<float> falling = {7, 6, 5, 4, 3, 2, 1};
   metrics.add(falling, 4);  // fifth
   EXPECT_DOUBLE_EQ(metrics.top_k_accuracy(), 1);
@@ -59,21 +62,19 @@ TEST(Metrics, TopKCountsTiesAgainstTheLabel) {
 }
 
 TEST(Metrics, NothingCountedIsNoDivisionByZero) {
-  const ClassificationMetrics metrics(2, 0);
+  const ClassificationMetrics metrics({"a", "b"}, 0);
   EXPECT_EQ(metrics.accuracy(), 0);
   EXPECT_EQ(metrics.loss(), 0);
   EXPECT_EQ(metrics.top_k_accuracy(), 0);
 }
 
 TEST(Metrics, TableNamesClassesAndHoldsTheMatrixUpToTwentyClasses) {
-  ClassificationMetrics small(2);
-  const std::vector<std::string> two = {"a very long class name", "b"};
+  ClassificationMetrics small({"a very long class name", "b"});
   small.add(std::vector<float>{1, 0}, 0);
-  EXPECT_THAT(small.table(two), testing::HasSubstr("a very long class name         1     1.0000"));
-  EXPECT_THAT(small.table(two), testing::HasSubstr("confusion matrix"));
-  const ClassificationMetrics large(21);
-  EXPECT_THAT(large.table(std::vector<std::string>(21, "x")),
-              testing::Not(testing::HasSubstr("confusion matrix")));
+  EXPECT_THAT(small.table(), testing::HasSubstr("a very long class name         1     1.0000"));
+  EXPECT_THAT(small.table(), testing::HasSubstr("confusion matrix"));
+  const ClassificationMetrics large(std::vector<std::string>(21, "x"));
+  EXPECT_THAT(large.table(), testing::Not(testing::HasSubstr("confusion matrix")));
 }
 
 }  // namespace

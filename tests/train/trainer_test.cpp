@@ -4,6 +4,7 @@
 #include "support/tiny_training.h"
 #include "train/dry_run.h"
 #include "train/evaluate.h"
+#include "data/image_folder.h"
 #include "train/picture_classifier.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ TEST(Trainer, LearnsAFewPicturesByHeart) {
     TestRun run(data.config(
         {head, "train.overfit_batches=1", "train.epochs=60", "train.validate_every=60"}));
     const TrainResult result = run.train();
-    ASSERT_TRUE(result.validation.has_value());
-    EXPECT_EQ(result.validation->accuracy(), 1.0) << head;
+    ASSERT_TRUE(result.validation);
+    EXPECT_EQ(result.validation->figure("accuracy").value, 1.0) << head;
     EXPECT_LT(run.recorder.epochs.back().train_loss, 0.2) << head;
   }
 }
@@ -50,18 +51,19 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
   TestRun run(data.config({"train.epochs=25"}));
   const TrainResult result = run.train();
   EXPECT_GE(result.best_metric, 0.9);
-  const Classifier classifier = Classifier::load(run.folder.best(), cpu_device);
-  EXPECT_EQ(classifier.classes(), (std::vector<std::string>{"c0", "c1"}));
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"c0", "c1"}));
   std::vector<std::string> paths;
-  for (const PictureFile& file : run.experiment.val_files.files) {
-    paths.push_back((run.experiment.val_files.root / file.path).string());
+  const ImageFolder files = open_image_folder(run.experiment.config.data.val);
+  for (const PictureFile& file : files.files) {
+    paths.push_back((files.root / file.path).string());
   }
   const std::string broken = data.folder().write("broken.jpg", "no picture").string();
   paths.insert(paths.begin() + 3, broken);
   int64_t right = 0, unreadable = 0;
   size_t at = 0;
-  classify_pictures(classifier, paths, 4, [&](const PictureResult& one) {
-    EXPECT_EQ(one.path, paths[at++]);
+  classify_pictures(network, paths, 4, [&](const Prediction& one) {
+    EXPECT_EQ(one.name, paths[at++]);
     if (!one.error.empty()) {
       EXPECT_THAT(one.error, HasSubstr("no picture"));
       EXPECT_TRUE(one.probabilities.empty());
@@ -69,7 +71,7 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
       return;
     }
     EXPECT_NEAR(one.probabilities[0] + one.probabilities[1], 1, 1e-5);
-    right += (one.probabilities[1] > 0.5) == (one.path.find("/c1/") != std::string::npos);
+    right += (one.probabilities[1] > 0.5) == (one.name.find("/c1/") != std::string::npos);
   });
   EXPECT_EQ(unreadable, 1);
   EXPECT_EQ(static_cast<double>(right) / 10, result.best_metric);
@@ -97,7 +99,7 @@ TEST(Trainer, BestIsTheHighestAccuracyOrTheLowestLoss) {
     double best = by_accuracy ? -1 : 1e9;
     int64_t best_epoch = -1;
     for (const EpochEvent& event : run.recorder.epochs) {
-      const double metric = by_accuracy ? *event.val_accuracy : *event.val_loss;
+      const double metric = by_accuracy ? event.val_figures.front().value : *event.val_loss;
       const bool better = by_accuracy ? metric > best : metric < best;
       EXPECT_EQ(event.best, better);
       if (!better) continue;
@@ -116,14 +118,14 @@ TEST(Trainer, BestHoldsTheAverage) {
   const StripeFolder data;
   TestRun run(data.config({"ema.decay=0.9", "train.epochs=4", "train.metric=loss"}));
   const TrainResult result = run.train();
-  const Classifier classifier = Classifier::load(run.folder.best(), cpu_device);
-  const ClassificationMetrics again =
-      evaluate(classifier, *run.experiment.objective, *run.experiment.val);
-  EXPECT_DOUBLE_EQ(again.loss(), result.best_metric);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const auto again =
+      evaluate(network, *run.experiment.objective, *run.experiment.val);
+  EXPECT_DOUBLE_EQ(again->loss(), result.best_metric);
   ASSERT_EQ(result.best_epoch, 3);
-  const ClassificationMetrics live =
-      evaluate(*run.experiment.classifier, *run.experiment.objective, *run.experiment.val);
-  EXPECT_NE(live.loss(), result.best_metric);
+  const auto live =
+      evaluate(*run.experiment.network, *run.experiment.objective, *run.experiment.val);
+  EXPECT_NE(live->loss(), result.best_metric);
 }
 
 TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
@@ -135,7 +137,7 @@ TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
   EXPECT_GE(result.seconds, 0.3);
   EXPECT_LT(result.seconds, 20);
   EXPECT_TRUE(fs::exists(run.folder.best()));
-  EXPECT_TRUE(result.validation.has_value());
+  EXPECT_TRUE(result.validation);
   EXPECT_EQ(load_last(run.folder.last()).state.step, result.steps);
   EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up")));
 }
@@ -206,7 +208,7 @@ TEST(Trainer, AccumulatesToTheSameStepAsOneLargeBatch) {
 TEST(Trainer, DryRunSaysWhatItWouldTakeAndLeavesNothing) {
   const StripeFolder data;
   const std::string text = dry_run(data.config());
-  for (const char* word : {"40 training, 10 validation pictures, 2 classes", "parameters", "memory",
+  for (const char* word : {"40 training and 10 validation pictures in 2 classes", "parameters", "memory",
                            "activations and the rest", "per epoch of 5 steps"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }

@@ -1,5 +1,5 @@
 // Metadata in and out, and the way from a weights file to a network.
-#include "train/classifier.h"
+#include "train/network.h"
 
 #include "core/io/json.h"
 #include "layers/weights.h"
@@ -7,15 +7,31 @@
 
 namespace whisker {
 
+Tensor Network::outputs(const Tensor& inputs, const Pass& pass) const {
+  Tensor x = inputs.to(arena_->device());
+  if (is_floating(x.dtype())) x = x.to(arena_->compute_dtype());
+  return model_.net->forward(x, pass).to(DType::f32);
+}
+
+Tensor Network::outputs(const Batch& batch, Pass pass) const {
+  if (batch.lengths.defined()) pass.lengths = batch.lengths.to(arena_->device());
+  return outputs(batch.inputs, pass);
+}
+
+void Network::refuse_input() const {
+  fail(ErrorKind::usage, "this network was trained on {}, not on what was given",
+       signature_.examples());
+}
+
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   JsonWriter names;
   names.begin_array();
-  for (const std::string& name : classes) names.value(name);
+  for (const std::string& name : signature.classes) names.value(name);
   names.end_array();
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"classes", names.str()},
-      {"preprocess", preprocess.json()},
+      {signature.input_key(), signature.input_json()},
       {"config", config},
       {"metrics", metrics},
       {"epoch", fmt::format("{}", epoch)},
@@ -30,30 +46,20 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file) {
     const auto found = file.metadata().find(key);
     return found == file.metadata().end() ? std::string() : found->second;
   };
-  const auto require = [&](const char* key) {
-    std::string text = find(key);
-    if (text.empty()) {
-      fail(ErrorKind::checkpoint,
-           "{}: no '{}' in the file's metadata, so it cannot classify pictures. Files made by "
-           "'whisker "
-           "train' have it; others can start a training run with --init.",
-           file.name(), key);
-    }
-    return text;
-  };
-  WeightsInfo info;
-  const JsonValue classes = JsonValue::parse(
-      require("classes"), {.name = file.name() + ": classes", .kind = ErrorKind::checkpoint});
-  for (const JsonValue& name : classes.items()) info.classes.push_back(name.as_string());
-  info.preprocess = Preprocess::from_json(require("preprocess"), file.name());
-  info.config = find("config");
-  info.arch = find("arch");
-  info.metrics = find("metrics");
-  if (info.config.empty() && info.arch.empty()) require("arch");
+  WeightsInfo info{.signature = Signature::from_metadata(file.metadata(), file.name()),
+                   .config = find("config"),
+                   .arch = find("arch"),
+                   .metrics = find("metrics")};
+  if (info.config.empty() && info.arch.empty()) {
+    fail(ErrorKind::checkpoint,
+         "{}: neither 'config' nor 'arch' in the file's metadata says how "
+         "to build the network",
+         file.name());
+  }
   return info;
 }
 
-Classifier Classifier::load(const std::filesystem::path& path, Device device) {
+Network Network::load(const std::filesystem::path& path, Device device) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   WeightsInfo info = WeightsInfo::from_file(file);
   const std::string source = file.name() + ": config";
@@ -62,15 +68,13 @@ Classifier Classifier::load(const std::filesystem::path& path, Device device) {
     const YamlNode root = YamlNode::parse(info.config, source);
     if (const YamlNode* model = root.find("model")) section = *model;
   }
-  const PictureSize size = info.preprocess.output();
-  Model model =
-      build_model(section, {.input = {1, size.height, size.width, info.preprocess.channels},
-                            .classes = static_cast<int64_t>(info.classes.size())});
+  const Signature& signature = info.signature;
+  Model model = build_model(section, signature.build_options(1, signature.usual_steps()));
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
   auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt);
   load_weights(file, model, *arena);
-  return Classifier(std::move(model), std::move(arena), std::move(info.classes), info.preprocess);
+  return Network(std::move(model), std::move(arena), std::move(info.signature));
 }
 
 }  // namespace whisker

@@ -1,0 +1,47 @@
+// Files in which each row is a sequence of its own, with a label: how rows become a network's
+// input, part of the weights file.
+#pragma once
+
+#include "data/row_file.h"
+#include "data/scaling.h"
+#include "data/sequence_set.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+struct RowsInput {
+  std::string label_column = "1";  ///< a number from 1, or a name that the first row holds
+  int64_t most_steps = 0;          ///< values in a row, its label aside
+  Scaling scaling = {};            ///< of every value
+
+  std::string json() const;
+  /// Throws checkpoint, naming `name`, for text that json() did not write.
+  static RowsInput from_json(std::string_view text, const std::string& name);
+};
+
+/// Rows of one file: values, and labels where the file has them.
+struct LabelledRows {
+  std::vector<std::string> labels;          ///< of each row; empty when there are none
+  std::vector<std::vector<double>> values;  ///< of each row, one or more
+  std::vector<std::string> places;          ///< "file:line" of each row
+  std::vector<BadRow> bad;
+};
+
+/// Reads `path`. A row's values are all its fields but the label, in order; empty fields at its end
+/// are left out, so that rows may differ in length. A number as a label is named by its shortest
+/// text: "1" for 1.0000000e+00. With `unlabelled`, rows of exactly that many fields have no label.
+/// Throws data as read_rows() does and when more than `max_bad` of the rows are bad.
+LabelledRows read_labelled_rows(const std::filesystem::path& path, const std::string& label_column,
+                                double max_bad, std::optional<int64_t> unlabelled = std::nullopt);
+
+/// The rows `indices` as sequences of one value per step, scaled; without labels.
+SequenceSet scaled_sequences(const LabelledRows& rows, std::span<const int64_t> indices,
+                             const Scaling& scaling);
+
+}  // namespace whisker

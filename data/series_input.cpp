@@ -1,0 +1,87 @@
+#include "data/series_input.h"
+
+#include "core/error.h"
+#include "core/io/json.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+void write(JsonWriter& json, const char* key, const std::vector<std::string>& names) {
+  json.key(key).begin_array();
+  for (const std::string& name : names) json.value(name);
+  json.end_array();
+}
+
+void write(JsonWriter& json, const char* key, const std::vector<Scaling>& scaling) {
+  json.key(key).begin_array();
+  for (const Scaling& one : scaling) {
+    json.begin_object().field("mean", one.mean).field("deviation", one.deviation).end_object();
+  }
+  json.end_array();
+}
+
+std::vector<std::string> read_names(const JsonValue& json) {
+  std::vector<std::string> names;
+  for (const JsonValue& name : json.items()) names.push_back(name.as_string());
+  return names;
+}
+
+std::vector<Scaling> read_scaling(const JsonValue& json) {
+  std::vector<Scaling> all;
+  for (const JsonValue& one : json.items()) {
+    all.push_back(
+        {.mean = one.at("mean").as_double(), .deviation = one.at("deviation").as_double()});
+  }
+  return all;
+}
+
+}  // namespace
+
+size_t SeriesInput::target_column(size_t i) const {
+  const auto found = std::ranges::find(columns, targets[i]);
+  if (found == columns.end()) {
+    fail(ErrorKind::usage, "data.targets: expected one of data.columns ({}), got '{}'",
+         fmt::join(columns, ", "), targets[i]);
+  }
+  return static_cast<size_t>(found - columns.begin());
+}
+
+std::string SeriesInput::json() const {
+  JsonWriter json;
+  json.begin_object().field("kind", "series");
+  write(json, "columns", columns);
+  write(json, "targets", targets);
+  json.field("window", window).field("horizon", horizon).field("season", season);
+  json.field("log", log).field("difference", difference);
+  write(json, "scaling", scaling);
+  write(json, "target_scaling", target_scaling);
+  return json.end_object().str();
+}
+
+SeriesInput SeriesInput::from_json(std::string_view text, const std::string& name) {
+  const JsonValue json = JsonValue::parse(text, {.name = name, .kind = ErrorKind::checkpoint});
+  SeriesInput input{.columns = read_names(json.at("columns")),
+                    .targets = read_names(json.at("targets")),
+                    .window = json.at("window").as_int(),
+                    .horizon = json.at("horizon").as_int(),
+                    .season = json.at("season").as_int(),
+                    .log = json.at("log").as_bool(),
+                    .difference = json.at("difference").as_int(),
+                    .scaling = read_scaling(json.at("scaling")),
+                    .target_scaling = read_scaling(json.at("target_scaling"))};
+  const bool sound = input.window >= 1 && input.horizon >= 1 && input.season >= 0 &&
+                     input.difference >= 0 && !input.targets.empty() &&
+                     input.scaling.size() == input.columns.size() &&
+                     std::ssize(input.target_scaling) == input.outputs();
+  if (!sound) {
+    fail(ErrorKind::checkpoint,
+         "{}: sequence: its window, horizon, columns and scaling do not go "
+         "together",
+         name);
+  }
+  return input;
+}
+
+}  // namespace whisker

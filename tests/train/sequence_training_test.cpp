@@ -1,0 +1,230 @@
+// Whole runs on sequences: learned, evaluated, saved, loaded, resumed.
+#include "core/autograd.h"
+#include "support/tiny_training.h"
+#include "train/evaluate.h"
+#include "train/labelled_sequences.h"
+#include "train/sequence_classifier.h"
+#include "train/text_generator.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// Words of two "languages" that differ in one letter somewhere, 3 to 9 letters long.
+void write_two_languages(const TemporaryFolder& folder) {
+  std::string vowels, consonants;
+  for (int i = 0; i < 60; ++i) {
+    std::string word;
+    for (int k = 0; k < 3 + i % 7; ++k) word += static_cast<char>('b' + (i * 5 + k * 3) % 2);
+    consonants += word + "\n";
+    word[static_cast<size_t>(i) % word.size()] = 'a';
+    vowels += word + "\n";
+  }
+  folder.write("words/with.txt", vowels);
+  folder.write("words/without.txt", consonants);
+}
+
+Config text_config(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
+  const std::string yaml = R"(
+name: words
+device: cpu
+data: {kind: text, val_split: 0.2, buckets: 3, workers: 0}
+model:
+  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}}, {lstm: {units: 12}}]
+  head: [{dense: {units: classes}}]
+optimizer: {lr: 2e-2}
+train: {epochs: 12, batch_size: 8}
+)";
+  std::vector<std::string> all = {"data.train=" + (folder / "words").string(),
+                                  "runs=" + (folder / "runs").string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return read_config_text(yaml, "words.yaml", all);
+}
+
+Config language_config(const TemporaryFolder& folder,
+                       const std::vector<std::string>& overrides = {}) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += i % 3 == 0 ? "the cat sat. " : "a dog ran. ";
+  folder.write("text.txt", text);
+  const std::string yaml = R"(
+name: text
+device: cpu
+data: {kind: language, val_split: 0.1, text: {steps: 8}}
+model:
+  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}},
+           {lstm: {units: 24, return_sequences: true}}]
+  head: [{dense: {units: classes}}]
+optimizer: {lr: 2e-2}
+train: {epochs: 4, batch_size: 8}
+)";
+  std::vector<std::string> all = {"data.train=" + (folder / "text.txt").string(),
+                                  "runs=" + (folder / "runs").string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return read_config_text(yaml, "text.yaml", all);
+}
+
+TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  TestRun run(text_config(folder));
+  const TrainResult result = run.train();
+  EXPECT_GE(result.best_metric, 0.95);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"with", "without"}));
+  std::vector<Prediction> all;
+  classify_texts(network, {"cbcab", "", "cbcbbc", "a"}, 3,
+                 [&](const Prediction& one) { all.push_back(one); });
+  ASSERT_EQ(all.size(), 4);
+  EXPECT_GT(all[0].probabilities[0], 0.5);
+  EXPECT_THAT(all[1].error, HasSubstr("no token"));
+  EXPECT_GT(all[2].probabilities[1], 0.5);
+  // The same text in other company: padding does not matter.
+  classify_texts(network, {"cbcab"}, 1, [&](const Prediction& one) {
+    EXPECT_NEAR(one.probabilities[0], all[0].probabilities[0], 1e-5);
+  });
+  const LabelledSequences again = open_labelled(network, folder / "words", {}, 16);
+  const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
+  EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
+}
+
+TEST(SequenceTraining, ResumesBitForBit) {
+  for (const bool language : {false, true}) {
+    const TemporaryFolder folder;
+    write_two_languages(folder);
+    const auto config = [&](const std::string& name) {
+      const std::vector<std::string> overrides = {"name=" + name, "train.epochs=3"};
+      return language ? language_config(folder, overrides) : text_config(folder, overrides);
+    };
+    TestRun whole(config("whole"));
+    whole.train();
+    std::filesystem::path path;
+    {
+      TestRun first(config("parts"));
+      first.recorder.each_step = [&](const StepEvent& event) {
+        if (event.epoch == 1 && event.batch == 5) first.stop = 1;
+      };
+      EXPECT_EQ(first.train().reason, StopReason::signal);
+      path = first.folder.path();
+    }
+    TestRun second(config("parts"), path);
+    second.train();
+    EXPECT_EQ(hash_of(second.experiment), hash_of(whole.experiment)) << language;
+  }
+}
+
+TEST(SequenceTraining, ALanguageModelLearnsAndWrites) {
+  const TemporaryFolder folder;
+  TestRun run(language_config(folder));
+  const TrainResult result = run.train();
+  EXPECT_LT(result.validation->figure("bits_per_character").value, 0.5);
+  EXPECT_NEAR(result.validation->figure("perplexity").value, std::exp(result.validation->loss()),
+              1e-9);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const auto write = [&](const GenerationOptions& options) {
+    std::string text;
+    generate_text(network, "the c", options, [&](std::string_view piece) { text += piece; });
+    return text;
+  };
+  EXPECT_THAT(write({.length = 8, .temperature = 0}), "at sat. ");
+  EXPECT_EQ(write({.length = 40, .seed = 3}), write({.length = 40, .seed = 3}));
+  EXPECT_NE(write({.length = 200, .seed = 3}), write({.length = 200, .seed = 4}));
+  EXPECT_THROW(write({.temperature = -1}), Error);
+}
+
+// A longer text at once gives what it gives piece by piece with carried states.
+TEST(SequenceTraining, CarriedStatesMakeNoDifferenceToTheLoss) {
+  const TemporaryFolder folder;
+  TestRun run(language_config(folder, {"train.epochs=1"}));
+  run.train();
+  const auto loss = [&](int64_t steps) {
+    const Experiment other(
+        language_config(folder, {fmt::format("data.text.steps={}", steps), "name=other"}));
+    return evaluate(*run.experiment.network, *run.experiment.objective, *other.val)->loss();
+  };
+  EXPECT_NEAR(loss(4), loss(40), 1e-5);
+}
+
+TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
+  const TemporaryFolder folder;
+  std::string csv = "month,value\n";
+  for (int i = 0; i < 96; ++i) {
+    csv += fmt::format("m{},{}\n", i, 100 + 2 * i + 20 * std::sin(i * M_PI / 6));
+  }
+  folder.write("s.csv", csv);
+  const std::string yaml = R"(
+name: s
+device: cpu
+data: {kind: series, val_split: 0.25, series: {columns: [value], window: 12, season: 12, difference: 12}}
+model: {layers: [{gru: {units: 8}}, {dense: {units: 1}}]}
+train: {epochs: 5, batch_size: 8}
+)";
+  TestRun run(read_config_text(
+      yaml, "s.yaml",
+      {"data.train=" + (folder / "s.csv").string(), "runs=" + (folder / "runs").string()}));
+  const TrainResult result = run.train();
+  // Every year adds 24: what the naive forecast misses and the difference knows.
+  EXPECT_LT(result.best_metric, 1);
+  EXPECT_THAT(result.validation->table(), HasSubstr("mae 24.0"));
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
+  EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
+  EXPECT_THROW(network.preprocess(), Error);
+}
+
+TEST(SequenceTraining, ConfigurationsThatDoNotGoTogetherAreRefused) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  const auto error = [&](const std::vector<std::string>& overrides) {
+    try {
+      const Experiment experiment(text_config(folder, overrides));
+    } catch (const Error& caught) {
+      EXPECT_EQ(caught.kind(), ErrorKind::usage) << caught.what();
+      return std::string(caught.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(error({}), "none");
+  EXPECT_THAT(error({"train.metric=mae"}), HasSubstr("accuracy, f1"));
+  EXPECT_THAT(error({"model.head=[{dense: {units: 5}}]"}), HasSubstr("2 classes"));
+  EXPECT_THAT(error({"data.val_split=0"}), HasSubstr("nothing to validate on"));
+}
+
+// One graph per length of a bucket gives what eager steps give.
+TEST(SequenceTraining, CapturedStepsGiveTheEagerRun) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const bool language : {false, true}) {
+    const auto config = [&](const std::string& name) {
+      const std::vector<std::string> overrides = {"name=" + name, "train.epochs=4"};
+      return language ? language_config(folder, overrides) : text_config(folder, overrides);
+    };
+    TestRun eager(config("eager"));
+    eager.train();
+    int captures = 0;
+    class Rerun final : public CapturedGraph {
+     public:
+      explicit Rerun(std::function<void()> work) : work_(std::move(work)) {}
+      void replay() override { work_(); }
+
+     private:
+      std::function<void()> work_;
+    };
+    TestRun captured(config("captured"), std::nullopt,
+                     {.capture = [&](const std::function<void()>& work) {
+                       ++captures;
+                       return std::make_unique<Rerun>(work);
+                     }});
+    captured.train();
+    EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << language;
+    EXPECT_GE(captures, language ? 1 : 3);
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,161 @@
+// Folders of pictures, decoded and augmented by a loader's threads or on the device.
+#include "core/backend.h"
+#include "data/device_loader.h"
+#include "data/image_folder.h"
+#include "data/picture_dataset.h"
+#include "train/experiment.h"
+#include "train/run_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+struct Folders {
+  ImageFolder train, val;
+};
+
+ImageFolder open_train_folder(const DataConfig& data) {
+  return open_image_folder(
+      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+}
+
+Folders open_folders(const Config& config) {
+  const DataConfig& data = config.data;
+  Folders folders;
+  folders.train = open_train_folder(data);
+  if (!data.val.empty()) {
+    folders.val =
+        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
+    check_same_classes(folders.train, folders.val);
+  } else {
+    SplitFolder split =
+        split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
+    folders = {std::move(split.train), std::move(split.val)};
+  }
+  if (config.train.overfit_batches > 0) {
+    ImageFolder few = folders.train;
+    few.files.clear();
+    for (const int64_t index : overfit_indices(config, folders.train.size())) {
+      few.files.push_back(folders.train.files[static_cast<size_t>(index)]);
+    }
+    folders = {few, few};
+  }
+  return folders;
+}
+
+// Training pictures may be kept smaller, as their crops are resized anyway; validation sees exactly
+// the pixels that `evaluate` and `classify` see.
+CacheOptions cache_of(const Config& config, const ImageFolder& files, const Preprocess& preprocess,
+                      Device device, bool training) {
+  const DataConfig& data = config.data;
+  CacheOptions cache{.kind = data.cache,
+                     .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024),
+                     .device = device};
+  if (cache.kind == CacheKind::device && device.kind != DeviceKind::cuda) {
+    cache.kind = CacheKind::memory;  // which is that device's
+  }
+  if (training && preprocess.resize_mode == ResizeMode::crop) {
+    // Large enough that the smallest random crop still covers the network's input.
+    const PictureSize size = preprocess.output();
+    const int side = std::max({preprocess.resize_short, size.height, size.width});
+    const double share =
+        config.augment.random_resized_crop ? std::sqrt(config.augment.crop_scale.low) : 2.0 / 3;
+    cache.short_side = static_cast<int>(std::ceil(side / share));
+  }
+  if (data.cache == CacheKind::disk) {
+    const std::filesystem::path folder = std::filesystem::path(config.runs) / "cache";
+    cache.file = data.cache_file.empty() ? folder / fingerprint(files)
+                                         : std::filesystem::path(data.cache_file);
+    if (!training) cache.file += ".val";
+    std::filesystem::create_directories(cache.file.parent_path());
+  }
+  return cache;
+}
+
+}  // namespace
+
+int64_t class_count(const Config& config) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(config.data.train, error)) return 2;
+  return static_cast<int64_t>(open_train_folder(config.data).classes.size());
+}
+
+Preprocess preprocess_of(const DataConfig& data) {
+  Preprocess preprocess;
+  const auto side = static_cast<int>(data.image_size);
+  if (data.resize_short > 0 && data.resize_mode == ResizeMode::crop) {
+    preprocess.resize_short = static_cast<int>(data.resize_short);
+    preprocess.crop = {side, side};
+  } else {
+    preprocess.size = {side, side};
+  }
+  preprocess.resize_mode = data.resize_mode;
+  preprocess.interpolation = data.interpolation;
+  preprocess.antialias = data.antialias;
+  preprocess.channels = static_cast<int>(data.channels);
+  preprocess.normalisation.scale = data.scale;
+  for (size_t c = 0; c < 3; ++c) {
+    preprocess.normalisation.mean[c] = data.mean[std::min(c, data.mean.size() - 1)];
+    preprocess.normalisation.std[c] = data.std[std::min(c, data.std.size() - 1)];
+  }
+  preprocess.check();
+  return preprocess;
+}
+
+RunData open_pictures(const Config& config, Device device, DType compute) {
+  const Folders folders = open_folders(config);
+  const Preprocess preprocess = preprocess_of(config.data);
+  const auto seed = static_cast<uint64_t>(config.seed);
+  RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
+               .class_counts = folders.train.counts(),
+               .train_size = folders.train.size(),
+               .val_size = folders.val.size(),
+               .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val)};
+  const auto classes = static_cast<int64_t>(data.signature.classes.size());
+  const bool plain = config.train.overfit_batches > 0;
+  const LoaderOptions common{
+      .batch_size = config.train.batch_size,
+      .workers = static_cast<int>(config.data.workers.value.value_or(auto_workers)),
+      .prefetch = static_cast<int>(config.data.prefetch),
+      .max_bad = config.data.max_bad,
+  };
+  LoaderOptions training = common;
+  training.drop_last = config.train.drop_last;
+  if (!plain) {
+    training.mix = {.augment = config.augment, .classes = classes, .seed = seed};
+  }
+  LoaderOptions validation = common;
+  validation.on_bad = OnBad::skip;
+  const auto dataset = [&](const ImageFolder& files, bool augmented) {
+    CacheOptions cache = cache_of(config, files, preprocess, device, augmented);
+    // One limit for training and validation, shared by their numbers of pictures.
+    const double share =
+        static_cast<double>(files.size()) / static_cast<double>(data.train_size + data.val_size);
+    cache.max_bytes = static_cast<uint64_t>(share * static_cast<double>(cache.max_bytes));
+    return std::make_shared<PictureDataset>(
+        files, PictureDatasetOptions{
+                   .preprocess = preprocess,
+                   .augment = augmented ? std::optional(config.augment) : std::nullopt,
+                   .seed = seed,
+                   .max_pixels = config.data.max_pixels,
+                   .fast_decode = config.data.decode == DecodeKind::fast,
+                   .cache = std::move(cache),
+                   .workers = common.workers,
+               });
+  };
+  DeviceLoaderOptions input{.device = device, .dtype = compute};
+  if (device.kind == DeviceKind::cuda) {
+    input.pipeline = backend_of(device).make_picture_pipeline();
+  }
+  data.train = make_loader(dataset(folders.train, !plain),
+                           make_sampler(config, folders.train.labels(), classes), training, input);
+  data.val = make_loader(dataset(folders.val, false), sequential_sampler(data.val_size), validation,
+                         input);
+  return data;
+}
+
+}  // namespace whisker

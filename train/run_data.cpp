@@ -1,0 +1,104 @@
+#include "train/run_data.h"
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "train/experiment.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+
+namespace whisker {
+
+std::string RunData::describe() const {
+  std::string text =
+      fmt::format("{} training and {} validation {}", train_size, val_size, signature.examples());
+  if (!signature.classes.empty()) text += fmt::format(" in {} classes", signature.classes.size());
+  if (const auto* input = std::get_if<TextInput>(&signature.input)) {
+    text += fmt::format(", vocabulary of {}", input->vocabulary.size());
+  }
+  return text;
+}
+
+RunData open_data(const Config& config, Device device, DType compute) {
+  check_data_named(config.data);
+  if (config.data.kind == DataKind::pictures) return open_pictures(config, device, compute);
+  return open_sequences(config);
+}
+
+void check_data_named(const DataConfig& data) {
+  if (data.train.empty()) {
+    fail(ErrorKind::usage, "data.train: expected {}, got ''. Add data.train=PATH.",
+         data.kind == DataKind::pictures ? "a folder of class folders" : "a file or a folder");
+  }
+  if (data.val.empty() && data.val_split <= 0) {
+    fail(ErrorKind::usage,
+         "data.val: nothing to validate on. Give data.val=PATH, or data.val_split=0.1 to hold back "
+         "a tenth of data.train.");
+  }
+}
+
+std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,
+                                      int64_t classes) {
+  const auto seed = static_cast<uint64_t>(config.seed);
+  switch (config.data.sampling) {
+    case SamplingKind::shuffle:
+      return shuffle_sampler(std::ssize(labels), {.seed = seed});
+    case SamplingKind::balanced:
+      return balanced_sampler(labels, {.seed = seed});
+    case SamplingKind::weighted: {  // each class as likely as any other, drawn with replacement
+      std::vector<double> counts(static_cast<size_t>(classes));
+      for (const int64_t label : labels) ++counts[static_cast<size_t>(label)];
+      std::vector<double> weights;
+      for (const int64_t label : labels) weights.push_back(1 / counts[static_cast<size_t>(label)]);
+      return weighted_sampler(weights, {.seed = seed});
+    }
+    case SamplingKind::sequential:
+      break;
+  }
+  return sequential_sampler(std::ssize(labels));
+}
+
+std::vector<int64_t> overfit_indices(const Config& config, int64_t size) {
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(order, static_cast<uint64_t>(config.seed), stream_of("overfit"), 0);
+  const int64_t most = config.train.overfit_batches * config.train.batch_size;
+  order.resize(static_cast<size_t>(std::min(size, most)));
+  return order;
+}
+
+BuildOptions expected_build(const Config& config) {
+  const int64_t rows = shown_batch_size(config);
+  const DataConfig& data = config.data;
+  if (data.kind == DataKind::pictures) {
+    const PictureSize size = preprocess_of(data).output();
+    return {.input = {rows, size.height, size.width, data.channels},
+            .classes = class_count(config)};
+  }
+  std::error_code error;
+  if (std::filesystem::exists(data.train, error)) {
+    const RunData found = open_sequences(config);
+    return found.signature.build_options(rows, found.steps);
+  }
+  constexpr int64_t steps = 64;
+  const bool text = data.kind == DataKind::text || data.kind == DataKind::language;
+  const int64_t vocabulary = data.text.max_vocabulary > 0 ? data.text.max_vocabulary : 100;
+  BuildOptions options{.input = {steps, rows, 1}, .batch_axis = 1, .classes = 2};
+  if (text) {
+    options.input = {steps, rows};
+    options.vocabulary = vocabulary;
+  }
+  if (data.kind == DataKind::language) {
+    options.every_step = true;
+    options.classes = vocabulary;
+  }
+  if (data.kind == DataKind::series) {
+    options.input = {data.series.window, rows, std::ssize(data.series.columns)};
+    options.classes = 0;
+  }
+  return options;
+}
+
+}  // namespace whisker

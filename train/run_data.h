@@ -1,0 +1,53 @@
+// What a run trains and validates on, whatever its kind: batches, what they mean, and a
+// fingerprint.
+#pragma once
+
+#include "data/batch_source.h"
+#include "data/sampler.h"
+#include "train/config.h"
+#include "train/signature.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct RunData {
+  Signature signature;
+  std::vector<int64_t> class_counts;  ///< training examples of each class
+  int64_t train_size = 0, val_size = 0;
+  int64_t steps = 0;  ///< of the longest sequence; 0 for pictures
+  std::string fingerprint;
+  std::unique_ptr<BatchSource> train = {}, val = {};
+  std::vector<std::string> notes = {};  ///< what a person should know: rows left out
+
+  /// "7,000 training and 1,000 validation pictures in 2 classes".
+  std::string describe() const;
+};
+
+/// Reads what `config.data` names and makes batches of it for `device`, whose layers compute in
+/// `compute`. Throws what reading throws, and usage for data that are not told or cannot be split.
+RunData open_data(const Config& config, Device device, DType compute);
+
+/// Pictures; what open_data() does for them.
+RunData open_pictures(const Config& config, Device device, DType compute);
+/// All other kinds.
+RunData open_sequences(const Config& config);
+
+/// The order of an epoch that `config` asks for, over examples with these labels.
+std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,
+                                      int64_t classes);
+/// The first examples of a shuffled order that train.overfit_batches keeps, of `size`.
+std::vector<int64_t> overfit_indices(const Config& config, int64_t size);
+/// Throws usage unless there is something to train and to validate on.
+void check_data_named(const DataConfig& data);
+
+/// How the layers of `config` are built, for looking at a model: with the classes and the
+/// vocabulary of the data where they are there, else with two classes and data.text.max_vocabulary
+/// tokens (or 100).
+BuildOptions expected_build(const Config& config);
+
+}  // namespace whisker

@@ -1,0 +1,101 @@
+#include "train/signature.h"
+
+#include "core/error.h"
+#include "core/io/json.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+InputDescription sequence_from_json(const std::string& text, const std::string& file) {
+  const JsonValue json =
+      JsonValue::parse(text, {.name = file + ": sequence", .kind = ErrorKind::checkpoint});
+  const std::string& kind = json.at("kind").as_string();
+  if (kind == "text") return TextInput::from_json(text, file);
+  if (kind == "rows") return RowsInput::from_json(text, file);
+  if (kind == "series") return SeriesInput::from_json(text, file);
+  fail(ErrorKind::checkpoint, "{}: sequence: kind: expected text, rows or series, got '{}'", file,
+       kind);
+}
+
+}  // namespace
+
+Task Signature::task() const {
+  if (std::holds_alternative<SeriesInput>(input)) return Task::regression;
+  const bool text = std::holds_alternative<TextInput>(input);
+  return text && classes.empty() ? Task::language_model : Task::classification;
+}
+
+const char* Signature::examples() const {
+  constexpr const char* names[] = {"pictures", "texts", "rows", "windows"};
+  return task() == Task::language_model ? "tokens" : names[input.index()];
+}
+
+int64_t Signature::usual_steps() const {
+  constexpr int64_t steps = 64;
+  if (const auto* text = std::get_if<TextInput>(&input)) {
+    return text->max_length > 0 ? text->max_length : steps;
+  }
+  if (const auto* rows = std::get_if<RowsInput>(&input)) return rows->most_steps;
+  if (const auto* series = std::get_if<SeriesInput>(&input)) return series->window;
+  return steps;
+}
+
+BuildOptions Signature::build_options(int64_t rows, int64_t steps) const {
+  BuildOptions options{.input = {}, .classes = static_cast<int64_t>(classes.size())};
+  if (const auto* preprocess = std::get_if<Preprocess>(&input)) {
+    const PictureSize size = preprocess->output();
+    options.input = {rows, size.height, size.width, preprocess->channels};
+    return options;
+  }
+  options.batch_axis = 1;
+  if (const auto* text = std::get_if<TextInput>(&input)) {
+    options.input = {steps, rows};
+    options.vocabulary = text->vocabulary.size();
+    options.every_step = task() == Task::language_model;
+    if (options.every_step) options.classes = options.vocabulary;
+  } else if (const auto* series = std::get_if<SeriesInput>(&input)) {
+    options.input = {steps, rows, std::ssize(series->columns)};
+  } else {
+    options.input = {steps, rows, 1};
+  }
+  return options;
+}
+
+std::string Signature::input_json() const {
+  return std::visit([](const auto& description) { return description.json(); }, input);
+}
+
+const char* Signature::input_key() const {
+  return std::holds_alternative<Preprocess>(input) ? "preprocess" : "sequence";
+}
+
+Signature Signature::from_metadata(const std::map<std::string, std::string>& metadata,
+                                   const std::string& file) {
+  const auto find = [&](const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string() : found->second;
+  };
+  const auto refuse = [&](const char* key) {
+    fail(ErrorKind::checkpoint,
+         "{}: no '{}' in the file's metadata, so it cannot be used on new data. Files made by "
+         "'whisker train' have it; others can start a training run with --init.",
+         file, key);
+  };
+  Signature signature;
+  if (const std::string classes = find("classes"); !classes.empty()) {
+    const JsonValue json =
+        JsonValue::parse(classes, {.name = file + ": classes", .kind = ErrorKind::checkpoint});
+    for (const JsonValue& name : json.items()) signature.classes.push_back(name.as_string());
+  } else {
+    refuse("classes");
+  }
+  const std::string preprocess = find("preprocess"), sequence = find("sequence");
+  if (preprocess.empty() && sequence.empty()) refuse("preprocess");
+  signature.input = sequence.empty() ? InputDescription(Preprocess::from_json(preprocess, file))
+                                     : sequence_from_json(sequence, file);
+  return signature;
+}
+
+}  // namespace whisker
