@@ -160,7 +160,7 @@ class Streams(ProgramTest):
         os.close(master)
         self.assertEqual(process.returncode, 75)
         bar = next((line for line in re.split(r"\r\x1b\[K|\r\n|\r", shown) if line.endswith("left")), shown)
-        self.assertRegex(bar, r"^epoch \d+ \[=*>? *\] loss \d+\.\d+  acc [01]\.\d+  \d+ images/s  "
+        self.assertRegex(bar, r"^epoch \d+ \[=*>? *\] loss \d+\.\d+  acc [01]\.\d+  \d+ examples/s  "
                               r"wait \d+ %  .* left$")
         self.assertLess(len(bar), 80)
 
@@ -215,7 +215,7 @@ class ExitCodes(ProgramTest):
         self.refused(2, "command line: train.epochs: expected an integer", "train", "c.yaml", "train.epochs=x")
         self.refused(2, "data.train", "train", "c.yaml")
         self.refused(2, "expected a configuration file", "train")
-        self.refused(2, "PICTURES", "classify", "w.safetensors")
+        self.refused(2, "expected files, folders", "classify", "w.safetensors")
         (self.folder / "bad.yaml").write_text("model: [\n")
         self.refused(2, "bad.yaml:", "config", "print", "bad.yaml")
         (self.folder / "layers.yaml").write_text(CONFIG.replace("filters: 8", "filtres: 8"))
