@@ -322,7 +322,7 @@ TEST(RecurrentBuilder, CountsProductsAndWhatIsKept) {
   EXPECT_EQ(plan.multiply_adds(),
             places * 4 * 512 * (256 + 512 + 512 + 512) + int64_t{64} * 512 * 10);
   // x; gates and cells of two layers, the results of both; what dense read.
-  EXPECT_EQ(plan.kept_bytes(), 4 * (places * (256 + 2 * 5 * 512 + 2 * 512) + 64 * 512));
+  EXPECT_EQ(plan.kept_bytes(element_bytes), 4 * (places * (256 + 2 * 5 * 512 + 2 * 512) + 64 * 512));
 }
 
 TEST(RecurrentBuilder, RefusesByPlace) {
