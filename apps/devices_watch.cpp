@@ -24,7 +24,7 @@ std::string gibibytes(int64_t bytes) {
 }
 
 // A field of RFC 4180.
-std::string quoted(const std::string& text) {
+std::string csv_field(const std::string& text) {
   std::string field = "\"";
   for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
   return field + "\"";
@@ -54,10 +54,10 @@ std::string csv_line(const GpuReading& gpu, const std::string& time) {
     processes +=
         fmt::format("{}{}:{}", processes.empty() ? "" : " ", process.pid, cell(process.bytes));
   }
-  return fmt::format("{},{},{},{},{},{},{},{},{},{}\n", time, gpu.index, quoted(gpu.name),
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}\n", time, gpu.index, csv_field(gpu.name),
                      gpu.used_bytes, gpu.total_bytes, cell(gpu.power_watts),
                      cell(gpu.temperature_celsius), cell(gpu.gpu_percent), cell(gpu.memory_percent),
-                     quoted(processes));
+                     csv_field(processes));
 }
 
 template <class T>

@@ -103,6 +103,11 @@ class CudaRecurrent : public GpuTest {
 constexpr RecurrentKind kinds[] = {RecurrentKind::rnn_tanh, RecurrentKind::rnn_relu,
                                    RecurrentKind::lstm, RecurrentKind::gru};
 
+// Of rnn_relu the operator's table has small cases in 16 bits: over several steps its slope hangs
+// on which side of zero a rounded sum falls.
+constexpr RecurrentKind smooth_kinds[] = {RecurrentKind::rnn_tanh, RecurrentKind::lstm,
+                                          RecurrentKind::gru};
+
 TEST_F(CudaRecurrent, OfEveryKind) {
   for (const RecurrentKind kind : kinds) expect({.kind = kind}, {DType::f32});
 }
@@ -118,7 +123,7 @@ TEST_F(CudaRecurrent, WithoutBias) {
 }
 
 TEST_F(CudaRecurrent, InSixteenBits) {
-  for (const RecurrentKind kind : kinds) {
+  for (const RecurrentKind kind : smooth_kinds) {
     expect({.kind = kind, .steps = 6}, {DType::bf16, DType::f16});
   }
 }
@@ -147,7 +152,10 @@ TEST_F(CudaRecurrent, ByTheFastestAlgorithm) {
   options.search_seconds = 60;
   set_cuda_options(gpu, options);
   for (const RecurrentKind kind : kinds) {
-    expect({.kind = kind, .batch = 16, .hidden = 64, .layers = 2}, {DType::f32, DType::bf16});
+    expect({.kind = kind, .batch = 16, .hidden = 64, .layers = 2}, {DType::f32});
+  }
+  for (const RecurrentKind kind : smooth_kinds) {
+    expect({.kind = kind, .batch = 16, .hidden = 64, .layers = 2}, {DType::bf16});
   }
   EXPECT_THAT(backend_of(gpu).export_plans(), ::testing::HasSubstr("\"recurrent\":{\""));
 }
