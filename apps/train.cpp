@@ -48,6 +48,9 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   Progress progress(folder, invocation.verbosity);
   progress.on_message(fmt::format("{}: {}; {}", folder.path().string(), experiment.data.describe(),
                                   experiment.device));
+  if (const std::string table = experiment.data.class_table(); !table.empty()) {
+    progress.on_message(table);
+  }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
 
   Trainer trainer(experiment, folder, progress, stop);

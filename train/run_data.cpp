@@ -1,7 +1,9 @@
 #include "train/run_data.h"
 
 #include "core/error.h"
+#include "core/io/text_table.h"
 #include "core/philox.h"
+#include "data/file_walk.h"
 #include "train/experiment.h"
 
 #include <algorithm>
@@ -18,6 +20,23 @@ std::string RunData::describe() const {
   if (const auto* input = std::get_if<TextInput>(&signature.input)) {
     text += fmt::format(", vocabulary of {}", input->vocabulary.size());
   }
+  return text;
+}
+
+std::string RunData::class_table() const {
+  constexpr size_t most = 20;
+  const std::vector<std::string>& classes = signature.classes;
+  if (classes.empty()) return "";
+  TextTable table({"class", ">training", ">share"});
+  for (size_t c = 0; c < std::min(classes.size(), most); ++c) {
+    const double share = 100 * static_cast<double>(class_counts[c]) /
+                         static_cast<double>(std::max<int64_t>(1, train_size));
+    table.add({printable(classes[c]), fmt::format("{}", class_counts[c]),
+               fmt::format("{:.1f} %", share)});
+  }
+  if (classes.size() > most) table.add({fmt::format("and {} more", classes.size() - most)});
+  std::string text = table.str("  ");
+  text.pop_back();  // a message ends without a newline
   return text;
 }
 

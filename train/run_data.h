@@ -26,6 +26,9 @@ struct RunData {
 
   /// "7,000 training and 1,000 validation pictures in 2 classes".
   std::string describe() const;
+  /// Each class with its training examples and their share; "" for other tasks than
+  /// classification. Of many classes the first twenty stand for all.
+  std::string class_table() const;
 };
 
 /// Reads what `config.data` names and makes batches of it for `device`, whose layers compute in

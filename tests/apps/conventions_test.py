@@ -137,6 +137,8 @@ class Streams(ProgramTest):
         done = self.whisker("train", "c.yaml", *self.data, "name=plain")
         self.assertEqual(done.stdout, "runs/plain\n")
         self.assertIn("epoch 2/2", done.stderr)
+        self.assertRegex(done.stderr, r"class +training +share")
+        self.assertRegex(done.stderr, r"(?m)^ +dog +\d+ +\d+\.\d %$")
         self.assertNotIn("\x1b", done.stderr)
         log = (self.folder / "runs/plain/log.txt").read_text()
         self.assertIn("epoch 2/2", log)

@@ -1,22 +1,35 @@
 #!/usr/bin/env bash
-# Runs every command of README.md's ```sh blocks, in order, in a scratch folder: drawn
-# pictures stand in for the photographs, and training is cut to a few batches of one epoch.
+# Runs every command of README.md's ```sh blocks, in order, in a scratch folder: drawn pictures, made-up
+# names, verse and numbers stand in for the real ones, and training is cut to a few batches of one epoch.
 #   readme_test.sh SOURCE BUILD
 set -euo pipefail
 source=$1 build=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+scratch=$root/checkout
 export XDG_CACHE_HOME="$scratch/cache"
 
 mkdir -p "$scratch/build/release"
 ln -s "$source/configs" "$scratch/configs"
 "$build/whisker" data generate "$scratch/data/cats_dogs" --per-class 24 --val-per-class 8 --seed 7 >/dev/null
 "$build/whisker" data generate "$scratch/data/ants_bees" --per-class 24 --val-per-class 8 --seed 8 >/dev/null
+sequences=$root/shared/data/sequences
+mkdir -p "$sequences/names"
+for i in {1..40}; do
+  echo "Mc$i" >>"$sequences/names/Scottish.txt"
+  echo "${i}ski" >>"$sequences/names/Polish.txt"
+done
+for i in {1..400}; do echo "ROMEO: the $i of roses, and a word besides"; done >"$sequences/tinyshakespeare.txt"
+{
+  echo Month,Passengers
+  for i in {1..96}; do echo "$i,$((100 + i + i % 12 * 5))"; done
+} >"$sequences/airline-passengers.csv"
 cat >"$scratch/build/release/whisker" <<WRAPPER
 #!/usr/bin/env bash
 # The program, with training made short; a resume may only have its epochs changed.
 case "\$1 \$2" in
   "train --resume") exec "$build/whisker" train --resume "\$3" train.epochs=2 ;;
+  "train "*_lstm.yaml | "train "*_gru.yaml) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 ;;
   "train "*) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 data.image_size=32 data.resize_short=36 ;;
 esac
 exec "$build/whisker" "\$@"

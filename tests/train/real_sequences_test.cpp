@@ -19,6 +19,10 @@ struct Case {
   int epochs;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.config;
+}
+
 constexpr Case cases[] = {
     {"names_lstm", "names", "accuracy", 0.70, 0.82, 1},
     {"airline_gru", "airline-passengers.csv", "mae", 25, 15, 30},
