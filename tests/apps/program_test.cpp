@@ -75,8 +75,9 @@ TEST(StudyPage, ShowsWhatTheCommandsPrint) {
 }
 
 TEST(Program, WatchesGpusUntilCtrlC) {
-  const std::string fake =
-      "LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML "') timeout -s INT --preserve-status 2 ";
+  // In the foreground: else the group gets the signal as well, and a second one ends at once.
+  const std::string fake = "LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML
+                           "') timeout --foreground -s INT --preserve-status 2 ";
   const Result csv = run(fake + "whisker devices --watch 0.05 --csv");
   EXPECT_EQ(csv.exit_code, 0) << csv.output;
   EXPECT_EQ(csv.output.find("time,index,name,"), 0u) << csv.output;
