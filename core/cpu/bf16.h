@@ -64,9 +64,9 @@ class Bf16Backend final : public CpuBackend {
                               const Tensor& db);
 #if WHISKER_ONEDNN
   bool native(const ProductRequest& product);
-  /// gemm() with operands rounded to bf16, on the CPU's own bf16 where that can be.
-  void product_in_bf16(const Gemm& product);
 #endif
+  /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
+  void product_in_bf16(const Gemm& product);
 };
 
 inline bf16_t* bf16(const Tensor& x) {
