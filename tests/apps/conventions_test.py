@@ -138,7 +138,7 @@ class Streams(ProgramTest):
         self.assertEqual(done.stdout, "runs/plain\n")
         self.assertIn("epoch 2/2", done.stderr)
         self.assertRegex(done.stderr, r"class +training +share")
-        self.assertRegex(done.stderr, r"(?m)^ +dog +\d+ +\d+\.\d %$")
+        self.assertRegex(done.stderr, r"(?m)^ +c1 +20 +50\.0 %$")
         self.assertNotIn("\x1b", done.stderr)
         log = (self.folder / "runs/plain/log.txt").read_text()
         self.assertIn("epoch 2/2", log)
