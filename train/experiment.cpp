@@ -4,21 +4,13 @@
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cuda_library.h"
-#include "core/philox.h"
-#include "data/device_loader.h"
-#include "data/picture_dataset.h"
-#include "data/sampler.h"
 #include "layers/weights.h"
 #include "train/batch_size_search.h"
 #include "train/memory_limit.h"
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <utility>
 
 namespace whisker {
-namespace {}  // namespace
 
 Device resolve_device(const std::string& text) {
   const Device best = cuda_device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu_device;
@@ -90,10 +82,6 @@ YamlNode model_section(const Config& config) {
     if (const YamlNode* model = stored.find("model")) return *model;
   }
   return YamlNode::parse(info.arch, config.init.from + ": arch");
-}
-
-int64_t shown_batch_size(const Config& config) {
-  return config.train.batch_size > 0 ? config.train.batch_size : 32;
 }
 
 Experiment::Experiment(Config given, StartFrom start)

@@ -25,9 +25,9 @@ enum class StartFrom : uint8_t { initial_weights, checkpoint };
 
 struct Experiment {
   /// `config` is resolved: the model that `from_weights` named and the batch size that `auto` found
-  /// stand there afterwards. Throws what
-  /// reading the data, building the model and loading weights throw. `notes` says in sentences what
-  /// a person should know: fused layers, a new head, frozen parameters.
+  /// stand there afterwards. Throws what reading the data, building the model and loading weights
+  /// throw. `notes` says in sentences what a person should know: fused layers, a new head, frozen
+  /// parameters.
   explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights);
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
@@ -64,11 +64,5 @@ void configure_backend(const Config& config, Device device);
 void search_plans(const Config& config, Device device);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.
 YamlNode model_section(const Config& config);
-/// Classes in data.train; 2 when it is not there, so that a model can be looked at without data.
-int64_t class_count(const Config& config);
-/// train.batch_size; 32 for auto, so that a model can be looked at without a search.
-int64_t shown_batch_size(const Config& config);
-/// How pictures become the network's input, as the data section says.
-Preprocess preprocess_of(const DataConfig& data);
 
 }  // namespace whisker

@@ -23,7 +23,6 @@ Picture read_picture(const std::string& path) {
 void classify_pictures(const Network& network, const std::vector<std::string>& paths,
                        int64_t batch_size, const std::function<void(const Prediction&)>& report) {
   const NoGrad no_grad;
-  const size_t classes = network.classes().size();
   PictureInput input(network, batch_size);
   for (size_t first = 0; first < paths.size(); first += static_cast<size_t>(batch_size)) {
     const size_t last = std::min(paths.size(), first + static_cast<size_t>(batch_size));
@@ -42,14 +41,7 @@ void classify_pictures(const Network& network, const std::vector<std::string>& p
     if (input.count() > 0) {
       scores = network.probabilities(network.outputs(input.take())).to(cpu_device);
     }
-    size_t row = 0;
-    for (Prediction& result : results) {
-      if (result.error.empty()) {
-        const auto own = scores.data<const float>().subspan(row++ * classes, classes);
-        result.probabilities.assign(own.begin(), own.end());
-      }
-      report(result);
-    }
+    report_predictions(scores, results, report);
   }
 }
 

@@ -4,7 +4,6 @@
 #include "core/io/text_table.h"
 #include "core/philox.h"
 #include "data/file_walk.h"
-#include "train/experiment.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -86,6 +85,10 @@ std::vector<int64_t> overfit_indices(const Config& config, int64_t size) {
   const int64_t most = config.train.overfit_batches * config.train.batch_size;
   order.resize(static_cast<size_t>(std::min(size, most)));
   return order;
+}
+
+int64_t shown_batch_size(const Config& config) {
+  return config.train.batch_size > 0 ? config.train.batch_size : 32;
 }
 
 BuildOptions expected_build(const Config& config) {

@@ -48,6 +48,13 @@ std::vector<int64_t> overfit_indices(const Config& config, int64_t size);
 /// Throws usage unless there is something to train and to validate on.
 void check_data_named(const DataConfig& data);
 
+/// How pictures become the network's input, as the data section says.
+Preprocess preprocess_of(const DataConfig& data);
+
+/// Classes in data.train; 2 when it is not there, so that a model can be looked at without data.
+int64_t class_count(const Config& config);
+/// train.batch_size; 32 for auto, so that a model can be looked at without a search.
+int64_t shown_batch_size(const Config& config);
 /// How the layers of `config` are built, for looking at a model: with the classes and the
 /// vocabulary of the data where they are there, else with two classes and data.text.max_vocabulary
 /// tokens (or 100).

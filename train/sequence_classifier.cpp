@@ -25,15 +25,7 @@ void classify(const Network& network, const SequenceSet& set, std::vector<Predic
     const Batch batch = make_batch(set, indices, set.longest());
     scores = network.probabilities(network.outputs(batch)).to(cpu_device);
   }
-  const size_t classes = network.classes().size();
-  size_t row = 0;
-  for (Prediction& result : results) {
-    if (result.error.empty()) {
-      const auto own = scores.data<const float>().subspan(row++ * classes, classes);
-      result.probabilities.assign(own.begin(), own.end());
-    }
-    report(result);
-  }
+  report_predictions(scores, results, report);
 }
 
 }  // namespace

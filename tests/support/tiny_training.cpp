@@ -92,6 +92,21 @@ Config StripeFolder::config(const std::vector<std::string>& overrides) const {
   return read_config_text(yaml_text, "tiny.yaml", all);
 }
 
+TrainStepOptions rerun(int* captures) {
+  class Rerun final : public CapturedGraph {
+   public:
+    explicit Rerun(std::function<void()> work) : work_(std::move(work)) {}
+    void replay() override { work_(); }
+
+   private:
+    std::function<void()> work_;
+  };
+  return {.capture = [captures](const std::function<void()>& work) {
+    ++*captures;
+    return std::make_unique<Rerun>(work);
+  }};
+}
+
 std::vector<std::string> lively_overrides() {
   return {"augment.random_resized_crop=true",
           "augment.crop_scale=[0.5, 1]",

@@ -39,6 +39,9 @@ class StripeFolder {
 /// Overrides that bring everything random and everything with state into a run.
 std::vector<std::string> lively_overrides();
 
+/// Options whose graphs run the work again; counts the captures.
+TrainStepOptions rerun(int* captures);
+
 class Recorder final : public TrainObserver {
  public:
   void on_step(const StepEvent& event) override {

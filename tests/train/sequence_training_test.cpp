@@ -207,19 +207,7 @@ TEST(SequenceTraining, CapturedStepsGiveTheEagerRun) {
     TestRun eager(config("eager"));
     eager.train();
     int captures = 0;
-    class Rerun final : public CapturedGraph {
-     public:
-      explicit Rerun(std::function<void()> work) : work_(std::move(work)) {}
-      void replay() override { work_(); }
-
-     private:
-      std::function<void()> work_;
-    };
-    TestRun captured(config("captured"), std::nullopt,
-                     {.capture = [&](const std::function<void()>& work) {
-                       ++captures;
-                       return std::make_unique<Rerun>(work);
-                     }});
+    TestRun captured(config("captured"), std::nullopt, rerun(&captures));
     captured.train();
     EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << language;
     EXPECT_GE(captures, language ? 1 : 3);

@@ -18,23 +18,6 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Rerun final : public CapturedGraph {
- public:
-  explicit Rerun(std::function<void()> work) : work_(std::move(work)) {}
-  void replay() override { work_(); }
-
- private:
-  std::function<void()> work_;
-};
-
-/// Options whose graphs run the work again; counts the captures.
-TrainStepOptions rerun(int* captures) {
-  return {.capture = [captures](const std::function<void()>& work) {
-    ++*captures;
-    return std::make_unique<Rerun>(work);
-  }};
-}
-
 std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
