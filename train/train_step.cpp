@@ -192,8 +192,6 @@ void TrainStep::make_room() {
 
 // False when the batch has to run eagerly.
 bool TrainStep::replay(const Batch& batch, Part part) {
-  // cuDNN reads lengths on the host, where a capture would freeze them.
-  if (experiment_.device.kind == DeviceKind::cuda && batch.lengths.defined()) return false;
   Captured* const shape = captures_ ? captured_for(batch) : nullptr;
   if (!shape) return false;
   load(batch, shape->inputs);

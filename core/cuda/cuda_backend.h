@@ -12,6 +12,8 @@
 
 namespace whisker::cuda {
 
+class MaskedRecurrent;
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device);
@@ -162,6 +164,7 @@ class CudaBackend final : public Backend {
   /// The calls that make up recurrent layers; `reserve_bytes`, unless null, is what they leave.
   std::vector<RecurrentSegment> recurrent_segments(const RecurrentGeometry& g, bool training,
                                                    int64_t* reserve_bytes);
+  MaskedRecurrent masked_recurrent();
   /// A forward request, or its parts where no algorithm joins them.
   void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);
   /// The weights' gradient into operands.w and the input's, each where wanted, from dz.

@@ -4,7 +4,8 @@
 //
 // Note [Lengths of sequences]
 // cuDNN takes the lengths from the host, where they would freeze in a captured step. Eager steps
-// read them from the device and wait for it; a capture with lengths is refused.
+// read them from the device and wait for it; captured ones are MaskedRecurrent's, whose algorithms
+// an eager step chooses beforehand, as nothing can be timed within a capture.
 //
 // Note [Reserve]
 // What cuDNN's forward leaves, its backward changes. An eager backward pass works on a copy, as the
@@ -12,6 +13,7 @@
 // not.
 #include "core/cuda/aligned.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/masked_recurrent.h"
 #include "core/cuda/operand.h"
 #include "core/cuda/pieces.h"
 #include "core/cuda/pointwise.h"
@@ -45,11 +47,6 @@ void* state_from(const RecurrentGeometry& g, void* state, int64_t first, int64_t
 std::vector<int32_t> host_lengths(const RecurrentGeometry& g, const Tensor& lengths,
                                   cudaStream_t stream) {
   if (!g.lengths) return {};
-  if (capturing(stream)) {
-    fail(ErrorKind::usage,
-         "recurrent: sequences of their own lengths cannot be part of a captured step on a GPU. "
-         "Set runtime.graph: false.");
-  }
   std::vector<int64_t> wide(static_cast<size_t>(g.batch));
   check(cudaMemcpyAsync(wide.data(), lengths.raw(), wide.size() * sizeof(int64_t),
                         cudaMemcpyDeviceToHost, stream),
@@ -123,9 +120,15 @@ std::vector<CudaBackend::RecurrentSegment> CudaBackend::recurrent_segments(
   return segments;
 }
 
+MaskedRecurrent CudaBackend::masked_recurrent() {
+  return MaskedRecurrent(context_, allocator_, plans_.recurrent());
+}
+
 int64_t CudaBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
   context_.enter();
   int64_t bytes = 0;
+  if (g.lengths) bytes = masked_recurrent().reserve_bytes(g);  // see Note [Lengths of sequences]
+  if (g.lengths && capturing(stream())) return bytes;
   recurrent_segments(g, true, &bytes);
   return bytes;
 }
@@ -133,6 +136,7 @@ int64_t CudaBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
 void CudaBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
                             const RecurrentOutputs& out) {
   const cudaStream_t stream = this->stream();
+  if (g.lengths && capturing(stream)) return masked_recurrent().forward(g, in, out);
   const std::vector<int32_t> lengths = host_lengths(g, in.lengths, stream);
   const auto reserve = static_cast<char*>(pointer(out.reserve));
   const std::vector<RecurrentSegment> segments = recurrent_segments(g, reserve != nullptr, nullptr);
@@ -174,6 +178,7 @@ void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const Recurrent
                                      const RecurrentOutputs& out,
                                      const RecurrentGradients& gradients) {
   const cudaStream_t stream = this->stream();
+  if (g.lengths && capturing(stream)) return masked_recurrent().backward(g, in, out, gradients);
   const std::vector<int32_t> lengths = host_lengths(g, in.lengths, stream);
   const std::vector<RecurrentSegment> segments = recurrent_segments(g, true, nullptr);
   std::deque<Scratch> between;

@@ -1,8 +1,10 @@
 #include "core/cuda/recurrent_plans.h"
 
+#include "core/cuda/noise.h"
 #include "core/cuda/stopwatch.h"
 
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -40,18 +42,14 @@ class Trial {
         workspace_(plan.workspace_bytes()),
         reserve_(plan.reserve_bytes()) {}
 
-  // Zeros are clean operands: nothing overflows, however often.
-  void clear(cudaStream_t stream, const RecurrentGeometry& g) {
-    const auto zero = [&](const DriverMemory& memory, int64_t bytes) {
-      if (bytes > 0) {
-        check(cudaMemsetAsync(memory.data(), 0, static_cast<size_t>(bytes), stream),
-              "clearing operands");
-      }
-    };
-    zero(x_, g.steps * g.batch * g.features * width_);
-    zero(dy_, result_bytes(g));
-    zero(weights_, plan_.weight_bytes());
-    zero(dweights_, plan_.weight_bytes());
+  // As random as training's, and small enough that no state grows from step to step.
+  void fill(cudaStream_t stream, const RecurrentGeometry& g) {
+    const auto most = static_cast<float>(1 / std::sqrt(static_cast<double>(g.hidden)));
+    kernels::noise(stream, g.dtype, 1, x_.data(), g.steps * g.batch * g.features);
+    kernels::noise(stream, g.dtype, 1, dy_.data(), result_bytes(g) / width_);
+    kernels::noise(stream, g.dtype, most, weights_.data(), plan_.weight_bytes() / width_);
+    check(cudaMemsetAsync(dweights_.data(), 0, static_cast<size_t>(plan_.weight_bytes()), stream),
+          "clearing the weights' gradient");
   }
   void operator()() {
     const RecurrentCall call{.lengths = {},
@@ -92,7 +90,7 @@ std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& 
     try {
       auto plan = make(g, algorithm.id);
       Trial trial(g, *plan);
-      trial.clear(context_.stream(), g);
+      trial.fill(context_.stream(), g);
       const float time = stopwatch.median(trial, best_time);
       if (time >= best_time) continue;
       best_time = time;

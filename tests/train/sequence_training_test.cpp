@@ -1,5 +1,7 @@
 // Whole runs on sequences: learned, evaluated, saved, loaded, resumed.
 #include "core/autograd.h"
+#include "core/cuda_library.h"
+#include "support/recording_backend.h"
 #include "support/tiny_training.h"
 #include "train/evaluate.h"
 #include "train/labelled_sequences.h"
@@ -211,6 +213,58 @@ TEST(SequenceTraining, CapturedStepsGiveTheEagerRun) {
     captured.train();
     EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << language;
     EXPECT_GE(captures, language ? 1 : 3);
+  }
+}
+
+// The recorded calls know nothing but device memory: lengths that the host had read would stay
+// those of the batch that was captured.
+TEST(SequenceTraining, RecordedCallsGiveTheEagerRun) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const char* layer : {"{lstm: {units: 6, bidirectional: true}}",
+                            "{gru: {units: 6, layers: 2, dropout: 0.2, return_sequences: true}}, "
+                            "{simple_rnn: 6}"}) {
+    const auto config = [&](const std::string& name) {
+      return text_config(
+          folder, {"name=" + name, "device=reference", "train.epochs=4",
+                   fmt::format("model.layers=[{{embedding: {{input_dim: vocabulary, output_dim: "
+                               "4}}}}, {}]",
+                               layer)});
+    };
+    TestRun eager(config("eager"));
+    eager.train();
+    RecordingBackend recorder(backend_of(reference_device));
+    const ReferenceStandIn stand_in(recorder);
+    TestRun captured(
+        config("captured"), std::nullopt,
+        {.capture = [&](const std::function<void()>& work) { return recorder.capture(work); }});
+    captured.train();
+    EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << layer;
+    EXPECT_EQ(metrics_without_times(captured.folder.path()),
+              metrics_without_times(eager.folder.path()))
+        << layer;
+    EXPECT_GE(recorder.captures(), 3) << layer;  // one for each bucket's length
+  }
+}
+
+// On a GPU eager steps read lengths on the host and captured ones do not: the same up to rounding.
+TEST(SequenceTraining, AGpusCapturedStepsFollowEagerOnes) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const char* kind : {"simple_rnn", "lstm", "gru"}) {
+    const auto loss = [&](const char* graph) {
+      TestRun run(text_config(
+          folder, {fmt::format("name={}_{}", kind, graph), "device=cuda", "precision=f32",
+                   "train.epochs=6", fmt::format("runtime.graph={}", graph),
+                   fmt::format("model.layers=[{{embedding: {{input_dim: vocabulary, output_dim: "
+                               "8}}}}, {{{}: {{units: 12, layers: 2, bidirectional: true}}}}]",
+                               kind)}));
+      run.train();
+      return run.recorder.epochs.back().train_loss;
+    };
+    const double eager = loss("false"), captured = loss("true");
+    EXPECT_NEAR(captured, eager, 0.02 * eager + 1e-3) << kind;
   }
 }
 

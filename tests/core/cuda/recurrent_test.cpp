@@ -197,21 +197,5 @@ TEST_F(CudaRecurrent, ACapturedStepIsTheEagerOne) {
   }
 }
 
-TEST_F(CudaRecurrent, ACaptureWithLengthsSaysWhatToDo) {
-  Case s;
-  s.lengths = std::vector<double>(8, 4);
-  std::vector<Tensor> x;
-  for (const Shape& shape : s.shapes()) x.push_back(zeros(shape, {.device = gpu}));
-  const Tensor lengths = full({8}, 4, {.dtype = DType::i64, .device = gpu});
-  std::vector<RecurrentParameters> parameters = {
-      {.w_ih = x[1], .w_hh = x[2], .b_ih = x[3], .b_hh = x[4]}};
-  try {
-    backend_of(gpu).capture([&] { recurrent(x[0], parameters, {.lengths = lengths}); });
-    ADD_FAILURE() << "captured";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("runtime.graph: false"));
-  }
-}
-
 }  // namespace
 }  // namespace whisker::test
