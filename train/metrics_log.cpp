@@ -20,7 +20,8 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
       .field("epoch", event.epoch + 1);
   json.field("loss", event.loss);
   if (event.accuracy) json.field("accuracy", *event.accuracy);
-  json.field("learning_rate", event.learning_rate).field("gradient_norm", event.gradient_norm);
+  json.field("learning_rate", event.learning_rate);
+  if (event.gradient_norm) json.field("gradient_norm", *event.gradient_norm);
   json.field("images_per_s", event.examples_per_s).field("seconds", seconds).end_object();
   file_.append(json.str() + "\n");
 }

@@ -164,7 +164,8 @@ void Trainer::read_results(const Batch* at_hand) {
   state_.loss_sum = results.totals.loss;
   state_.correct = results.totals.correct;
   state_.pictures = results.totals.rows;
-  gradient_norm_ = results.gradient_norm;
+  gradient_norm_.reset();
+  if (std::isfinite(results.gradient_norm)) gradient_norm_ = results.gradient_norm;
   state_.updates = results.steps;
   state_.loss_scale = {.value = results.loss_scale,
                        .good_steps = results.good_steps,

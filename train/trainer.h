@@ -77,7 +77,7 @@ class Trainer {
   TrainState state_;
   int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
   int64_t batches_ = 0;       // per epoch
-  double gradient_norm_ = 0;
+  std::optional<double> gradient_norm_ = {};
   std::optional<StopReason> stop_reason_;
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
