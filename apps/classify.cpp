@@ -3,8 +3,12 @@
 // there were any.
 #include "apps/command.h"
 #include "apps/inputs.h"
+#include "apps/start_report.h"
+#include "apps/terminal.h"
+#include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "train/device_start.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
@@ -18,6 +22,8 @@ namespace {
 
 /// With --device auto, up to this many are left to the CPU.
 constexpr size_t few_pictures = 32;
+/// Up to this many, a GPU's libraries take longer to load than they save.
+constexpr size_t one_handful = 4;
 
 struct ClassifyArguments {
   std::string weights;
@@ -178,12 +184,23 @@ int forecast_files(const Network& network, const ClassifyArguments& arguments) {
   return 0;
 }
 
-int run_classify(const ClassifyArguments& arguments) {
+// No plans are read or written either: they are the libraries'.
+void compute_briefly(Device device) {
+  CudaOptions options = cuda_options(device);
+  options.short_lived = true;
+  set_cuda_options(device, options);
+}
+
+int run_classify(const ClassifyArguments& arguments, const Invocation& invocation) {
+  StartReport start;
+  start.mark("arguments read");
   if (arguments.inputs.empty() && arguments.texts.empty()) {
     fail(ErrorKind::usage,
          "classify: expected files, folders, '-' for a list on standard input, or "
          "--text TEXT.");
   }
+  const DeviceStart starting(arguments.device == "auto" ? "cpu" : arguments.device,
+                             StartParts::device);
   const WeightsInfo info =
       WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
   const bool pictures = std::holds_alternative<Preprocess>(info.signature.input);
@@ -192,8 +209,11 @@ int run_classify(const ClassifyArguments& arguments) {
   // Starting CUDA costs more than a few inputs take; sequences are short work.
   const bool few = paths.size() <= few_pictures && arguments.device == "auto";
   const Device device = few ? cpu_device : resolve_device(arguments.device);
-  load_plans(device);
+  const bool brief = pictures && paths.size() <= one_handful && device.kind == DeviceKind::cuda;
+  start.mark("device ready");
+  brief ? compute_briefly(device) : load_plans(device);
   const Network network = Network::load(arguments.weights, device);
+  start.mark("network loaded");
   const InputDescription& input = network.signature().input;
   if (network.signature().task() == Task::language_model) {
     fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
@@ -210,7 +230,9 @@ int run_classify(const ClassifyArguments& arguments) {
     if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
     code = classify_picture_files(network, paths, arguments);
   }
-  save_plans(device);
+  start.mark("inputs classified");
+  if (!brief) save_plans(device);
+  if (invocation.verbosity > 0) tell(start.text(device));
   return code;
 }
 
@@ -235,7 +257,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   classify->callback([&invocation, arguments] {
-    invocation.run = [arguments] { return run_classify(*arguments); };
+    invocation.run = [&invocation, arguments] { return run_classify(*arguments, invocation); };
   });
 }
 

@@ -2,6 +2,7 @@
 #include "apps/progress.h"
 
 #include "apps/process_time.h"
+#include "apps/start_report.h"
 #include "apps/terminal.h"
 
 #include <algorithm>
@@ -55,8 +56,12 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
-Progress::Progress(RunFolder& folder, int verbosity)
-    : folder_(folder), verbosity_(verbosity), bar_(is_terminal(stderr)), last_(Clock::now()) {}
+Progress::Progress(RunFolder& folder, Device device, int verbosity)
+    : folder_(folder),
+      device_(device),
+      verbosity_(verbosity),
+      bar_(is_terminal(stderr)),
+      last_(Clock::now()) {}
 
 Progress::~Progress() {
   clear_bar();
@@ -74,16 +79,20 @@ void Progress::say(const std::string& line) {
   folder_.log().append(line + "\n");
 }
 
+void Progress::on_detail(const std::string& line) {
+  if (verbosity_ > 0) {
+    say(line);
+  } else {
+    folder_.log().append(line + "\n");
+  }
+}
+
 void Progress::on_step(const StepEvent& event) {
   if (!stepped_) {
     stepped_ = true;
-    const std::string line = fmt::format("first step done {:.2f} s after the program started",
-                                         seconds_since_process_start());
-    if (verbosity_ > 0) {
-      say(line);
-    } else {
-      folder_.log().append(line + "\n");
-    }
+    on_detail(fmt::format("first step done {:.2f} s after the program started",
+                          seconds_since_process_start()));
+    if (const std::string line = device_start_text(device_); !line.empty()) on_detail(line);
   }
   if (verbosity_ < 0) return;
   const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);

@@ -11,18 +11,21 @@ namespace whisker {
 
 class Progress final : public TrainObserver {
  public:
-  Progress(RunFolder& folder, int verbosity);
+  Progress(RunFolder& folder, Device device, int verbosity);
   ~Progress() override;
 
   void on_step(const StepEvent& event) override;
   void on_epoch(const EpochEvent& event) override;
   void on_message(const std::string& text) override;
+  /// A line for log.txt, and with -v for stderr.
+  void on_detail(const std::string& line);
 
  private:
   void say(const std::string& line);  // stderr and log.txt
   void clear_bar();
 
   RunFolder& folder_;
+  Device device_;
   int verbosity_;
   bool bar_;
   bool bar_shown_ = false;

@@ -1,17 +1,20 @@
 // whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
 #include "apps/command.h"
+#include "apps/process_time.h"
 #include "apps/progress.h"
 #include "apps/signals.h"
 #include "apps/terminal.h"
 #include "core/io/atomic_file.h"
 #include "core/io/text.h"
 #include "core/memory_summary.h"
+#include "train/device_start.h"
 #include "train/dry_run.h"
 #include "train/memory_advice.h"
 #include "train/plan_cache.h"
 #include "train/trainer.h"
 
 #include <csignal>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -45,13 +48,15 @@ std::string closing_line(const TrainResult& result) {
 int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bool resume,
              const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
-  Progress progress(folder, invocation.verbosity);
+  Progress progress(folder, experiment.device, invocation.verbosity);
   progress.on_message(fmt::format("{}: {}; {}", folder.path().string(), experiment.data.describe(),
                                   experiment.device));
   if (const std::string table = experiment.data.class_table(); !table.empty()) {
     progress.on_message(table);
   }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+  progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
+                                 seconds_since_process_start()));
 
   Trainer trainer(experiment, folder, progress, stop);
   if (resume) {
@@ -98,7 +103,9 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
     }
     RunFolder folder = RunFolder::open(arguments.resume);
     const Config config = read_config(folder.config().string(), arguments.words);
+    std::optional<DeviceStart> starting(std::in_place, config.device, StartParts::libraries);
     Experiment experiment(config, StartFrom::checkpoint);
+    starting.reset();
     return train_in(experiment, config, folder, true, invocation);
   }
   if (arguments.words.empty()) {
@@ -111,7 +118,9 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
     print_result(dry_run(std::move(config)));
     return 0;
   }
+  std::optional<DeviceStart> starting(std::in_place, config.device, StartParts::libraries);
   Experiment experiment(config);  // first: what fails here leaves no run folder behind
+  starting.reset();
   config.model = experiment.config.model;
   config.train.batch_size = experiment.config.train.batch_size;
   RunFolder folder = RunFolder::create(config.runs, config.name);

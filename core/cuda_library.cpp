@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
@@ -14,6 +15,12 @@ namespace whisker {
 namespace {
 
 constexpr const char* library_name = "libwhisker_cuda.so";
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 template <class Function>
 Function* function(void* library, const char* name) {
@@ -56,8 +63,10 @@ CudaFacts ask_machine() {
   CudaFacts facts{.built = WHISKER_CUDA != 0, .needed_version = WHISKER_CUDA_VERSION};
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) facts.visible_devices = visible;
   if (!facts.built) return facts;
+  const auto start = Clock::now();
   facts.nouveau = nouveau_is_loaded();
   ask_driver(facts);
+  facts.seconds = seconds_since(start);
   return facts;
 }
 
@@ -105,8 +114,16 @@ int cuda_device_count() {
   return count;
 }
 
-const CudaInterface& cuda_interface() {
-  static const CudaInterface* const interface = []() -> const CudaInterface* {
+namespace {
+
+struct OpenLibrary {
+  const CudaInterface* interface;
+  double seconds;  // that opening took
+};
+
+const OpenLibrary& open_library() {
+  static const OpenLibrary opened = []() -> OpenLibrary {
+    const auto start = Clock::now();
     // Along the program's run path and the loader's, then where it was to be installed.
     void* library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     std::string error = library ? "" : dlerror();
@@ -127,9 +144,15 @@ const CudaInterface& cuda_interface() {
            "device cuda: {} is of Whisker {}, the program of {}. Build them together.",
            library_name, offered ? offered->version : "?", WHISKER_VERSION);
     }
-    return offered;
+    return {.interface = offered, .seconds = seconds_since(start)};
   }();
-  return *interface;
+  return opened;
+}
+
+}  // namespace
+
+const CudaInterface& cuda_interface() {
+  return *open_library().interface;
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int index) {
@@ -151,6 +174,17 @@ CudaOptions cuda_options(Device device) {
 
 void set_cuda_options(Device device, const CudaOptions& options) {
   cuda_interface().set_options(backend_of(device), options);
+}
+
+CudaStartTimes cuda_start_times(Device device) {
+  CudaStartTimes times = cuda_interface().start_times(backend_of(device));
+  times.driver = cuda_facts().seconds;
+  times.library = open_library().seconds;
+  return times;
+}
+
+void open_cuda_libraries(Device device) {
+  cuda_interface().open_libraries(backend_of(device));
 }
 
 CudaGpu cuda_gpu(Device device) {

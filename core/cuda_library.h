@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/backend.h"
+#include "core/cuda_start_times.h"
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,10 @@ struct CudaOptions {
   /// libraries' first proposals.
   double search_seconds = 0;
   int64_t workspace_limit = int64_t{1} << 28;  ///< bytes that one convolution may work in
+  /// The process computes little: forward convolutions and products that take our own kernels
+  /// milliseconds are theirs, so that cuDNN and cuBLASLt, which take longer to load, are not
+  /// needed.
+  bool short_lived = false;
   bool operator==(const CudaOptions&) const = default;
 };
 
@@ -34,6 +39,8 @@ struct CudaInterface {
   CudaOptions (*options)(const Backend& backend);
   void (*set_options)(Backend& backend, const CudaOptions& options);
   CudaGpu (*gpu)(const Backend& backend);
+  CudaStartTimes (*start_times)(const Backend& backend);
+  void (*open_libraries)(Backend& backend);
 };
 
 /// What decides whether CUDA can be used here.
@@ -45,6 +52,7 @@ struct CudaFacts {
   int needed_version = 0;         ///< CUDA that this build needs
   std::string driver_error = {};  ///< what the driver said when it was started
   int count = 0;                  ///< GPUs that the driver offers
+  double seconds = 0;             ///< that the driver took to start
   std::optional<std::string> visible_devices = {};  ///< CUDA_VISIBLE_DEVICES
 };
 /// Asks this machine, once; does not open libwhisker_cuda.so.
@@ -69,5 +77,9 @@ CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);
 /// The GPU that a CUDA device is.
 CudaGpu cuda_gpu(Device device);
+/// Of a CUDA device whose backend has been used.
+CudaStartTimes cuda_start_times(Device device);
+/// Opens the libraries that training needs, for a thread that has nothing else to do.
+void open_cuda_libraries(Device device);
 
 }  // namespace whisker

@@ -1,10 +1,14 @@
 // Streams and handles of one GPU.
 #include "core/cuda/context.h"
 
+#include "core/cuda/add_time.h"
 #include "core/cuda/check.h"
+#include "core/cuda/cublas_lt.h"
 #include "core/error.h"
 
 #include <new>
+
+#include <dlfcn.h>
 
 namespace whisker::cuda {
 namespace {
@@ -17,6 +21,7 @@ constexpr const char* place_names[fault_places] = {"cross_entropy", "gather", "e
 }  // namespace
 
 Context::Context(int device) : device_(device) {
+  const AddTime timer(start_times_.context);
   enter();
   check(cudaGetDeviceProperties(&properties_, device), "reading the GPU's properties");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making the compute stream");
@@ -38,7 +43,7 @@ Context::Context(int device) : device_(device) {
 Context::~Context() {
   cudaSetDevice(device_);
   if (cudnn_) cudnnDestroy(cudnn_);
-  if (cublas_lt_) cublasLtDestroy(cublas_lt_);
+  if (cublas_lt_) cuda::cublas_lt().destroy(cublas_lt_);
   cudaFree(tickets_);
   cudaFreeHost(faults_);
   if (copy_stream_) cudaStreamDestroy(copy_stream_);
@@ -67,7 +72,8 @@ void Context::synchronize() {
 }
 
 cudnnHandle_t Context::cudnn() {
-  if (!cudnn_) {
+  std::call_once(cudnn_made_, [&] {
+    const AddTime timer(start_times_.cudnn);
     enter();
     cudnnStatus_t status = cudnnCreate(&cudnn_);
     if (status == CUDNN_STATUS_SUCCESS) status = cudnnSetStream(cudnn_, stream_);
@@ -75,20 +81,32 @@ cudnnHandle_t Context::cudnn() {
       fail(ErrorKind::device, "starting cuDNN {}: {}.", cudnnGetVersion(),
            cudnnGetErrorString(status));
     }
-  }
+  });
   return cudnn_;
 }
 
 cublasLtHandle_t Context::cublas_lt() {
-  if (!cublas_lt_) {
+  std::call_once(cublas_lt_made_, [&] {
+    const AddTime timer(start_times_.cublas_lt);
     enter();
-    const cublasStatus_t status = cublasLtCreate(&cublas_lt_);
+    const CublasLt& library = cuda::cublas_lt();
+    const cublasStatus_t status = library.create(&cublas_lt_);
     if (status != CUBLAS_STATUS_SUCCESS) {
-      fail(ErrorKind::device, "starting cuBLASLt {}: {}.", cublasLtGetVersion(),
-           cublasLtGetStatusString(status));
+      fail(ErrorKind::device, "starting cuBLASLt {}: {}.", library.get_version(),
+           library.get_status_string(status));
     }
-  }
+  });
   return cublas_lt_;
+}
+
+void Context::open_libraries() {
+  cublas_lt();
+  cudnn();
+  // cuDNN opens these by the same names when it needs them (cuDNN Installation Guide, "sub-library
+  // overview"); one that is missing is cuDNN's to report.
+  for (const char* const part : {"heuristic", "engines_precompiled", "engines_runtime_compiled"}) {
+    dlopen(fmt::format("libcudnn_{}.so.{}", part, CUDNN_MAJOR).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  }
 }
 
 }  // namespace whisker::cuda

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "core/cuda/fault.h"
+#include "core/cuda_start_times.h"
 
 #include <cstdint>
+#include <mutex>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -37,9 +39,16 @@ class Context {
   /// once.
   void synchronize();
 
-  // Made on first use, bound to stream(). Workspace comes from the allocator: see Scratch.
+  // Made on first use, by any thread, bound to stream(). Workspace comes from the allocator: see
+  // Scratch.
   cudnnHandle_t cudnn();
   cublasLtHandle_t cublas_lt();
+  /// Makes both handles and opens what cuDNN would open for its first convolution. For a thread
+  /// that has nothing else to do.
+  void open_libraries();
+
+  CudaStartTimes& start_times() { return start_times_; }
+  const CudaStartTimes& start_times() const { return start_times_; }
 
   /// Fault[fault_places], as kernels see it.
   Fault* faults() const { return faults_on_device_; }
@@ -52,8 +61,10 @@ class Context {
   cudaDeviceProp properties_{};
   cudaStream_t stream_ = nullptr;
   cudaStream_t copy_stream_ = nullptr;
+  std::once_flag cudnn_made_, cublas_lt_made_;
   cudnnHandle_t cudnn_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
+  CudaStartTimes start_times_;
   Fault* faults_ = nullptr;
   Fault* faults_on_device_ = nullptr;
   uint32_t* tickets_ = nullptr;

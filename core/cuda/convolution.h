@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 
 namespace whisker::cuda {
 
@@ -61,7 +60,6 @@ struct ConvolutionOperands {
 /// Where a pass runs.
 struct ConvolutionSite {
   cudaStream_t stream = nullptr;
-  cudnnHandle_t cudnn = nullptr;  ///< bound to `stream`
   int multiprocessors = 1;
 };
 

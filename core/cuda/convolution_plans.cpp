@@ -1,6 +1,7 @@
 // See Note [Choosing a convolution].
 #include "core/cuda/convolution_plans.h"
 
+#include "core/cuda/add_time.h"
 #include "core/cuda/conv2d_direct.h"
 #include "core/cuda/cudnn_convolution.h"
 #include "core/cuda/stopwatch.h"
@@ -19,12 +20,18 @@ constexpr std::string_view separate_name = "separate";
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
 
+// True where the direct kernel takes milliseconds at most.
+bool is_quick(const ConvolutionRequest& request) {
+  constexpr int64_t most = int64_t{1} << 29;  // multiply-adds
+  const Conv2dGeometry& g = request.geometry;
+  return request.pass == ConvolutionPass::forward &&
+         g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups) <= most;
+}
+
 }  // namespace
 
 ConvolutionSite ConvolutionPlans::site() {
-  return {.stream = context_.stream(),
-          .cudnn = context_.cudnn(),
-          .multiprocessors = context_.multiprocessors()};
+  return {.stream = context_.stream(), .multiprocessors = context_.multiprocessors()};
 }
 
 std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
@@ -48,6 +55,9 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
 
 ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& request) {
   if (auto thin = thin_convolution(request, context_.capability())) return thin;
+  if (options_.short_lived && is_quick(request)) {
+    return request.pooled ? nullptr : direct_convolution(request);
+  }
   const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -114,6 +124,7 @@ void ConvolutionPlans::run_or(const ConvolutionRequest& request,
   auto found = choices_.find(request);
   std::optional<Choice> choice;
   if (found == choices_.end()) {
+    const AddTime timer(context_.start_times().plans);
     choice = from_table(request);
     if (!choice) choice = Choice{.algorithm = untimed(request), .settled = false};
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {

@@ -2,7 +2,8 @@
 //
 // Note [Choosing a convolution]
 // In this order: the table's choice; the thin kernel where there is one (libraries were measured at
-// six times the floor there); heuristic A's first engine that works. What comes back and was not
+// six times the floor there); in a process that computes little, the direct kernel where it
+// takes milliseconds; heuristic A's first engine that works. What comes back and was not
 // the table's choice is decided once more while searching is allowed, by timing our own kernels and
 // every engine that cuDNN's heuristics name: what runs once is not worth it. What nothing else
 // computes, the direct kernel does. A request with an epilogue may also be done separately, by

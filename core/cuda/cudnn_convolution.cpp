@@ -116,11 +116,11 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
   return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), bias));
 }
 
-void CudnnConvolution::run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
                            void* workspace) const {
   const std::array<cudnn::Binding, 4> bindings{
       {{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}, {b_id, operands.b}}};
-  plan_->execute(site.cudnn, std::span(bindings).first(bias_ ? 4 : 3), workspace);
+  plan_->execute(std::span(bindings).first(bias_ ? 4 : 3), workspace);
 }
 
 }  // namespace whisker::cuda

@@ -261,7 +261,7 @@ std::unique_ptr<Plan> Plan::make(std::shared_ptr<const OperationGraph> graph,
       new Plan(std::move(graph), choice, notes, std::move(parts), std::move(plan)));
 }
 
-void Plan::execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace) const {
+void Plan::execute(std::span<const Binding> bindings, void* workspace) const {
   std::vector<int64_t> ids;
   std::vector<void*> memory;
   for (const Binding& binding : bindings) {
@@ -273,7 +273,7 @@ void Plan::execute(cudnnHandle_t handle, std::span<const Binding> bindings, void
   pack.set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory);
   pack.set_pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::array{workspace});
   pack.finalize("a variant pack");
-  check(cudnnBackendExecute(handle, plan_.raw(), pack.raw()),
+  check(cudnnBackendExecute(graph_->target().handle, plan_.raw(), pack.raw()),
         fmt::format("cudnnBackendExecute ({})", choice_.text()));
 }
 

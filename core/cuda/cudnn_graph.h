@@ -121,8 +121,8 @@ class Plan {
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const EngineChoice& choice() const { return choice_; }
   NumericalNotes notes() const { return notes_; }
-  /// Enqueues the graph on the handle's stream.
-  void execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace) const;
+  /// Enqueues the graph on the stream of its target's handle.
+  void execute(std::span<const Binding> bindings, void* workspace) const;
 
  private:
   Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,

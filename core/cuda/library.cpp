@@ -19,11 +19,20 @@ CudaGpu gpu(const Backend& backend) {
   return {.name = context.properties().name, .capability = context.capability()};
 }
 
+CudaStartTimes start_times(const Backend& backend) {
+  return static_cast<const CudaBackend&>(backend).context().start_times();
+}
+void open_libraries(Backend& backend) {
+  static_cast<CudaBackend&>(backend).context().open_libraries();
+}
+
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .make_backend = make,
                                 .options = options,
                                 .set_options = set_options,
-                                .gpu = gpu};
+                                .gpu = gpu,
+                                .start_times = start_times,
+                                .open_libraries = open_libraries};
 
 }  // namespace
 }  // namespace whisker::cuda

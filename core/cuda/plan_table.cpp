@@ -27,11 +27,16 @@ void PlanTable::clear() {
   for (Rows& rows : rows_) rows.clear();
 }
 
+const PlanEnvironment& PlanTable::environment() const {
+  if (!environment_) environment_ = ask_environment_();
+  return *environment_;
+}
+
 std::string PlanTable::text() const {
   if (std::ranges::all_of(rows_, [](const Rows& rows) { return rows.empty(); })) return "";
   JsonWriter json;
-  json.begin_object().field("cudnn", environment_.cudnn);
-  json.field("cublas_lt", environment_.cublas_lt).field("device", environment_.device);
+  json.begin_object().field("cudnn", environment().cudnn);
+  json.field("cublas_lt", environment().cublas_lt).field("device", environment().device);
   for (size_t kind = 0; kind < kinds; ++kind) {
     json.key(members[kind]).begin_object();
     for (const auto& [request, algorithm] : rows_[kind]) json.field(request, algorithm);
@@ -50,7 +55,7 @@ void PlanTable::add(std::string_view text) {
   const PlanEnvironment theirs{.cudnn = json.at("cudnn").as_int(),
                                .cublas_lt = json.at("cublas_lt").as_int(),
                                .device = json.at("device").as_string()};
-  if (theirs != environment_) return;
+  if (theirs != environment()) return;
   std::array<Rows, kinds> all = rows_;
   for (size_t kind = 0; kind < kinds; ++kind) {
     // Tables of earlier versions have no recurrent layers.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,7 +34,9 @@ struct PlanEnvironment {
 
 class PlanTable {
  public:
-  explicit PlanTable(PlanEnvironment environment) : environment_(std::move(environment)) {}
+  /// `environment` is asked once, when rows are read or written as text: asking loads libraries.
+  explicit PlanTable(std::function<PlanEnvironment()> environment)
+      : ask_environment_(std::move(environment)) {}
 
   enum class Kind { convolution, product, recurrent };
   /// The algorithm's name, or nullopt.
@@ -51,7 +54,10 @@ class PlanTable {
   using Rows = std::map<std::string, std::string, std::less<>>;
   static constexpr size_t kinds = 3;
 
-  PlanEnvironment environment_;
+  const PlanEnvironment& environment() const;
+
+  std::function<PlanEnvironment()> ask_environment_;
+  mutable std::optional<PlanEnvironment> environment_;
   std::array<Rows, kinds> rows_;  // by Kind
 };
 

@@ -1,6 +1,7 @@
 // The choices as a whole: options, import and export.
 #include "core/cuda/plans.h"
 
+#include "core/cuda/cublas_lt.h"
 #include "core/cuda/cuda_backend.h"
 
 namespace whisker::cuda {
@@ -8,16 +9,16 @@ namespace {
 
 PlanEnvironment environment_of(const Context& context) {
   return {.cudnn = static_cast<int64_t>(cudnnGetVersion()),
-          .cublas_lt = static_cast<int64_t>(cublasLtGetVersion()),
+          .cublas_lt = static_cast<int64_t>(cublas_lt().get_version()),
           .device = context.properties().name};
 }
 
 }  // namespace
 
 Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
-    : table_(environment_of(context)),
+    : table_([&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
-      products_(context, allocator, budget_, table_),
+      products_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);
 }

@@ -1,6 +1,7 @@
 // See Note [Row-major products].
 #include "core/cuda/product.h"
 
+#include "core/cuda/cublas_lt.h"
 #include "core/error.h"
 
 #include <charconv>
@@ -10,7 +11,7 @@ namespace {
 
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) {
-    fail(ErrorKind::device, "cuBLASLt: {}: {}", call, cublasLtGetStatusString(status));
+    fail(ErrorKind::device, "cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
   }
 }
 
@@ -52,16 +53,17 @@ std::string_view name_of(ProductEpilogue epilogue) {
 cublasLtMatrixLayout_t layout(const ProductRequest& r, int64_t rows, int64_t columns,
                               int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, data_type(r.dtype), static_cast<uint64_t>(columns),
-                                   static_cast<uint64_t>(rows), columns),
-        "cublasLtMatrixLayoutCreate");
+  check(
+      cublas_lt().matrix_layout_create(&layout, data_type(r.dtype), static_cast<uint64_t>(columns),
+                                       static_cast<uint64_t>(rows), columns),
+      "cublasLtMatrixLayoutCreate");
   if (r.batch > 1) {
     const auto count = static_cast<int32_t>(r.batch);
-    check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                           sizeof count),
+    check(cublas_lt().matrix_layout_set_attribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                  &count, sizeof count),
           "setting the batch");
-    check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                           &stride, sizeof stride),
+    check(cublas_lt().matrix_layout_set_attribute(
+              layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
           "setting the batch's stride");
   }
   return layout;
@@ -70,14 +72,16 @@ cublasLtMatrixLayout_t layout(const ProductRequest& r, int64_t rows, int64_t col
 /// What algorithms may be chosen from.
 class Preference {
  public:
-  Preference() { check(cublasLtMatmulPreferenceCreate(&raw_), "cublasLtMatmulPreferenceCreate"); }
-  ~Preference() { cublasLtMatmulPreferenceDestroy(raw_); }
+  Preference() {
+    check(cublas_lt().matmul_preference_create(&raw_), "cublasLtMatmulPreferenceCreate");
+  }
+  ~Preference() { cublas_lt().matmul_preference_destroy(raw_); }
   Preference(const Preference&) = delete;
   Preference& operator=(const Preference&) = delete;
 
   template <class T>
   void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-    check(cublasLtMatmulPreferenceSetAttribute(raw_, attribute, &value, sizeof value),
+    check(cublas_lt().matmul_preference_set_attribute(raw_, attribute, &value, sizeof value),
           "cublasLtMatmulPreferenceSetAttribute");
   }
   cublasLtMatmulPreference_t raw() const { return raw_; }
@@ -133,20 +137,20 @@ std::optional<cublasLtMatmulAlgo_t> ProductAlgorithm::parse(std::string_view tex
 
 Product::Product(const ProductRequest& r) : request_(r) {
   const bool tf32 = r.dtype == DType::f32 && r.tf32;
-  check(cublasLtMatmulDescCreate(
+  check(cublas_lt().matmul_desc_create(
             &operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
   const cublasOperation_t a_flag = r.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b_flag = r.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasLtEpilogue_t epilogue = lt_epilogue(r.epilogue);
-  check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &b_flag,
-                                       sizeof b_flag),
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &b_flag,
+                                              sizeof b_flag),
         "setting a transposition");
-  check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &a_flag,
-                                       sizeof a_flag),
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &a_flag,
+                                              sizeof a_flag),
         "setting a transposition");
-  check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                       sizeof epilogue),
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                              sizeof epilogue),
         "setting the epilogue");
   a_ = r.transpose_a ? layout(r, r.k, r.m, r.a_stride) : layout(r, r.m, r.k, r.a_stride);
   b_ = r.transpose_b ? layout(r, r.n, r.k, r.b_stride) : layout(r, r.k, r.n, r.b_stride);
@@ -155,17 +159,17 @@ Product::Product(const ProductRequest& r) : request_(r) {
 
 Product::~Product() {
   for (const cublasLtMatrixLayout_t layout : {a_, b_, y_}) {
-    if (layout) cublasLtMatrixLayoutDestroy(layout);
+    if (layout) cublas_lt().matrix_layout_destroy(layout);
   }
-  if (operation_) cublasLtMatmulDescDestroy(operation_);
+  if (operation_) cublas_lt().matmul_desc_destroy(operation_);
 }
 
 void Product::point_at_bias(void* bias) {
   if (request_.epilogue == ProductEpilogue::none || request_.epilogue == ProductEpilogue::relu) {
     return;
   }
-  check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                       sizeof bias),
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                              sizeof bias),
         "setting the bias");
 }
 
@@ -184,7 +188,7 @@ std::vector<ProductAlgorithm> Product::algorithms(cublasLtHandle_t handle,
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
       handle, operation_, b_, a_, y_, y_, preference.raw(), most, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -204,7 +208,7 @@ std::optional<ProductAlgorithm> Product::accept(cublasLtHandle_t handle,
   point_at_bias(operands.bias);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(handle, operation_, b_, a_, y_, y_, &algorithm, &result);
+      cublas_lt().matmul_algo_check(handle, operation_, b_, a_, y_, y_, &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS) return std::nullopt;
   return ProductAlgorithm{.algorithm = algorithm,
                           .workspace_bytes = static_cast<int64_t>(result.workspaceSize)};
@@ -214,9 +218,9 @@ void Product::run(cublasLtHandle_t handle, cudaStream_t stream, const ProductAlg
                   const ProductOperands& operands, void* workspace) {
   point_at_bias(operands.bias);
   constexpr float one = 1, zero = 0;
-  check(cublasLtMatmul(handle, operation_, &one, operands.b, b_, operands.a, a_, &zero, operands.y,
-                       y_, operands.y, y_, &algorithm.algorithm, workspace,
-                       static_cast<size_t>(algorithm.workspace_bytes), stream),
+  check(cublas_lt().matmul(handle, operation_, &one, operands.b, b_, operands.a, a_, &zero,
+                           operands.y, y_, operands.y, y_, &algorithm.algorithm, workspace,
+                           static_cast<size_t>(algorithm.workspace_bytes), stream),
         "cublasLtMatmul");
 }
 

@@ -1,5 +1,6 @@
 #include "core/cuda/product_plans.h"
 
+#include "core/cuda/add_time.h"
 #include "core/cuda/product_direct.h"
 #include "core/cuda/stopwatch.h"
 
@@ -11,6 +12,9 @@ namespace {
 constexpr int most_candidates = 16;
 // What cuBLASLt's kernels for this generation ask for at most.
 constexpr int64_t workspace_limit = int64_t{32} << 20;
+
+// Multiply-adds that the direct kernel does within milliseconds.
+constexpr int64_t most_at_once = int64_t{1} << 26;
 
 uint8_t alignment(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -66,8 +70,15 @@ bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) 
   request.b_alignment = alignment(operands.b);
   request.y_alignment = alignment(operands.y);
   request.bias_alignment = alignment(operands.bias);
+  const bool small = request.batch * request.m * request.n * request.k <= most_at_once;
+  if (options_.short_lived && small) {
+    if (request.epilogue != ProductEpilogue::none) return false;
+    direct_product(request, operands, context_.stream());
+    return true;
+  }
   auto found = choices_.find(request);
   if (found == choices_.end()) {
+    const AddTime timer(context_.start_times().plans);
     found = choices_.emplace(request, decide(request, operands)).first;
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
     settle(request, operands, found->second);

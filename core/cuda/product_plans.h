@@ -1,12 +1,14 @@
 // Which of cuBLASLt's algorithms computes a product: the table's choice, or the heuristic's first;
 // for a request that comes back while searching is allowed, the fastest of its first sixteen by
-// timing. What cuBLASLt does not take, the direct kernel does. See Note [Choosing a convolution].
+// timing. What cuBLASLt does not take, the direct kernel does, and what is small in a process that
+// is short-lived. See Note [Choosing a convolution].
 #pragma once
 
 #include "core/cuda/allocator.h"
 #include "core/cuda/plan_table.h"
 #include "core/cuda/product.h"
 #include "core/cuda/search_budget.h"
+#include "core/cuda_library.h"
 
 #include <unordered_map>
 
@@ -14,8 +16,13 @@ namespace whisker::cuda {
 
 class ProductPlans {
  public:
-  ProductPlans(Context& context, Allocator& allocator, SearchBudget& budget, PlanTable& table)
-      : context_(context), allocator_(allocator), budget_(budget), table_(table) {}
+  ProductPlans(Context& context, Allocator& allocator, const CudaOptions& options,
+               SearchBudget& budget, PlanTable& table)
+      : context_(context),
+        allocator_(allocator),
+        options_(options),
+        budget_(budget),
+        table_(table) {}
 
   /// Computes `request` on the operands; its alignments are filled in here. False, having done
   /// nothing, when cuBLASLt cannot apply the request's epilogue: ask without it, then apply it.
@@ -34,6 +41,7 @@ class ProductPlans {
 
   Context& context_;
   Allocator& allocator_;
+  const CudaOptions& options_;
   SearchBudget& budget_;
   PlanTable& table_;
   std::unordered_map<ProductRequest, Choice, ProductRequestHash> choices_;

@@ -1,5 +1,6 @@
 // What the GPU is and which libraries compute on it.
 #include "core/cuda/check.h"
+#include "core/cuda/cublas_lt.h"
 #include "core/cuda/cuda_backend.h"
 
 #include <string_view>
@@ -67,8 +68,8 @@ std::vector<BackendProperty> CudaBackend::properties() const {
       {"CUDA", fmt::format("{} ({})", cuda(runtime), file_of(&file_of<void>))},
       {"cuDNN",
        fmt::format("{} ({})", version_text(cudnnGetVersion(), 10000), file_of(&cudnnGetVersion))},
-      {"cuBLASLt", fmt::format("{} ({})", version_text(cublasLtGetVersion(), 10000),
-                               file_of(&cublasLtGetVersion))},
+      {"cuBLASLt", fmt::format("{} ({})", version_text(cublas_lt().get_version(), 10000),
+                               file_of(cublas_lt().get_version))},
       {"NCCL", nccl_version()},
   };
 }

@@ -10,8 +10,9 @@ namespace whisker::cuda {
 namespace {
 
 constexpr int64_t alignment = 256;
-constexpr int64_t smallest_ring = int64_t{1} << 20;
-constexpr int64_t largest_ring = int64_t{128} << 20;
+// Pinning memory takes time of its own, and what is larger than the ring goes through it in pieces.
+constexpr int64_t smallest_ring = int64_t{4} << 20;
+constexpr int64_t largest_ring = int64_t{16} << 20;
 
 }  // namespace
 

@@ -53,6 +53,14 @@ class CommandLine(ProgramTest):
         lines = self.whisker("classify", self.weights, *pictures, "--jsonl", "--top", "2").stdout.splitlines()
         self.assertEqual([json.loads(line) for line in lines], whole["pictures"])
 
+    def test_classify_tells_where_its_time_goes(self):
+        start = self.whisker("classify", self.weights, "val/c0/500.png", "--device", "cpu", "-v").stderr
+        phases = [line.split(" s  ") for line in start.splitlines()]
+        self.assertEqual([what for _, what in phases],
+                         ["arguments read", "device ready", "network loaded", "inputs classified"])
+        self.assertEqual(phases, sorted(phases, key=lambda phase: float(phase[0])))
+        self.assertEqual(self.whisker("classify", self.weights, "val/c0/500.png").stderr, "")
+
     def test_classify_goes_on_past_broken_pictures(self):
         (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no picture")
         inputs = ["val/c0/500.png", "broken.jpg", "missing.png", "val/c1/500.png"]

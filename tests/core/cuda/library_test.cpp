@@ -2,7 +2,9 @@
 // missing symbol is found where there is none.
 #include "core/cuda_library.h"
 
+#include <fstream>
 #include <functional>
+#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,6 +71,18 @@ TEST(CudaLibrary, OpensWithoutAGpu) {
   if (!cuda_facts().built) GTEST_SKIP() << "skipped: built without CUDA";
   const CudaInterface& library = cuda_interface();
   EXPECT_NE(library.make_backend, nullptr);
+}
+
+// Half a gigabyte: a start that multiplies nothing large does without it.
+TEST(CudaLibrary, OpensWithoutCublasLt) {
+  if (!cuda_facts().built) GTEST_SKIP() << "skipped: built without CUDA";
+  cuda_interface();
+  std::ifstream maps("/proc/self/maps");
+  const std::string loaded{std::istreambuf_iterator<char>(maps), {}};
+  ASSERT_THAT(loaded, HasSubstr("libwhisker_cuda.so"));
+  if (loaded.find("libcublasLt") == std::string::npos) return;
+  // Within a process that multiplies, too: by then it was asked for.
+  EXPECT_GT(cuda_start_times({DeviceKind::cuda, 0}).cublas_lt, 0);
 }
 
 }  // namespace

@@ -51,6 +51,14 @@ TEST_F(CudaProducts, AgreeWithTheReference) {
   expect_products_agree();
 }
 
+TEST_F(CudaProducts, AgreeWithTheReferenceWhenShortLived) {
+  CudaOptions options = exact_options();
+  options.short_lived = true;
+  set_cuda_options(gpu, options);
+  expect_products_agree();
+  EXPECT_EQ(backend_of(gpu).export_plans(), "");
+}
+
 TEST_F(CudaProducts, AgreeWithTheReferenceWhenTimed) {
   CudaOptions options = exact_options();
   options.search_seconds = 600;
