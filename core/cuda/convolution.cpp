@@ -22,6 +22,7 @@ ConvolutionRequest ConvolutionRequest::plain() const {
   request.geometry.bias = false;
   request.geometry.activation = {};
   request.pooled = false;
+  request.sums = false;
   return request;
 }
 
@@ -41,6 +42,8 @@ std::string ConvolutionRequest::describe() const {
     text += fmt::format(" {} {}", whisker::name_of(g.activation.kind), g.activation.slope);
   }
   if (pooled) text += " pooled";
+  if (normalised) text += " normalised";
+  if (sums) text += " sums";
   if (tf32) text += " tf32";
   return text;
 }
@@ -68,6 +71,8 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(g.dtype),
                               static_cast<int64_t>(g.bias),
                               static_cast<int64_t>(r.pooled),
+                              static_cast<int64_t>(r.sums),
+                              static_cast<int64_t>(r.normalised),
                               static_cast<int64_t>(g.activation.kind)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
   }

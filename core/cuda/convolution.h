@@ -18,6 +18,14 @@ std::string_view name_of(ConvolutionPass pass);
 
 /// What is computed. Two requests are alike when every member is.
 ///
+/// Note [Chains]
+/// A forward request with `sums` also adds up its result for the batch_norm behind it. A
+/// `normalised` request reads relu(x scale + shift) in place of x, in a forward pass (which then
+/// takes the sums, too) and in that of the weights. Its pass of the input's gradient goes on
+/// through relu and reduces what the batch_norm's own gradient needs: x is then the gradient by the
+/// normalised picture, and dx = dz_factor x + x_factor norm->x + offset remains to be done. None of
+/// them has bias or activation. Those are cuDNN's patterns, made for f16.
+///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation and, when `pooled`, the maximum
 /// over 2x2 windows with stride 2 after them. A request for the weights' gradient with a bias also
@@ -29,6 +37,8 @@ struct ConvolutionRequest {
   Conv2dGeometry geometry = {};
   bool pooled = false;
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
+  bool sums = false;  ///< see Note [Chains], as is the next
+  bool normalised = false;
 
   bool has_epilogue() const {
     return geometry.bias || geometry.activation.kind != Activation::none || pooled;
@@ -45,6 +55,17 @@ struct RequestHash {
   size_t operator()(const ConvolutionRequest& request) const;
 };
 
+/// The batch_norm of a normalised request; vectors have one element per channel of x.
+struct NormOperands {
+  const void* x = nullptr;      ///< what the batch_norm reads, shaped as x
+  const void* scale = nullptr;  ///< as x
+  const void* shift = nullptr;  ///< as x
+  // The input's gradient: f32, read, then written.
+  const void *mean = nullptr, *inverse_deviation = nullptr, *gamma = nullptr, *beta = nullptr;
+  void *dgamma = nullptr, *dbeta = nullptr;
+  void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
+};
+
 /// Memory of one pass: x, w, b are read and y is written forwards; w and y are read and x is
 /// written for the input's gradient; x and y are read and w is written for the weights'. All are
 /// 16-byte aligned. Shapes: core/geometry.h.
@@ -54,6 +75,8 @@ struct ConvolutionOperands {
   void* b = nullptr;             ///< (c_out) or null; written in a weights' pass
   void* y = nullptr;             ///< the result, or its gradient
   const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
+  void* sums = nullptr;          ///< f32 (2, c_out), where the request has sums
+  NormOperands norm = {};        ///< where it is normalised
   void* marks = nullptr;         ///< pooled: u8, shaped as y; null when no gradient will follow
 };
 

@@ -1,17 +1,16 @@
 #include "core/cuda/cudnn_convolution.h"
 
-#include <array>
+#include "core/cuda/cudnn_chain.h"
 
 namespace whisker::cuda {
 namespace {
 
-// Identities of the tensors in every graph.
-constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, product_id = 5, sum_id = 6;
+constexpr int64_t product_id = 5, sum_id = 6;  // between operations
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
 bool in_graph(const ConvolutionRequest& r) {
-  if (r.pooled) return false;
+  if (r.pooled || r.sums || r.normalised) return false;
   if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
   const Activation kind = r.geometry.activation.kind;
   return kind == Activation::none || kind == Activation::relu;
@@ -45,25 +44,40 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
 
 }  // namespace
 
+cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
+  return {.stride = {g.stride_h, g.stride_w},
+          .dilation = {g.dilation_h, g.dilation_w},
+          .before = {g.pad_top, g.pad_left},
+          .after = {g.pad_bottom, g.pad_right}};
+}
+
+cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
+}
+
+cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id,
+          .n = g.c_out,
+          .h = g.kernel_h,
+          .w = g.kernel_w,
+          .c = g.c / g.groups,
+          .dtype = g.dtype};
+}
+
+cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+}
+
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
+  if (request.sums || request.normalised) return chain_graph(target, request);
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
-  const cudnn::ConvolutionSpec spec{.stride = {g.stride_h, g.stride_w},
-                                    .dilation = {g.dilation_h, g.dilation_w},
-                                    .before = {g.pad_top, g.pad_left},
-                                    .after = {g.pad_bottom, g.pad_right}};
-  const cudnn::Descriptor& x =
-      graph->tensor({.id = x_id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype});
-  const cudnn::Descriptor& w = graph->tensor({.id = w_id,
-                                              .n = g.c_out,
-                                              .h = g.kernel_h,
-                                              .w = g.kernel_w,
-                                              .c = g.c / g.groups,
-                                              .dtype = g.dtype});
-  const cudnn::Descriptor& y = graph->tensor(
-      {.id = y_id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype});
+  const cudnn::ConvolutionSpec spec = convolution_spec(g);
+  const cudnn::Descriptor& x = graph->tensor(input_of(g, x_id));
+  const cudnn::Descriptor& w = graph->tensor(filter_of(g, w_id));
+  const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
   switch (request.pass) {
     case ConvolutionPass::forward:
       forward(*graph, spec, g, x, w, y);
@@ -112,15 +126,16 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
     const cudnn::EngineChoice& engine) {
   auto plan = cudnn::Plan::make(std::move(graph), engine);
   if (!plan) return nullptr;
-  const bool bias = request.pass == ConvolutionPass::forward && request.geometry.bias;
-  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), bias));
+  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
 }
 
 void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
                            void* workspace) const {
-  const std::array<cudnn::Binding, 4> bindings{
-      {{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}, {b_id, operands.b}}};
-  plan_->execute(std::span(bindings).first(bias_ ? 4 : 3), workspace);
+  std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
+  const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
+  if (biased) bindings.push_back({b_id, operands.b});
+  bind_chain(request_, operands, bindings);
+  plan_->execute(bindings, workspace);
 }
 
 }  // namespace whisker::cuda

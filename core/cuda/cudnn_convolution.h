@@ -12,6 +12,13 @@ namespace whisker::cuda {
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request);
 
+/// Identities of the operands in every graph.
+inline constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4;
+cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g);
+cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id);
+cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id);
+cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id);
+
 /// True when an engine with these notes accumulates in f32, neither transforms (Winograd, FFT:
 /// larger rounding errors) nor uses tf32 unasked, and repeats bit for bit where `deterministic`.
 bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);
@@ -36,11 +43,11 @@ class CudnnConvolution final : public ConvolutionAlgorithm {
            void* workspace) const override;
 
  private:
-  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, bool bias)
-      : plan_(std::move(plan)), bias_(bias) {}
+  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, const ConvolutionRequest& request)
+      : plan_(std::move(plan)), request_(request) {}
 
   std::unique_ptr<cudnn::Plan> plan_;
-  bool bias_;
+  ConvolutionRequest request_;
 };
 
 }  // namespace whisker::cuda

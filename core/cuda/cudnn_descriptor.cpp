@@ -13,6 +13,12 @@ void check(cudnnStatus_t status, std::string_view call) {
        details[0] ? ": " : "", details.data());
 }
 
+bool supported(cudnnStatus_t status, std::string_view call) {
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  check(status, call);
+  return true;
+}
+
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
   check(cudnnBackendCreateDescriptor(type, &raw_),
         fmt::format("cudnnBackendCreateDescriptor({})", static_cast<int>(type)));

@@ -15,6 +15,8 @@ namespace whisker::cuda::cudnn {
 
 /// Throws device, naming `call` and cuDNN's own words, unless `status` is a success.
 void check(cudnnStatus_t status, std::string_view call);
+/// False when `status` says that cuDNN does not support what was asked; as check() otherwise.
+bool supported(cudnnStatus_t status, std::string_view call);
 
 /// The attribute type that goes with a C++ type.
 template <class T>
@@ -29,6 +31,7 @@ constexpr cudnnBackendAttributeType_t attribute_type() {
   if constexpr (std::is_same_v<T, cudnnDataType_t>) return CUDNN_TYPE_DATA_TYPE;
   if constexpr (std::is_same_v<T, cudnnConvolutionMode_t>) return CUDNN_TYPE_CONVOLUTION_MODE;
   if constexpr (std::is_same_v<T, cudnnPointwiseMode_t>) return CUDNN_TYPE_POINTWISE_MODE;
+  if constexpr (std::is_same_v<T, cudnnGenStatsMode_t>) return CUDNN_TYPE_GENSTATS_MODE;
   if constexpr (std::is_same_v<T, cudnnBackendHeurMode_t>) return CUDNN_TYPE_HEUR_MODE;
   if constexpr (std::is_same_v<T, cudnnBackendKnobType_t>) return CUDNN_TYPE_KNOB_TYPE;
   if constexpr (std::is_same_v<T, cudnnBackendNumericalNote_t>) return CUDNN_TYPE_NUMERICAL_NOTE;

@@ -45,6 +45,14 @@ struct ConvolutionSpec {
   std::array<int64_t, 2> before{}, after{};             // padding
 };
 
+/// x and dy are pictures, the others f32 (1,1,1,C). Read: x, dy, mean, inverse_deviation, gamma.
+/// Written: the gradients of gamma and beta, and the factors in
+/// dx = dy_factor dy + x_factor x + shift.
+struct BatchNormBackwardTensors {
+  const Descriptor &x, &dy, &mean, &inverse_deviation, &gamma;
+  const Descriptor &dgamma, &dbeta, &dy_factor, &x_factor, &shift;
+};
+
 /// Operations and their tensors. Add them, then finalize(); references stay valid.
 class OperationGraph {
  public:
@@ -57,10 +65,17 @@ class OperationGraph {
                                   const Descriptor& dy, const Descriptor& dx);
   void convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
                                     const Descriptor& dy, const Descriptor& dw);
-  /// y = x + b, b broadcast.
+  /// y = x + b, x - b and x b, b broadcast, computed in f32 as what follows is.
   void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  /// y = max(x, 0), computed in f32.
+  void subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  void multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  /// y = max(x, 0).
   void relu(const Descriptor& x, const Descriptor& y);
+  /// dx = dy where x > 0, else 0.
+  void relu_backward(const Descriptor& dy, const Descriptor& x, const Descriptor& dx);
+  /// Sums of x and of its squares over all but the channels, both f32 (1,1,1,C).
+  void channel_sums(const Descriptor& x, const Descriptor& sum, const Descriptor& squares);
+  void batch_norm_backward_weights(const BatchNormBackwardTensors& tensors);
 
   /// False when cuDNN knows no engine for such a graph.
   bool finalize();
@@ -71,6 +86,9 @@ class OperationGraph {
  private:
   const Descriptor& convolution(const ConvolutionSpec& c);
   Descriptor& operation(cudnnBackendDescriptorType_t type);
+  Descriptor& pointwise(cudnnPointwiseMode_t mode);
+  void binary(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor& b,
+              const Descriptor& y, float b_factor);
   Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
 
   Target target_;
