@@ -41,10 +41,13 @@ __device__ void add_down(float (&sum)[N]) {
   for (int i = 0; i < N; ++i) sum[i] = own[i];
 }
 
-/// Calls visit(row, pack, sum) for every pack of the rows, which adds to the channels' sums
-/// float[N]. Block: (across, down), powers of two; grid: (packs / across, parts of the rows).
-template <class T, int N, class Visit>
-__device__ void sum_columns(const ColumnSums<T>& g, Visit&& visit) {
+/// Calls use(row, pack, load(row, pack), sum) for every pack of the rows, which adds to the
+/// channels' sums float[N]; a thread's next `together` loads are under way before it uses the
+/// first, which stores of use() would not let the compiler arrange. Block: (across, down), powers
+/// of two; grid: (packs / across, parts of the rows).
+template <class T, int N, class Load, class Use>
+__device__ void sum_columns(const ColumnSums<T>& g, Load&& load, Use&& use) {
+  constexpr int together = 2;
   const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t rows_per_block = (g.rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * rows_per_block;
@@ -52,8 +55,19 @@ __device__ void sum_columns(const ColumnSums<T>& g, Visit&& visit) {
   const bool inside = pack < g.packs;
   float sum[N] = {};
   if (inside) {
-#pragma unroll 4
-    for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) visit(row, pack, sum);
+    for (int64_t row = begin + threadIdx.y; row < end; row += together * blockDim.y) {
+      decltype(load(row, pack)) loaded[together];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const int64_t own = row + i * blockDim.y;
+        if (own < end) loaded[i] = load(own, pack);
+      }
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const int64_t own = row + i * blockDim.y;
+        if (own < end) use(own, pack, loaded[i], sum);
+      }
+    }
   }
   if (!g.result) return;
   add_down(sum);
@@ -66,6 +80,7 @@ __device__ void sum_columns(const ColumnSums<T>& g, Visit&& visit) {
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] = 0;
     if (inside) {
+#pragma unroll 4
       for (int64_t part = threadIdx.y; part < gridDim.y; part += blockDim.y) {
 #pragma unroll
         for (int i = 0; i < N; ++i) sum[i] += __ldcg(g.sums + (part * g.packs + pack) * N + i);
@@ -85,14 +100,17 @@ struct ColumnLaunch {
   size_t shared_bytes;
 };
 
-/// At least eight rows per thread, and no more blocks than fill the GPU four times.
+/// Eight rows per thread, fewer where that leaves multiprocessors without a block, and no more
+/// blocks than run at a time (three for each multiprocessor: what the kernels' registers allow).
 inline ColumnLaunch column_launch(int64_t rows, int64_t packs, int pack, int multiprocessors) {
   unsigned across = 1;
   while (across < packs && across < 32) across *= 2;
   const unsigned down = block_threads / across;
   const int64_t blocks_across = (packs + across - 1) / across;
-  const int64_t most_parts = std::max<int64_t>(4 * int64_t{multiprocessors} / blocks_across, 1);
-  int64_t parts = std::clamp<int64_t>(rows / (int64_t{down} * 8), 1, most_parts);
+  const int64_t most_parts = std::max<int64_t>(3 * int64_t{multiprocessors} / blocks_across, 1);
+  const int64_t turns = std::max<int64_t>(rows / down, 1);  // with one row per thread
+  const int64_t spread = std::max<int64_t>(int64_t{multiprocessors} / blocks_across, 1);
+  int64_t parts = std::min(std::max(turns / 8, std::min(turns, spread)), most_parts);
   if (blocks_across > Context::ticket_count) parts = 1;
   return {.grid = dim3(static_cast<unsigned>(blocks_across), static_cast<unsigned>(parts)),
           .block = dim3(across, down),

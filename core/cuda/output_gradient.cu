@@ -6,6 +6,7 @@
 #include "core/cuda/output_gradient.h"
 
 #include <optional>
+#include <type_traits>
 
 namespace whisker::cuda {
 namespace {
@@ -27,33 +28,91 @@ __global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, Act
   }
 }
 
-/// f'(y) dy of one pack, which is added to `sum`, too.
+/// All bits of those of two 16-bit elements, or of one of 32, that are above 0.
+template <class T>
+__device__ uint32_t above_zero(uint32_t word) {
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(word) > 0 ? ~0u : 0u;
+  } else {
+    using Pair = std::conditional_t<std::is_same_v<T, half_t>, __half2, __nv_bfloat162>;
+    const uint32_t zero = 0;
+    return __hgt2_mask(reinterpret_cast<const Pair&>(word), reinterpret_cast<const Pair&>(zero));
+  }
+}
+
+/// y and dy of one pack; y is 0 without an activation.
 template <class T, int N>
-__device__ Pack<T, N> gradient_of(ActivationSpec f, const T* y, const T* dy, int64_t at,
-                                  float (&sum)[N]) {
-  const Pack<T, N> gradient = reinterpret_cast<const Pack<T, N>*>(dy)[at];
-  Pack<T, N> output{};
-  if (f.kind != Activation::none) output = reinterpret_cast<const Pack<T, N>*>(y)[at];
-  Pack<T, N> result;
+struct Gradient {
+  Pack<T, N> output, gradient;
+
+  __device__ static Gradient load(const T* y, const T* dy, int64_t at) {
+    Gradient loaded{};
+    loaded.gradient = reinterpret_cast<const Pack<T, N>*>(dy)[at];
+    if (y) loaded.output = reinterpret_cast<const Pack<T, N>*>(y)[at];
+    return loaded;
+  }
+  /// f'(y) dy, which is added to `sum`, too. relu masks bits: one instruction instead of a look at
+  /// the kind and two roundings per element.
+  template <bool relu>
+  __device__ Pack<T, N> through(ActivationSpec f, float (&sum)[N]) const {
+    Pack<T, N> result;
+    if constexpr (relu && N > 1) {
+      const auto* const y = reinterpret_cast<const uint32_t*>(&output);
+      const auto* const dy = reinterpret_cast<const uint32_t*>(&gradient);
+      auto* const words = reinterpret_cast<uint32_t*>(&result);
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float d = to_f32(gradient.at[i]) * activation_slope(f, to_f32(output.at[i]));
-    sum[i] += d;
-    result.at[i] = from_f32<T>(d);
+      for (int i = 0; i < 4; ++i) words[i] = dy[i] & above_zero<T>(y[i]);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += to_f32(result.at[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float d = to_f32(gradient.at[i]) * activation_slope(f, to_f32(output.at[i]));
+        sum[i] += d;
+        result.at[i] = from_f32<T>(d);
+      }
+    }
+    return result;
+  }
+};
+
+/// The elements of `value` whose winner is `place`, 0 elsewhere.
+template <class T, int N>
+__device__ Pack<T, N> at_winner(const Pack<T, N>& value, const Pack<uint8_t, N>& winner,
+                                uint32_t place) {
+  Pack<T, N> result;
+  if constexpr (N == 1) {
+    result.at[0] = winner.at[0] == place ? value.at[0] : from_f32<T>(0.0f);
+  } else {
+    const auto* const marks = reinterpret_cast<const uint32_t*>(&winner);
+    const auto* const words = reinterpret_cast<const uint32_t*>(&value);
+    auto* const out = reinterpret_cast<uint32_t*>(&result);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      constexpr int per_word = N / 4;
+      const uint32_t equal = __vcmpeq4(marks[i * per_word / 4], place * 0x01010101u);
+      // Every byte of a word takes its element's.
+      const uint32_t bytes = per_word == 1 ? 0x1111u * static_cast<uint32_t>(i)
+                             : i % 2 == 0  ? 0x1100u
+                                           : 0x3322u;
+      out[i] = words[i] & __byte_perm(equal, 0, bytes);
+    }
   }
   return result;
 }
 
 /// dz may be null.
-template <class T, int N>
-__global__ void __launch_bounds__(block_threads)
+template <class T, int N, bool relu>
+__global__ void __launch_bounds__(block_threads, 3)
     output_gradient_kernel(ColumnSums<T> g, ActivationSpec f, const T* __restrict__ y,
                            const T* __restrict__ dy, T* __restrict__ dz) {
-  sum_columns<T, N>(g, [&](int64_t row, int64_t pack, float(&sum)[N]) {
-    const int64_t at = row * g.packs + pack;
-    const Pack<T, N> result = gradient_of<T, N>(f, y, dy, at, sum);
-    if (dz) reinterpret_cast<Pack<T, N>*>(dz)[at] = result;
-  });
+  sum_columns<T, N>(
+      g,
+      [&](int64_t row, int64_t pack) { return Gradient<T, N>::load(y, dy, row * g.packs + pack); },
+      [&](int64_t row, int64_t pack, const Gradient<T, N>& loaded, float(&sum)[N]) {
+        const Pack<T, N> result = loaded.template through<relu>(f, sum);
+        if (dz) reinterpret_cast<Pack<T, N>*>(dz)[row * g.packs + pack] = result;
+      });
 }
 
 /// Extents of a picture of 2x2 windows side by side.
@@ -63,32 +122,41 @@ struct Halves {
 
 /// Rows are windows: dz (N, h, w, channels) is the window's gradient at its winner and 0 elsewhere,
 /// also in an odd last row and column that no window sees.
-template <class T, int N>
-__global__ void __launch_bounds__(block_threads)
+template <class T, int N, bool relu>
+__global__ void __launch_bounds__(block_threads, 3)
     window_gradient_kernel(ColumnSums<T> g, Halves p, ActivationSpec f, const T* __restrict__ y,
                            const T* __restrict__ dy, const uint8_t* __restrict__ marks,
                            T* __restrict__ dz) {
-  sum_columns<T, N>(g, [&](int64_t row, int64_t pack, float(&sum)[N]) {
+  struct Window {
+    Gradient<T, N> values;
+    Pack<uint8_t, N> winner;
+  };
+  const auto load = [&](int64_t row, int64_t pack) {
     const int64_t at = row * g.packs + pack;
-    const auto winner = reinterpret_cast<const Pack<uint8_t, N>*>(marks)[at];
-    const Pack<T, N> result = gradient_of<T, N>(f, y, dy, at, sum);
+    return Window{Gradient<T, N>::load(y, dy, at),
+                  reinterpret_cast<const Pack<uint8_t, N>*>(marks)[at]};
+  };
+  sum_columns<T, N>(g, load, [&](int64_t row, int64_t pack, const Window& loaded, float(&sum)[N]) {
+    const Pack<T, N> result = loaded.values.template through<relu>(f, sum);
     const auto window = static_cast<unsigned>(row);
     const unsigned j = window % p.w_half, i = window / p.w_half % p.h_half;
     const unsigned picture = window / p.w_half / p.h_half;
-    const unsigned rows = i + 1 == p.h_half ? p.h - 2 * i : 2;
-    const unsigned columns = j + 1 == p.w_half ? p.w - 2 * j : 2;
-    for (unsigned down = 0; down < rows; ++down) {
-      for (unsigned across = 0; across < columns; ++across) {
-        Pack<T, N> place;
+    const auto place = [&](unsigned down, unsigned across) -> Pack<T, N>& {
+      const int64_t to = (int64_t{picture} * p.h + 2 * i + down) * p.w + 2 * j + across;
+      return reinterpret_cast<Pack<T, N>*>(dz)[to * g.packs + pack];
+    };
 #pragma unroll
-        for (int c = 0; c < N; ++c) {
-          const bool here = down < 2 && across < 2 && winner.at[c] == 2 * down + across;
-          place.at[c] = here ? result.at[c] : from_f32<T>(0.0f);
-        }
-        const int64_t to = (int64_t{picture} * p.h + 2 * i + down) * p.w + 2 * j + across;
-        reinterpret_cast<Pack<T, N>*>(dz)[to * g.packs + pack] = place;
-      }
+    for (unsigned k = 0; k < 4; ++k) {
+      place(k / 2, k % 2) = at_winner<T, N>(result, loaded.winner, k);
     }
+    Pack<T, N> none;
+#pragma unroll
+    for (int c = 0; c < N; ++c) none.at[c] = from_f32<T>(0.0f);
+    const bool last_row = i + 1 == p.h_half && p.h % 2 == 1;
+    const bool last_column = j + 1 == p.w_half && p.w % 2 == 1;
+    if (last_row) place(2, 0) = place(2, 1) = none;
+    if (last_column) place(0, 2) = place(1, 2) = none;
+    if (last_row && last_column) place(2, 2) = none;
   });
 }
 
@@ -106,6 +174,13 @@ void visit_packed(const RowsGeometry& g, std::initializer_list<const void*> poin
       fn.template operator()<T, 1>();
     }
   });
+}
+
+/// Calls fn.operator()<relu>().
+template <class Fn>
+void visit_relu(ActivationSpec f, Fn&& fn) {
+  if (f.kind == Activation::relu) return fn.template operator()<true>();
+  fn.template operator()<false>();
 }
 
 /// Calls launch(columns, how) with the memory for sums into `db` (null: none).
@@ -143,9 +218,12 @@ void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, con
   const void* const output = f.kind == Activation::none ? nullptr : y;
   visit_packed(g, {output, dy, dz, db}, [&]<class T, int N>() {
     with_sums<T, N>(g, db, context, allocator, [&](ColumnSums<T> columns, ColumnLaunch how) {
-      output_gradient_kernel<T, N><<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-          columns, f, static_cast<const T*>(output), static_cast<const T*>(dy),
-          static_cast<T*>(dz));
+      visit_relu(f, [&]<bool relu>() {
+        output_gradient_kernel<T, N, relu>
+            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+                columns, f, static_cast<const T*>(output), static_cast<const T*>(dy),
+                static_cast<T*>(dz));
+      });
     });
   });
   check_launch("output gradient");
@@ -162,9 +240,12 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
   const void* const output = f.kind == Activation::none ? nullptr : y;
   visit_packed(g, {output, dy, marks, dz, db}, [&]<class T, int N>() {
     with_sums<T, N>(g, db, context, allocator, [&](ColumnSums<T> columns, ColumnLaunch how) {
-      window_gradient_kernel<T, N><<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-          columns, halves, f, static_cast<const T*>(output), static_cast<const T*>(dy),
-          static_cast<const uint8_t*>(marks), static_cast<T*>(dz));
+      visit_relu(f, [&]<bool relu>() {
+        window_gradient_kernel<T, N, relu>
+            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+                columns, halves, f, static_cast<const T*>(output), static_cast<const T*>(dy),
+                static_cast<const uint8_t*>(marks), static_cast<T*>(dz));
+      });
     });
   });
   check_launch("window gradient");

@@ -269,5 +269,49 @@ TEST_F(CudaConvolution, PoolsInTheSameOperatorWhenTimedAndInTf32) {
   }
 }
 
+/// y, dx, dw and db of a pooled convolution of small whole numbers: nothing is rounded before
+/// windows are compared, so that the same elements win in every type.
+std::vector<std::vector<double>> whole_number_results(const ConvolutionCase& c, DType dtype,
+                                                      Device device) {
+  const auto whole = [](const Shape& shape, uint64_t stream) {
+    std::vector<double> values = rand_uniform(shape, -1.5, 1.5, 7, stream).to_vector();
+    for (double& value : values) value = std::round(value);
+    return from_vector(values, shape);
+  };
+  const auto on = [&](const Tensor& t) {
+    return device == reference_device ? t.to(device) : t.to(dtype).to(device);
+  };
+  std::vector<Tensor> leaves;
+  for (const Shape& shape : {c.x, c.w, Shape{c.w[0]}}) {
+    leaves.push_back(on(whole(shape, leaves.size())));
+    leaves.back().set_requires_grad();
+  }
+  const Tensor y = conv2d(leaves[0], leaves[1], leaves[2], c.options);
+  backward(y, {.gradient = on(whole(y.shape(), 3))});
+  std::vector<std::vector<double>> results{y.to_vector()};
+  for (const Tensor& leaf : leaves) results.push_back(leaf.grad().to_vector());
+  return results;
+}
+
+TEST_F(CudaConvolution, PooledGradientsReachTheirWinners) {
+  const Pool2dOptions halves{.kernel = 2};
+  for (const Activation kind : {Activation::relu, Activation::none}) {
+    for (const ConvolutionCase& c : std::vector<ConvolutionCase>{
+             {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = {kind}, .max_pool = halves}},
+             {{5, 12, 21, 8}, {128, 3, 3, 8}, {.activation = {kind}, .max_pool = halves}},
+             {{3, 9, 9, 8}, {20, 3, 3, 8}, {.activation = {kind}, .max_pool = halves}},
+             {{9, 66, 63, 8}, {32, 3, 3, 8}, {.activation = {kind}, .max_pool = halves}}}) {
+      const auto expected = whole_number_results(c, DType::f32, reference_device);
+      for (const DType dtype : dtypes) {
+        const auto results = whole_number_results(c, dtype, gpu);
+        for (size_t i = 0; i < results.size(); ++i) {
+          EXPECT_TRUE(close(results[i], expected[i], tolerance(dtype, 2), 1))
+              << fmt::format("{} x {} w {}, {} of y, dx, dw, db", dtype, c.x, c.w, i);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace whisker::test
