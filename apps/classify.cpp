@@ -144,7 +144,10 @@ int classify_row_files(const Network& network, const ClassifyArguments& argument
   Printer printer(arguments, network, "place");
   for (const std::string& path : expand_stdin(arguments.inputs)) {
     const LabelledRows rows =
-        read_labelled_rows(path, input.label_column, 1, /*unlabelled=*/input.most_steps);
+        read_labelled_rows(path, {.label_column = input.label_column,
+                                  .features = input.features,
+                                  .max_bad = 1,
+                                  .unlabelled = input.most_steps * input.features});
     for (const BadRow& row : rows.bad) {
       printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
     }

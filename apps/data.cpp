@@ -8,6 +8,7 @@
 #include "data/arrange.h"
 #include "data/check.h"
 #include "data/generate.h"
+#include "data/generate_waves.h"
 #include "data/statistics.h"
 
 namespace whisker {
@@ -26,24 +27,30 @@ std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation
 
 struct FolderArguments {
   std::string train, val, label_pattern;
+  std::vector<std::string> overrides;
   bool json = false;
+
+  /// Whether `train` is a configuration; overrides go with nothing else.
+  bool is_config() const {
+    if (train.ends_with(".yaml") || train.ends_with(".yml")) return true;
+    if (overrides.empty()) return false;
+    fail(ErrorKind::usage, "data: '{}': overrides go with a YAML file, not with a folder.",
+         overrides[0]);
+  }
   void add_to(CLI::App& command) {
     command
         .add_option("FOLDER", train,
                     "Folder of class folders; or a configuration of text, rows or a series")
         ->required();
+    command.add_option("OVERRIDES", overrides, "section.key=value, for a configuration");
     command.add_option("--label-pattern", label_pattern, "Labels from file names: '{label}.*'");
     command.add_flag("--json", json, "Machine-readable result");
   }
 };
 
-bool is_config(const std::string& path) {
-  return path.ends_with(".yaml") || path.ends_with(".yml");
-}
-
 // `data check` and `data stats` of what a configuration names.
 int report_on_sequences(const FolderArguments& arguments, bool check) {
-  const SequenceReport report = report_sequences(read_config(arguments.train, {}));
+  const SequenceReport report = report_sequences(read_config(arguments.train, arguments.overrides));
   JsonWriter json;
   if (arguments.json) {
     json.begin_object().field("schema_version", schema_version);
@@ -111,7 +118,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
   check->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
-      if (is_config(arguments->train)) return report_on_sequences(*arguments, true);
+      if (arguments->is_config()) return report_on_sequences(*arguments, true);
       const auto open = [&](const std::string& root, const char* name) {
         return open_image_folder(root, {.label_pattern = arguments->label_pattern, .name = name});
       };
@@ -193,7 +200,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
   arguments->add_to(*stats);
   stats->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
-      if (is_config(arguments->train)) return report_on_sequences(*arguments, false);
+      if (arguments->is_config()) return report_on_sequences(*arguments, false);
       const ImageFolder folder = open_image_folder(
           arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
       const FolderStatistics result =
@@ -209,18 +216,33 @@ void add_stats(CLI::App& data, Invocation& invocation) {
 // --- generate and arrange --------------------------------------------------------------------
 
 void add_generate(CLI::App& data, Invocation& invocation) {
-  CLI::App* generate = data.add_subcommand("generate", "Draw cat and dog faces to train on");
+  CLI::App* generate =
+      data.add_subcommand("generate", "Draw cat and dog faces, or waves, to train on");
   auto options = std::make_shared<GenerateOptions>();
   generate->add_option("FOLDER", options->folder, "New folder: gets train/ and val/")->required();
-  generate->add_option("--per-class", options->train_per_class, "Training pictures per class")
+  generate->add_option("--per-class", options->train_per_class, "Training examples per class")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  generate->add_option("--val-per-class", options->val_per_class, "Validation pictures per class")
+  generate->add_option("--val-per-class", options->val_per_class, "Validation examples per class")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000));
-  generate->add_option("--seed", options->seed, "Of every picture")->capture_default_str();
-  generate->callback([&invocation, options] {
-    invocation.run = [options] {
+  generate->add_option("--seed", options->seed, "Of every example")->capture_default_str();
+  const auto waves = std::make_shared<bool>(false);
+  generate->add_flag("--waves", *waves,
+                     "Sequences: a wave past ten sensors, to the left or to the right");
+  generate->callback([&invocation, options, waves] {
+    invocation.run = [options, waves] {
+      if (*waves) {
+        const int64_t bytes = generate_waves({.folder = options->folder,
+                                              .train_per_class = options->train_per_class,
+                                              .val_per_class = options->val_per_class,
+                                              .seed = options->seed});
+        const int64_t all = 2 * (options->train_per_class + options->val_per_class);
+        print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
+                                 human_bytes(static_cast<uint64_t>(bytes)),
+                                 options->folder.string()));
+        return 0;
+      }
       const GenerateResult result = generate_pictures(*options);
       print_result(fmt::format("{} drawn pictures ({}) in {}\n", result.files,
                                human_bytes(result.bytes), options->folder.string()));

@@ -79,6 +79,7 @@ SequenceReport report_sequences(Config config) {
   };
   report.mean_length = share(valid, examples);
   report.padding = 1 - share(valid, padded);
+  report.reads_tokens = tokens > 0;
   report.unknown = share(unknown, tokens);
   return report;
 }
@@ -103,11 +104,13 @@ std::string to_text(const SequenceReport& report, bool check) {
   for (const auto& [name, count] : report.per_class) {
     text += fmt::format("{:<24} {:>8}\n", name, count);
   }
-  return text + fmt::format(
-                    "{}\nlength {} to {}, mean {:.1f}; {:.1f} % of a training epoch is padding\n"
-                    "{:.2f} % of the validation tokens are unknown\n",
-                    report.described, report.shortest, report.longest, report.mean_length,
-                    100 * report.padding, 100 * report.unknown);
+  text += fmt::format("{}\nlength {} to {}, mean {:.1f}; {:.1f} % of a training epoch is padding\n",
+                      report.described, report.shortest, report.longest, report.mean_length,
+                      100 * report.padding);
+  if (report.reads_tokens) {
+    text += fmt::format("{:.2f} % of the validation tokens are unknown\n", 100 * report.unknown);
+  }
+  return text;
 }
 
 }  // namespace whisker

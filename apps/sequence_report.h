@@ -18,6 +18,7 @@ struct SequenceReport {
   int64_t shortest = 0, longest = 0;              ///< steps
   double mean_length = 0;
   double padding = 0;         ///< share of an epoch's steps that are padding
+  bool reads_tokens = false;  ///< what follows means something
   double unknown = 0;         ///< share of unknown tokens in the validation part
   int64_t also_in_train = 0;  ///< validation examples that are training examples, too
 };

@@ -16,9 +16,10 @@
 namespace whisker {
 
 struct RowsInput {
-  std::string label_column = "1";  ///< a number from 1, or a name that the first row holds
-  int64_t most_steps = 0;          ///< values in a row, its label aside
-  Scaling scaling = {};            ///< of every value
+  std::string label_column = "1";     ///< a number from 1, or a name that the first row holds
+  int64_t features = 1;               ///< values per step
+  int64_t most_steps = 0;             ///< in a row
+  std::vector<Scaling> scaling = {};  ///< of each feature
 
   std::string json() const;
   /// Throws checkpoint, naming `name`, for text that json() did not write.
@@ -27,21 +28,32 @@ struct RowsInput {
 
 /// Rows of one file: values, and labels where the file has them.
 struct LabelledRows {
+  int64_t features = 1;                     ///< values per step
   std::vector<std::string> labels;          ///< of each row; empty when there are none
-  std::vector<std::vector<double>> values;  ///< of each row, one or more
+  std::vector<std::vector<double>> values;  ///< of each row: (steps, features), a step or more
   std::vector<std::string> places;          ///< "file:line" of each row
   std::vector<BadRow> bad;
 };
 
-/// Reads `path`. A row's values are all its fields but the label, in order; empty fields at its end
-/// are left out, so that rows may differ in length. A number as a label is named by its shortest
-/// text: "1" for 1.0000000e+00. With `unlabelled`, rows of exactly that many fields have no label.
-/// Throws data as read_rows() does and when more than `max_bad` of the rows are bad.
-LabelledRows read_labelled_rows(const std::filesystem::path& path, const std::string& label_column,
-                                double max_bad, std::optional<int64_t> unlabelled = std::nullopt);
+struct LabelledRowsOptions {
+  std::string label_column = "1";
+  int64_t features = 1;
+  double max_bad = 0.01;  ///< share of bad rows above which reading fails
+  /// Rows of exactly so many values have no label.
+  std::optional<int64_t> unlabelled = {};
+};
 
-/// The rows `indices` as sequences of one value per step, scaled; without labels.
+/// Reads `path`. A row's values are all its fields but the label, in order, step by step; empty
+/// fields at its end are left out, so that rows may differ in length. A number as a label is named
+/// by its shortest text: "1" for 1.0000000e+00. Throws data as read_rows() does and for too many
+/// bad rows.
+LabelledRows read_labelled_rows(const std::filesystem::path& path,
+                                const LabelledRowsOptions& options);
+
+/// Scaling of each feature over the rows `indices`.
+std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices);
+/// The rows `indices` as sequences (steps, features), scaled; without labels.
 SequenceSet scaled_sequences(const LabelledRows& rows, std::span<const int64_t> indices,
-                             const Scaling& scaling);
+                             std::span<const Scaling> scaling);
 
 }  // namespace whisker

@@ -29,4 +29,21 @@ Scaling Scaling::fitted_to(std::span<const double> values) {
   return {.mean = mean, .deviation = deviation > 0 ? deviation : 1};
 }
 
+void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling) {
+  json.key(key).begin_array();
+  for (const Scaling& one : scaling) {
+    json.begin_object().field("mean", one.mean).field("deviation", one.deviation).end_object();
+  }
+  json.end_array();
+}
+
+std::vector<Scaling> read_scaling(const JsonValue& json) {
+  std::vector<Scaling> all;
+  for (const JsonValue& one : json.items()) {
+    all.push_back(
+        {.mean = one.at("mean").as_double(), .deviation = one.at("deviation").as_double()});
+  }
+  return all;
+}
+
 }  // namespace whisker

@@ -2,9 +2,12 @@
 // weights file.
 #pragma once
 
+#include "core/io/json.h"
+
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace whisker {
 
@@ -21,5 +24,9 @@ struct Scaling {
   double apply(double value) const { return (value - mean) / deviation; }
   double restore(double scaled) const { return scaled * deviation + mean; }
 };
+
+/// Under `key`, an array of {mean, deviation}; and back.
+void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling);
+std::vector<Scaling> read_scaling(const JsonValue& json);
 
 }  // namespace whisker

@@ -14,27 +14,10 @@ void write(JsonWriter& json, const char* key, const std::vector<std::string>& na
   json.end_array();
 }
 
-void write(JsonWriter& json, const char* key, const std::vector<Scaling>& scaling) {
-  json.key(key).begin_array();
-  for (const Scaling& one : scaling) {
-    json.begin_object().field("mean", one.mean).field("deviation", one.deviation).end_object();
-  }
-  json.end_array();
-}
-
 std::vector<std::string> read_names(const JsonValue& json) {
   std::vector<std::string> names;
   for (const JsonValue& name : json.items()) names.push_back(name.as_string());
   return names;
-}
-
-std::vector<Scaling> read_scaling(const JsonValue& json) {
-  std::vector<Scaling> all;
-  for (const JsonValue& one : json.items()) {
-    all.push_back(
-        {.mean = one.at("mean").as_double(), .deviation = one.at("deviation").as_double()});
-  }
-  return all;
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ struct TextConfig {
   int64_t steps = 64;  // of a language model
 };
 
+struct RowsConfig {
+  int64_t features = 1;
+};
+
 struct SeriesConfig {
   std::vector<std::string> columns;
   std::vector<std::string> targets;  // empty: all columns
@@ -77,6 +81,7 @@ struct DataConfig {
   int64_t buckets = 8;
   std::string label_column = "1";
   TextConfig text;
+  RowsConfig rows;
   SeriesConfig series;
 };
 

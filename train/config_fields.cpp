@@ -142,6 +142,10 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       {.about = "of rows, and of text in a file of rows: a number from 1, or a name in the first "
                 "row"});
   v.section("text", "how text becomes tokens", [&c](FieldVisitor& s) { text_fields(s, c.text); });
+  v.section("rows", "how the values of a row become steps", [&c](FieldVisitor& s) {
+    s.field("features", c.rows.features,
+            {.about = "values per step, one step behind the other", .low = 1, .high = 1e6});
+  });
   v.section("series", "how rows in time become windows",
             [&c](FieldVisitor& s) { series_fields(s, c.series); });
 }

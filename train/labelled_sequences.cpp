@@ -60,7 +60,10 @@ struct Opener {
   }
   LabelledSequences operator()(const RowsInput& input) const {
     LabelledRows rows = read_labelled_rows(
-        path, columns.label_column.empty() ? input.label_column : columns.label_column, any);
+        path,
+        {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
+         .features = input.features,
+         .max_bad = any});
     return {.source = in_order(encode(rows, all_of(rows.values.size()), input, network.classes()),
                                batch_size),
             .bad = std::move(rows.bad)};

@@ -107,7 +107,7 @@ BuildOptions expected_build(const Config& config) {
   constexpr int64_t steps = 64;
   const bool text = data.kind == DataKind::text || data.kind == DataKind::language;
   const int64_t vocabulary = data.text.max_vocabulary > 0 ? data.text.max_vocabulary : 100;
-  BuildOptions options{.input = {steps, rows, 1}, .batch_axis = 1, .classes = 2};
+  BuildOptions options{.input = {steps, rows, data.rows.features}, .batch_axis = 1, .classes = 2};
   if (text) {
     options.input = {steps, rows};
     options.vocabulary = vocabulary;

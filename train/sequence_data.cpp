@@ -190,7 +190,9 @@ RunData open_language(const Config& config) {
 RunData open_rows(const Config& config) {
   const DataConfig& data = config.data;
   RunData run;
-  const LabelledRows train = read_labelled_rows(data.train, data.label_column, data.max_bad);
+  const LabelledRowsOptions options{
+      .label_column = data.label_column, .features = data.rows.features, .max_bad = data.max_bad};
+  const LabelledRows train = read_labelled_rows(data.train, options);
   note_bad_rows(train.bad, run);
   run.signature.classes = class_names(train);
   const std::vector<int64_t> labels = numbers_of(train, run.signature.classes);
@@ -199,19 +201,18 @@ RunData open_rows(const Config& config) {
   if (data.val.empty()) {
     parts = split_parts(config, labels, run.signature.classes);
   } else {
-    other = read_labelled_rows(data.val, data.label_column, data.max_bad);
+    other = read_labelled_rows(data.val, options);
     note_bad_rows(other.bad, run);
     parts = whole(train.values.size(), other.values.size());
   }
   keep_few(config, parts);
-  std::vector<double> values;
-  RowsInput input{.label_column = data.label_column};
+  RowsInput input{.label_column = data.label_column,
+                  .features = data.rows.features,
+                  .scaling = fit_scaling(train, parts.train)};
   for (const int64_t i : parts.train) {
-    const std::vector<double>& row = train.values[static_cast<size_t>(i)];
-    values.insert(values.end(), row.begin(), row.end());
-    input.most_steps = std::max(input.most_steps, static_cast<int64_t>(row.size()));
+    const int64_t steps = std::ssize(train.values[static_cast<size_t>(i)]) / input.features;
+    input.most_steps = std::max(input.most_steps, steps);
   }
-  input.scaling = Scaling::fitted_to(values);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
               .val = encode(own ? train : other, parts.val, input, run.signature.classes)};

@@ -58,7 +58,7 @@ BuildOptions Signature::build_options(int64_t rows, int64_t steps) const {
   } else if (const auto* series = std::get_if<SeriesInput>(&input)) {
     options.input = {steps, rows, std::ssize(series->columns)};
   } else {
-    options.input = {steps, rows, 1};
+    options.input = {steps, rows, std::get<RowsInput>(input).features};
   }
   return options;
 }

@@ -120,6 +120,23 @@ class Evaluate(ProgramTest):
         (self.folder / "extra/c7/1.png").write_bytes(stripes(0, 1))
         refused(3, "the classes 'c7'", "extra")
 
+    def test_sequences_with_several_values_per_step(self):
+        self.whisker("data", "generate", "waves", "--waves", "--per-class", "40", "--val-per-class", "10")
+        config = pathlib.Path(__file__).parents[2] / "configs/keras_simple_rnn.yaml"
+        stats = json.loads(self.whisker("data", "stats", config, "data.train=waves/val.csv", "data.val=",
+                                        "data.val_split=0.5", "--json").stdout)
+        self.assertEqual(sum(stats["classes"].values()), 10)
+        self.whisker("data", "check", config)
+        refused = self.whisker("data", "check", "val", "data.val=waves", code=2)
+        self.assertIn("overrides go with a YAML file", refused.stderr)
+        self.whisker("train", config, "device=cpu", "train.epochs=1", "name=waves")
+        rows = (self.folder / "waves/val.csv").read_text().splitlines()[:2]
+        (self.folder / "unlabelled.csv").write_text("".join(row.split(",", 1)[1] + "\n" for row in rows))
+        (self.folder / "labelled.csv").write_text("\n".join(rows) + "\n")
+        found = [self.whisker("classify", "runs/waves/best.safetensors", name, "--jsonl").stdout.splitlines()
+                 for name in ("unlabelled.csv", "labelled.csv")]
+        self.assertEqual(*[[json.loads(line)["predictions"] for line in lines] for lines in found])
+
     def test_repeats_the_figures_in_the_weights_file(self):
         # Smoothing and class weights belong to what is learned from, not to what is reported.
         (self.folder / "odd.yaml").write_text(CONFIG)

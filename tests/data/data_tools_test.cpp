@@ -3,6 +3,8 @@
 #include "core/io/file.h"
 #include "data/check.h"
 #include "data/generate.h"
+#include "data/generate_waves.h"
+#include "data/rows_input.h"
 #include "data/statistics.h"
 #include "support/picture_files.h"
 #include "support/test_data.h"
@@ -163,6 +165,25 @@ TEST(DataGenerate, DrawsTheSamePicturesForTheSameSeed) {
   EXPECT_GE(std::min(stats.min_height, stats.min_width), 128);
   EXPECT_LE(std::max(stats.max_height, stats.max_width), 200);
   for (const double deviation : stats.deviation) EXPECT_GT(deviation, 0.1);
+}
+
+TEST(DataGenerate, DrawsTheSameWavesForTheSameSeed) {
+  TemporaryFolder folder;
+  const auto generate = [&](const char* name, uint64_t seed) {
+    return generate_waves(
+        {.folder = folder / name, .train_per_class = 5, .val_per_class = 2, .seed = seed});
+  };
+  EXPECT_GT(generate("a", 3), 10'000);
+  generate("b", 3);
+  generate("c", 4);
+  EXPECT_EQ(content_of(folder / "a"), content_of(folder / "b"));
+  EXPECT_NE(content_of(folder / "a"), content_of(folder / "c"));
+  const LabelledRows rows =
+      read_labelled_rows(folder / "a/train.csv", {.features = 10, .max_bad = 0});
+  EXPECT_EQ(std::ranges::count(rows.labels, "left"), 5);
+  EXPECT_EQ(std::ranges::count(rows.labels, "right"), 5);
+  EXPECT_THROW(generate("a", 5), Error) << "there are files";
+  EXPECT_THROW(generate_waves({.folder = folder / "d", .train_per_class = 0}), Error);
 }
 
 TEST(DataGenerate, TouchesNothingThatIsThere) {

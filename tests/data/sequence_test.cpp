@@ -261,15 +261,37 @@ TEST(Rows, SpacesLabelsAndLengths) {
   const TemporaryFolder folder;
   const std::string path =
       written(folder, "r.txt", "  1.0000000e+00 -1.5  2\n 2.0e+00   0.5 1.25\n1 x 3\n");
-  const LabelledRows rows = read_labelled_rows(path, "1", 0.5);
+  const LabelledRows rows = read_labelled_rows(path, {.max_bad = 0.5});
   EXPECT_THAT(rows.labels, ElementsAre("1", "2"));
   EXPECT_THAT(rows.values[0], ElementsAre(-1.5, 2));
   ASSERT_EQ(rows.bad.size(), 1);
   EXPECT_EQ(rows.bad[0].place, path + ":3");
   const std::string csv = written(folder, "r.csv", "a,b,c,kind\n1,2,3,up\n4,5,,down\n");
-  const LabelledRows named = read_labelled_rows(csv, "kind", 0);
+  const LabelledRows named = read_labelled_rows(csv, {.label_column = "kind", .max_bad = 0});
   EXPECT_THAT(named.labels, ElementsAre("up", "down"));
   EXPECT_THAT(named.values[1], testing::SizeIs(2)) << "a row may be shorter";
+}
+
+TEST(Rows, SeveralValuesPerStep) {
+  const TemporaryFolder folder;
+  const std::string path =
+      written(folder, "r.csv", "up,1,10,2,20,3,30\ndown,5,50,,,,\nup,1,2,3,,,\n");
+  const LabelledRows rows = read_labelled_rows(path, {.features = 2, .max_bad = 0.5});
+  ASSERT_EQ(rows.values.size(), 2);
+  ASSERT_EQ(rows.bad.size(), 1);
+  EXPECT_THAT(rows.bad[0].reason, testing::HasSubstr("2 values for each step, got 3"));
+  const std::vector<int64_t> both = {0, 1};
+  const std::vector<Scaling> scaling = fit_scaling(rows, both);
+  ASSERT_EQ(scaling.size(), 2);
+  EXPECT_DOUBLE_EQ(scaling[0].mean, 2.75);
+  EXPECT_DOUBLE_EQ(scaling[1].mean, 27.5);
+  const SequenceSet set = scaled_sequences(rows, both, scaling);
+  EXPECT_THAT(set.lengths, ElementsAre(3, 1));
+  EXPECT_FLOAT_EQ(set.values[1], static_cast<float>(scaling[1].apply(10)));
+  EXPECT_FLOAT_EQ(set.values[6], static_cast<float>(scaling[0].apply(5)));
+  const RowsInput input{.features = 2, .most_steps = 3, .scaling = scaling};
+  const RowsInput read = RowsInput::from_json(input.json(), "w");
+  EXPECT_EQ(read.json(), input.json());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The configurations for sequences on real data, cut short; WHISKER_LONG=1 trains them whole and
 // holds them to the results that they promise. Skipped where the data are missing.
+#include "data/generate_waves.h"
 #include "support/test_data.h"
 #include "support/tiny_training.h"
 
@@ -60,6 +61,21 @@ TEST_P(RealSequences, ReachWhatTheirConfigurationPromises) {
     EXPECT_GE(best, wanted) << c.figure;
   } else {
     EXPECT_LE(best, wanted) << c.figure;
+  }
+}
+
+// The two networks of the Keras tutorials, on sequences of any length with ten features.
+TEST(KerasTutorials, LearnWhichWayAWaveTravels) {
+  const TemporaryFolder folder;
+  generate_waves({.folder = folder / "waves"});
+  for (const auto& [config, wanted] : {std::pair{"keras_simple_rnn", 0.85}, {"keras_lstm", 0.94}}) {
+    TestRun run(read_config(fmt::format(WHISKER_SOURCE_DIR "/configs/{}.yaml", config),
+                            {"data.train=" + (folder / "waves/train.csv").string(),
+                             "data.val=" + (folder / "waves/val.csv").string(),
+                             "runs=" + (folder / "runs").string(), "device=cpu"}));
+    const TrainResult result = run.train();
+    EXPECT_GE(result.validation->figure("accuracy").value, wanted) << config;
+    EXPECT_EQ(run.experiment.network->model().input[2], 10) << config;
   }
 }
 
