@@ -5,6 +5,7 @@
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
 // first proposals. --plans 1 prints the choices on stderr.
+#include "bench/sequential_floor.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/json.h"
@@ -32,6 +33,7 @@ struct Workload {
   const char* model;
   const char* frozen = nullptr;
   int64_t steps = 0;  // of sequences of `side` features; 0: no sequences
+  RecurrentKind recurrent = RecurrentKind::lstm;  // two layers of 512 over them
 };
 
 constexpr Workload workloads[] = {
@@ -48,10 +50,12 @@ constexpr Workload workloads[] = {
      "features"},
     {"mlp", 0, 32, 32, "layers: [repeat: {n: 20, layers: [dense: {units: 32, activation: relu}]}]"},
     {"small_resnet", 128, 2, 32, "small_resnet"},
-    {"lstm", 256, 10, 64, "layers: [lstm: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
-    {"gru", 256, 10, 64, "layers: [gru: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
+    {"lstm", 256, 10, 64, "layers: [lstm: {units: 512, layers: 2}, dense: classes]", nullptr, 128,
+     RecurrentKind::lstm},
+    {"gru", 256, 10, 64, "layers: [gru: {units: 512, layers: 2}, dense: classes]", nullptr, 128,
+     RecurrentKind::gru},
     {"rnn", 256, 10, 64, "layers: [simple_rnn: {units: 512, layers: 2}, dense: classes]", nullptr,
-     128},
+     128, RecurrentKind::rnn_tanh},
 };
 
 class Options {
@@ -161,6 +165,26 @@ double resident_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+// How far the step is from the least that its dependent steps allow, on a GPU.
+void write_sequential_floor(JsonWriter& json, const Workload& workload, const Step& step,
+                            double milliseconds) {
+  if (workload.steps == 0 || step.device.kind != DeviceKind::cuda) return;
+  const DType dtype = step.precision == "f32"    ? DType::f32
+                      : step.precision == "bf16" ? DType::bf16
+                                                 : DType::f16;
+  const bench::SequentialFloor floor =
+      bench::sequential_floor(step.device, {.kind = workload.recurrent,
+                                            .steps = workload.steps,
+                                            .batch = step.batch,
+                                            .features = workload.side,
+                                            .hidden = 512,
+                                            .layers = 2,
+                                            .dtype = dtype});
+  json.field("tflops", floor.tflops).field("handover_us", floor.handover_us);
+  json.field("sequential_floor_ms", floor.milliseconds);
+  json.field("over_sequential_floor", milliseconds / floor.milliseconds);
+}
+
 void measure(const Workload& workload, const Options& options) {
   Step step(workload, options);
   Backend& backend = backend_of(step.device);
@@ -189,7 +213,9 @@ void measure(const Workload& workload, const Options& options) {
   json.field("groups", groups)
       .field("images_per_s", 1e3 * static_cast<double>(step.batch) / median);
   json.field("peak_bytes", step.device == cpu_device ? memory.peak : memory.reserved);
-  json.field("resident_mib", resident_mib()).end_object();
+  json.field("resident_mib", resident_mib());
+  write_sequential_floor(json, workload, step, median);
+  json.end_object();
   std::puts(json.str().c_str());
 }
 
