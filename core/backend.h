@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "core/geometry.h"
+#include "core/jpeg_decoder.h"
 #include "core/memory.h"
 #include "core/optimizer_step.h"
 #include "core/picture_pipeline.h"
@@ -109,6 +110,11 @@ class Backend {
   virtual void* allocate_pinned(int64_t bytes) = 0;
   virtual void deallocate_pinned(void* memory, int64_t bytes) = 0;
   virtual std::unique_ptr<PicturePipeline> make_picture_pipeline() = 0;
+  /// Null where JPEG files cannot be decoded on the device; `why` then says so in a sentence.
+  virtual std::shared_ptr<JpegDecoder> make_jpeg_decoder(std::string& why) {
+    why = "this device leaves decoding to the host.";
+    return nullptr;
+  }
 
   // --- pointwise -----------------------------------------------------------------------------
   virtual void fill(double value, const Tensor& y) = 0;

@@ -3,6 +3,7 @@
 // before; nothing here is random.
 #pragma once
 
+#include "core/jpeg_decoder.h"
 #include "core/picture_record.h"
 #include "core/tensor.h"
 
@@ -31,6 +32,8 @@ struct PictureBatch {
   std::span<const PictureRecord> records;  ///< (N)
   std::vector<PicturePiece> pieces = {};   ///< disjoint, in ascending order
   std::vector<PictureCopy> copies = {};
+  /// Of this device's JpegDecoder: what records with an address in it show. Null: there are none.
+  std::shared_ptr<const DecodedPictures> decoded = {};
   int channels = 3;  ///< 3, or 1: gray
   BatchMix mix = {};
 };

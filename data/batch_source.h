@@ -40,6 +40,10 @@ class BatchSource {
   /// one before, if this source makes them on that device. Undefined: in memory of each batch's
   /// own.
   virtual void write_into(const Tensor& /*inputs*/) {}
+  /// The share of a batch's JPEG files that a device decodes, and what a resumed run sets it to:
+  /// the share that the run had found best. Below 0: that is still being found out.
+  virtual double jpeg_share() const { return 0; }
+  virtual void set_jpeg_share(double /*share*/) {}
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;
   /// What a person should know of what happened since the last call, in a sentence; "" for nothing.

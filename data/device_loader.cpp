@@ -22,7 +22,12 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
                            DeviceLoaderOptions device)
     : device_(std::move(device)),
       sample_shape_(dataset->sample_shape()),
-      loader_(dataset, std::move(sampler), staged(std::move(options), device_.device)) {
+      loader_(dataset, std::move(sampler), staged(options, device_.device)),
+      decoder_(options.jpeg_decoder) {
+  if (decoder_ && device_.find_jpeg_share) {
+    trial_ = std::make_unique<DecodeTrial>(TrialOptions{.settle = options.prefetch + 8});
+    loader_.set_jpeg_share(trial_->share());
+  }
   if (!device_.pipeline) device_.pipeline = backend_of(device_.device).make_picture_pipeline();
   device_.channels = std::max(device_.channels, sample_shape_[2]);
 }
@@ -45,18 +50,67 @@ std::vector<PictureCopy> DeviceLoader::copies_to_keep(const PictureRows& rows, i
       copies.push_back({.at = whole.at, .bytes = whole.bytes, .target = target});
     } else if (!cache_full_ && whole.cache->refused(whole.index)) {
       cache_full_ = true;
-      note_ = fmt::format(
+      add_note(fmt::format(
           "data.cache: {} has room for {} of the pictures; the others are kept in the host's "
           "memory, up to data.cache_limit_mib",
-          device_.device, whole.cache->kept());
+          device_.device, whole.cache->kept()));
     }
   }
   return copies;
 }
 
+void DeviceLoader::start_epoch(int64_t epoch, int64_t first_batch) {
+  last_batch_ = {};
+  loader_.start_epoch(epoch, first_batch);
+}
+
+void DeviceLoader::set_jpeg_share(double share) {
+  if (!decoder_ && share > 0) {
+    add_note(
+        fmt::format("data.gpu_decode: the GPU decoded {:.0f} % of this run's JPEG files; here "
+                    "the CPU decodes them all",
+                    100 * share));
+  }
+  trial_.reset();
+  loader_.set_jpeg_share(share);
+}
+
+void DeviceLoader::add_note(const std::string& note) {
+  note_ += (note_.empty() ? "" : "\n") + note;
+}
+
+std::string DeviceLoader::take_note() {
+  if (!refusal_noted_ && loader_.refused_jpegs() > 0) {
+    refusal_noted_ = true;
+    add_note(fmt::format(
+        "data.gpu_decode: {} pictures so far were refused on the GPU and decoded by the CPU ({})",
+        loader_.refused_jpegs(), decoder_->refusal()));
+  }
+  return std::exchange(note_, {});
+}
+
+// Each batch tells the trial how long it took, from one call of next() to the next.
+void DeviceLoader::follow_trial(int64_t pictures) {
+  const auto now = DecodeTrial::Clock::now();
+  const double waited = loader_.stats().wait_seconds;
+  const bool first = last_batch_ == DecodeTrial::Clock::time_point();
+  const bool changed =
+      trial_->delivered({.pictures = pictures,
+                         .seconds = std::chrono::duration<double>(now - last_batch_).count(),
+                         .waited = waited - waited_before_,
+                         .first_of_epoch = first});
+  last_batch_ = now;
+  waited_before_ = waited;
+  if (changed) loader_.set_jpeg_share(trial_->share());
+  if (!trial_->finished()) return;
+  add_note(trial_->verdict());
+  trial_.reset();
+}
+
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch) return batch;
+  if (trial_) follow_trial(batch->size());
   PictureBatch pictures = batch->pictures->batch(batch->size());
   pictures.copies = copies_to_keep(*batch->pictures, batch->size());
   pictures.channels = static_cast<int>(sample_shape_[2]);

@@ -2,6 +2,7 @@
 #include "data/loader.h"
 
 #include "core/error.h"
+#include "data/jpeg_stage.h"
 #include "data/mix.h"
 #include "data/parallel.h"
 
@@ -40,6 +41,8 @@ void check(const LoaderOptions& options) {
   if (options.mix.enabled()) {
     need(options.mix.classes >= 1, "mixup", "a number of classes", options.mix.classes);
   }
+  need(options.jpeg_share >= 0 && options.jpeg_share <= 1, "gpu_decode", "a share from 0 to 1",
+       options.jpeg_share);
 }
 
 }  // namespace
@@ -48,6 +51,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sam
                LoaderOptions options)
     : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(std::move(options)) {
   check(options_);
+  jpeg_share_ = options_.jpeg_share;
   worker_count_ = resolve_workers(options_.workers);
   if (!options_.collate) {
     sample_shape_ = dataset_->sample_shape();
@@ -123,6 +127,21 @@ LoaderStats Loader::stats() const {
   return stats_;
 }
 
+void Loader::set_jpeg_share(double share) {
+  const std::lock_guard lock(mutex_);
+  jpeg_share_ = share;
+}
+
+double Loader::jpeg_share() const {
+  const std::lock_guard lock(mutex_);
+  return jpeg_share_;
+}
+
+int64_t Loader::refused_jpegs() const {
+  const std::lock_guard lock(mutex_);
+  return refused_jpegs_;
+}
+
 // Takes the next batch off the queue once it is ready; nothing at the epoch's end.
 std::shared_ptr<Loader::Work> Loader::wait_for_front() {
   std::unique_lock lock(mutex_);
@@ -181,6 +200,10 @@ std::shared_ptr<Loader::Work> Loader::begin_work() {
     work->samples.resize(work->indices.size());
   } else {
     work->buffer = ring_->take();
+    if (PictureRows* const pictures = work->buffer->pictures()) {
+      pictures->decoder = options_.jpeg_decoder.get();
+      pictures->jpeg_share = jpeg_share_;
+    }
   }
   return work;
 }
@@ -256,7 +279,8 @@ std::optional<BadSample> Loader::read_row(Work& work, int64_t row, int64_t index
   }
 }
 
-// Closes the gaps that left-out rows made, mixes, and makes the tensors.
+// Closes the gaps that left-out rows made, decodes what a device is to decode, mixes, and makes the
+// tensors.
 void Loader::finish_batch(Work& work) {
   std::vector<int64_t>& indices = work.indices;
   size_t rows = 0;
@@ -277,6 +301,11 @@ void Loader::finish_batch(Work& work) {
     work.batch.indices = std::move(indices);
     work.samples.clear();
     return;
+  }
+  if (PictureRows* const pictures = work.buffer->pictures(); pictures && pictures->decoder) {
+    const int64_t refused = decode_staged(*pictures, static_cast<int64_t>(rows));
+    const std::lock_guard lock(mutex_);
+    refused_jpegs_ += refused;
   }
   if (options_.mix.enabled()) {
     const PictureSize size{static_cast<int>(sample_shape_[0]), static_cast<int>(sample_shape_[1])};

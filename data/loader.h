@@ -56,6 +56,10 @@ struct LoaderOptions {
   /// Set: pictures are decoded and staged for this device's PicturePipeline instead of being made
   /// rows of values here. Not with collate.
   std::optional<Device> pictures_for = {};
+  /// Decodes the JPEG files of `jpeg_share` of each batch's rows on that device. Null: none of
+  /// them.
+  std::shared_ptr<JpegDecoder> jpeg_decoder = {};
+  double jpeg_share = 0;
   /// Makes tensors of examples, told which epoch and batch they are for; empty: each is written
   /// straight into the batch's memory. Not with mix.
   Collate collate = {};
@@ -74,6 +78,11 @@ class Loader final : public BatchSource {
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override;
   std::optional<Batch> next() override;
   LoaderStats stats() const override;
+  /// LoaderOptions::jpeg_share of the batches that are begun from now on.
+  void set_jpeg_share(double share) override;
+  double jpeg_share() const override;
+  /// Pictures that the decoder was given and refused: the host decoded them.
+  int64_t refused_jpegs() const;
   const std::vector<BadSample>& bad_samples() const override { return bad_; }
 
  private:
@@ -130,6 +139,8 @@ class Loader final : public BatchSource {
   std::deque<std::shared_ptr<Work>> queue_;    // in preparation or ready, in order
   std::map<int64_t, std::string> unreadable_;  // reasons by index, to ask each file but once
   LoaderStats stats_;
+  double jpeg_share_ = 0;
+  int64_t refused_jpegs_ = 0;
   std::vector<std::jthread> threads_;  // last: joined before the rest goes
 };
 

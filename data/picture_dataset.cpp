@@ -124,8 +124,18 @@ AugmentRecord PictureDataset::draw(SampleKey key, int height, int width) const {
   return sample_augmentation(*options_.augment, options_.preprocess, draw, height, width);
 }
 
-std::optional<AugmentRecord> PictureDataset::decode_file(SampleKey key, Scratch& scratch) const {
-  const std::string bytes = read_file(folder_.file(key.index), max_file_bytes, ErrorKind::data);
+std::string PictureDataset::file_bytes(int64_t index) const {
+  return read_file(folder_.file(index), max_file_bytes, ErrorKind::data);
+}
+
+PictureHeader PictureDataset::header_of(int64_t index, const std::string& bytes) const {
+  PictureHeader header;
+  name_file(folder_, index, [&] { header = read_header(as_bytes(bytes), options_.max_pixels); });
+  return header;
+}
+
+std::optional<AugmentRecord> PictureDataset::decode_file(SampleKey key, const std::string& bytes,
+                                                         Scratch& scratch) const {
   std::optional<AugmentRecord> record;
   name_file(folder_, key.index, [&] {
     DecodeOptions how{.max_pixels = options_.max_pixels, .fast = {}};
@@ -151,7 +161,7 @@ void PictureDataset::write_picture(SampleKey key, std::span<float> image, Scratc
     const AugmentRecord record = draw(key, picture.height, picture.width);
     return augment_picture(picture, record, image, scratch.augment);
   }
-  const std::optional<AugmentRecord> record = decode_file(key, scratch);
+  const std::optional<AugmentRecord> record = decode_file(key, file_bytes(key.index), scratch);
   if (!record) return apply(preprocess, scratch.decoded.picture, image, scratch.preprocess);
   augment_picture(scratch.decoded, *record, image, scratch.augment);
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace whisker {
@@ -76,13 +77,17 @@ class PictureDataset final : public Dataset {
   void write_picture(SampleKey key, std::span<float> image, Scratch& scratch) const;
   const Picture& cached_picture(int64_t index, Scratch& scratch) const;
   AugmentRecord draw(SampleKey key, int height, int width) const;
-  /// Reads file `key.index` into scratch.decoded; returns what was drawn for it, if anything is.
-  std::optional<AugmentRecord> decode_file(SampleKey key, Scratch& scratch) const;
+  std::string file_bytes(int64_t index) const;
+  PictureHeader header_of(int64_t index, const std::string& bytes) const;
+  /// Decodes file `key.index` into scratch.decoded; returns what was drawn for it, if anything is.
+  std::optional<AugmentRecord> decode_file(SampleKey key, const std::string& bytes,
+                                           Scratch& scratch) const;
   // In picture_dataset_stage.cpp.
   struct Wanted;
   Wanted want(SampleKey key, int height, int width) const;
   bool keeps_resampled() const;
   bool stage_resident(SampleKey key, PictureRecord& record) const;
+  bool stage_file(SampleKey key, const std::string& bytes, PictureRows& rows, int64_t row) const;
   void stage_to_keep(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
   void stage_picture(SampleKey key, PictureRows& rows, int64_t row, Scratch& scratch) const;
 

@@ -1,5 +1,6 @@
 // The way of a dataset's pictures to a device: from its cache there, from a cache in host memory,
 // or from the file. Whichever it is, the device's pixels are those that write() gives.
+#include "data/jpeg_stage.h"
 #include "data/picture_dataset.h"
 
 #include <utility>
@@ -69,7 +70,9 @@ void PictureDataset::stage_picture(SampleKey key, PictureRows& rows, int64_t row
     record = wanted.record;
     return stage_view(PictureView(picture, wanted.view), record, rows, scratch.stage);
   }
-  const std::optional<AugmentRecord> drawn = decode_file(key, scratch);
+  const std::string bytes = file_bytes(key.index);
+  if (row_for_decoder(rows, row) && stage_file(key, bytes, rows, row)) return;
+  const std::optional<AugmentRecord> drawn = decode_file(key, bytes, scratch);
   const Decoded& decoded = scratch.decoded;
   if (!drawn) {
     record = picture_record(options_.preprocess, decoded.full_height, decoded.full_width);
@@ -78,6 +81,17 @@ void PictureDataset::stage_picture(SampleKey key, PictureRows& rows, int64_t row
   const CroppedView cropped = crop_view(decoded, drawn->crop);
   record = picture_record(cropped, *drawn);
   stage_view(cropped.view, record, rows, scratch.stage);
+}
+
+// For the device to decode; false when it is the host's to do, or to refuse.
+bool PictureDataset::stage_file(SampleKey key, const std::string& bytes, PictureRows& rows,
+                                int64_t row) const {
+  const PictureHeader header = header_of(key.index, bytes);
+  const Wanted wanted = want(key, header.height, header.width);
+  const std::span file(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  if (!stage_jpeg(file, header, wanted.view, rows, row)) return false;
+  rows.record(row) = wanted.record;
+  return true;
 }
 
 // A whole picture, as every epoch will need it.

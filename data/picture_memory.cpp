@@ -37,7 +37,8 @@ void PinnedShelf::give(Chunk chunk) {
 PictureRows::PictureRows(std::shared_ptr<PinnedShelf> shelf, int64_t rows)
     : shelf_(std::move(shelf)),
       records_(static_cast<size_t>(rows)),
-      whole_(static_cast<size_t>(rows)) {}
+      whole_(static_cast<size_t>(rows)),
+      jpegs_(static_cast<size_t>(rows)) {}
 
 PictureRows::Room PictureRows::reserve(int64_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -54,6 +55,7 @@ PictureRows::Room PictureRows::reserve(int64_t bytes) {
 void PictureRows::move_row(int64_t from, int64_t to) {
   record(to) = record(from);
   whole(to) = whole(from);
+  std::swap(jpeg(to), jpeg(from));
 }
 
 void PictureRows::clear() {
@@ -61,11 +63,16 @@ void PictureRows::clear() {
   chunks_.clear();
   std::ranges::fill(records_, PictureRecord{});
   std::ranges::fill(whole_, WholePicture{});
+  for (StagedJpeg& jpeg : jpegs_) jpeg.file.clear();
   mix = {};
+  decoder = nullptr;
+  jpeg_share = 0;
+  decoded.reset();
 }
 
 PictureBatch PictureRows::batch(int64_t rows) const {
-  PictureBatch batch{.records = {records_.data(), static_cast<size_t>(rows)}, .mix = mix};
+  PictureBatch batch{
+      .records = {records_.data(), static_cast<size_t>(rows)}, .decoded = decoded, .mix = mix};
   for (const Used& used : chunks_) {
     batch.pieces.push_back({.host = used.chunk.memory, .at = used.at, .bytes = used.bytes});
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace whisker {
@@ -51,6 +52,16 @@ struct WholePicture {
   int width = 0;
 };
 
+/// A file that a device is to decode: see data/jpeg_stage.h. Its record's source is the crop, with
+/// an offset from the picture's first pixel.
+struct StagedJpeg {
+  std::string file = {};  ///< plain; empty: none, the row's pixels are there
+  int height = 0;         ///< stored
+  int width = 0;
+  int orientation = 1;
+  Rect crop{};  ///< upright
+};
+
 class PictureRows {
  public:
   PictureRows(std::shared_ptr<PinnedShelf> shelf, int64_t rows);
@@ -68,6 +79,7 @@ class PictureRows {
   PictureRecord& record(int64_t row) { return records_[static_cast<size_t>(row)]; }
   const WholePicture& whole(int64_t row) const { return whole_[static_cast<size_t>(row)]; }
   WholePicture& whole(int64_t row) { return whole_[static_cast<size_t>(row)]; }
+  StagedJpeg& jpeg(int64_t row) { return jpegs_[static_cast<size_t>(row)]; }
   void move_row(int64_t from, int64_t to);
   /// Gives the pixels' memory back and forgets the records.
   void clear();
@@ -76,6 +88,11 @@ class PictureRows {
   PictureBatch batch(int64_t rows) const;
   /// How the rows are mixed.
   BatchMix mix = {};
+  /// Who decodes the JPEG files of `jpeg_share` of the rows; null: the host all of them.
+  JpegDecoder* decoder = nullptr;
+  double jpeg_share = 0;
+  /// What `decoder` made of them.
+  std::shared_ptr<const DecodedPictures> decoded = {};
 
  private:
   struct Used {
@@ -86,6 +103,7 @@ class PictureRows {
   std::shared_ptr<PinnedShelf> shelf_;
   std::vector<PictureRecord> records_;
   std::vector<WholePicture> whole_;
+  std::vector<StagedJpeg> jpegs_;
   std::mutex mutex_;
   std::vector<Used> chunks_;
 };

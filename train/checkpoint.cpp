@@ -54,7 +54,7 @@ std::string state_json(const TrainState& s, const fs::path& model, const Written
   json.field("seconds", s.seconds).field("metrics_bytes", s.metrics_bytes);
   json.field("epochs", s.epochs).field("data_fingerprint", s.data_fingerprint);
   json.field("preprocess", s.preprocess).field("config", s.config);
-  json.field("plans", s.plans);
+  json.field("plans", s.plans).field("jpeg_share", s.jpeg_share);
   json.end_object();
   return json.str() + "\n";
 }
@@ -91,6 +91,7 @@ TrainState read_state(const JsonValue& json) {
   s.preprocess = json.at("preprocess").as_string();
   s.config = json.at("config").as_string();
   s.plans = json.at("plans").as_string();
+  if (const JsonValue* share = json.find("jpeg_share")) s.jpeg_share = share->as_double();
   return s;
 }
 

@@ -43,6 +43,7 @@ struct TrainState {
     int32_t skipped_in_row = 0;
   } loss_scale;
   int64_t ema_updates = 0;
+  double jpeg_share = -1;      ///< BatchSource::jpeg_share() of the training batches
   double seconds = 0;          ///< of training so far
   uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this
   int64_t epochs = 0;          ///< planned: the horizon of the schedule

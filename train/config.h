@@ -70,6 +70,7 @@ struct DataConfig {
   std::vector<double> mean = {0};  // one number serves all channels
   std::vector<double> std = {1};
   DecodeKind decode = DecodeKind::fast;
+  AutoInt gpu_decode;  // percent
   CacheKind cache = CacheKind::none;
   double cache_limit_mib = 2048;
   std::string cache_file;

@@ -118,6 +118,11 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
   v.field("decode", EnumField(c.decode, Names(decode_names)),
           {.about = "fast: training crops of JPEG files may be decoded at reduced scale"});
+  v.field("gpu_decode", c.gpu_decode,
+          {.about = "percent of the JPEG files of a training batch that nvJPEG decodes on the GPU; "
+                    "auto: as many as timing finds best, with decode: fast and no cache",
+           .low = 0,
+           .high = 100});
   v.field("cache", EnumField(c.cache, Names(cache_names)),
           {.about = "where decoded pictures are kept between epochs"});
   v.field("cache_limit_mib", c.cache_limit_mib,

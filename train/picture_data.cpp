@@ -76,6 +76,40 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
   return cache;
 }
 
+// Who decodes training JPEGs on the device, and how many of them.
+struct GpuDecoding {
+  std::shared_ptr<JpegDecoder> decoder;  // null: nobody
+  double share = 0;
+  bool find_share = false;
+};
+
+GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::string>& notes) {
+  const DataConfig& data = config.data;
+  const std::optional<int64_t>& percent = data.gpu_decode.value;
+  const bool allowed = data.decode == DecodeKind::fast && data.cache == CacheKind::none;
+  if (percent.value_or(0) > 0 && !allowed) {
+    fail(ErrorKind::usage,
+         "data.gpu_decode: expected auto or 0 with data.decode: exact or a cache, which keeps "
+         "pictures exactly as the CPU decodes them; got {}.",
+         *percent);
+  }
+  const bool wanted = percent ? *percent > 0 : allowed && !config.deterministic;
+  if (device.kind != DeviceKind::cuda || !wanted) return {};
+  std::string why;
+  auto decoder = backend_of(device).make_jpeg_decoder(why);
+  if (!decoder) {
+    if (percent) {
+      fail(ErrorKind::device, "data.gpu_decode: {} is asked for, but {} Set it to auto or 0.",
+           *percent, why);
+    }
+    notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
+    return {};
+  }
+  return {.decoder = std::move(decoder),
+          .share = static_cast<double>(percent.value_or(0)) / 100,
+          .find_share = !percent};
+}
+
 }  // namespace
 
 int64_t class_count(const Config& config) {
@@ -125,8 +159,13 @@ RunData open_pictures(const Config& config, Device device, DType compute) {
   };
   LoaderOptions training = common;
   training.drop_last = config.train.drop_last;
+  DeviceLoaderOptions training_input{.device = device, .dtype = compute};
   if (!plain) {
     training.mix = {.augment = config.augment, .classes = classes, .seed = seed};
+    GpuDecoding decoding = gpu_decoding(config, device, data.notes);
+    training.jpeg_decoder = std::move(decoding.decoder);
+    training.jpeg_share = decoding.share;
+    training_input.find_jpeg_share = decoding.find_share;
   }
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
@@ -150,9 +189,11 @@ RunData open_pictures(const Config& config, Device device, DType compute) {
   DeviceLoaderOptions input{.device = device, .dtype = compute};
   if (device.kind == DeviceKind::cuda) {
     input.pipeline = backend_of(device).make_picture_pipeline();
+    training_input.pipeline = input.pipeline;
   }
-  data.train = make_loader(dataset(folders.train, !plain),
-                           make_sampler(config, folders.train.labels(), classes), training, input);
+  data.train =
+      make_loader(dataset(folders.train, !plain),
+                  make_sampler(config, folders.train.labels(), classes), training, training_input);
   data.val = make_loader(dataset(folders.val, false), sequential_sampler(data.val_size), validation,
                          input);
   return data;

@@ -44,6 +44,7 @@ TrainState first_state(const Experiment& experiment) {
 TrainState state_to_save(const TrainState& state, const Experiment& experiment) {
   TrainState saved = state;
   saved.plans = backend_of(experiment.device).export_plans();
+  saved.jpeg_share = experiment.train->jpeg_share();
   saved.schedule = experiment.schedule->state();
   saved.ema_updates = experiment.average ? experiment.average->updates() : 0;
   return saved;
@@ -54,6 +55,9 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
   const TrainState& state = checkpoint.state;
   check_same_run(state, experiment, folder);
   if (!state.plans.empty()) backend_of(experiment.device).import_plans(state.plans);
+  if (state.jpeg_share >= 0 && state.jpeg_share <= 1) {
+    experiment.train->set_jpeg_share(state.jpeg_share);
+  }
   restore(checkpoint, *experiment.arena, *experiment.optimizer, experiment.average.get());
   experiment.schedule->restore(state.schedule);
   StepMemory& memory = experiment.optimizer->memory();

@@ -44,6 +44,7 @@ class CudaBackend final : public Backend {
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;
   std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
+  std::shared_ptr<JpegDecoder> make_jpeg_decoder(std::string& why) override;
 
   // --- pointwise -----------------------------------------------------------------------------
   void fill(double value, const Tensor& y) override;

@@ -2,6 +2,7 @@
 #include "core/cuda/picture_pipeline.h"
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/jpeg_decoder.h"
 #include "core/cuda/picture_plan.h"
 
 #include <algorithm>
@@ -137,6 +138,9 @@ void CudaPicturePipeline::run(const PictureBatch& batch, std::shared_ptr<const v
   kernels::finish_pictures(computing, launch, images.dtype(), images.raw(),
                            static_cast<int>(images.extent(3)));
   slot.used.record(computing);
+  if (batch.decoded) {
+    static_cast<const CudaDecodedPictures&>(*batch.decoded).mark_used(computing);
+  }
 }
 
 void* CudaBackend::allocate_pinned(int64_t bytes) {

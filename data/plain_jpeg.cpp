@@ -1,0 +1,338 @@
+// The segments, then the entropy-coded data (ITU T.81, annexes B, C and F.2.2).
+#include "data/plain_jpeg.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+namespace whisker {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+using std::string_view_literals::operator""sv;
+
+enum Marker : uint8_t {
+  sof0 = 0xC0,
+  dht = 0xC4,
+  rst0 = 0xD0,
+  eoi = 0xD9,
+  sos = 0xDA,
+  dqt = 0xDB,
+  dri = 0xDD,
+  app0 = 0xE0,
+  app14 = 0xEE,
+  app15 = 0xEF,
+  com = 0xFE,
+};
+
+constexpr int block_values = 64;
+
+// What a Huffman code says: how many bits it and what follows it take, and how far it moves on in
+// the block.
+struct Step {
+  uint8_t bits = 0;     // 0: no such code
+  uint8_t advance = 0;  // 0: the block ends
+  uint8_t limit = 0;    // the last place in the block where this may stand
+};
+
+// Codes of up to fast_bits are found by one look, longer ones by their length.
+class HuffmanTable {
+ public:
+  bool defined() const { return defined_; }
+
+  // The codes of lengths 1 to 16 in order, as a DHT segment lists them; false when they make no
+  // code, or hold a symbol that baseline pictures of 8 bits have not.
+  bool define(Bytes counts, Bytes symbols, bool direct) {
+    *this = {};
+    defined_ = true;
+    uint32_t code = 0;  // left-aligned in 16 bits
+    size_t next = 0;
+    for (unsigned length = 1; length <= longest; ++length) {
+      const uint32_t span = 1u << (longest - length);
+      by_length_[length] = {.begin = code, .end = code, .first = static_cast<uint16_t>(next)};
+      for (int i = 0; i < counts[length - 1]; ++i, ++next, code += span) {
+        if (code + span > 1u << longest || next == steps_.size()) return false;
+        const uint8_t symbol = symbols[next];
+        if (!(direct ? symbol <= 11 : symbol % 16 <= 10)) return false;
+        steps_[next] = direct ? direct_step(length, symbol) : alternating_step(length, symbol);
+        for (uint32_t at = code; length <= fast_bits && at < code + span; at += fast_span) {
+          fast_[at / fast_span] = steps_[next];
+        }
+      }
+      by_length_[length].end = code;
+    }
+    return true;
+  }
+
+  Step step(uint32_t sixteen_bits) const {
+    const Step& fast = fast_[sixteen_bits / fast_span];
+    return fast.bits != 0 ? fast : long_step(sixteen_bits);
+  }
+
+ private:
+  static constexpr unsigned longest = 16;
+  static constexpr unsigned fast_bits = 10;
+  static constexpr uint32_t fast_span = 1u << (longest - fast_bits);
+  struct Length {
+    uint32_t begin = 0, end = 0;  // its codes, left-aligned
+    uint16_t first = 0;           // in steps_
+  };
+
+  Step long_step(uint32_t sixteen_bits) const {
+    for (unsigned length = fast_bits + 1; length <= longest; ++length) {
+      const Length& codes = by_length_[length];
+      if (sixteen_bits >= codes.begin && sixteen_bits < codes.end) {
+        return steps_[codes.first + ((sixteen_bits - codes.begin) >> (longest - length))];
+      }
+    }
+    return {};
+  }
+  static Step direct_step(unsigned length, uint8_t symbol) {
+    return {static_cast<uint8_t>(length + symbol), 1, 0};
+  }
+  static Step alternating_step(unsigned length, uint8_t symbol) {
+    const unsigned run = symbol / 16, size = symbol % 16;
+    if (size == 0 && run < 15) {  // runs without a value are for progressive files
+      return run == 0 ? Step{static_cast<uint8_t>(length), 0, block_values - 1} : Step{};
+    }
+    const unsigned last = size == 0 ? block_values - 2 : block_values - 1;
+    return {static_cast<uint8_t>(length + size), static_cast<uint8_t>(run + 1),
+            static_cast<uint8_t>(last - run)};
+  }
+
+  std::array<Step, 1u << fast_bits> fast_{};
+  std::array<Step, 256> steps_{};  // in the order of the codes
+  std::array<Length, longest + 1> by_length_{};
+  bool defined_ = false;
+};
+
+// The bits between two markers. Beyond the last one come zeros, and then used() says so.
+class EntropyBits {
+ public:
+  explicit EntropyBits(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+
+  uint32_t next_sixteen() {
+    if (count_ < 32) refill();
+    return static_cast<uint32_t>(bits_ >> 48);
+  }
+  // False when there are not so many.
+  bool take(int count) {
+    bits_ <<= count;
+    count_ -= count;
+    return count_ >= 0;
+  }
+  // Whether nothing but the rest of a byte is left before `marker`, which is passed.
+  bool pass(uint8_t marker) {
+    refill();
+    if (count_ >= 8 || end_ - at_ < 2 || at_[0] != 0xFF || at_[1] != marker) return false;
+    at_ += 2;
+    bits_ = 0;
+    count_ = 0;
+    return true;
+  }
+  const uint8_t* at() const { return at_; }
+
+ private:
+  void refill() {
+    if (count_ > 56) return;
+    if (end_ - at_ >= 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, at_, sizeof word);
+      const uint64_t turned = ~word;
+      const bool has_ff = ((turned - 0x0101010101010101u) & ~turned & 0x8080808080808080u) != 0;
+      if (!has_ff) {
+        if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
+        const int whole = (64 - count_) / 8;
+        const uint64_t kept = whole == 8 ? word : word >> (64 - 8 * whole) << (64 - 8 * whole);
+        bits_ |= kept >> count_;
+        count_ += 8 * whole;
+        at_ += whole;
+        return;
+      }
+    }
+    while (count_ <= 56 && at_ != end_) {
+      const uint8_t byte = *at_;
+      if (byte == 0xFF) {
+        if (end_ - at_ < 2 || at_[1] != 0) return;  // a marker, or the file ends
+        ++at_;
+      }
+      ++at_;
+      bits_ |= uint64_t{byte} << (56 - count_);
+      count_ += 8;
+    }
+  }
+
+  const uint8_t* at_;
+  const uint8_t* end_;
+  uint64_t bits_ = 0;  // the next ones at the top
+  int count_ = 0;
+};
+
+struct Tables {
+  std::array<HuffmanTable, 2> direct, alternating;
+  std::array<bool, 4> quantisation{};
+};
+
+struct Component {
+  uint8_t id = 0, h = 0, v = 0, quantisation = 0;
+  const HuffmanTable* direct = nullptr;
+  const HuffmanTable* alternating = nullptr;
+};
+
+// Everything up to the scan.
+class Frame {
+ public:
+  // Reads one segment; false unless it may stand in a plain JPEG.
+  bool read(uint8_t marker, Bytes body) {
+    switch (marker) {
+      case dqt:
+        return read_quantisation(body);
+      case dht:
+        return read_huffman(body);
+      case sof0:
+        return read_frame(body);
+      case dri:
+        if (body.size() != 2) return false;
+        restart_interval_ = body[0] << 8 | body[1];
+        return true;
+      case app14: {
+        // Adobe's says which colours: 1 is YCbCr.
+        const bool adobe = body.size() >= 5 && std::memcmp(body.data(), "Adobe", 5) == 0;
+        return !adobe || (body.size() >= 12 && body[11] == 1);
+      }
+      default:
+        return (marker >= app0 && marker <= app15) || marker == com;
+    }
+  }
+
+  bool read_scan(Bytes body) {
+    if (components_[0].h == 0 || body.size() != 10 || body[0] != 3) return false;
+    for (size_t i = 0; i < 3; ++i) {
+      Component& c = components_[i];
+      const unsigned direct = body[2 + 2 * i] >> 4, alternating = body[2 + 2 * i] & 15;
+      if (body[1 + 2 * i] != c.id || direct > 1 || alternating > 1) return false;
+      c.direct = &tables_.direct[direct];
+      c.alternating = &tables_.alternating[alternating];
+      if (!c.direct->defined() || !c.alternating->defined()) return false;
+      if (!tables_.quantisation[c.quantisation]) return false;
+    }
+    return body[7] == 0 && body[8] == block_values - 1 && body[9] == 0;
+  }
+
+  // Walks the scan's blocks; where the file ends, after its end marker, or null.
+  const uint8_t* walk(Bytes entropy) const {
+    EntropyBits bits(entropy);
+    const int64_t units = int64_t{ceil_ratio(width_, 8 * components_[0].h)} *
+                          ceil_ratio(height_, 8 * components_[0].v);
+    for (int64_t unit = 0; unit < units; ++unit) {
+      if (restart_interval_ > 0 && unit > 0 && unit % restart_interval_ == 0) {
+        const int64_t number = (unit / restart_interval_ - 1) % 8;
+        if (!bits.pass(static_cast<uint8_t>(rst0 + number))) return nullptr;
+      }
+      for (const Component& c : components_) {
+        for (int block = 0; block < c.h * c.v; ++block) {
+          if (!walk_block(bits, c)) return nullptr;
+        }
+      }
+    }
+    return bits.pass(eoi) ? bits.at() : nullptr;
+  }
+
+ private:
+  static int ceil_ratio(int a, int b) { return (a + b - 1) / b; }
+
+  static bool walk_block(EntropyBits& bits, const Component& c) {
+    const Step first = c.direct->step(bits.next_sixteen());
+    if (first.bits == 0 || !bits.take(first.bits)) return false;
+    for (int place = 1; place < block_values;) {
+      const Step step = c.alternating->step(bits.next_sixteen());
+      if (step.bits == 0 || place > step.limit || !bits.take(step.bits)) return false;
+      if (step.advance == 0) break;
+      place += step.advance;
+    }
+    return true;
+  }
+
+  bool read_quantisation(Bytes body) {
+    constexpr size_t table_bytes = 1 + block_values;
+    for (; body.size() >= table_bytes; body = body.subspan(table_bytes)) {
+      if (body[0] > 3) return false;  // also 16-bit values
+      for (size_t i = 1; i < table_bytes; ++i) {
+        if (body[i] == 0) return false;
+      }
+      tables_.quantisation[body[0]] = true;
+    }
+    return body.empty();
+  }
+
+  bool read_huffman(Bytes body) {
+    constexpr size_t head = 17;
+    while (body.size() >= head) {
+      const unsigned kind = body[0] >> 4, number = body[0] & 15;
+      const Bytes counts = body.subspan(1, 16);
+      size_t symbols = 0;
+      for (const uint8_t count : counts) symbols += count;
+      if (kind > 1 || number > 1 || symbols > body.size() - head) return false;
+      HuffmanTable& table = kind == 0 ? tables_.direct[number] : tables_.alternating[number];
+      if (!table.define(counts, body.subspan(head, symbols), kind == 0)) return false;
+      body = body.subspan(head + symbols);
+    }
+    return body.empty();
+  }
+
+  bool read_frame(Bytes body) {
+    if (components_[0].h != 0 || body.size() != 15 || body[0] != 8 || body[5] != 3) return false;
+    height_ = body[1] << 8 | body[2];
+    width_ = body[3] << 8 | body[4];
+    if (height_ == 0 || width_ == 0) return false;
+    for (size_t i = 0; i < 3; ++i) {
+      const Bytes spec = body.subspan(6 + 3 * i, 3);
+      components_[i] = {.id = spec[0],
+                        .h = static_cast<uint8_t>(spec[1] >> 4),
+                        .v = static_cast<uint8_t>(spec[1] & 15),
+                        .quantisation = spec[2]};
+      if (spec[2] > 3) return false;
+    }
+    const auto& [y, cb, cr] = components_;
+    const bool luma = (y.h == 1 && y.v == 1) || (y.h == 2 && (y.v == 1 || y.v == 2));
+    const bool chroma = cb.h == 1 && cb.v == 1 && cr.h == 1 && cr.v == 1;
+    const bool named_rgb = y.id == 'R' && cb.id == 'G' && cr.id == 'B';
+    const bool apart = y.id != cb.id && y.id != cr.id && cb.id != cr.id;
+    return luma && chroma && apart && !named_rgb;
+  }
+
+  Tables tables_;
+  std::array<Component, 3> components_{};
+  int height_ = 0, width_ = 0;
+  int restart_interval_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::string> plain_jpeg(std::span<const uint8_t> file) {
+  if (file.size() < 4 || file[0] != 0xFF || file[1] != 0xD8) return std::nullopt;
+  Frame frame;
+  std::string plain("\xFF\xD8\xFF\xE0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00"sv);
+  for (size_t at = 2; file.size() - at >= 4;) {
+    const uint8_t marker = file[at + 1];
+    const size_t length = static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
+    if (file[at] != 0xFF || length < 2 || length > file.size() - at - 2) return std::nullopt;
+    const Bytes body = file.subspan(at + 4, length - 2);
+    const auto* const begin = reinterpret_cast<const char*>(file.data() + at);
+    at += 2 + length;
+    if (marker == sos) {
+      if (!frame.read_scan(body)) return std::nullopt;
+      const uint8_t* const end = frame.walk(file.subspan(at));
+      if (!end) return std::nullopt;
+      plain.append(begin, reinterpret_cast<const char*>(end));
+      return plain;
+    }
+    if (!frame.read(marker, body)) return std::nullopt;
+    const bool needed = marker == dqt || marker == dht || marker == sof0 || marker == dri;
+    if (needed) plain.append(begin, 2 + length);
+  }
+  return std::nullopt;
+}
+
+}  // namespace whisker

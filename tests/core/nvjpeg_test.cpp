@@ -1,0 +1,131 @@
+// How nvJPEG is found, started and called, with a library of our own in its place.
+#include "core/nvjpeg.h"
+
+#include "core/error.h"
+
+#include <cstdlib>
+#include <vector>
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+namespace whisker {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string fake = WHISKER_FAKE_NVJPEG_LIBRARY;
+
+class NvjpegTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    behave("");
+    library_ = dlopen(fake.c_str(), RTLD_NOW);  // so that it counts on after the test's own is gone
+    ASSERT_TRUE(library_) << dlerror();
+  }
+  void TearDown() override {
+    EXPECT_EQ(alive(), 0);
+    dlclose(library_);
+  }
+  static void behave(const char* letters) { setenv("WHISKER_FAKE_NVJPEG", letters, 1); }
+  // Handles, states and streams that the library made and was not given back.
+  int alive() const { return reinterpret_cast<int (*)()>(dlsym(library_, "fake_nvjpeg_alive"))(); }
+  template <class Body>
+  static std::string error_of(Body&& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  void* library_ = nullptr;
+};
+
+std::vector<uint8_t> file_of(char first, size_t size) {
+  std::vector<uint8_t> file(size, uint8_t{7});
+  if (size > 0) file[0] = static_cast<uint8_t>(first);
+  return file;
+}
+
+TEST_F(NvjpegTest, TheFirstLibraryThatIsThereIsTaken) {
+  const std::vector<std::string> names = {"libno_such_nvjpeg.so.13", fake};
+  EXPECT_EQ(Nvjpeg(names).version(), "13.7");
+}
+
+TEST_F(NvjpegTest, SaysWhatIsMissing) {
+  const std::vector<std::string> absent = {"libno_such_nvjpeg.so.13", "libno_such_nvjpeg.so.12"};
+  const std::string text = error_of([&] { Nvjpeg library(absent); });
+  EXPECT_THAT(text, HasSubstr("libno_such_nvjpeg.so.13"));
+  EXPECT_THAT(text, HasSubstr("libno_such_nvjpeg.so.12"));
+  EXPECT_THAT(text, HasSubstr("LD_LIBRARY_PATH"));
+  const std::vector<std::string> other = {"libdl.so.2"};
+  EXPECT_THAT(error_of([&] { Nvjpeg library(other); }), HasSubstr("lacks nvjpegGetProperty"));
+}
+
+TEST_F(NvjpegTest, TakesTheEngineElseTheMultiprocessors) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  EXPECT_TRUE(Nvjpeg::Handle(library).hardware());
+  behave("f");  // of a version that does not know the flag
+  EXPECT_TRUE(Nvjpeg::Handle(library).hardware());
+  behave("e");
+  EXPECT_FALSE(Nvjpeg::Handle(library).hardware());
+  behave("s");
+  EXPECT_THAT(error_of([&] { Nvjpeg::Handle handle(library); }),
+              HasSubstr("nvJPEG 13.7 does not start: internal error"));
+}
+
+TEST_F(NvjpegTest, AsksTheEngineWhichFilesItTakes) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  behave("r");
+  {
+    const Nvjpeg::Handle engine(library);
+    EXPECT_TRUE(engine.accepts(file_of('a', 3)));
+    EXPECT_FALSE(engine.accepts(file_of('r', 3)));
+    EXPECT_FALSE(engine.accepts({}));
+  }
+  behave("re");
+  EXPECT_TRUE(Nvjpeg::Handle(library).accepts(file_of('r', 3)));
+}
+
+TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  const Nvjpeg::Handle handle(library);
+  Nvjpeg::State state(handle);
+  const auto a = file_of('a', 2), b = file_of('b', 1), c = file_of('c', 3);
+  std::vector<uint8_t> pixels(64, 0);
+  const auto item = [&](const std::vector<uint8_t>& file, size_t at) {
+    return Nvjpeg::State::Item{.file = file, .pixels = pixels.data() + at, .pitch = 4};
+  };
+  EXPECT_EQ(state.decode(std::vector{item(a, 0), item(b, 16)}, nullptr), "");
+  EXPECT_THAT(std::vector(pixels.begin(), pixels.begin() + 8),
+              testing::ElementsAre('a', 'a', 'a', 0, 'a', 'a', 'a', 0));
+  EXPECT_EQ(pixels[16], 'b');
+  EXPECT_EQ(state.decode(std::vector{item(c, 32)}, nullptr), "");
+  EXPECT_EQ(pixels[32 + 2 * 4], 'c');
+  EXPECT_EQ(state.decode(std::vector{item(c, 0), item(b, 32)}, nullptr), "");
+  EXPECT_EQ(pixels[32], 'b');
+}
+
+TEST_F(NvjpegTest, GoesOnAfterABatchThatFailed) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  const Nvjpeg::Handle handle(library);
+  Nvjpeg::State state(handle);
+  const auto a = file_of('a', 1);
+  std::vector<uint8_t> pixels(8, 0);
+  const std::vector items = {Nvjpeg::State::Item{.file = a, .pixels = pixels.data(), .pitch = 3}};
+  EXPECT_EQ(state.decode(items, nullptr), "");
+  behave("d");
+  EXPECT_EQ(state.decode(items, nullptr), "execution failed");
+  EXPECT_EQ(state.decode(items, nullptr), "");
+  behave("di");
+  EXPECT_EQ(state.decode(items, nullptr), "execution failed");
+  EXPECT_EQ(state.decode(items, nullptr), "internal error");
+  EXPECT_EQ(state.decode(items, nullptr), "");
+}
+
+}  // namespace
+}  // namespace whisker
