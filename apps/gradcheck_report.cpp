@@ -14,17 +14,22 @@ namespace {
 // Multiply-adds of all forward passes together: well under a minute on one core of the reference.
 constexpr double multiply_adds_budget = 2e10;
 constexpr int64_t smallest_picture = 8;
+constexpr int64_t fewest_steps = 4;
 
-// The configuration's size, halved until the check fits the budget or the network does not fit.
-int64_t choose_image_size(const Config& config, int64_t batch, double passes) {
-  int64_t size = config.data.image_size;
-  while (size / 2 >= smallest_picture &&
-         passes * static_cast<double>(study_multiply_adds(config, batch, size)) >
-             multiply_adds_budget &&
-         study_multiply_adds(config, batch, size / 2) > 0) {
-    size /= 2;
+// The picture's side or the sequence's steps, `full` as configured, halved until the check fits the
+// budget or the network does not fit.
+void shrink(const Config& config, int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
+            double passes) {
+  const int64_t least = size == &StudyOptions::steps ? fewest_steps : smallest_picture;
+  options.*size = full;
+  while (options.*size / 2 >= least &&
+         passes * static_cast<double>(study_multiply_adds(config, options)) >
+             multiply_adds_budget) {
+    StudyOptions smaller = options;
+    smaller.*size /= 2;
+    if (study_multiply_adds(config, smaller) == 0) return;
+    options = smaller;
   }
-  return size;
 }
 
 GradcheckReport check_network(const GradcheckRequest& request) {
@@ -34,12 +39,15 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   if (options.batch == 0) options.batch = 2;
   const GradcheckOptions check{.tolerance = request.tolerance,
                                .elements = request.elements > 0 ? request.elements : 3};
-  const Model probe =
-      StudyNetwork(config, {.batch = 1, .classes = options.classes, .tensor = {}}).model();
+  StudyOptions single = request.network;
+  single.batch = 1;
+  const Model probe = StudyNetwork(config, single).model();
   const auto passes =
       static_cast<double>(2 * check.elements) * static_cast<double>(probe.net->parameters().size());
-  options.image_size = choose_image_size(config, options.batch, passes);
-  const int64_t full_size = config.data.image_size;
+  const bool sequences = probe.batch_axis == 1;
+  const int64_t full = sequences ? probe.input[0] : config.data.image_size;
+  int64_t StudyOptions::*const size = sequences ? &StudyOptions::steps : &StudyOptions::image_size;
+  shrink(config, full, size, options, passes);
   const StudyNetwork network(std::move(config), options);
   std::vector<GradcheckInput> inputs;
   for (const auto& parameter : network.arena().parameters()) {
@@ -48,9 +56,9 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   const auto results = gradcheck([&] { return network.loss(); }, inputs, check);
   GradcheckReport report = gradcheck_report(results, {}, request.tolerance);
   std::string heading = network.describe();
-  if (options.image_size != full_size) {
-    heading += fmt::format(" (pictures of {} instead of {} pixels, so that this takes seconds)",
-                           options.image_size, full_size);
+  if (options.*size != full) {
+    heading += fmt::format(" ({} instead of {} {}, so that this takes seconds)", options.*size,
+                           full, sequences ? "steps" : "pixels a side");
   }
   report.text = heading + "\n\n" + report.text;
   return report;

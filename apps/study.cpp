@@ -78,9 +78,11 @@ CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
   command->add_option("--batch", arguments.network.batch, batch)->check(above_zero);
+  command->add_option("--steps", arguments.network.steps, "Steps of sequences (as in data.train)")
+      ->check(above_zero);
   command
       ->add_option("--classes", arguments.network.classes,
-                   "Number of classes (the folders in data.train, or 2)")
+                   "Number of classes (those of data.train, or 2)")
       ->check(above_zero);
 }
 
@@ -94,13 +96,13 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* trace = study->add_subcommand(
       "trace", "List every operator of a training step, forward and backward");
   add_config_arguments(trace, *arguments);
-  add_network_options(trace, *arguments, "Pictures in the batch (train.batch_size)");
+  add_network_options(trace, *arguments, "Examples in the batch (train.batch_size)");
   trace->callback(
       [&invocation, arguments] { invocation.run = [arguments] { return run_trace(*arguments); }; });
 
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
   add_config_arguments(graph, *arguments);
-  add_network_options(graph, *arguments, "Pictures in the batch (2)");
+  add_network_options(graph, *arguments, "Examples in the batch (2)");
   graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)");
   graph->callback(
       [&invocation, arguments] { invocation.run = [arguments] { return run_graph(*arguments); }; });
@@ -111,7 +113,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       ->add_option("WHAT", arguments->target, "An operator, a YAML file, or all operators: all")
       ->required();
   gradcheck->add_option("OVERRIDES", arguments->overrides, "section.key=value, for a YAML file");
-  add_network_options(gradcheck, *arguments, "Pictures in the batch (2)");
+  add_network_options(gradcheck, *arguments, "Examples in the batch (2)");
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
                    "Elements of each tensor to check (all of an operator's, 3 of a network's)")

@@ -1,5 +1,5 @@
-// The network of a configuration with random pictures, for looking at its tape: no data folder and
-// no weights file are needed.
+// The network of a configuration with a random batch (pictures, tokens, sequences of numbers), for
+// looking at its tape: no data and no weights file are needed.
 #pragma once
 
 #include "core/parameters.h"
@@ -15,8 +15,9 @@ namespace whisker {
 /// What to build differently from what the configuration says; 0 keeps its choice.
 struct StudyOptions {
   int64_t batch = 0;
-  int64_t classes = 0;  ///< 0: the class folders in data.train, or 2
+  int64_t classes = 0;  ///< 0: those of the data in data.train, or 2
   int64_t image_size = 0;
+  int64_t steps = 0;          ///< of sequences
   TensorOptions tensor = {};  ///< where and in what to compute
 };
 
@@ -32,20 +33,25 @@ class StudyNetwork {
 
   const Model& model() const { return model_; }
   const ParameterArena& arena() const { return *arena_; }
-  /// "keras_small, (32,64,64,3) f32 on cpu, 2 classes".
+  /// "keras_small, (32,64,64,3) f32 on cpu, 2 classes"; sequences also tell their lengths.
   std::string describe() const;
 
  private:
+  void make_batch(const StudyOptions& options);
+
   Config config_;
-  int64_t classes_;
+  BuildOptions build_;
   Model model_;
   std::shared_ptr<ParameterArena> arena_;
-  Tensor images_;  // (N,H,W,C)
-  Tensor labels_;  // i64 (N)
+  DType dtype_;
+  Tensor inputs_;   // (N,H,W,C), (T,N,F), or i64 (T,N)
+  Tensor lengths_;  // i64 (N), or undefined
+  Tensor labels_;   // i64 (N), of a language model (T,N); undefined for a series
+  Tensor targets_;  // (N, outputs) of a series
 };
 
-/// Multiply-adds of one forward pass over `batch` pictures of `image_size`; 0 where the network
-/// does not fit such pictures.
-int64_t study_multiply_adds(const Config& config, int64_t batch, int64_t image_size);
+/// Multiply-adds of one forward pass over the batch that `options` ask for; 0 where the network
+/// does not fit such examples.
+int64_t study_multiply_adds(const Config& config, const StudyOptions& options);
 
 }  // namespace whisker

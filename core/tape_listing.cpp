@@ -157,6 +157,10 @@ void TapeListing::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outpu
     for (const Tensor* output : outputs) {
       if (output->storage().get() == storage && saved.what == "workspace") saved.what = "output";
     }
+    if (saved.what == "workspace") {  // no gradient passes it, but it may have a name
+      const auto name = constant_names_.find(memory_key(tensor));
+      if (name != constant_names_.end()) saved.what = name->second;
+    }
     if (kept_storages_.insert(storage).second && !parameter) saved.bytes = tensor.bytes();
     entry.saved.push_back(std::move(saved));
   }

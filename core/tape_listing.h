@@ -15,7 +15,7 @@ namespace whisker {
 
 /// A tensor kept for backward.
 struct TapeSaved {
-  std::string what;  ///< "input", "output", a parameter's name, or "workspace"
+  std::string what;  ///< "input", "output", a name, or "workspace"
   Shape shape;
   DType dtype = DType::f32;
   int64_t bytes = 0;  ///< memory that only this keeps alive: 0 for parameters and repetitions

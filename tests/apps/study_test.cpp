@@ -112,6 +112,75 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
   EXPECT_EQ(network.loss().item(), network.loss().item());
 }
 
+/// The heading and the listing of a tape over sequences.
+std::pair<std::string, std::string> tape_of(const Config& config, const StudyOptions& options) {
+  const StudyNetwork network(config, options);
+  TapeListing listing;
+  network.run(listing);
+  const std::string text = listing.str();
+  EXPECT_EQ(network.loss().item(), network.loss().item());
+  return {network.describe(), text};
+}
+
+Config sequence_config(const std::string& rest, const std::vector<std::string>& overrides = {}) {
+  return read_config_text("name: net\ndevice: cpu\n" + rest, "net.yaml", overrides);
+}
+
+TEST(StudySequences, TokensHaveLengths) {
+  const Config config = sequence_config(R"(
+data: {kind: text, train: nowhere, val_split: 0.1}
+model: {layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {lstm: 6}, {dense: {units: classes}}]}
+)");
+  const auto [heading, text] = tape_of(config, {.batch = 3, .classes = 5, .steps = 9});
+  EXPECT_THAT(heading, ::testing::ContainsRegex("^net, \\(9,3\\) f32 on cpu, lengths 9 [0-9]+ "
+                                                "[0-9]+, 5 classes$"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("embedding +embedding .*f32 +tokens "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("recurrent +lstm .*input, lengths, "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("recurrent +lstm +\\(9,3,6\\) .*lstm.weight_ih_l0"));
+  EXPECT_EQ(tape_of(config, {.batch = 3, .steps = 9}).first,
+            tape_of(config, {.batch = 3, .steps = 9}).first);
+}
+
+TEST(StudySequences, RowsSeriesAndLanguageModels) {
+  const char* const row =
+      "data: {kind: rows, train: nowhere, val_split: 0.1, rows: {features: 7}}\n";
+  EXPECT_THAT(
+      tape_of(sequence_config(std::string(row) + "model: simple_rnn\n"), {.batch = 2, .steps = 5}),
+      ::testing::Pair(::testing::ContainsRegex("^simple_rnn, \\(5,2,7\\) f32 on cpu, lengths 5 "
+                                               "[0-9], 2 classes$"),
+                      HasSubstr("sequences, simple_rnn.weight_ih_l0")));
+  EXPECT_THAT(tape_of(sequence_config(R"(
+data: {kind: series, train: nowhere, val_split: 0.1, series: {columns: [1, 2], window: 8, horizon: 3}}
+model: {layers: [{gru: 4}, {dense: {units: 6}}]}
+)"),
+                      {.batch = 2}),
+              ::testing::Pair("net, (8,2,2) f32 on cpu, 6 outputs", HasSubstr("targets")));
+  const auto [heading, text] = tape_of(sequence_config(R"(
+data: {kind: language, train: nowhere, val_split: 0.1}
+model:
+  layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {lstm: {units: 5, return_sequences: true}}]
+  head: [{dense: {units: classes}}]
+)"),
+                                       {.batch = 2, .steps = 4});
+  EXPECT_EQ(heading, "net, (4,2) f32 on cpu, 100 tokens");
+  EXPECT_THAT(text, HasSubstr("cross_entropy"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("lengths")));
+}
+
+TEST(StudySequences, LongOnesAreCutUntilACheckTakesSeconds) {
+  const std::string path = ::testing::TempDir() + "study_long.yaml";
+  std::ofstream(path) << R"(
+name: long
+data: {kind: rows, train: nowhere, val_split: 0.1}
+model: {layers: [{gru: 2}, {dense: {units: classes}}]}
+)";
+  const GradcheckReport report =
+      run_gradcheck({.what = path, .network = {.batch = 2, .steps = 4096}, .elements = 100000});
+  EXPECT_TRUE(report.passed) << report.text;
+  EXPECT_THAT(report.text, ::testing::ContainsRegex("\\([0-9]+ instead of 4096 steps, so that"));
+  std::filesystem::remove(path);
+}
+
 TEST_F(StudyTest, ClassesAreTheFoldersOfTheData) {
   for (const char* name : {"ants", "bees", "cats", ".hidden"}) {
     std::filesystem::create_directories(folder_ / "data" / name);
