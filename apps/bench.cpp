@@ -32,6 +32,8 @@ std::string as_json(const BenchmarkResult& result, const Ceilings& ceilings) {
   json.field("peak_bytes", result.peak_bytes).field("reserved_bytes", result.reserved_bytes);
   json.field("tflops", result.tflops()).field("ceiling_tflops", ceilings.tflops);
   json.field("gb_per_s", result.gb_per_s()).field("ceiling_gb_per_s", ceilings.gb_per_s);
+  const double floor = result.work.floor_ms(ceilings);
+  json.field("floor_ms", floor).field("over_floor", result.quantile(0.5) / floor);
   json.key("layers").begin_array();
   for (const LayerTimes& times : result.layers) {
     json.begin_object().field("layer", times.layer).field("forward_ms", times.forward_ms);
@@ -47,7 +49,8 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
       "  time     {:.3f} ms (median of {}; {:.3f} to {:.3f}{})\n"
       "  speed    {:.1f} steps/s, {:.0f} images/s\n"
       "  memory   {} at most in tensors and scratch, {} taken from the {}\n"
-      "  reached  {:.3f} of {:.3f} TFLOP/s ({:.0f} %), at least {:.1f} of {:.1f} GB/s ({:.0f} %)\n",
+      "  reached  {:.3f} of {:.3f} TFLOP/s ({:.0f} %), at least {:.1f} of {:.1f} GB/s ({:.0f} %)\n"
+      "  floor    {:.3f} ms, pass by pass at these rates: {:.2f} times that\n",
       result.inference ? "inference" : "training", result.device, result.precision, result.batch,
       result.captured ? ", captured steps" : "", result.quantile(0.5), result.steps,
       result.milliseconds.front(), result.milliseconds.back(),
@@ -59,7 +62,8 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
       human_bytes(static_cast<uint64_t>(result.reserved_bytes)),
       result.device.starts_with("cuda") ? "driver" : "system", result.tflops(), ceilings.tflops,
       share(result.tflops(), ceilings.tflops), result.gb_per_s(), ceilings.gb_per_s,
-      share(result.gb_per_s(), ceilings.gb_per_s));
+      share(result.gb_per_s(), ceilings.gb_per_s), result.work.floor_ms(ceilings),
+      result.quantile(0.5) / result.work.floor_ms(ceilings));
   if (result.layers.empty()) return text;
   TextTable table({"layer, step by step", ">forward ms", ">backward ms"});
   for (const LayerTimes& times : result.layers) {

@@ -1,6 +1,7 @@
 // One full training step (forward, backward, Adam) of the networks that BENCHMARKS names, on random
 // inputs. One JSON line: milliseconds (median, min, max of the groups), examples/s, memory. On a
-// GPU the step is captured (--graph 0: not) and timed as one group of replays after the other.
+// GPU the step is captured (--graph 0: not) and timed as one group of replays after the other. The
+// floor (layers/step_work.h) is that of the ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
@@ -12,6 +13,7 @@
 #include "core/ops.h"
 #include "layers/model_builder.h"
 #include "optim/optimizer.h"
+#include "train/benchmark.h"
 
 #include <algorithm>
 #include <chrono>
@@ -116,6 +118,9 @@ class Step {
   }
 
   bool captured() const { return graph_ != nullptr; }
+  StepWork work() const { return step_work(model_, {.types = types(precision), .moments = 2}); }
+
+  DType compute_dtype() const { return arena_.compute_dtype(); }
 
   const int64_t batch;
   const Device device;
@@ -214,6 +219,12 @@ void measure(const Workload& workload, const Options& options) {
       .field("images_per_s", 1e3 * static_cast<double>(step.batch) / median);
   json.field("peak_bytes", step.device == cpu_device ? memory.peak : memory.reserved);
   json.field("resident_mib", resident_mib());
+  const StepWork work = step.work();
+  const Ceilings ceilings = measure_ceilings(step.device, step.compute_dtype());
+  json.field("operations", work.operations()).field("bytes", work.bytes());
+  json.field("ceiling_tflops", ceilings.tflops).field("ceiling_gb_per_s", ceilings.gb_per_s);
+  const double floor = work.floor_ms(ceilings);
+  json.field("floor_ms", floor).field("over_floor", median / floor);
   write_sequential_floor(json, workload, step, median);
   json.end_object();
   std::puts(json.str().c_str());

@@ -3,7 +3,6 @@
 
 #include "core/cuda_library.h"
 #include "core/ops.h"
-#include "layers/plan.h"
 #include "train/experiment.h"
 #include "train/memory_advice.h"
 #include "train/train_step.h"
@@ -46,42 +45,16 @@ std::vector<double> time_each(Device device, int64_t count, const std::function<
   return times;
 }
 
-struct Work {
-  double operations = 0, bytes = 0;
-};
-
-// Two operations per multiply-add, forward and for each gradient that is wanted; every operand and
-// result of an operator is read or written once.
-Work work_of(const Experiment& experiment, bool inference) {
+StepWork work_of(const Experiment& experiment, bool inference) {
   const Model& model = experiment.network->model();
-  const Plan plan = Plan::of(*model.net, model.input);
-  const double width = static_cast<double>(size_of(experiment.arena->compute_dtype()));
-  Work work;
-  for (const PlannedOperator& op : plan.operators()) {
-    if (op.cost.view) continue;
-    const double output = width * static_cast<double>(plan.shape(op.output).count());
-    double inputs = 0, wanted = 0;
-    for (const int input : op.inputs) {
-      const double bytes = width * static_cast<double>(plan.shape(input).count());
-      inputs += bytes;
-      if (plan.needs_grad(input)) wanted += bytes;
-    }
-    const double products = 2 * static_cast<double>(op.cost.multiply_adds);
-    work.operations += products;
-    work.bytes += inputs + output;
-    if (inference || !plan.needs_grad(op.output)) continue;
-    const bool trained = !op.layer->own_parameters().empty() && !op.layer->frozen();
-    work.operations += products * ((wanted > 0) + trained);
-    work.bytes +=
-        output + wanted + (op.cost.keeps_input ? inputs : 0) + (op.cost.keeps_output ? output : 0);
-  }
-  const MemoryPrediction memory = predict_memory(experiment, model.input[model.batch_axis]);
-  work.bytes += static_cast<double>(memory.values);
-  // The update reads and writes masters and moments and reads gradients, which were written.
-  if (!inference) {
-    work.bytes += static_cast<double>(memory.values + 2 * memory.optimizer + 2 * memory.gradients);
-  }
-  return work;
+  const ParameterArena& arena = *experiment.arena;
+  const int64_t trained = ParameterArena::bytes_of(arena.parameters(), {}).trainable;
+  const int64_t kept = predict_memory(experiment, model.input[model.batch_axis]).optimizer;
+  ArenaTypes types{.wide_gradients = experiment.config.train.accumulate > 1};
+  if (arena.compute_dtype() != DType::f32) types.compute = arena.compute_dtype();
+  return step_work(model, {.inference = inference,
+                           .types = types,
+                           .moments = trained == 0 ? 0 : static_cast<int>(kept / trained)});
 }
 
 class TrainingBench {
@@ -180,32 +153,44 @@ BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options) {
   const MemoryStats memory = backend.memory_stats();
   result.peak_bytes = memory.peak;
   result.reserved_bytes = memory.reserved;
-  const Work work = work_of(experiment, options.inference);
-  result.operations = work.operations;
-  result.bytes = work.bytes;
+  result.work = work_of(experiment, options.inference);
   return result;
 }
 
-Ceilings measure_ceilings(const Config& config) {
+// Ones and zeros would toggle fewer bits, and a GPU that needs less power is faster.
+Ceilings measure_ceilings(Device device, DType dtype) {
   const NoGrad off;
+  const bool gpu = device.kind == DeviceKind::cuda;
+  const int64_t side = gpu ? 8192 : 1024;
+  const auto random_matrix = [&](uint64_t stream) {  // a few rows again and again
+    const int64_t rows = 64;
+    const Tensor own = rand_normal({1, rows, side}, 0, 1, 1, stream).to(device).to(dtype);
+    return broadcast_to(own, {side / rows, rows, side}).reshape({side, side});
+  };
+  const Tensor a = random_matrix(0), b = random_matrix(1);
+  Ceilings ceilings;
+  double ms = fastest(device, [&] { matmul(a, b); });
+  ceilings.tflops = 2 * std::pow(static_cast<double>(side), 3) / ms / 1e9;
+  // Larger than any cache.
+  const int64_t bytes = int64_t{1} << (gpu ? 30 : 26);
+  const TensorOptions plain{.dtype = DType::u8, .device = device};
+  const Tensor from = empty({bytes}, plain), to = empty({bytes}, plain);
+  Backend& backend = backend_of(device);
+  for (int64_t at = 0; at < bytes; at += std::min(bytes, a.bytes())) {
+    const int64_t part = std::min(a.bytes(), bytes - at);
+    backend.copy(a.raw(), static_cast<char*>(from.raw()) + at, part);
+  }
+  ms = fastest(device, [&] { backend.copy(from.raw(), to.raw(), bytes); });
+  ceilings.gb_per_s = 2 * static_cast<double>(bytes) / ms / 1e6;
+  return ceilings;
+}
+
+Ceilings measure_ceilings(const Config& config) {
   const Device device = resolve_device(config.device);
   configure_backend(config, device);
   const bool gpu = device.kind == DeviceKind::cuda;
-  const DType dtype = compute_dtype(config.precision, device, gpu ? cuda_gpu(device) : CudaGpu());
-  const TensorOptions options{.dtype = dtype, .device = device};
-  Ceilings ceilings;
-  {
-    const int64_t side = gpu ? 8192 : 1024;
-    const Tensor a = ones({side, side}, options), b = ones({side, side}, options);
-    const double ms = fastest(device, [&] { matmul(a, b); });
-    ceilings.tflops = 2 * std::pow(static_cast<double>(side), 3) / ms / 1e9;
-  }
-  const int64_t bytes = int64_t{1} << (gpu ? 30 : 26);
-  const TensorOptions plain{.dtype = DType::u8, .device = device};
-  const Tensor from = zeros({bytes}, plain), to = zeros({bytes}, plain);
-  const double ms = fastest(device, [&] { backend_of(device).copy(from.raw(), to.raw(), bytes); });
-  ceilings.gb_per_s = 2 * static_cast<double>(bytes) / ms / 1e6;
-  return ceilings;
+  return measure_ceilings(
+      device, compute_dtype(config.precision, device, gpu ? cuda_gpu(device) : CudaGpu()));
 }
 
 }  // namespace whisker

@@ -2,6 +2,7 @@
 // machine can do. One batch is read and used again and again, so that only computing is measured.
 #pragma once
 
+#include "layers/step_work.h"
 #include "train/config.h"
 #include "train/step_trace.h"
 
@@ -17,12 +18,6 @@ struct BenchmarkOptions {
   bool layers = true;      ///< traces three more training steps
 };
 
-/// What a device reached in a large matrix product and in a copy of large memory.
-struct Ceilings {
-  double tflops = 0;    ///< 1e12 floating-point operations per second
-  double gb_per_s = 0;  ///< 1e9 bytes read or written per second
-};
-
 struct BenchmarkResult {
   bool inference = false;
   std::string device, precision;
@@ -31,20 +26,21 @@ struct BenchmarkResult {
   std::vector<double> milliseconds = {};  ///< of each step, ascending
   int64_t peak_bytes = 0;                 ///< MemoryStats::peak and ...
   int64_t reserved_bytes = 0;             ///< ... reserved
-  /// Of products, and the bytes that their operators must at least read and write: per step.
-  double operations = 0, bytes = 0;
+  StepWork work = {};
   std::vector<LayerTimes> layers = {};
 
   /// The time that a share of the steps stays below: 0.5 is the median.
   double quantile(double share) const;
   double images_per_s() const { return 1e3 * static_cast<double>(batch) / quantile(0.5); }
-  double tflops() const { return operations / quantile(0.5) / 1e9; }
-  double gb_per_s() const { return bytes / quantile(0.5) / 1e6; }
+  double tflops() const { return work.operations() / quantile(0.5) / 1e9; }
+  double gb_per_s() const { return work.bytes() / quantile(0.5) / 1e6; }
 };
 
 /// `config` as for an Experiment; throws what that does, and usage for fewer than one step.
 BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options);
 
+/// Of `device` with operands of `dtype`.
+Ceilings measure_ceilings(Device device, DType dtype);
 /// In the precision that `config` computes in, on its device.
 Ceilings measure_ceilings(const Config& config);
 

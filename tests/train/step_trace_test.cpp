@@ -110,12 +110,14 @@ TEST(Benchmark, OperationsAreThoseOfTheProducts) {
   const StripeFolder data;
   const double first = 14 * 14 * 8 * 27.0, second = 5 * 5 * 8 * 72.0, dense = 2 * 8.0;
   const BenchmarkResult forward = run_benchmark(data.config(), {.inference = true, .steps = 2});
-  EXPECT_DOUBLE_EQ(forward.operations, 8 * 2 * (first + second + dense));
+  EXPECT_DOUBLE_EQ(forward.work.operations(), 8 * 2 * (first + second + dense));
   EXPECT_TRUE(forward.layers.empty());
   const BenchmarkResult training = run_benchmark(data.config(), {.steps = 2, .layers = false});
   // The pictures want no gradient.
-  EXPECT_DOUBLE_EQ(training.operations, 8 * 2 * (2 * first + 3 * second + 3 * dense));
-  EXPECT_GT(training.bytes, forward.bytes);
+  EXPECT_DOUBLE_EQ(training.work.operations(), 8 * 2 * (2 * first + 3 * second + 3 * dense));
+  EXPECT_GT(training.work.bytes(), forward.work.bytes());
+  const Ceilings ceilings{.tflops = 1e-3, .gb_per_s = 1e6};  // operations decide
+  EXPECT_GT(training.work.floor_ms(ceilings), training.work.operations() / 1e6);
 }
 
 TEST(Benchmark, RefusesMoreThanThereIs) {
