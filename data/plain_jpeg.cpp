@@ -1,10 +1,12 @@
 // The segments, then the entropy-coded data (ITU T.81, annexes B, C and F.2.2).
 #include "data/plain_jpeg.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace whisker {
 namespace {
@@ -28,24 +30,49 @@ enum Marker : uint8_t {
 
 constexpr int block_values = 64;
 
-// What a Huffman code says: how many bits it and what follows it take, and how far it moves on in
-// the block.
+// What Huffman codes say: how many bits they and what follows them take, and how far they move on
+// in the block.
 struct Step {
   uint8_t bits = 0;     // 0: no such code
-  uint8_t advance = 0;  // 0: the block ends
+  uint8_t advance = 0;  // places
   uint8_t limit = 0;    // the last place in the block where this may stand
+  bool ends = false;    // the block
 };
 
-// Codes of up to fast_bits are found by one look, longer ones by their length.
+// One look finds all the codes that lie whole, with what follows them, in the next many_bits; a
+// code for which these are too few is found alone, up to fast_bits by another look, else by length.
 class HuffmanTable {
  public:
-  bool defined() const { return defined_; }
+  // The codes of lengths 1 to 16 in order, as a DHT segment lists them, then their symbols; false
+  // when they make no code, or hold a symbol that baseline pictures of 8 bits have not.
+  bool define(Bytes definition, bool direct) {
+    if (std::ranges::equal(definition, definition_)) return valid_;  // most files share theirs
+    definition_.assign(definition.begin(), definition.end());
+    valid_ = assign_codes(direct);
+    if (valid_ && !direct) join_codes();
+    return valid_;
+  }
 
-  // The codes of lengths 1 to 16 in order, as a DHT segment lists them; false when they make no
-  // code, or hold a symbol that baseline pictures of 8 bits have not.
-  bool define(Bytes counts, Bytes symbols, bool direct) {
-    *this = {};
-    defined_ = true;
+  Step step(uint64_t bits) const {
+    const Step& fast = fast_[bits >> (64 - fast_bits)];
+    return fast.bits != 0 ? fast : long_step(static_cast<uint32_t>(bits >> (64 - longest)));
+  }
+  Step steps(uint64_t bits) const { return many_[bits >> (64 - many_bits)]; }
+
+ private:
+  static constexpr unsigned longest = 16;
+  static constexpr unsigned fast_bits = 10;
+  static constexpr unsigned many_bits = 11;
+  struct Length {
+    uint32_t begin = 0, end = 0;  // its codes, left-aligned
+    uint16_t first = 0;           // in steps_
+  };
+
+  bool assign_codes(bool direct) {
+    constexpr uint32_t fast_span = 1u << (longest - fast_bits);
+    fast_.fill({});
+    const Bytes counts = Bytes(definition_).first(longest);
+    const Bytes symbols = Bytes(definition_).subspan(longest);
     uint32_t code = 0;  // left-aligned in 16 bits
     size_t next = 0;
     for (unsigned length = 1; length <= longest; ++length) {
@@ -65,19 +92,21 @@ class HuffmanTable {
     return true;
   }
 
-  Step step(uint32_t sixteen_bits) const {
-    const Step& fast = fast_[sixteen_bits / fast_span];
-    return fast.bits != 0 ? fast : long_step(sixteen_bits);
+  void join_codes() {
+    for (uint64_t i = 0; i < many_.size(); ++i) {
+      Step joined{.limit = block_values - 1};
+      while (!joined.ends) {
+        const Step next = step(i << (64 - many_bits) << joined.bits);
+        const bool whole = next.bits != 0 && joined.bits + next.bits <= int{many_bits};
+        if (!whole || joined.advance > next.limit) break;
+        joined.limit = std::min(joined.limit, static_cast<uint8_t>(next.limit - joined.advance));
+        joined.bits = static_cast<uint8_t>(joined.bits + next.bits);
+        joined.advance = static_cast<uint8_t>(joined.advance + next.advance);
+        joined.ends = next.ends;
+      }
+      many_[i] = joined;
+    }
   }
-
- private:
-  static constexpr unsigned longest = 16;
-  static constexpr unsigned fast_bits = 10;
-  static constexpr uint32_t fast_span = 1u << (longest - fast_bits);
-  struct Length {
-    uint32_t begin = 0, end = 0;  // its codes, left-aligned
-    uint16_t first = 0;           // in steps_
-  };
 
   Step long_step(uint32_t sixteen_bits) const {
     for (unsigned length = fast_bits + 1; length <= longest; ++length) {
@@ -89,22 +118,26 @@ class HuffmanTable {
     return {};
   }
   static Step direct_step(unsigned length, uint8_t symbol) {
-    return {static_cast<uint8_t>(length + symbol), 1, 0};
+    return {.bits = static_cast<uint8_t>(length + symbol), .advance = 1};
   }
   static Step alternating_step(unsigned length, uint8_t symbol) {
     const unsigned run = symbol / 16, size = symbol % 16;
     if (size == 0 && run < 15) {  // runs without a value are for progressive files
-      return run == 0 ? Step{static_cast<uint8_t>(length), 0, block_values - 1} : Step{};
+      if (run > 0) return {};
+      return {.bits = static_cast<uint8_t>(length), .limit = block_values - 1, .ends = true};
     }
     const unsigned last = size == 0 ? block_values - 2 : block_values - 1;
-    return {static_cast<uint8_t>(length + size), static_cast<uint8_t>(run + 1),
-            static_cast<uint8_t>(last - run)};
+    return {.bits = static_cast<uint8_t>(length + size),
+            .advance = static_cast<uint8_t>(run + 1),
+            .limit = static_cast<uint8_t>(last - run)};
   }
 
   std::array<Step, 1u << fast_bits> fast_{};
+  std::array<Step, 1u << many_bits> many_{};
   std::array<Step, 256> steps_{};  // in the order of the codes
   std::array<Length, longest + 1> by_length_{};
-  bool defined_ = false;
+  std::vector<uint8_t> definition_;
+  bool valid_ = false;
 };
 
 // The bits between two markers. Beyond the last one come zeros, and then used() says so.
@@ -112,9 +145,10 @@ class EntropyBits {
  public:
   explicit EntropyBits(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
-  uint32_t next_sixteen() {
+  // The next ones at the top; at least 32 of them where there are so many.
+  uint64_t next() {
     if (count_ < 32) refill();
-    return static_cast<uint32_t>(bits_ >> 48);
+    return bits_;
   }
   // False when there are not so many.
   bool take(int count) {
@@ -169,9 +203,9 @@ class EntropyBits {
   int count_ = 0;
 };
 
+// A thread's own, as the next file's are often the same.
 struct Tables {
   std::array<HuffmanTable, 2> direct, alternating;
-  std::array<bool, 4> quantisation{};
 };
 
 struct Component {
@@ -183,6 +217,8 @@ struct Component {
 // Everything up to the scan.
 class Frame {
  public:
+  explicit Frame(Tables& tables) : tables_(tables) {}
+
   // Reads one segment; false unless it may stand in a plain JPEG.
   bool read(uint8_t marker, Bytes body) {
     switch (marker) {
@@ -214,8 +250,8 @@ class Frame {
       if (body[1 + 2 * i] != c.id || direct > 1 || alternating > 1) return false;
       c.direct = &tables_.direct[direct];
       c.alternating = &tables_.alternating[alternating];
-      if (!c.direct->defined() || !c.alternating->defined()) return false;
-      if (!tables_.quantisation[c.quantisation]) return false;
+      if (!direct_[direct] || !alternating_[alternating]) return false;
+      if (!quantisation_[c.quantisation]) return false;
     }
     return body[7] == 0 && body[8] == block_values - 1 && body[9] == 0;
   }
@@ -243,12 +279,17 @@ class Frame {
   static int ceil_ratio(int a, int b) { return (a + b - 1) / b; }
 
   static bool walk_block(EntropyBits& bits, const Component& c) {
-    const Step first = c.direct->step(bits.next_sixteen());
+    const Step first = c.direct->step(bits.next());
     if (first.bits == 0 || !bits.take(first.bits)) return false;
     for (int place = 1; place < block_values;) {
-      const Step step = c.alternating->step(bits.next_sixteen());
-      if (step.bits == 0 || place > step.limit || !bits.take(step.bits)) return false;
-      if (step.advance == 0) break;
+      const uint64_t ahead = bits.next();
+      Step step = c.alternating->steps(ahead);
+      if (step.bits == 0 || place > step.limit) {  // or the block ends among them
+        step = c.alternating->step(ahead);
+        if (step.bits == 0 || place > step.limit) return false;
+      }
+      if (!bits.take(step.bits)) return false;
+      if (step.ends) break;
       place += step.advance;
     }
     return true;
@@ -261,7 +302,7 @@ class Frame {
       for (size_t i = 1; i < table_bytes; ++i) {
         if (body[i] == 0) return false;
       }
-      tables_.quantisation[body[0]] = true;
+      quantisation_[body[0]] = true;
     }
     return body.empty();
   }
@@ -275,7 +316,8 @@ class Frame {
       for (const uint8_t count : counts) symbols += count;
       if (kind > 1 || number > 1 || symbols > body.size() - head) return false;
       HuffmanTable& table = kind == 0 ? tables_.direct[number] : tables_.alternating[number];
-      if (!table.define(counts, body.subspan(head, symbols), kind == 0)) return false;
+      if (!table.define(body.subspan(1, 16 + symbols), kind == 0)) return false;
+      (kind == 0 ? direct_ : alternating_)[number] = true;
       body = body.subspan(head + symbols);
     }
     return body.empty();
@@ -302,7 +344,9 @@ class Frame {
     return luma && chroma && apart && !named_rgb;
   }
 
-  Tables tables_;
+  Tables& tables_;
+  std::array<bool, 2> direct_{}, alternating_{};  // this file has defined them
+  std::array<bool, 4> quantisation_{};
   std::array<Component, 3> components_{};
   int height_ = 0, width_ = 0;
   int restart_interval_ = 0;
@@ -312,7 +356,8 @@ class Frame {
 
 std::optional<std::string> plain_jpeg(std::span<const uint8_t> file) {
   if (file.size() < 4 || file[0] != 0xFF || file[1] != 0xD8) return std::nullopt;
-  Frame frame;
+  thread_local Tables tables;
+  Frame frame(tables);
   std::string plain("\xFF\xD8\xFF\xE0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00"sv);
   for (size_t at = 2; file.size() - at >= 4;) {
     const uint8_t marker = file[at + 1];

@@ -14,7 +14,7 @@ namespace whisker {
 // Baseline (SOF0, ITU T.81), 8 bits, three components of YCbCr at 4:4:4, 4:2:2 or 4:2:0 in one
 // interleaved scan, with or without restarts. Every Huffman code of every block is looked up: all
 // are there, no block has more than 64 coefficients, each restart marker is the next one, and the
-// last block is followed by the end marker. This costs an eighth or so of decoding, as nothing is
+// last block is followed by the end marker. This costs about a third of decoding, as nothing is
 // computed. decode() reads every plain JPEG without an error; everything else goes to decode()
 // itself, which reads it or says what is wrong.
 
