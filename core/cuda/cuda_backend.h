@@ -12,7 +12,9 @@
 
 namespace whisker::cuda {
 
+class CudnnRecurrent;
 class MaskedRecurrent;
+class PersistentLayers;
 
 class CudaBackend final : public Backend {
  public:
@@ -161,10 +163,10 @@ class CudaBackend final : public Backend {
     return context_.stream();
   }
 
-  struct RecurrentSegment;
-  /// The calls that make up recurrent layers; `reserve_bytes`, unless null, is what they leave.
-  std::vector<RecurrentSegment> recurrent_segments(const RecurrentGeometry& g, bool training,
-                                                   int64_t* reserve_bytes);
+  /// Whether they compute recurrent layers of this geometry; timed where `training`.
+  bool by_persistent_layers(const RecurrentGeometry& g, bool training);
+  PersistentLayers persistent_layers();
+  CudnnRecurrent cudnn_recurrent();
   MaskedRecurrent masked_recurrent();
   /// A forward request, or its parts where no algorithm joins them.
   void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);

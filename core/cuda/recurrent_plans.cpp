@@ -27,6 +27,12 @@ std::string describe(const RecurrentGeometry& g, bool tf32) {
                      g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
 }
 
+// Of whole layers, in the table: who computes them.
+constexpr std::string_view our_kernels = "persistent layers";
+std::string describe_layers(const RecurrentGeometry& g, bool tf32) {
+  return fmt::format("layers {}{}", describe(g, tf32), g.dropout > 0 ? " dropout" : "");
+}
+
 // Both passes of a plan, on memory of their own.
 class Trial {
  public:
@@ -103,6 +109,23 @@ std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& 
   if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // says what is wrong
   table_.set(PlanTable::Kind::recurrent, request, std::string(best_name));
   return best;
+}
+
+std::optional<bool> RecurrentPlans::ours(const RecurrentGeometry& g) const {
+  const std::string request = describe_layers(g, tf32());
+  if (const auto decided = ours_.find(request); decided != ours_.end()) return decided->second;
+  if (const auto known = table_.find(PlanTable::Kind::recurrent, request)) {
+    return *known == our_kernels;
+  }
+  return std::nullopt;
+}
+
+void RecurrentPlans::set_ours(const RecurrentGeometry& g, bool ours, bool timed) {
+  const std::string request = describe_layers(g, tf32());
+  ours_[request] = ours;
+  if (timed) {
+    table_.set(PlanTable::Kind::recurrent, request, std::string(ours ? our_kernels : "cudnn"));
+  }
 }
 
 RecurrentPlan& RecurrentPlans::plan(const RecurrentGeometry& g, bool training) {

@@ -222,6 +222,22 @@ TEST_F(CudaRecurrentLengths, OfOddExtents) {
   }
 }
 
+// What our persistent kernels take.
+TEST_F(CudaRecurrentLengths, ByPersistentKernels) {
+  for (const RecurrentKind kind :
+       {RecurrentKind::rnn_tanh, RecurrentKind::lstm, RecurrentKind::gru}) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      expect_cells({.kind = kind, .layers = 2, .dtype = dtype, .hidden = 64});
+      expect_cells({.kind = kind,
+                    .layers = 2,
+                    .initial = false,
+                    .dropout = 0.5,
+                    .dtype = dtype,
+                    .hidden = 32});
+    }
+  }
+}
+
 // Capturing alone, as a step does after eager ones chose the algorithms by timing.
 TEST_F(CudaRecurrentLengths, ByTheFastestAlgorithm) {
   CudaOptions options = exact_options();
