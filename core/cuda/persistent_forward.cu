@@ -55,7 +55,7 @@ __device__ void step_cell(float (&z)[blocks_of<gating>], float& h, float& c, boo
     z[2] = candidate;
     h = (1 - z[1]) * candidate + z[1] * h;
   } else {
-    h = relu ? fmaxf(z[0], 0) : tanhf(z[0]);
+    h = !relu ? tanhf(z[0]) : z[0] < 0 ? 0 : z[0];  // which keeps a NaN
   }
 }
 

@@ -3,6 +3,9 @@
 #include "core/autograd.h"
 #include "recurrent_case.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <gmock/gmock.h>
 
 namespace whisker::test {
@@ -21,16 +24,46 @@ class CudaPersistentRecurrent : public GpuTest {
   // tf32 has f16's mantissa.
   static void expect(const RecurrentCase& s) {
     expect_recurrent(s, DType::f32, DType::f16);
-    if (s.kind == RecurrentKind::rnn_relu) return;  // see smooth_recurrent_kinds
     expect_recurrent(s, DType::bf16, DType::bf16);
     expect_recurrent(s, DType::f16, DType::f16);
   }
 };
 
-TEST_F(CudaPersistentRecurrent, OfEveryKind) {
-  for (const RecurrentKind kind : recurrent_kinds) {
+TEST_F(CudaPersistentRecurrent, OfEverySmoothKind) {
+  for (const RecurrentKind kind : smooth_recurrent_kinds) {
     expect({.kind = kind, .steps = 7, .features = 20, .hidden = 64});
   }
+}
+
+// On numbers with few bits, whose sums every type holds exactly: see smooth_recurrent_kinds.
+TEST_F(CudaPersistentRecurrent, OfReluOnExactNumbers) {
+  constexpr int64_t steps = 2, batch = 5, features = 8, hidden = 32;
+  const auto numbers = [](const Shape& shape, double unit, uint64_t stream) {
+    std::vector<double> values = rand_normal(shape, 0, 1, 7, stream).to_vector();
+    for (double& value : values) value = unit * std::clamp(std::round(value), -1.0, 1.0);
+    return values;
+  };
+  const std::vector<Shape> shapes = {
+      {steps, batch, features}, {hidden, features}, {hidden, hidden}, {hidden}, {hidden}};
+  const auto run = [&](Device device, DType dtype) {
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      leaves.push_back(from_vector(numbers(shapes[i], i == 0 ? 1 : 0.125, i + 1), shapes[i],
+                                   {.dtype = dtype, .device = device}));
+      leaves.back().set_requires_grad();
+    }
+    const std::vector<RecurrentParameters> parameters = {
+        {.w_ih = leaves[1], .w_hh = leaves[2], .b_ih = leaves[3], .b_hh = leaves[4]}};
+    const Tensor y = recurrent(leaves[0], parameters, {.kind = RecurrentKind::rnn_relu}).y;
+    std::vector<std::vector<double>> all = {y.to_vector()};
+    for (const Tensor& gradient : grad(sum(y), leaves)) all.push_back(gradient.to_vector());
+    return all;
+  };
+  const auto expected = run(reference_device, DType::f32);
+  EXPECT_THAT(expected[0], ::testing::Contains(0)) << "nothing below zero";
+  EXPECT_THAT(expected[0], ::testing::Contains(::testing::Gt(0)));
+  EXPECT_EQ(run(gpu, DType::f32), expected);
+  EXPECT_EQ(run(gpu, DType::f16), expected);
 }
 
 // Tiles of sequences that are not full, and more than one.
