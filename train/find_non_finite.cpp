@@ -48,6 +48,15 @@ std::string find_non_finite_weights(const Experiment& experiment) {
 
 std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass) {
   if (!all_finite(batch.inputs)) return "the inputs";
+  if (pass.states) {
+    for (const auto& [path, state] : *pass.states) {
+      for (const Tensor& tensor : {state.h, state.c}) {
+        if (tensor.defined() && !all_finite(tensor)) {
+          return fmt::format("the state that {} carried from the batch before", path);
+        }
+      }
+    }
+  }
   if (std::string weights = find_non_finite_weights(experiment); !weights.empty()) return weights;
   std::string accumulated;  // of this step's earlier batches as well
   for (const auto& parameter : experiment.arena->parameters()) {
@@ -77,11 +86,17 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
   return accumulated.empty() ? overflowed_sum : accumulated;
 }
 
-std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand) {
+std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
+                         CarriedStates states) {
   Pass pass{.training = true,
             .seed = static_cast<uint64_t>(experiment.config.seed),
             .step = static_cast<uint64_t>(number)};
-  if (at_hand) return find_non_finite(experiment, *at_hand, pass);
+  const auto find = [&](const Batch& batch) {
+    if (!batch.continues) states.clear();
+    if (experiment.network->signature().task() == Task::language_model) pass.states = &states;
+    return find_non_finite(experiment, batch, pass);
+  };
+  if (at_hand) return find(*at_hand);
   // Later batches have left their gradients.
   for (const ParameterRun& run : experiment.arena->runs()) run.gradient.fill_(0);
   const int64_t last = (number - 1) % experiment.batches_per_epoch();
@@ -92,7 +107,7 @@ std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at
     const std::optional<Batch> batch = experiment.train->next();
     if (!batch) break;
     pass.step = static_cast<uint64_t>(number - last + i);
-    found = find_non_finite(experiment, *batch, pass);
+    found = find(*batch);
   }
   return found;
 }

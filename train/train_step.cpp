@@ -130,23 +130,31 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     backward(loss, {.gradient =
                         scaled ? optimizer.memory().loss_scale().reshape(loss.shape()) : Tensor()});
   }
-  if (carries_) keep_states(states);
   const StepTrace::Range range(trace_, "update", "step");
   arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
+  // After a failure the states stay those that the failed batch began with, for who searches it. In
+  // f16 the text goes on through skipped updates, but not from a state that is not finite.
+  const bool verdict_first = part.update && !optimizer.rule().scales_loss;
+  if (carries_ && !verdict_first) keep_states(states, &state->sound);
   if (!part.update) return;
   optimizer.enqueue_update();
+  if (carries_ && verdict_first) keep_states(states, &state->applies);
   if (experiment_.average) experiment_.average->update(&state->applies);
 }
 
-// What the batch left, in the tensors that the next one begins with: backward has read them by now.
-void TrainStep::keep_states(const CarriedStates& last) {
+// What the batch left, in the tensors that the next one begins with, unless *condition is 0:
+// backward has read them by now.
+void TrainStep::keep_states(const CarriedStates& last, const int32_t* condition) {
   for (const auto& [path, state] : last) {
     RecurrentState& own = states_[path];
     for (const auto member : {&RecurrentState::h, &RecurrentState::c}) {
       const Tensor& from = state.*member;
       if (!from.defined()) continue;
-      if (!(own.*member).defined()) own.*member = empty_on(experiment_.device, from);
-      backend_.copy(from.raw(), (own.*member).raw(), from.bytes());
+      if (!(own.*member).defined()) {
+        own.*member = empty_on(experiment_.device, from);
+        (own.*member).fill_(0);
+      }
+      backend_.copy_if(condition, from.raw(), (own.*member).raw(), from.bytes());
     }
   }
 }

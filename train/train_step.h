@@ -57,7 +57,8 @@ class TrainStep {
   /// Steps run eagerly from now on, each part a range of `trace`; null: as before.
   void set_trace(StepTrace* trace) { trace_ = trace; }
   /// Of recurrent layers, carried into the next batch that continues this one; empty but for a
-  /// language model. The tensors are the step's own.
+  /// language model. After a failure those that the failed batch began with. The tensors are the
+  /// step's own.
   const CarriedStates& states() const { return states_; }
   /// Begins with these states, made by states() of another run, instead of none.
   void set_states(CarriedStates states) { states_ = std::move(states); }
@@ -74,7 +75,7 @@ class TrainStep {
   };
   void enqueue(const Batch& batch, Part part);
   bool replay(const Batch& batch, Part part);
-  void keep_states(const CarriedStates& last);
+  void keep_states(const CarriedStates& last, const int32_t* condition);
   /// A shape of batches: the fixed tensors that its graphs read, once it is captured.
   struct Captured {
     Batch inputs;  // on the device; undefined before the first capture

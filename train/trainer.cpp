@@ -173,7 +173,7 @@ void Trainer::read_results(const Batch* at_hand) {
   if (results.failure == StepFailure::none) return;
   const int64_t failed = results.failed_batch;
   const Batch* same = failed == batches_seen() ? at_hand : nullptr;
-  diverged(failed, text_of(results.failure), find_culprit(experiment_, failed, same));
+  diverged(failed, text_of(results.failure), find_culprit(experiment_, failed, same, step_.states()));
 }
 
 void Trainer::diverged(int64_t batch, std::string_view what, const std::string& culprit) {

@@ -13,6 +13,7 @@ namespace whisker::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 namespace fs = std::filesystem;
 
 /// Trains, and returns the message of the divergence that must end it.
@@ -88,6 +89,68 @@ TEST(Divergence, HugeLearningRate) {
     TestRun run(data.config({rate, "optimizer.kind=sgd", "checkpoint.every=1"}));
     EXPECT_THAT(diverges(run), HasSubstr("Lower optimizer.lr"));
     expect_finite_files(run.folder.path());
+  }
+}
+
+std::map<std::string, std::vector<double>> values_of(const CarriedStates& states) {
+  std::map<std::string, std::vector<double>> values;
+  for (const auto& [path, state] : states) {
+    values[path + " h"] = state.h.to_vector();
+    values[path + " c"] = state.c.to_vector();
+  }
+  return values;
+}
+
+// A language model's batch begins with states: the search for what failed does so, too.
+TEST(Divergence, TheSearchBeginsWithTheCarriedStates) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the cat sat. ";
+  folder.write("text.txt", text);
+  const Config config = read_config_text(
+      R"(
+name: text
+device: cpu
+data: {kind: language, val_split: 0.1, text: {steps: 8}}
+model:
+  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}},
+           {lstm: {units: 12, return_sequences: true}}]
+  head: [{dense: {units: classes}}]
+train: {epochs: 1, batch_size: 4}
+)",
+      "text.yaml",
+      {"data.train=" + (folder / "text.txt").string(), "runs=" + (folder / "runs").string()});
+  for (const char* poisoned : {"dense.bias", "lstm"}) {
+    Experiment experiment(config);
+    TrainStep step(experiment);
+    step.begin({});
+    experiment.train->start_epoch(0);
+    int64_t number = 0;
+    const auto run = [&] {
+      const std::optional<Batch> batch = experiment.train->next();
+      step.run(*batch, {.number = ++number, .learning_rate = 0.01});
+      return *batch;
+    };
+    for (int i = 0; i < 3; ++i) run();
+    for (const auto& parameter : experiment.arena->parameters()) {
+      if (parameter->name() != poisoned) continue;
+      std::vector<float> values = experiment.arena->read(*parameter);
+      values[0] = NAN;
+      experiment.arena->write(*parameter, values);
+    }
+    if (poisoned == std::string("lstm")) step.states().at("lstm").c.fill_(INFINITY);
+    const auto before = values_of(step.states());
+    EXPECT_NE(before.at("lstm h"), std::vector<double>(before.at("lstm h").size(), 0));
+    const Batch failed = run();
+    ASSERT_TRUE(failed.continues);
+    const bool state = poisoned == std::string("lstm");  // tanh hides it from the loss
+    EXPECT_EQ(step.read().failure, state ? StepFailure::gradient : StepFailure::loss);
+    run();  // as a GPU's steps go on until they are read
+    EXPECT_EQ(values_of(step.states()), before) << "not those that the failed batch began with";
+    EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()), HasSubstr(poisoned));
+    EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()), HasSubstr(poisoned));
+    // Control: without them the state's fault is not found.
+    if (state) EXPECT_THAT(find_culprit(experiment, 4, &failed), Not(HasSubstr("lstm")));
   }
 }
 
