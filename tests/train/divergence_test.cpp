@@ -150,7 +150,9 @@ train: {epochs: 1, batch_size: 4}
     EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()), HasSubstr(poisoned));
     EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()), HasSubstr(poisoned));
     // Control: without them the state's fault is not found.
-    if (state) EXPECT_THAT(find_culprit(experiment, 4, &failed), Not(HasSubstr("lstm")));
+    if (state) {
+      EXPECT_THAT(find_culprit(experiment, 4, &failed), Not(HasSubstr("lstm")));
+    }
   }
 }
 
