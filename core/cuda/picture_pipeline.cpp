@@ -12,6 +12,13 @@
 namespace whisker::cuda {
 namespace {
 
+constexpr auto planned_bytes = static_cast<int64_t>(sizeof(kernels::PlannedPicture));
+
+int64_t aligned(int64_t bytes) {
+  constexpr int64_t alignment = 256;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 void check_extents(const PictureBatch& batch, const Tensor& images) {
   constexpr int64_t most_pictures = 65535;  // of a launch's grid
   const int64_t pixels = images.extent(1) * images.extent(2);
@@ -25,51 +32,71 @@ void check_extents(const PictureBatch& batch, const Tensor& images) {
 
 }  // namespace
 
+CudaPicturePipeline::CudaPicturePipeline(Context& context, Allocator& allocator)
+    : context_(context), allocator_(allocator) {
+  context_.enter();
+  check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
+}
+
 CudaPicturePipeline::~CudaPicturePipeline() {
   // What fails here has failed before, and there is nobody to tell.
   cudaSetDevice(context_.device());
   cudaStreamSynchronize(context_.copy_stream());
-  for (Slot& slot : slots_) free(slot);
+  cudaStreamSynchronize(placing_);
+  cudaStreamDestroy(placing_);
+  for (Slot& slot : slots_) {
+    free(slot.bytes);
+    free(slot.placed);
+    free_planned(slot);
+  }
+  free(work_);
 }
 
-void CudaPicturePipeline::free(Slot& slot) {
-  allocator_.deallocate(slot.bytes, slot.byte_capacity, MemoryCategory::input);
-  allocator_.deallocate(slot.device_planned,
-                        slot.capacity * static_cast<int64_t>(sizeof(kernels::PlannedPicture)),
+void CudaPicturePipeline::free(Room& room) {
+  allocator_.deallocate(room.memory, std::exchange(room.bytes, 0), MemoryCategory::input);
+  room.memory = nullptr;
+}
+
+void CudaPicturePipeline::free_planned(Slot& slot) {
+  allocator_.deallocate(slot.device_planned, std::exchange(slot.capacity, 0) * planned_bytes,
                         MemoryCategory::input);
-  cudaFreeHost(slot.planned);
+  slot.device_planned = nullptr;
+  cudaFreeHost(std::exchange(slot.planned, nullptr));
 }
 
-// Memory that grows leaves the old one to later work of the compute stream, which has waited for
-// every copy into it; the copy stream waits for what the new memory was used for before.
-void CudaPicturePipeline::make_room(Slot& slot, int64_t bytes, int64_t pictures) {
-  constexpr auto planned_bytes = static_cast<int64_t>(sizeof(kernels::PlannedPicture));
-  bool grown = false;
-  if (bytes > slot.byte_capacity) {
-    allocator_.deallocate(slot.bytes, std::exchange(slot.byte_capacity, 0), MemoryCategory::input);
-    slot.bytes = nullptr;
-    const int64_t capacity = bytes + bytes / 8;
-    slot.bytes = allocator_.allocate(capacity, MemoryCategory::input);
-    slot.byte_capacity = capacity;
-    grown = true;
+// True when the memory is another one now. The old one is left to later work of the compute stream,
+// which has waited for all that the other streams did there.
+bool CudaPicturePipeline::grow(Room& room, int64_t bytes) {
+  if (bytes <= room.bytes) return false;
+  free(room);
+  const int64_t wanted = bytes + bytes / 8;
+  room.memory = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
+  room.bytes = wanted;
+  return true;
+}
+
+bool CudaPicturePipeline::grow_planned(Slot& slot, int64_t pictures) {
+  if (pictures <= slot.capacity) return false;
+  free_planned(slot);
+  void* pinned = nullptr;
+  check(
+      cudaHostAlloc(&pinned, static_cast<size_t>(pictures * planned_bytes), cudaHostAllocPortable),
+      "allocating pinned memory");
+  slot.planned = static_cast<kernels::PlannedPicture*>(pinned);
+  slot.device_planned = static_cast<kernels::PlannedPicture*>(
+      allocator_.allocate(pictures * planned_bytes, MemoryCategory::input));
+  slot.capacity = pictures;
+  return true;
+}
+
+// Before anything of this or a later batch is resampled. The memory they go to may have just been
+// allocated.
+void CudaPicturePipeline::keep_copies(const PictureBatch& batch, const Slot& slot) const {
+  for (const PictureCopy& copy : batch.copies) {
+    check(cudaMemcpyAsync(copy.target, slot.bytes.memory + copy.at, static_cast<size_t>(copy.bytes),
+                          cudaMemcpyDeviceToDevice, placing_),
+          "keeping pictures on the GPU");
   }
-  if (pictures > slot.capacity) {
-    allocator_.deallocate(slot.device_planned, std::exchange(slot.capacity, 0) * planned_bytes,
-                          MemoryCategory::input);
-    slot.device_planned = nullptr;
-    cudaFreeHost(std::exchange(slot.planned, nullptr));
-    void* pinned = nullptr;
-    check(cudaHostAlloc(&pinned, static_cast<size_t>(pictures * planned_bytes),
-                        cudaHostAllocPortable),
-          "allocating pinned memory");
-    slot.planned = static_cast<kernels::PlannedPicture*>(pinned);
-    slot.device_planned = static_cast<kernels::PlannedPicture*>(
-        allocator_.allocate(pictures * planned_bytes, MemoryCategory::input));
-    slot.capacity = pictures;
-    grown = true;
-  }
-  if (!grown) return;
-  slot.used.record(context_.stream());
 }
 
 void CudaPicturePipeline::run(const PictureBatch& batch, std::shared_ptr<const void> keeper,
@@ -87,60 +114,63 @@ void CudaPicturePipeline::run(const PictureBatch& batch, std::shared_ptr<const v
 
   int64_t bytes = 0;
   for (const PicturePiece& piece : batch.pieces) bytes = std::max(bytes, piece.at + piece.bytes);
-  make_room(slot, bytes, count);
+  bool allocated = grow_planned(slot, count);
   const PicturePlan plan = plan_pictures(batch.records, {slot.planned, static_cast<size_t>(count)});
+  const auto height = static_cast<int>(images.extent(1));
+  const auto width = static_cast<int>(images.extent(2));
+  const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
+  const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
+  const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
+  allocated = grow(slot.bytes, bytes) || allocated;
+  allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
+  allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
 
   const cudaStream_t copying = context_.copy_stream();
   const cudaStream_t computing = context_.stream();
-  auto* const device_bytes = static_cast<uint8_t*>(slot.bytes);
   slot.used.make_wait(copying);
+  if (allocated || !batch.copies.empty()) {  // fresh memory is free once the compute stream is here
+    allocated_.record(computing);
+    allocated_.make_wait(copying);
+    allocated_.make_wait(placing_);
+  }
   slot.keeper = std::move(keeper);
   for (const PicturePiece& piece : batch.pieces) {
-    check(cudaMemcpyAsync(device_bytes + piece.at, piece.host, static_cast<size_t>(piece.bytes),
-                          cudaMemcpyHostToDevice, copying),
+    check(cudaMemcpyAsync(slot.bytes.memory + piece.at, piece.host,
+                          static_cast<size_t>(piece.bytes), cudaMemcpyHostToDevice, copying),
           "copying pictures to the GPU");
   }
-  check(cudaMemcpyAsync(slot.device_planned, slot.planned,
-                        static_cast<size_t>(count) * sizeof(kernels::PlannedPicture),
-                        cudaMemcpyHostToDevice, copying),
-        "copying picture records to the GPU");
+  check(
+      cudaMemcpyAsync(slot.device_planned, slot.planned, static_cast<size_t>(count * planned_bytes),
+                      cudaMemcpyHostToDevice, copying),
+      "copying picture records to the GPU");
   slot.copied.record(copying);
-  slot.copied.make_wait(computing);
+  slot.copied.make_wait(placing_);
+  keep_copies(batch, slot);
 
-  for (const PictureCopy& copy : batch.copies) {
-    check(cudaMemcpyAsync(copy.target, device_bytes + copy.at, static_cast<size_t>(copy.bytes),
-                          cudaMemcpyDeviceToDevice, computing),
-          "keeping pictures on the GPU");
-  }
-  const auto height = static_cast<int>(images.extent(1));
-  const auto width = static_cast<int>(images.extent(2));
-  const Scratch weights(allocator_, plan.weights * static_cast<int64_t>(sizeof(int32_t)));
-  const Scratch between(allocator_, plan.between_bytes);
-  const Scratch placed(allocator_, int64_t{3} * count * height * width);
-  const Scratch means(allocator_, count * most_jitter_steps * static_cast<int64_t>(sizeof(double)));
-  const kernels::PictureLaunch launch{.pictures = slot.device_planned,
-                                      .bytes = device_bytes,
-                                      .weights = weights.as<int32_t>(),
-                                      .between = between.as<uint8_t>(),
-                                      .placed = placed.as<uint8_t>(),
-                                      .means = means.as<double>(),
-                                      .count = static_cast<int>(count),
-                                      .height = height,
-                                      .width = width,
-                                      .gray = batch.channels == 1,
-                                      .most_samples = plan.most_samples,
-                                      .most_columns = plan.most_columns,
-                                      .most_rows = plan.most_rows,
-                                      .contrast_steps = plan.contrast_steps,
-                                      .mix = pixel_mix(batch.mix)};
-  kernels::place_pictures(computing, launch);
-  kernels::mean_grays(computing, launch);
+  const kernels::PictureLaunch launch{
+      .pictures = slot.device_planned,
+      .bytes = slot.bytes.memory,
+      .weights = reinterpret_cast<int32_t*>(work_.memory),
+      .between = work_.memory + weight_bytes,
+      .placed = slot.placed.memory,
+      .means = reinterpret_cast<double*>(slot.placed.memory + pixel_bytes),
+      .count = static_cast<int>(count),
+      .height = height,
+      .width = width,
+      .gray = batch.channels == 1,
+      .most_samples = plan.most_samples,
+      .most_columns = plan.most_columns,
+      .most_rows = plan.most_rows,
+      .contrast_steps = plan.contrast_steps,
+      .mix = pixel_mix(batch.mix)};
+  kernels::place_pictures(placing_, launch);
+  kernels::mean_grays(placing_, launch);
+  slot.placed_there.record(placing_);
+  if (batch.decoded) static_cast<const CudaDecodedPictures&>(*batch.decoded).mark_used(placing_);
+  slot.placed_there.make_wait(computing);
   kernels::finish_pictures(computing, launch, images.dtype(), images.raw(),
                            static_cast<int>(images.extent(3)));
   slot.used.record(computing);
-  if (batch.decoded) {
-    static_cast<const CudaDecodedPictures&>(*batch.decoded).mark_used(computing);
-  }
 }
 
 void* CudaBackend::allocate_pinned(int64_t bytes) {
