@@ -4,8 +4,10 @@
 // floor (layers/step_work.h) is that of the ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
+//                   [--chains never|faster|always]
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
-// first proposals. --plans 1 prints the choices on stderr.
+// first proposals. --plans 1 prints the choices on stderr. --chains: whether f16 convolutions do
+// parts of the batch norms around them (docs/cuda.md).
 #include "bench/sequential_floor.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
@@ -100,6 +102,7 @@ class Step {
     if (device.kind == DeviceKind::cuda) {
       CudaOptions cuda = cuda_options(device);
       cuda.search_seconds = static_cast<double>(options.number("--search", 120));
+      cuda.chaining = chaining(options.text("--chains", "faster"));
       set_cuda_options(device, cuda);
     }
     for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
@@ -136,6 +139,14 @@ class Step {
         {.input = input, .batch_axis = workload.steps > 0 ? 1 : 0, .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
     return model;
+  }
+
+  static ConvolutionChaining chaining(const std::string& word) {
+    if (word == "never") return ConvolutionChaining::never;
+    if (word == "always") return ConvolutionChaining::always;
+    if (word == "faster") return ConvolutionChaining::faster;
+    fail(ErrorKind::usage, "bench_step: --chains: expected never, faster or always, got '{}'",
+         word);
   }
 
   static ArenaTypes types(const std::string& precision) {
@@ -245,8 +256,9 @@ int main(int argc, char** argv) {
   }
   std::fputs(
       "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
-      "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] [--plans "
-      "1]\n"
+      "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] "
+      "[--plans 1]\n"
+      "                      [--chains never|faster|always]\n"
       "rows:",
       stderr);
   for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);

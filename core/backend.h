@@ -47,6 +47,7 @@ class CapturedGraph {
 };
 
 struct GradientParts;
+class ConvolutionChains;
 
 /// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
 /// become (1 - momentum) running + momentum batch. All undefined where there are none.
@@ -194,6 +195,9 @@ class Backend {
                                     const Tensor& x, const Tensor& w, const Tensor& y,
                                     const Tensor& workspace, const Tensor& dy, const Tensor& dx,
                                     const Tensor& dw, const Tensor& db);
+
+  /// Convolutions that do parts of the batch_norms around them; null where there are none.
+  virtual ConvolutionChains* convolution_chains() { return nullptr; }
 
   // --- recurrent layers ----------------------------------------------------------------------
   /// Bytes that recurrent leaves for its backward pass.

@@ -12,6 +12,13 @@
 
 namespace whisker {
 
+/// Whether convolutions do parts of the batch norms around them (docs/cuda.md, "Chains").
+enum class ConvolutionChaining : uint8_t {
+  never,
+  faster,  ///< where timing has shown it to be
+  always,  ///< wherever cuDNN can
+};
+
 struct CudaOptions {
   bool tf32 = true;            ///< f32 products and convolutions may round their operands to tf32
   bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
@@ -23,6 +30,7 @@ struct CudaOptions {
   /// milliseconds are theirs, so that cuDNN and cuBLASLt, which take longer to load, are not
   /// needed.
   bool short_lived = false;
+  ConvolutionChaining chaining = ConvolutionChaining::faster;
   bool operator==(const CudaOptions&) const = default;
 };
 

@@ -168,6 +168,14 @@ struct Conv2dOptions {
 /// x (N,H,W,C), w (c_out, kernel_h, kernel_w, C / groups), b (c_out) or undefined
 /// -> (N, h_out, w_out, c_out), or that of the windows when max_pool is given.
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {});
+/// A convolution's result on its way to a batch_norm.
+struct Convolved {
+  Tensor y = {};     ///< (N, h_out, w_out, c_out)
+  Tensor sums = {};  ///< f32 (2, c_out): of y and of its squares; undefined where nobody took them
+};
+/// conv2d without a bias that also takes the sums for batch_norm where the device has a kernel for
+/// both and that is faster.
+Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
 Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
                                const Conv2dOptions& options, DType dtype = DType::f32);
 
@@ -211,6 +219,7 @@ RecurrentGeometry recurrent_geometry(const Tensor& x,
 struct BatchNormState {
   Tensor running_mean, running_var;
   Tensor pending_mean, pending_var;
+  Tensor sums = {};  ///< Convolved::sums of x: training then needs no pass over x of its own
 };
 struct BatchNormOptions {
   bool training = false;
@@ -223,6 +232,20 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual = {});
+/// What a batch_norm takes besides x.
+struct BatchNormOperands {
+  Tensor gamma, beta;
+  BatchNormState state;
+  BatchNormOptions options;
+};
+/// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
+/// device has kernels that normalise as they read and they are faster, what lies between is never
+/// stored, and backward makes it again. Elsewhere it is those two operators.
+Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                            const Conv2dOptions& options = {});
+/// True where batch_norm_conv2d is one operator.
+bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                      const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 

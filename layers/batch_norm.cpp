@@ -27,21 +27,28 @@ BatchNorm::BatchNorm(const Options& options) : options_(options) {
 }
 
 Tensor BatchNorm::forward(const Tensor& x, const Pass& pass) {
-  return forward_add(x, {}, options_.activation, pass);
+  return forward_add({.y = x}, {}, options_.activation, pass);
 }
 
-Tensor BatchNorm::forward_add(const Tensor& x, const Tensor& residual, ActivationSpec activation,
+BatchNormOperands BatchNorm::operands(const Tensor& sums, ActivationSpec activation,
+                                      const Pass& pass) const {
+  return {.gamma = weight_->value(),
+          .beta = bias_->value(),
+          .state = {.running_mean = running_mean_->value(),
+                    .running_var = running_var_->value(),
+                    .pending_mean = running_mean_->pending(),
+                    .pending_var = running_var_->pending(),
+                    .sums = sums},
+          .options = {.training = uses_batch(pass),
+                      .momentum = options_.momentum,
+                      .epsilon = options_.epsilon,
+                      .activation = activation}};
+}
+
+Tensor BatchNorm::forward_add(const Convolved& x, const Tensor& residual, ActivationSpec activation,
                               const Pass& pass) {
-  const BatchNormState state{.running_mean = running_mean_->value(),
-                             .running_var = running_var_->value(),
-                             .pending_mean = running_mean_->pending(),
-                             .pending_var = running_var_->pending()};
-  return batch_norm(x, weight_->value(), bias_->value(), state,
-                    {.training = pass.training && !frozen(),
-                     .momentum = options_.momentum,
-                     .epsilon = options_.epsilon,
-                     .activation = activation},
-                    residual);
+  const BatchNormOperands norm = operands(x.sums, activation, pass);
+  return batch_norm(x.y, norm.gamma, norm.beta, norm.state, norm.options, residual);
 }
 
 std::string BatchNorm::describe() const {

@@ -26,8 +26,12 @@ class BatchNorm final : public Module {
   /// x (..., channels) -> the same shape. In training the new statistics wait as pending buffers.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
   /// activation(normalised x + residual).
-  Tensor forward_add(const Tensor& x, const Tensor& residual, ActivationSpec activation,
+  Tensor forward_add(const Convolved& x, const Tensor& residual, ActivationSpec activation,
                      const Pass& pass);
+  /// What the operator takes besides x. `sums`: of x, or undefined.
+  BatchNormOperands operands(const Tensor& sums, ActivationSpec activation, const Pass& pass) const;
+  /// True when such a pass normalises with the batch's own statistics.
+  bool uses_batch(const Pass& pass) const { return pass.training && !frozen(); }
   std::string type() const override { return "batch_norm"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

@@ -41,6 +41,23 @@ Tensor Conv2D::forward(const Tensor& x, const Pass&) {
   return conv2d(x, weight_->value(), bias_ ? bias_->value() : Tensor(), operator_options());
 }
 
+bool Conv2D::is_bare() const {
+  return !bias_ && options_.activation.kind == Activation::none && !options_.max_pool;
+}
+
+Convolved Conv2D::forward_with_sums(const Tensor& x) {
+  if (!is_bare()) return {.y = forward(x, {})};
+  return conv2d_with_sums(x, weight_->value(), operator_options());
+}
+
+bool Conv2D::joins(const Tensor& x, const BatchNormOperands& norm) const {
+  return is_bare() && joins_batch_norm(x, norm, weight_->value(), operator_options());
+}
+
+Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& norm) {
+  return batch_norm_conv2d(x, norm, weight_->value(), operator_options());
+}
+
 std::string Conv2D::describe() const {
   const Options& o = options_;
   std::string text = fmt::format("{} {}x{}", o.filters, o.kernel.h, o.kernel.w);

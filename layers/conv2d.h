@@ -31,6 +31,15 @@ class Conv2D final : public Module {
 
   /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters), of the windows where it pools.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// forward(), with the sums of the result for a batch_norm behind it where this device takes
+  /// them.
+  Convolved forward_with_sums(const Tensor& x);
+  /// True when a batch_norm before this layer may be computed in it: it adds and pools nothing.
+  bool is_bare() const;
+  /// True where forward_normalised() is one operator.
+  bool joins(const Tensor& x, const BatchNormOperands& norm) const;
+  /// forward_with_sums() of what `norm` makes of x.
+  Convolved forward_normalised(const Tensor& x, const BatchNormOperands& norm);
   std::string type() const override { return "conv2d"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

@@ -204,6 +204,7 @@ std::string LayerListBuilder::with_names(LayerArguments& arguments, LayerNames& 
 LayerListBuilder::Part LayerListBuilder::build_layers(LayerArguments& arguments, Flow& flow,
                                                       LayerNames& names, bool tail) {
   auto part = std::make_shared<Sequential>();
+  part->set_fuse(options_.fuse);
   const YamlNode& layers = arguments.required({"layers"});
   const std::string name = with_names(arguments, names, [&](LayerNames& inner) {
     part->set_path(inner.full({}));

@@ -114,9 +114,11 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
               .input = options.input,
               .batch_axis = options.batch_axis,
               .preset = keys.preset_name()};
+  const bool fused = !fuse || fuse->as_bool();
+  model.net->set_fuse(fused);
   LayerListBuilder builder({.defaults = defaults,
                             .keras_start = read_keras_start(keys.find("initializer")),
-                            .fuse = !fuse || fuse->as_bool(),
+                            .fuse = fused,
                             .classes = options.classes,
                             .vocabulary = options.vocabulary},
                            model);

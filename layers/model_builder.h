@@ -39,9 +39,9 @@ struct Model {
 /// - `layers`, `head`: lists, one after the other; either replaces the preset's;
 /// - `defaults`: settings per layer type;
 /// - `initializer`: pytorch (default) or keras;
-/// - `fuse`: false keeps separate activations and residual adds separate operators.
-/// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
-/// shapes do not fit.
+/// - `fuse`: false keeps separate activations and residual adds separate operators, and layers
+/// apart. Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and
+/// where shapes do not fit.
 Model build_model(const YamlNode& section, const BuildOptions& options);
 
 /// Probabilities (N, classes) from logits; a sigmoid's two classes become two columns.

@@ -19,7 +19,7 @@ Residual::Residual(std::shared_ptr<Sequential> body, std::shared_ptr<Sequential>
 Tensor Residual::forward(const Tensor& x, const Pass& pass) {
   const Tensor shortcut = projection_ ? (*projection_)(x, pass) : x;
   if (tail_) {
-    const Tensor y = body_->forward_first(body_->size() - 1, x, pass);
+    const Convolved y = body_->forward_first(body_->size() - 1, x, pass);
     const TapeScope scope(tail_->path());
     return tail_->forward_add(y, shortcut, options_.activation, pass);
   }

@@ -1,21 +1,55 @@
 // A loop over the children.
 #include "layers/sequential.h"
 
+#include "core/autograd.h"
+#include "layers/batch_norm.h"
+#include "layers/conv2d.h"
+
 #include <algorithm>
 
 namespace whisker {
 
 void Sequential::add_named(const std::string& name, std::shared_ptr<Module> module) {
+  links_.push_back({.convolution = dynamic_cast<Conv2D*>(module.get()),
+                    .norm = dynamic_cast<BatchNorm*>(module.get())});
   add_child(name, std::move(module));
 }
 
 Tensor Sequential::forward(const Tensor& x, const Pass& pass) {
-  return forward_first(size(), x, pass);
+  return forward_first(size(), x, pass).y;
 }
 
-Tensor Sequential::forward_first(size_t count, const Tensor& x, const Pass& pass) {
-  Tensor y = x;
-  for (size_t i = 0; i < count; ++i) y = (*layer(i))(y, pass);
+Conv2D* Sequential::partner_of(size_t index, size_t count, const Convolved& x,
+                               const Pass& pass) const {
+  const BatchNorm* const norm = norm_at(index);
+  if (!fuse_ || !norm || !norm->uses_batch(pass) || index + 1 >= count) return nullptr;
+  Conv2D* const next = links_[index + 1].convolution;
+  const ActivationSpec activation = norm->options().activation;
+  if (!next || activation.kind != Activation::relu) return nullptr;
+  return next->joins(x.y, norm->operands(x.sums, activation, pass)) ? next : nullptr;
+}
+
+Convolved Sequential::forward_first(size_t count, const Tensor& x, const Pass& pass) {
+  Convolved y{.y = x};
+  for (size_t i = 0; i < count; ++i) {
+    BatchNorm* const norm = links_[i].norm;
+    if (Conv2D* const partner = partner_of(i, count, y, pass)) {
+      const TapeScope scope(partner->path());
+      y = partner->forward_normalised(y.y,
+                                      norm->operands(y.sums, norm->options().activation, pass));
+      ++i;
+      continue;
+    }
+    const BatchNorm* const next = norm_at(i + 1);
+    const TapeScope scope(layer(i)->path());
+    if (norm) {
+      y = {.y = norm->forward_add(y, {}, norm->options().activation, pass)};
+    } else if (fuse_ && links_[i].convolution && next && next->uses_batch(pass)) {
+      y = links_[i].convolution->forward_with_sums(y.y);
+    } else {
+      y = {.y = layer(i)->forward(y.y, pass)};
+    }
+  }
   return y;
 }
 

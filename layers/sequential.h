@@ -1,13 +1,19 @@
-// Layers one after the other.
+// Layers one after the other. Convolutions and the batch norms between them hand each other what
+// spares passes over memory, where the device has kernels for it: docs/cuda.md, "Chains".
 #pragma once
 
+#include "core/ops.h"
 #include "layers/module.h"
 
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace whisker {
+
+class BatchNorm;
+class Conv2D;
 
 class Sequential final : public Module {
  public:
@@ -26,8 +32,11 @@ class Sequential final : public Module {
   void add_named(const std::string& name, std::shared_ptr<Module> module);
 
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
-  /// The first `count` layers only.
-  Tensor forward_first(size_t count, const Tensor& x, const Pass& pass);
+  /// The first `count` layers only; with sums where the last is a convolution and the next layer a
+  /// batch_norm.
+  Convolved forward_first(size_t count, const Tensor& x, const Pass& pass);
+  /// Off: every layer is an operator of its own.
+  void set_fuse(bool fuse) { fuse_ = fuse; }
   std::string type() const override { return "sequential"; }
   Shape output_shape(const Shape& x) const override;
   int add_to(Plan& plan, int x) const override;
@@ -37,12 +46,26 @@ class Sequential final : public Module {
   const std::shared_ptr<Module>& layer(size_t index) const { return children()[index].module; }
 
  private:
+  /// A layer as what chains are made of; null for any other.
+  struct Link {
+    Conv2D* convolution = nullptr;
+    BatchNorm* norm = nullptr;
+  };
+  BatchNorm* norm_at(size_t index) const {
+    return index < links_.size() ? links_[index].norm : nullptr;
+  }
+  /// The convolution behind layer `index` when that is a batch_norm which it may compute.
+  Conv2D* partner_of(size_t index, size_t count, const Convolved& x, const Pass& pass) const;
+
   template <class Layer>
   Layer& append(std::shared_ptr<Layer> layer, const std::string& name) {
     add_named(name.empty() ? default_name(layer->type()) : name, layer);
     return *layer;
   }
   std::string default_name(const std::string& type) const;
+
+  std::vector<Link> links_;  // beside children()
+  bool fuse_ = true;
 };
 
 }  // namespace whisker

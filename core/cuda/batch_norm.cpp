@@ -6,6 +6,16 @@
 #include "core/cuda/operand.h"
 
 namespace whisker::cuda {
+
+kernels::Running kernels::Running::of(const RunningStatistics& running) {
+  return {.mean = f32(running.mean),
+          .variance = f32(running.variance),
+          .pending_mean = f32(running.pending_mean),
+          .pending_variance = f32(running.pending_variance),
+          .kept = static_cast<float>(1 - running.momentum),
+          .added = static_cast<float>(running.momentum)};
+}
+
 void CudaBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                                    const Tensor& beta, const Tensor& residual, const Tensor& y,
                                    const Tensor& mean, const Tensor& inverse_deviation,
@@ -19,12 +29,7 @@ void CudaBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, 
                              .beta = channels(beta),
                              .mean = f32(mean),
                              .inverse_deviation = f32(inverse_deviation)},
-                            {.mean = f32(running.mean),
-                             .variance = f32(running.variance),
-                             .pending_mean = f32(running.pending_mean),
-                             .pending_variance = f32(running.pending_variance),
-                             .kept = static_cast<float>(1 - running.momentum),
-                             .added = static_cast<float>(running.momentum)});
+                            kernels::Running::of(running));
 }
 
 void CudaBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,

@@ -255,6 +255,18 @@ dim3 grid_of(const Columns& t) {
 }
 
 template <class T, int V>
+void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                const BatchNorm& p, const Running& running) {
+  const Columns t = sum_columns(context, g.rows, g.channels, V);
+  const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
+  launch_early(context, grid_of(t), column_threads, statistics_kernel<T, V>, t,
+               static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
+               Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(),
+               context.tickets());
+  check_launch("batch_norm statistics");
+}
+
+template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
   const Columns t = map_columns(context, g, V);
   launch_early(context, grid_of(t), block_threads, normalise_kernel<T, V>, t,
@@ -265,16 +277,16 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
 
 }  // namespace
 
+void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                           const BatchNorm& p, const Running& running) {
+  const auto run = [&]<class T, int V>() { statistics<T, V>(context, allocator, g, p, running); };
+  with_packs(g.dtype, g.channels, run, p.x);
+}
+
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running) {
   const auto run = [&]<class T, int V>() {
-    const Columns t = sum_columns(context, g.rows, g.channels, V);
-    const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-    launch_early(context, grid_of(t), column_threads, statistics_kernel<T, V>, t,
-                 static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
-                 Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(),
-                 context.tickets());
-    check_launch("batch_norm statistics");
+    statistics<T, V>(context, allocator, g, p, running);
     normalise<T, V>(context, g, p, true);
   };
   with_packs(g.dtype, g.channels, run, p.x, p.residual, p.y);

@@ -8,13 +8,17 @@
 
 #include <cuda_runtime_api.h>
 
+namespace whisker {
+struct RunningStatistics;
+}
+
 namespace whisker::cuda::kernels {
 
 struct BatchNorm {
   const void* x = nullptr;         // (rows, channels)
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
-  Channels gamma, beta;
+  Channels gamma = {}, beta = {};
   float* mean = nullptr;               // (channels)
   float* inverse_deviation = nullptr;  // (channels); written in training
   const float* variance = nullptr;     // (channels); read otherwise
@@ -26,9 +30,13 @@ struct Running {
   float* pending_mean = nullptr;
   float* pending_variance = nullptr;
   float kept = 0, added = 0;  // 1 - momentum and momentum
+  static Running of(const RunningStatistics& running);
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running);
+/// Training's first pass alone: mean, inverse_deviation and `running` from p.x.
+void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                           const BatchNorm& p, const Running& running);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
 
 /// As Backend::batch_norm_backward; null is undefined.

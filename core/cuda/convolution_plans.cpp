@@ -17,6 +17,19 @@ constexpr double longest_search_seconds = 1.5;
 
 constexpr std::string_view separate_name = "separate";
 
+constexpr std::string_view joined_name = "joined";
+
+// The plan table's word for a chain as a whole.
+std::string chain_key(const ConvolutionRequest& request) {
+  return "chain " + request.describe();
+}
+
+// Of a request that no library computes. A chain is made only of what cuDNN has engines for.
+ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
+  if (!request.normalised) return direct_convolution(request);
+  fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
+}
+
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
 
@@ -39,7 +52,7 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
   const auto known = table_.find(PlanTable::Kind::convolution, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
-  if (*known == separate_name && request.has_epilogue()) return choice;
+  if (*known == separate_name && (request.has_epilogue() || request.sums)) return choice;
   if (*known == thin_name) {
     choice.algorithm = thin_convolution(request, context_.capability());
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
@@ -54,10 +67,15 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
 }
 
 ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& request) {
+  if (request.normalised) return first_engine(request);
   if (auto thin = thin_convolution(request, context_.capability())) return thin;
   if (options_.short_lived && is_quick(request)) {
     return request.pooled ? nullptr : direct_convolution(request);
   }
+  return first_engine(request);
+}
+
+ConvolutionAlgorithmPointer ConvolutionPlans::first_engine(const ConvolutionRequest& request) {
   const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -74,7 +92,8 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
                                                       const ConvolutionOperands& operands,
                                                       const Separately* separately) {
   // A bias or activation apart from the convolution rounds twice: only where nothing joins them.
-  const bool rival = separately && (request.pooled || request.pass != ConvolutionPass::forward);
+  const bool rival =
+      separately && (request.pooled || request.sums || request.pass != ConvolutionPass::forward);
   if (rival) {  // what it consists of is decided, timed and settled on its own
     (*separately)();
     (*separately)();
@@ -131,13 +150,19 @@ void ConvolutionPlans::run_or(const ConvolutionRequest& request,
     choice = Choice{.algorithm = fastest(request, operands, separately), .settled = true};
   }
   if (choice) {
-    if (!choice->algorithm && !separately) choice->algorithm = direct_convolution(request);
+    if (!choice->algorithm && request.normalised) choice->algorithm = untimed(request);
+    if (!choice->algorithm && !separately) choice->algorithm = last_resort(request);
     found = choices_.insert_or_assign(request, std::move(*choice)).first;
   }
   const ConvolutionAlgorithm* const algorithm = found->second.algorithm.get();
   if (!algorithm) return (*separately)();
-  const Scratch workspace(allocator_, algorithm->workspace_bytes());
-  algorithm->run(site(), operands, workspace.data());
+  run(*algorithm, operands);
+}
+
+void ConvolutionPlans::run(const ConvolutionAlgorithm& algorithm,
+                           const ConvolutionOperands& operands) {
+  const Scratch workspace(allocator_, algorithm.workspace_bytes());
+  algorithm.run(site(), operands, workspace.data());
 }
 
 void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
@@ -147,6 +172,70 @@ void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionO
 void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                            const Separately& separately) {
   run_or(request, operands, &separately);
+}
+
+bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
+                                     const ConvolutionOperands& operands, const Separately& rival) {
+  if (options_.chaining == ConvolutionChaining::never) return false;
+  const bool always = options_.chaining == ConvolutionChaining::always;
+  auto found = choices_.find(request);
+  std::optional<Choice> choice;
+  if (found == choices_.end()) {
+    choice = from_table(request);
+    if (!choice) {
+      choice = Choice{.algorithm = first_engine(request), .settled = false};
+      if (!choice->algorithm) choice->settled = true;
+      if (!always) choice->algorithm = nullptr;  // nothing is chosen untested
+    }
+  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
+    choice =
+        Choice{.algorithm = fastest(request, operands, always ? nullptr : &rival), .settled = true};
+  }
+  if (choice) found = choices_.insert_or_assign(request, std::move(*choice)).first;
+  if (!found->second.algorithm) return false;
+  run(*found->second.algorithm, operands);
+  return true;
+}
+
+ConvolutionPlans::Joint ConvolutionPlans::first_sight(const ConvolutionRequest& request) {
+  ConvolutionRequest backward = request;
+  backward.sums = false;
+  for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
+                          ConvolutionPass::backward_weights}) {
+    backward.pass = pass;
+    const bool forward = pass == ConvolutionPass::forward;
+    if (!first_engine(forward ? request : backward)) return {.joined = false, .settled = true};
+  }
+  if (options_.chaining == ConvolutionChaining::always) return {.joined = true, .settled = true};
+  const auto known = table_.find(PlanTable::Kind::convolution, chain_key(request));
+  if (!known) return {};
+  return {.joined = *known == joined_name, .settled = true};
+}
+
+bool ConvolutionPlans::prefers_joined(const ConvolutionRequest& request, const Separately& joined,
+                                      const Separately& apart) {
+  if (options_.chaining == ConvolutionChaining::never) return false;
+  auto found = joints_.find(request);
+  if (found == joints_.end()) {
+    found = joints_.emplace(request, first_sight(request)).first;
+  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
+    Joint joint{.joined = false, .settled = true};
+    try {
+      for (const Separately* way : {&joined, &apart}) {  // settles what they consist of
+        (*way)();
+        (*way)();
+      }
+      const SearchBudget::Use use(budget_);
+      Stopwatch stopwatch(context_);
+      joint.joined = stopwatch.median(joined) < stopwatch.median(apart);
+    } catch (const Error&) {
+      // No memory to try them in, or an engine that fails after all.
+    }
+    table_.set(PlanTable::Kind::convolution, chain_key(request),
+               std::string(joint.joined ? joined_name : separate_name));
+    found = joints_.insert_or_assign(request, joint).first;
+  }
+  return found->second.joined;
 }
 
 }  // namespace whisker::cuda

@@ -42,18 +42,39 @@ class ConvolutionPlans {
   /// Computes `request`, or calls separately() where that is the choice.
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Separately& separately);
+
+  // See Note [Chains].
+  /// Computes `request` where that is known to be faster than rival(), which computes the same by
+  /// other means; else returns false, having done nothing.
+  bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                     const Separately& rival);
+  /// True where the three passes of a chain, which joined() runs, are known to be faster than
+  /// apart(). `request` is its forward pass.
+  bool prefers_joined(const ConvolutionRequest& request, const Separately& joined,
+                      const Separately& apart);
+
   /// Forgets the compiled choices: after a change of options or of the table.
-  void clear() { choices_.clear(); }
+  void clear() {
+    choices_.clear();
+    joints_.clear();
+  }
 
  private:
   struct Choice {
     ConvolutionAlgorithmPointer algorithm;  // null: separately
     bool settled = false;                   // by the table or by timing
   };
+  struct Joint {
+    bool joined = false;
+    bool settled = false;
+  };
   void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
               const Separately* separately);
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
+  ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
+  void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
+  Joint first_sight(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
                                       const Separately* separately);
@@ -65,6 +86,7 @@ class ConvolutionPlans {
   SearchBudget& budget_;
   PlanTable& table_;
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
+  std::unordered_map<ConvolutionRequest, Joint, RequestHash> joints_;
 };
 
 }  // namespace whisker::cuda

@@ -7,7 +7,8 @@ CudaBackend::CudaBackend(int device)
     : context_(device),
       allocator_(context_),
       staging_(context_),
-      plans_(context_, allocator_, options_) {}
+      plans_(context_, allocator_, options_),
+      chains_(context_, allocator_, options_, plans_.convolutions()) {}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {

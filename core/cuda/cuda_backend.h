@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/cuda/allocator.h"
 #include "core/cuda/context.h"
+#include "core/cuda/convolution_chains.h"
 #include "core/cuda/plans.h"
 #include "core/cuda/staging.h"
 #include "core/cuda_library.h"
@@ -105,6 +106,8 @@ class CudaBackend final : public Backend {
                             const Tensor& dy, const Tensor& dx, const Tensor& dw,
                             const Tensor& db) override;
 
+  ConvolutionChains* convolution_chains() override { return &chains_; }
+
   // --- recurrent layers ----------------------------------------------------------------------
   int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override;
   void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -180,6 +183,7 @@ class CudaBackend final : public Backend {
   Staging staging_;
   CudaOptions options_;
   Plans plans_;
+  CudaConvolutionChains chains_;
 };
 
 }  // namespace whisker::cuda

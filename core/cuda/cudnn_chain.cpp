@@ -43,11 +43,11 @@ class ChainGraph {
     const cudnn::Descriptor& mean = vector(mean_id, c);
     const cudnn::Descriptor& inverse_deviation = vector(inverse_deviation_id, c);
     const cudnn::Descriptor& gamma = vector(gamma_id, c);
-    const cudnn::Descriptor& product = between();
-    const cudnn::Descriptor& centered = between();
-    const cudnn::Descriptor& standard = between();
-    const cudnn::Descriptor& scaled = between();
-    const cudnn::Descriptor& z = between();
+    const cudnn::Descriptor& product = between(DType::f32);
+    const cudnn::Descriptor& centered = between(DType::f32);
+    const cudnn::Descriptor& standard = between(DType::f32);
+    const cudnn::Descriptor& scaled = between(DType::f32);
+    const cudnn::Descriptor& z = between(DType::f32);
     graph_->convolution_backward_input(spec_, w, dy, product);
     graph_->subtract(x, mean, centered);
     graph_->multiply(centered, inverse_deviation, standard);
@@ -76,15 +76,16 @@ class ChainGraph {
     return graph_->tensor({.id = id, .c = c, .dtype = dtype});
   }
   // Something shaped as x that has no memory.
-  const cudnn::Descriptor& between() {
+  const cudnn::Descriptor& between(DType dtype) {
     cudnn::TensorSpec spec = input_of(geometry_, first_between + betweens_++);
+    spec.dtype = dtype;
     spec.is_virtual = true;
     return graph_->tensor(spec);
   }
   const cudnn::Descriptor& normalise(const cudnn::Descriptor& x) {
-    const cudnn::Descriptor& scaled = between();
-    const cudnn::Descriptor& shifted = between();
-    const cudnn::Descriptor& z = between();
+    const cudnn::Descriptor& scaled = between(geometry_.dtype);
+    const cudnn::Descriptor& shifted = between(geometry_.dtype);
+    const cudnn::Descriptor& z = between(geometry_.dtype);
     graph_->multiply(x, vector(scale_id, geometry_.c, geometry_.dtype), scaled);
     graph_->add(scaled, vector(shift_id, geometry_.c, geometry_.dtype), shifted);
     graph_->relu(shifted, z);

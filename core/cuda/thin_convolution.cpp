@@ -46,6 +46,7 @@ ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request, 
       shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
   const bool supported = known && capability >= 80 && (narrow || request.tf32) &&
                          request.pass != ConvolutionPass::backward_input && g.groups == 1 &&
+                         !request.sums && !request.normalised &&
                          g.dilation_h == 1 && g.dilation_w == 1 &&
                          (g.c_out == 32 || g.c_out == 64) && fits(g) &&
                          (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));

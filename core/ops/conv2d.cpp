@@ -2,6 +2,7 @@
 // in one operator, NHWC. Groups and dilation included.
 #include "core/autograd.h"
 #include "core/backend.h"
+#include "core/convolution_chains.h"
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
@@ -114,13 +115,8 @@ Tensor conv2d_apart(const Tensor& x, const Tensor& w, const Tensor& b,
   return options.max_pool ? max_pool2d(y, *options.max_pool) : y;
 }
 
-}  // namespace
-
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
-  if (!derivable_from_output(options.activation.kind) ||
-      (options.max_pool && !never_falls(options.activation))) {
-    return conv2d_apart(x, w, b, options);
-  }
+Conv2dGeometry checked_geometry(const Tensor& x, const Tensor& w, const Tensor& b,
+                                const Conv2dOptions& options) {
   check_alike("conv2d", "x", x, "w", w);
   check_computes("conv2d", "x", x);
   const Conv2dGeometry geometry =
@@ -129,10 +125,16 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
     check_vector("conv2d", "b", b, geometry.c_out, w, "w");
     check_alike("conv2d", "x", x, "b", b);
   }
-  if (options.max_pool) return conv2d_pooled(geometry, *options.max_pool, x, w, b);
-  const Tensor y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options());
-  backend_of(x.device()).conv2d(geometry, x, w, b, y);
-  const bool fused = options.activation.kind != Activation::none;
+  return geometry;
+}
+
+Tensor empty_result(const Conv2dGeometry& geometry, const Tensor& x) {
+  return empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options());
+}
+
+void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w,
+                   const Tensor& b, const Tensor& y) {
+  const bool fused = geometry.activation.kind != Activation::none;
   record(
       "conv2d", {&x, &w, &b}, y,
       [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
@@ -143,7 +145,38 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
         const Tensor db = g.target_if_needed(2);
         backend_of(g.dy().device()).conv2d_backward(geometry, x(g), w(g), y(g), g.dy(), dx, dw, db);
       });
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
+  if (!derivable_from_output(options.activation.kind) ||
+      (options.max_pool && !never_falls(options.activation))) {
+    return conv2d_apart(x, w, b, options);
+  }
+  const Conv2dGeometry geometry = checked_geometry(x, w, b, options);
+  if (options.max_pool) return conv2d_pooled(geometry, *options.max_pool, x, w, b);
+  const Tensor y = empty_result(geometry, x);
+  backend_of(x.device()).conv2d(geometry, x, w, b, y);
+  record_conv2d(geometry, x, w, b, y);
   return y;
+}
+
+Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
+  Backend& backend = backend_of(x.device());
+  ConvolutionChains* const chains = backend.convolution_chains();
+  if (!chains || options.activation.kind != Activation::none || options.max_pool) {
+    return {.y = conv2d(x, w, {}, options)};
+  }
+  const Conv2dGeometry geometry = checked_geometry(x, w, {}, options);
+  Convolved result{.y = empty_result(geometry, x),
+                   .sums = empty({2, geometry.c_out}, {.device = x.device()})};
+  if (!chains->convolve(geometry, x, w, result.y, result.sums)) {
+    backend.conv2d(geometry, x, w, {}, result.y);
+    result.sums = {};
+  }
+  record_conv2d(geometry, x, w, {}, result.y);
+  return result;
 }
 
 }  // namespace whisker

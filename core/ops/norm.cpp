@@ -1,16 +1,20 @@
 // Batch and layer normalisation. Statistics are f32 (f64 for f64 x), whatever x is.
+#include "core/ops/norm.h"
+
 #include "core/autograd.h"
 #include "core/backend.h"
+#include "core/convolution_chains.h"
 #include "core/ops/checks.h"
 
 #include <cmath>
 
 namespace whisker {
-namespace {
 
 DType statistics_dtype(DType x) {
   return x == DType::f64 ? DType::f64 : DType::f32;
 }
+
+namespace {
 
 void check_epsilon(const char* op, double epsilon) {
   if (!(epsilon > 0 && std::isfinite(epsilon))) {
@@ -37,6 +41,8 @@ void check_statistic(const char* name, const Tensor& statistic, const Tensor& x)
          statistics_dtype(x.dtype()), x.dtype(), statistic.dtype());
   }
 }
+
+}  // namespace
 
 BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                       const BatchNormOptions& options, const Tensor& residual) {
@@ -81,7 +87,32 @@ RunningStatistics running_statistics(const BatchNormState& state, const BatchNor
           .momentum = options.momentum};
 }
 
-}  // namespace
+void check_sums(const Tensor& sums, const Tensor& x) {
+  if (!sums.defined() || (sums.shape() == Shape{2, x.extent(-1)} && sums.dtype() == DType::f32 &&
+                          sums.device() == x.device())) {
+    return;
+  }
+  fail(ErrorKind::usage, "batch_norm: expected sums (2,{}) of f32 beside x {}, got {} of {}.",
+       x.extent(-1), x.shape(), sums.shape(), sums.dtype());
+}
+
+void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& options,
+                    const Tensor& x) {
+  if (geometry.rows < 2) {
+    fail(ErrorKind::usage,
+         "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
+         x.shape());
+  }
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    fail(ErrorKind::usage, "batch_norm: expected a momentum in [0, 1], got {}.", options.momentum);
+  }
+}
+
+void note_pending(const RunningStatistics& running) {
+  for (const Tensor& pending : {running.pending_mean, running.pending_variance}) {
+    if (pending.defined()) pending.storage()->bump_version();
+  }
+}
 
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormState& state, const BatchNormOptions& options,
@@ -96,25 +127,22 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   const Tensor y = empty_like(x);
   Tensor mean, inverse_deviation;
   if (options.training) {
-    if (geometry.rows < 2) {
-      fail(
-          ErrorKind::usage,
-          "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
-          x.shape());
-    }
-    if (!(options.momentum >= 0 && options.momentum <= 1)) {
-      fail(ErrorKind::usage, "batch_norm: expected a momentum in [0, 1], got {}.",
-           options.momentum);
-    }
+    check_training(geometry, options, x);
     const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
     mean = empty({geometry.channels}, statistics);
     inverse_deviation = empty({geometry.channels}, statistics);
     const RunningStatistics running = running_statistics(state, options, x);
-    backend.batch_norm_train(geometry, x, gamma, beta, residual, y, mean, inverse_deviation,
-                             running);
-    for (const Tensor& pending : {running.pending_mean, running.pending_variance}) {
-      if (pending.defined()) pending.storage()->bump_version();
+    check_sums(state.sums, x);
+    ConvolutionChains* const chains = backend.convolution_chains();
+    if (chains && state.sums.defined()) {
+      const Tensor variance = empty({geometry.channels}, statistics);
+      chains->statistics(geometry, x, state.sums, {mean, variance, inverse_deviation}, running);
+      backend.batch_norm_inference(geometry, x, gamma, beta, residual, mean, variance, y);
+    } else {
+      backend.batch_norm_train(geometry, x, gamma, beta, residual, y, mean, inverse_deviation,
+                               running);
     }
+    note_pending(running);
   } else {
     check_statistic("running_mean", state.running_mean, x);
     check_statistic("running_var", state.running_var, x);

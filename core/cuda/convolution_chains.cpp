@@ -1,0 +1,187 @@
+#include "core/cuda/convolution_chains.h"
+
+#include "core/cuda/aligned.h"
+#include "core/cuda/chain_norm.h"
+#include "core/cuda/chain_trial.h"
+#include "core/cuda/operand.h"
+
+namespace whisker::cuda {
+
+namespace {
+
+constexpr int64_t f16_bytes = 2;
+
+}  // namespace
+
+bool CudaConvolutionChains::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
+  ConvolutionRequest summing = request(ConvolutionPass::forward, g);
+  summing.sums = true;
+  return plans_.run_if_faster(summing, operands, [&] {
+    plans_.run(summing.plain(), operands);
+    pass_over_result(g, operands.y);
+  });
+}
+
+void CudaConvolutionChains::pass_over_result(const Conv2dGeometry& g, const void* y) {
+  const BatchNormGeometry rows{
+      .rows = g.n * g.h_out * g.w_out, .channels = g.c_out, .activation = {}, .dtype = g.dtype};
+  const Scratch statistics(allocator_, 2 * g.c_out * int64_t{sizeof(float)});
+  kernels::batch_norm_statistics(context_, allocator_, rows,
+                                 {.x = y,
+                                  .mean = statistics.as<float>(),
+                                  .inverse_deviation = statistics.as<float>() + g.c_out},
+                                 {});
+}
+
+void CudaConvolutionChains::forward(const Link& link) {
+  const int64_t c = link.convolution.c;
+  auto* const scale = static_cast<std::byte*>(link.folded);
+  kernels::fold_norm(context_, c, link.mean, link.inverse_deviation, link.gamma, link.beta, scale);
+  ConvolutionRequest joined = request(ConvolutionPass::forward, link.convolution);
+  joined.normalised = true;
+  joined.sums = true;
+  plans_.run(joined, {.x = link.x,
+                      .w = link.w,
+                      .y = link.y,
+                      .sums = link.sums,
+                      .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
+}
+
+void CudaConvolutionChains::backward(const Link& link) {
+  const int64_t c = link.convolution.c;
+  const Scratch dz(allocator_, link.norm.rows * c * f16_bytes);
+  const Scratch factors(allocator_, 3 * c * int64_t{sizeof(float)});
+  float* const dz_factor = factors.as<float>();
+  float* const x_factor = dz_factor + c;
+  float* const offset = x_factor + c;
+  ConvolutionRequest input = request(ConvolutionPass::backward_input, link.convolution);
+  input.normalised = true;
+  plans_.run(input, {.x = dz.data(),
+                     .w = link.w,
+                     .y = link.dy,
+                     .norm = {.x = link.x,
+                              .mean = link.mean,
+                              .inverse_deviation = link.inverse_deviation,
+                              .gamma = link.gamma,
+                              .beta = link.beta,
+                              .dgamma = link.dgamma,
+                              .dbeta = link.dbeta,
+                              .dz_factor = dz_factor,
+                              .x_factor = x_factor,
+                              .offset = offset}});
+  if (link.dx) {
+    kernels::apply_chain_gradient(context_, link.norm,
+                                  {.dz = dz.data(),
+                                   .x = link.x,
+                                   .dz_factor = dz_factor,
+                                   .x_factor = x_factor,
+                                   .offset = offset,
+                                   .dx = link.dx});
+  }
+  if (!link.dw) return;
+  auto* const scale = static_cast<std::byte*>(link.folded);
+  ConvolutionRequest weights = request(ConvolutionPass::backward_weights, link.convolution);
+  weights.normalised = true;
+  plans_.run(weights, {.x = link.x,
+                       .w = link.dw,
+                       .y = link.dy,
+                       .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
+}
+
+bool CudaConvolutionChains::convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
+                                     const Tensor& y, const Tensor& sums) {
+  if (g.dtype != DType::f16) return false;
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  return convolve(g, {.x = in.data(), .w = filter.data(), .y = y.raw(), .sums = sums.raw()});
+}
+
+void CudaConvolutionChains::statistics(const BatchNormGeometry& g, const Tensor& x,
+                                       const Tensor& sums, const BatchStatistics& out,
+                                       const RunningStatistics& running) {
+  context_.enter();
+  const kernels::Running pending = kernels::Running::of(running);
+  if (sums.defined()) {
+    kernels::statistics_of_sums(context_, g,
+                                {.sums = f32(sums),
+                                 .mean = f32(out.mean),
+                                 .variance = f32(out.variance),
+                                 .inverse_deviation = f32(out.inverse_deviation)},
+                                pending);
+  } else {
+    kernels::batch_norm_statistics(
+        context_, allocator_, g,
+        {.x = x.raw(), .mean = f32(out.mean), .inverse_deviation = f32(out.inverse_deviation)},
+        pending);
+  }
+}
+
+bool CudaConvolutionChains::joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
+                                  const InputNorm& norm, const Tensor& w) {
+  if (g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
+  context_.enter();
+  ConvolutionRequest joined = request(ConvolutionPass::forward, g);
+  joined.normalised = true;
+  joined.sums = true;
+  Trial trial(*this, g, x, sums, norm, w);
+  return plans_.prefers_joined(
+      joined, [&] { trial.joined(); }, [&] { trial.apart(); });
+}
+
+void CudaConvolutionChains::convolve_normalised(const Conv2dGeometry& g, const Tensor& x,
+                                                const InputNorm& norm, const Tensor& w,
+                                                const Tensor& y, const Tensor& sums) {
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  forward({.convolution = g,
+           .norm = norm.geometry,
+           .x = in.data(),
+           .w = filter.data(),
+           .y = y.raw(),
+           .sums = f32(sums),
+           .gamma = f32(norm.gamma),
+           .beta = f32(norm.beta),
+           .mean = f32(norm.statistics.mean),
+           .inverse_deviation = f32(norm.statistics.inverse_deviation),
+           .folded = norm.folded.raw()});
+}
+
+void CudaConvolutionChains::convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
+                                                         const InputNorm& norm, const Tensor& w,
+                                                         const Tensor& dy,
+                                                         const InputNormGradients& out) {
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput gamma(context_, allocator_, norm.gamma);
+  const AlignedInput beta(context_, allocator_, norm.beta);
+  AlignedOutput dx(context_, allocator_, out.dx);
+  AlignedOutput dw(context_, allocator_, out.dw);
+  AlignedOutput dgamma(context_, allocator_, out.dgamma);
+  AlignedOutput dbeta(context_, allocator_, out.dbeta);
+  const Scratch unwanted(allocator_, 2 * g.c * int64_t{sizeof(float)});
+  const auto or_unwanted = [&](const AlignedOutput& output, int64_t place) {
+    void* const wanted = output.data();
+    return wanted ? static_cast<float*>(wanted) : unwanted.as<float>() + place * g.c;
+  };
+  backward({.convolution = g,
+            .norm = norm.geometry,
+            .x = in.data(),
+            .w = filter.data(),
+            .gamma = static_cast<float*>(gamma.data()),
+            .beta = static_cast<float*>(beta.data()),
+            .mean = f32(norm.statistics.mean),
+            .inverse_deviation = f32(norm.statistics.inverse_deviation),
+            .folded = norm.folded.raw(),
+            .dy = gradient.data(),
+            .dx = dx.data(),
+            .dw = dw.data(),
+            .dgamma = or_unwanted(dgamma, 0),
+            .dbeta = or_unwanted(dbeta, 1)});
+  for (AlignedOutput* output : {&dx, &dw, &dgamma, &dbeta}) output->finish();
+}
+
+}  // namespace whisker::cuda

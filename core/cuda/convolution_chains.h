@@ -1,0 +1,58 @@
+// The backend's chains of convolutions and batch norms: which convolutions take part, and what
+// runs between them.
+#pragma once
+
+#include "core/convolution_chains.h"
+#include "core/cuda/allocator.h"
+#include "core/cuda/plans.h"
+
+namespace whisker::cuda {
+
+class CudaConvolutionChains final : public ConvolutionChains {
+ public:
+  CudaConvolutionChains(Context& context, Allocator& allocator, const CudaOptions& options,
+                        ConvolutionPlans& plans)
+      : context_(context), allocator_(allocator), options_(options), plans_(plans) {}
+
+  bool convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
+                const Tensor& sums) override;
+  void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
+                  const BatchStatistics& out, const RunningStatistics& running) override;
+  bool joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums, const InputNorm& norm,
+             const Tensor& w) override;
+  void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                           const Tensor& w, const Tensor& y, const Tensor& sums) override;
+  void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                                    const Tensor& w, const Tensor& dy,
+                                    const InputNormGradients& out) override;
+
+ private:
+  /// Both ways to compute a chain, to be timed.
+  class Trial;
+  /// Memory of a batch_norm, x (rows, channels), and the convolution behind it. What a pass does
+  /// not touch is null.
+  struct Link {
+    Conv2dGeometry convolution;
+    BatchNormGeometry norm;
+    void *x = nullptr, *w = nullptr, *y = nullptr;
+    float* sums = nullptr;  // of y
+    float *gamma = nullptr, *beta = nullptr, *mean = nullptr, *inverse_deviation = nullptr;
+    void* folded = nullptr;
+    void *dy = nullptr, *dx = nullptr, *dw = nullptr;  // dx, dw null: not wanted
+    float *dgamma = nullptr, *dbeta = nullptr;
+  };
+  ConvolutionRequest request(ConvolutionPass pass, const Conv2dGeometry& g) const {
+    return {.pass = pass, .geometry = g, .tf32 = options_.tf32 && !options_.deterministic};
+  }
+  bool convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands);
+  void pass_over_result(const Conv2dGeometry& g, const void* y);
+  void forward(const Link& link);
+  void backward(const Link& link);
+
+  Context& context_;
+  Allocator& allocator_;
+  const CudaOptions& options_;
+  ConvolutionPlans& plans_;
+};
+
+}  // namespace whisker::cuda

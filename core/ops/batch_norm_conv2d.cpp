@@ -1,0 +1,93 @@
+// A batch_norm with relu and the convolution behind it as one operator, for devices whose
+// convolutions normalise as they read. Only x, what the convolution before left, is kept.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/convolution_chains.h"
+#include "core/ops/checks.h"
+#include "core/ops/norm.h"
+
+namespace whisker {
+namespace {
+
+/// The operator worked out, without memory.
+struct Joint {
+  ConvolutionChains* chains = nullptr;
+  Conv2dGeometry convolution;
+  InputNorm norm;
+};
+
+// Without chains where the two cannot be one.
+Joint joint_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+               const Conv2dOptions& options) {
+  ConvolutionChains* const chains = backend_of(x.device()).convolution_chains();
+  const bool fits = norm.options.training && norm.options.activation.kind == Activation::relu &&
+                    options.activation.kind == Activation::none && !options.max_pool;
+  if (!chains || !fits) return {};
+  check_alike("batch_norm_conv2d", "x", x, "w", w);
+  Joint joint{.chains = chains,
+              .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
+              .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options, {}),
+                       .gamma = norm.gamma,
+                       .beta = norm.beta}};
+  if (!chains->joins(joint.convolution, x, norm.state.sums, joint.norm, w)) return {};
+  return joint;
+}
+
+Convolved apart(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                const Conv2dOptions& options) {
+  return conv2d_with_sums(batch_norm(x, norm.gamma, norm.beta, norm.state, norm.options), w,
+                          options);
+}
+
+}  // namespace
+
+bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                      const Conv2dOptions& options) {
+  return joint_of(x, norm, w, options).chains != nullptr;
+}
+
+Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                            const Conv2dOptions& options) {
+  Joint joint = joint_of(x, norm, w, options);
+  if (!joint.chains) return apart(x, norm, w, options);
+  check_training(joint.norm.geometry, norm.options, x);
+  check_sums(norm.state.sums, x);
+  const Conv2dGeometry& geometry = joint.convolution;
+  const Shape channels{geometry.c};
+  const TensorOptions f32{.device = x.device()};
+  joint.norm.statistics = {
+      .mean = empty(channels, f32), .variance = {}, .inverse_deviation = empty(channels, f32)};
+  joint.norm.folded = empty({2, geometry.c}, x.options());
+  const RunningStatistics running = running_statistics(norm.state, norm.options, x);
+  joint.chains->statistics(joint.norm.geometry, x, norm.state.sums, joint.norm.statistics, running);
+  note_pending(running);
+  const Convolved result{
+      .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
+      .sums = empty({2, geometry.c_out}, f32)};
+  joint.chains->convolve_normalised(geometry, x, joint.norm, w, result.y, result.sums);
+  record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
+         [chains = joint.chains, geometry, norm_geometry = joint.norm.geometry, x = save(x),
+          gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),
+          mean = save(joint.norm.statistics.mean),
+          inverse_deviation = save(joint.norm.statistics.inverse_deviation),
+          folded = save(joint.norm.folded)](Gradients& g) {
+           g.once_only();
+           const InputNormGradients out{.dx = g.target_if_needed(0),
+                                        .dgamma = g.target_if_needed(1),
+                                        .dbeta = g.target_if_needed(2),
+                                        .dw = g.target_if_needed(3)};
+           chains->convolve_normalised_backward(
+               geometry, x(g),
+               {.geometry = norm_geometry,
+                .gamma = gamma(g),
+                .beta = beta(g),
+                .statistics = {.mean = mean(g),
+                               .variance = {},
+                               .inverse_deviation = inverse_deviation(g)},
+                .folded = folded(g)},
+               w(g), g.dy(), out);
+         });
+  return result;
+}
+
+}  // namespace whisker

@@ -1,0 +1,25 @@
+// What batch_norm and the operator that joins it with a convolution check and work out alike.
+#pragma once
+
+#include "core/backend.h"
+#include "core/ops.h"
+
+namespace whisker {
+
+/// f32, f64 for x of f64.
+DType statistics_dtype(DType x);
+/// Throws usage, naming what does not fit.
+BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const BatchNormOptions& options, const Tensor& residual);
+/// Undefined tensors where `state` has nothing pending. Throws usage for extents other than x's.
+RunningStatistics running_statistics(const BatchNormState& state, const BatchNormOptions& options,
+                                     const Tensor& x);
+/// Throws usage where sums are defined and not those of an x like this.
+void check_sums(const Tensor& sums, const Tensor& x);
+/// Throws usage where x has too few rows for statistics, or the momentum is none.
+void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& options,
+                    const Tensor& x);
+/// Tells the version checks that the pending statistics were written.
+void note_pending(const RunningStatistics& running);
+
+}  // namespace whisker

@@ -1,0 +1,176 @@
+// Convolutions and batch norms that hand each other sums or are one operator train as they do
+// apart: on the CPU, where nothing is joined, and on a GPU in f16, where cuDNN joins them.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/cuda_library.h"
+#include "core/ops.h"
+#include "layers/layers.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+constexpr ActivationSpec relu_spec{.kind = Activation::relu};
+constexpr Device gpu{DeviceKind::cuda, 0};
+
+std::shared_ptr<Sequential> body_of(int64_t channels, int64_t stride) {
+  auto body = std::make_shared<Sequential>();
+  body->add<Conv2D>({.in_channels = channels, .filters = 16, .kernel = 1, .bias = false}, "conv1");
+  body->add<BatchNorm>({.channels = 16, .activation = relu_spec}, "bn1");
+  body->add<Conv2D>(
+      {.in_channels = 16, .filters = 24, .stride = stride, .padding = 1, .bias = false}, "conv2");
+  body->add<BatchNorm>({.channels = 24, .activation = relu_spec}, "bn2");
+  body->add<Conv2D>({.in_channels = 24, .filters = 32, .kernel = 1, .bias = false}, "conv3");
+  body->add<BatchNorm>({.channels = 32}, "bn3");
+  return body;
+}
+
+/// Two bottleneck blocks (He et al. 2015, fig. 5), the first with a projection.
+std::shared_ptr<Sequential> network(bool fuse) {
+  auto projection = std::make_shared<Sequential>();
+  projection->add<Conv2D>(
+      {.in_channels = 8, .filters = 32, .kernel = 1, .stride = 2, .bias = false}, "conv");
+  projection->add<BatchNorm>({.channels = 32}, "bn");
+  auto net = std::make_shared<Sequential>();
+  net->add<Conv2D>({.in_channels = 3, .filters = 8, .padding = 1, .bias = false}, "stem");
+  net->add<BatchNorm>({.channels = 8, .activation = relu_spec}, "stem_bn");
+  const auto add_block = [&](const char* name, std::shared_ptr<Sequential> body,
+                             std::shared_ptr<Sequential> shortcut) {
+    body->set_fuse(fuse);
+    if (shortcut) shortcut->set_fuse(fuse);
+    net->add_named(name, std::make_shared<Residual>(body, shortcut, Residual::Options{}));
+  };
+  add_block("block1", body_of(8, 2), projection);
+  add_block("block2", body_of(32, 1), nullptr);
+  net->make<GlobalAvgPool2D>();
+  net->add<Dense>({.in_features = 32, .units = 3}, "head");
+  net->set_fuse(fuse);
+  return net;
+}
+
+class Training {
+ public:
+  Training(Device device, std::optional<DType> compute, bool fuse,
+           const std::vector<std::string>& frozen = {})
+      : net_(network(fuse)), arena_(freeze(frozen), device, 5, ArenaTypes{.compute = compute}) {
+    images_ = rand_normal({8, 16, 16, 3}, 0, 1, 1, 1).to(arena_.compute_dtype()).to(device);
+    labels_ = from_vector({0, 1, 2, 0, 1, 2, 0, 1}, {8}, {.dtype = DType::i64}).to(device);
+  }
+  void step() {
+    arena_.zero_grad();
+    const Tensor loss = cross_entropy((*net_)(images_, {.training = true}).to(DType::f32), labels_);
+    backward(loss);
+    arena_.commit_buffers();
+  }
+  /// Gradients and running statistics by name, and the logits of an evaluation.
+  std::vector<std::pair<std::string, std::vector<double>>> results() {
+    std::vector<std::pair<std::string, std::vector<double>>> all;
+    for (const auto& parameter : arena_.parameters()) {
+      if (!parameter->is_buffer() && !parameter->trainable()) continue;
+      const Tensor value = parameter->is_buffer() ? parameter->value() : parameter->value().grad();
+      all.emplace_back(parameter->name(), value.to_vector());
+    }
+    const NoGrad evaluation;
+    all.emplace_back("logits", (*net_)(images_, {}).to_vector());
+    return all;
+  }
+
+ private:
+  ParameterList freeze(const std::vector<std::string>& patterns) {
+    if (!patterns.empty()) net_->freeze(patterns);
+    return net_->parameters();
+  }
+  std::shared_ptr<Sequential> net_;
+  ParameterArena arena_;
+  Tensor images_, labels_;
+};
+
+double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double error = 0, size = 1e-12;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(error / size);
+}
+
+const std::vector<std::string> freezings[] = {{}, {"block1.bn1"}, {"stem", "stem_bn", "block1"}};
+
+TEST(Chains, LayersTogetherAreTheLayersApart) {
+  for (const auto& frozen : freezings) {
+    Training together(cpu_device, {}, true, frozen), apart(cpu_device, {}, false, frozen);
+    for (Training* training : {&together, &apart}) {
+      training->step();
+      training->step();
+    }
+    EXPECT_EQ(together.results(), apart.results());
+  }
+}
+
+class CudaLayerChains : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+    before_ = cuda_options(gpu);
+  }
+  void TearDown() override {
+    if (cuda_device_count() > 0) set_cuda_options(gpu, before_);
+  }
+  static void use(ConvolutionChaining chaining, double search_seconds = 0) {
+    CudaOptions options;
+    options.deterministic = search_seconds == 0;
+    options.chaining = chaining;
+    options.search_seconds = search_seconds;
+    set_cuda_options(gpu, options);
+  }
+
+ private:
+  CudaOptions before_;
+};
+
+// Rounding here and there turns some of relu's gradients on and off: far less than a term that is
+// missing would.
+TEST_F(CudaLayerChains, TrainAsLayersApart) {
+  for (const auto& frozen : freezings) {
+    use(ConvolutionChaining::never);
+    Training apart(gpu, DType::f16, true, frozen);
+    apart.step();
+    const auto expected = apart.results();
+    use(ConvolutionChaining::always);
+    Training joined(gpu, DType::f16, true, frozen);
+    joined.step();
+    const auto got = joined.results();
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].first, expected[i].first);
+      EXPECT_LT(relative_error(got[i].second, expected[i].second), 0.05) << got[i].first;
+    }
+  }
+}
+
+TEST_F(CudaLayerChains, CapturedAreEager) {
+  for (const auto chaining : {ConvolutionChaining::always, ConvolutionChaining::faster}) {
+    use(chaining, chaining == ConvolutionChaining::always ? 0 : 60);
+    Training eager(gpu, DType::f16, true), captured(gpu, DType::f16, true);
+    for (int warm_up = 0; warm_up < 3; ++warm_up) {
+      eager.step();
+      captured.step();
+    }
+    const auto graph = backend_of(gpu).capture([&] { captured.step(); });
+    ASSERT_NE(graph, nullptr);
+    for (int step = 0; step < 2; ++step) {
+      eager.step();
+      graph->replay();
+    }
+    backend_of(gpu).synchronize();
+    EXPECT_EQ(captured.results(), eager.results());
+  }
+}
+
+}  // namespace
+}  // namespace whisker
