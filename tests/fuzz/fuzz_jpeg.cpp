@@ -1,7 +1,8 @@
 // Any bytes as a JPEG: pixels or one data error, decoded whole and as a crop whose place and target
-// the last bytes choose.
+// the last bytes choose. A plain one gives pixels, with and without its metadata.
 #include "core/error.h"
 #include "data/decode.h"
+#include "data/plain_jpeg.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -28,6 +29,7 @@ whisker::CropRequest crop_from(std::span<const uint8_t> bytes,
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span bytes(data, size);
   if (size < 8 || data[0] != 0xFF || data[1] != 0xD8) return 0;
+  bool must_be_readable = false;
   try {
     const whisker::PictureHeader header = whisker::read_header(bytes, max_pixels);
     const whisker::CropRequest request = crop_from(bytes, header);
@@ -40,10 +42,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     } catch (const whisker::Error& error) {
       if (error.kind() != whisker::ErrorKind::data) std::abort();
     }
+    const auto plain = whisker::plain_jpeg(bytes);
+    must_be_readable = plain.has_value();
+    if (plain) {
+      const auto* const begin = reinterpret_cast<const uint8_t*>(plain->data());
+      const whisker::Picture stored = whisker::decode({begin, plain->size()}, max_pixels);
+      if (int64_t{stored.width} * stored.height != int64_t{header.width} * header.height)
+        std::abort();
+    }
     const whisker::Picture picture = whisker::decode(bytes, max_pixels);
     if (picture.width != header.width || picture.height != header.height) std::abort();
   } catch (const whisker::Error& error) {
-    if (error.kind() != whisker::ErrorKind::data) std::abort();
+    if (error.kind() != whisker::ErrorKind::data || must_be_readable) std::abort();
   }
   return 0;
 }

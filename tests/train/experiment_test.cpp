@@ -103,6 +103,20 @@ TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
               HasSubstr("nothing*"));
 }
 
+// A cache, and decode: exact, promise the CPU's pixels.
+TEST(Experiment, GpuDecodingIsRefusedWhereExactPixelsArePromised) {
+  const StripeFolder data;
+  for (const char* exact : {"data.decode=exact", "data.cache=memory"}) {
+    EXPECT_THAT(error_of(data.config({exact, "data.gpu_decode=50"}), ErrorKind::usage),
+                HasSubstr("data.gpu_decode: expected auto or 0 with"))
+        << exact;
+    EXPECT_EQ(error_of(data.config({exact, "data.gpu_decode=0"}), ErrorKind::usage), "accepted");
+    EXPECT_EQ(error_of(data.config({exact}), ErrorKind::usage), "accepted");
+  }
+  // Only a GPU asks who decodes.
+  EXPECT_EQ(error_of(data.config({"data.gpu_decode=50"}), ErrorKind::usage), "accepted");
+}
+
 TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
   const StripeFolder data;
   for (const bool by_accuracy : {true, false}) {

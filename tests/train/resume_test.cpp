@@ -229,6 +229,8 @@ TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
        "augment.rotation was 0, now 10"},
       {"ema", [](const StripeFolder&, Config& c) { c.ema.decay = 0.5; },
        "ema.decay was 0, now 0.5"},
+      {"who decodes", [](const StripeFolder&, Config& c) { c.data.gpu_decode.value = 30; },
+       "data.gpu_decode was auto, now 30"},
       {"batch size", [](const StripeFolder&, Config& c) { c.train.batch_size = 4; },
        "train.batch_size was 8, now 4"},
   };
@@ -248,6 +250,26 @@ TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
     EXPECT_EQ(read_file(folder / "metrics.jsonl", 1 << 20, ErrorKind::data), metrics) << edit.name;
   }
   fmt::print("edits refused: {}\n", edits.size());
+}
+
+// What data.gpu_decode: auto found stays the run's.
+TEST(CheckpointResume, KeepsWhoDecodes) {
+  const StripeFolder data;
+  const Config config = data.config();
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.experiment.train->set_jpeg_share(0.75);
+    run.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step >= 3) run.stop = 15;
+    };
+    run.train();
+    folder = run.folder.path();
+  }
+  const TestRun resumed(config, folder);
+  EXPECT_EQ(resumed.experiment.train->jpeg_share(), 0.75);
+  const TestRun fresh(data.config({"name=fresh"}));
+  EXPECT_EQ(fresh.experiment.train->jpeg_share(), 0);
 }
 
 TEST(CheckpointResume, DataMayMove) {
