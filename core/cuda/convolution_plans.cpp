@@ -183,13 +183,13 @@ bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
   if (found == choices_.end()) {
     choice = from_table(request);
     if (!choice) {
-      choice = Choice{.algorithm = first_engine(request), .settled = false};
-      if (!choice->algorithm) choice->settled = true;
-      if (!always) choice->algorithm = nullptr;  // nothing is chosen untested
+      choice = Choice{.algorithm = always ? first_engine(request) : nullptr, .settled = false};
     }
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    choice =
-        Choice{.algorithm = fastest(request, operands, always ? nullptr : &rival), .settled = true};
+    const bool possible = first_engine(request) != nullptr;
+    choice = Choice{
+        .algorithm = possible ? fastest(request, operands, always ? nullptr : &rival) : nullptr,
+        .settled = true};
   }
   if (choice) found = choices_.insert_or_assign(request, std::move(*choice)).first;
   if (!found->second.algorithm) return false;
@@ -197,19 +197,45 @@ bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
   return true;
 }
 
-ConvolutionPlans::Joint ConvolutionPlans::first_sight(const ConvolutionRequest& request) {
+bool ConvolutionPlans::has_chain(const ConvolutionRequest& request) {
+  if (!first_engine(request)) return false;
   ConvolutionRequest backward = request;
   backward.sums = false;
-  for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
-                          ConvolutionPass::backward_weights}) {
+  for (const auto pass : {ConvolutionPass::backward_input, ConvolutionPass::backward_weights}) {
     backward.pass = pass;
-    const bool forward = pass == ConvolutionPass::forward;
-    if (!first_engine(forward ? request : backward)) return {.joined = false, .settled = true};
+    if (!first_engine(backward)) return false;
   }
-  if (options_.chaining == ConvolutionChaining::always) return {.joined = true, .settled = true};
+  return true;
+}
+
+ConvolutionPlans::Joint ConvolutionPlans::untested(const ConvolutionRequest& request) {
+  if (options_.chaining == ConvolutionChaining::always) {
+    return {.joined = has_chain(request), .settled = true};
+  }
   const auto known = table_.find(PlanTable::Kind::convolution, chain_key(request));
   if (!known) return {};
-  return {.joined = *known == joined_name, .settled = true};
+  return {.joined = *known == joined_name && has_chain(request), .settled = true};
+}
+
+ConvolutionPlans::Joint ConvolutionPlans::tested(const ConvolutionRequest& request,
+                                                 const Separately& joined,
+                                                 const Separately& apart) {
+  Joint joint{.joined = false, .settled = true};
+  if (!has_chain(request)) return joint;
+  try {
+    for (const Separately* way : {&joined, &apart}) {  // settles what they consist of
+      (*way)();
+      (*way)();
+    }
+    const SearchBudget::Use use(budget_);
+    Stopwatch stopwatch(context_);
+    joint.joined = stopwatch.median(joined) < stopwatch.median(apart);
+  } catch (const Error&) {
+    return joint;  // no memory to try them in, or an engine that fails after all
+  }
+  table_.set(PlanTable::Kind::convolution, chain_key(request),
+             std::string(joint.joined ? joined_name : separate_name));
+  return joint;
 }
 
 bool ConvolutionPlans::prefers_joined(const ConvolutionRequest& request, const Separately& joined,
@@ -217,23 +243,9 @@ bool ConvolutionPlans::prefers_joined(const ConvolutionRequest& request, const S
   if (options_.chaining == ConvolutionChaining::never) return false;
   auto found = joints_.find(request);
   if (found == joints_.end()) {
-    found = joints_.emplace(request, first_sight(request)).first;
+    found = joints_.emplace(request, untested(request)).first;
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    Joint joint{.joined = false, .settled = true};
-    try {
-      for (const Separately* way : {&joined, &apart}) {  // settles what they consist of
-        (*way)();
-        (*way)();
-      }
-      const SearchBudget::Use use(budget_);
-      Stopwatch stopwatch(context_);
-      joint.joined = stopwatch.median(joined) < stopwatch.median(apart);
-    } catch (const Error&) {
-      // No memory to try them in, or an engine that fails after all.
-    }
-    table_.set(PlanTable::Kind::convolution, chain_key(request),
-               std::string(joint.joined ? joined_name : separate_name));
-    found = joints_.insert_or_assign(request, joint).first;
+    found = joints_.insert_or_assign(request, tested(request, joined, apart)).first;
   }
   return found->second.joined;
 }

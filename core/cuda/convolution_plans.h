@@ -74,7 +74,11 @@ class ConvolutionPlans {
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
-  Joint first_sight(const ConvolutionRequest& request);
+  /// True when every pass of a chain has an engine.
+  bool has_chain(const ConvolutionRequest& request);
+  Joint untested(const ConvolutionRequest& request);
+  Joint tested(const ConvolutionRequest& request, const Separately& joined,
+               const Separately& apart);
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
                                       const Separately* separately);

@@ -157,7 +157,7 @@ TEST_F(CudaChains, RepeatBitForBitWhenDeterministic) {
 
 TEST_F(CudaChains, FollowImportedChoices) {
   const ChainCase& c = chain_cases()[6];
-  use(ConvolutionChaining::faster, 600);
+  use(ConvolutionChaining::faster, 600, true);
   for (int run = 0; run < 2; ++run) run_chain(c, gpu);
   const Results chosen = run_chain(c, gpu);
   const std::string table = backend_of(gpu).export_plans();

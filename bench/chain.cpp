@@ -1,0 +1,149 @@
+// How long a batch_norm with relu and the convolution behind it take on a GPU in f16, forward and
+// backward, apart and joined (docs/cuda.md, "Chains"): captured, each as the median of 9 groups of
+// 10 replays. One JSON line per convolution; "chosen" is what timing would take.
+// usage: bench_chain [N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING...]
+// Without arguments: resnet50's convolutions behind batch norms and resnet18's, 256 pictures.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/cuda_library.h"
+#include "core/error.h"
+#include "core/ops.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace whisker;
+
+constexpr Device gpu{DeviceKind::cuda, 0};
+constexpr const char* residual_networks[] = {
+    "256,56,64,64,3,1,1",   "256,56,64,256,1,1,0",  "256,56,128,128,3,2,1", "256,28,128,128,3,1,1",
+    "256,28,128,512,1,1,0", "256,28,256,256,3,2,1", "256,14,256,256,3,1,1", "256,14,256,1024,1,1,0",
+    "256,14,512,512,3,2,1", "256,7,512,512,3,1,1",  "256,7,512,2048,1,1,0"};
+
+/// x and its sums, as a convolution before would have left them.
+class Link {
+ public:
+  explicit Link(const std::vector<int64_t>& v)
+      : options_{.stride = v[5], .padding = v[6]},
+        x_(rand_normal({v[0], v[1], v[1], v[2]}, 0, 1, 1, 1, f32).to(DType::f16)),
+        w_(rand_normal({v[3], v[4], v[4], v[2]}, 0, 0.05, 1, 2, f32).to(DType::f16)),
+        gamma_(ones({v[2]}, f32)),
+        beta_(zeros({v[2]}, f32)),
+        sums_(concat({sum(x_.to(DType::f32), {0, 1, 2}), sum(pow(x_.to(DType::f32), 2), {0, 1, 2})},
+                     0)
+                  .reshape({2, v[2]})) {
+    for (const Tensor* leaf : {&x_, &w_, &gamma_, &beta_}) leaf->set_requires_grad();
+    const NoGrad once;
+    const Tensor y = conv2d(x_, w_, {}, options_);
+    dy_ = rand_normal(y.shape(), 0, 1, 1, 3, f32).to(DType::f16);
+  }
+
+  Convolved forward() const { return batch_norm_conv2d(x_, norm(), w_, options_); }
+  void step() const {
+    // What the batch_norm behind would do about the sums, too.
+    const Convolved y = forward();
+    look_at(y);
+    const std::vector<Tensor> leaves{x_, w_, gamma_, beta_};
+    grad(y.y, leaves, {.gradient = dy_});
+  }
+  void look() const { look_at(forward()); }
+  bool joined() const { return joins_batch_norm(x_, norm(), w_, options_); }
+
+ private:
+  static constexpr TensorOptions f32{.device = gpu};
+
+  static BatchNormState state_of(const Tensor& sums) {
+    BatchNormState state;
+    state.sums = sums;
+    return state;
+  }
+  BatchNormOperands norm() const {
+    return {.gamma = gamma_,
+            .beta = beta_,
+            .state = state_of(sums_),
+            .options = {.training = true, .activation = {Activation::relu}}};
+  }
+  static void look_at(const Convolved& y) {
+    const NoGrad only_forward;
+    const Shape channels{y.y.extent(-1)};
+    batch_norm(y.y, ones(channels, f32), zeros(channels, f32), state_of(y.sums),
+               {.training = true});
+  }
+
+  Conv2dOptions options_;
+  Tensor x_, w_, gamma_, beta_, sums_, dy_;
+};
+
+double milliseconds(CapturedGraph& graph) {
+  constexpr int replays = 10;
+  std::vector<double> times;
+  for (int group = 0; group < 10; ++group) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < replays; ++i) graph.replay();
+    backend_of(gpu).synchronize();
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+            .count() /
+        replays);
+  }
+  times.erase(times.begin());
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+struct Times {
+  double forward = 0, step = 0;
+  bool joined = false;
+};
+
+Times measure(const Link& link, ConvolutionChaining chaining) {
+  CudaOptions options = cuda_options(gpu);
+  options.chaining = chaining;
+  options.search_seconds = 600;
+  set_cuda_options(gpu, options);
+  for (int warm_up = 0; warm_up < 4; ++warm_up) link.step();
+  Times times{.joined = link.joined()};
+  const auto forward = backend_of(gpu).capture([&] { link.look(); });
+  times.forward = milliseconds(*forward);
+  const auto step = backend_of(gpu).capture([&] { link.step(); });
+  times.step = milliseconds(*step);
+  return times;
+}
+
+std::vector<int64_t> parse(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (size_t at = 0; at != std::string::npos; at = text.find(',', at)) {
+    if (at > 0) ++at;
+    numbers.push_back(std::strtoll(text.c_str() + at, nullptr, 10));
+  }
+  if (numbers.size() == 7) return numbers;
+  fail(ErrorKind::usage,
+       "bench_chain: expected 7 numbers, N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING, got '{}'", text);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::vector<std::string> links(argv + 1, argv + argc);
+  if (links.empty()) links.assign(std::begin(residual_networks), std::end(residual_networks));
+  for (const std::string& text : links) {
+    const Link link(parse(text));
+    const Times apart = measure(link, ConvolutionChaining::never);
+    const Times joined = measure(link, ConvolutionChaining::always);
+    const Times chosen = measure(link, ConvolutionChaining::faster);
+    fmt::print(
+        "{{\"link\":\"{}\",\"apart_ms\":[{:.4f},{:.4f}],\"joined_ms\":[{:.4f},{:.4f}],"
+        "\"possible\":{},\"speedup\":{:.3f},\"chosen\":\"{}\",\"chosen_ms\":{:.4f}}}\n",
+        text, apart.forward, apart.step, joined.forward, joined.step, joined.joined,
+        apart.step / joined.step, chosen.joined ? "joined" : "apart", chosen.step);
+    std::fflush(stdout);
+  }
+} catch (const whisker::Error& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return error.exit_code();
+}
