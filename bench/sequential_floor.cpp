@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <limits>
-#include <vector>
 
 namespace whisker::bench {
 namespace {
@@ -38,22 +37,6 @@ double operations_of_step(const RecurrentGeometry& g) {
   return 2 * static_cast<double>(g.batch) * products;
 }
 
-double measured_tflops(Device device, DType dtype) {
-  constexpr int64_t n = 8192;
-  constexpr int products = 8;
-  const TensorOptions options{.dtype = dtype, .device = device};
-  const auto random = [&](uint64_t stream) {  // drawn on the host, so some rows again and again
-    constexpr int64_t rows = 512;
-    const Tensor some = rand_normal({rows, n}, 0, 1, 1, stream, options);
-    return concat(std::vector<Tensor>(n / rows, some), 0);
-  };
-  const Tensor a = random(1), b = random(2);
-  const double seconds = seconds_of(device, [&] {
-    for (int i = 0; i < products; ++i) matmul(a, b);
-  });
-  return 1e-12 * products * 2 * static_cast<double>(n) * n * n / seconds;
-}
-
 double measured_handover_us(Device device) {
   constexpr int kernels = 2000;
   const Tensor start = zeros({32}, {.device = device});
@@ -66,11 +49,10 @@ double measured_handover_us(Device device) {
 
 }  // namespace
 
-SequentialFloor sequential_floor(Device device, const RecurrentGeometry& g) {
+SequentialFloor sequential_floor(Device device, const RecurrentGeometry& g, double tflops) {
   SequentialFloor floor{.operations = operations_of_step(g),
-                        .tflops = measured_tflops(device, g.dtype),
                         .handover_us = measured_handover_us(device)};
-  const double step_us = std::max(1e-6 * floor.operations / floor.tflops, floor.handover_us);
+  const double step_us = std::max(1e-6 * floor.operations / tflops, floor.handover_us);
   floor.milliseconds = 2e-3 * static_cast<double>(g.steps + g.layers - 1) * step_us;
   return floor;
 }

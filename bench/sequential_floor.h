@@ -18,12 +18,12 @@ namespace whisker::bench {
 // A kernel that stays on the GPU for all steps and hands over in another way may go below.
 struct SequentialFloor {
   double operations = 0;    ///< of a step of the wavefront, two per multiply-add
-  double tflops = 0;        ///< 1e12 operations per second of a large product, measured
   double handover_us = 0;   ///< measured over a captured chain of tiny kernels
   double milliseconds = 0;  ///< forward and backward
 };
 
-/// Measures rate and hand-over on `device`, which captures. For `g` without lengths.
-SequentialFloor sequential_floor(Device device, const RecurrentGeometry& g);
+/// Of `g` without lengths on `device`, which captures and whose large products reach `tflops` 1e12
+/// operations per second; measures the hand-over.
+SequentialFloor sequential_floor(Device device, const RecurrentGeometry& g, double tflops);
 
 }  // namespace whisker::bench

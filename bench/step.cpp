@@ -183,21 +183,17 @@ double resident_mib() {
 
 // How far the step is from the least that its dependent steps allow, on a GPU.
 void write_sequential_floor(JsonWriter& json, const Workload& workload, const Step& step,
-                            double milliseconds) {
+                            double tflops, double milliseconds) {
   if (workload.steps == 0 || step.device.kind != DeviceKind::cuda) return;
-  const DType dtype = step.precision == "f32"    ? DType::f32
-                      : step.precision == "bf16" ? DType::bf16
-                                                 : DType::f16;
-  const bench::SequentialFloor floor =
-      bench::sequential_floor(step.device, {.kind = workload.recurrent,
-                                            .steps = workload.steps,
-                                            .batch = step.batch,
-                                            .features = workload.side,
-                                            .hidden = 512,
-                                            .layers = 2,
-                                            .dtype = dtype});
-  json.field("tflops", floor.tflops).field("handover_us", floor.handover_us);
-  json.field("sequential_floor_ms", floor.milliseconds);
+  const bench::SequentialFloor floor = bench::sequential_floor(step.device,
+                                                               {.kind = workload.recurrent,
+                                                                .steps = workload.steps,
+                                                                .batch = step.batch,
+                                                                .features = workload.side,
+                                                                .hidden = 512,
+                                                                .layers = 2},
+                                                               tflops);
+  json.field("handover_us", floor.handover_us).field("sequential_floor_ms", floor.milliseconds);
   json.field("over_sequential_floor", milliseconds / floor.milliseconds);
 }
 
@@ -236,7 +232,7 @@ void measure(const Workload& workload, const Options& options) {
   json.field("ceiling_tflops", ceilings.tflops).field("ceiling_gb_per_s", ceilings.gb_per_s);
   const double floor = work.floor_ms(ceilings);
   json.field("floor_ms", floor).field("over_floor", median / floor);
-  write_sequential_floor(json, workload, step, median);
+  write_sequential_floor(json, workload, step, ceilings.tflops, median);
   json.end_object();
   std::puts(json.str().c_str());
 }
