@@ -227,6 +227,7 @@ ConvolutionPlans::Joint ConvolutionPlans::tested(const ConvolutionRequest& reque
       (*way)();
       (*way)();
     }
+    if (!budget_.may_search(context_.stream())) return {};  // parts of it stayed untimed
     const SearchBudget::Use use(budget_);
     Stopwatch stopwatch(context_);
     joint.joined = stopwatch.median(joined) < stopwatch.median(apart);
