@@ -25,6 +25,9 @@ struct CudaOptions {
   /// Seconds in all that choosing algorithms by timing may take, for shapes that come back; 0: the
   /// libraries' first proposals.
   double search_seconds = 0;
+  /// How often what is chosen will be computed: one choice may take a tenth of the time of all that,
+  /// so that short runs search little; 0: search as if for ever.
+  int64_t search_uses = 0;
   int64_t workspace_limit = int64_t{1} << 28;  ///< bytes that one convolution may work in
   /// The process computes little: forward convolutions and products that take our own kernels
   /// milliseconds are theirs, so that cuDNN and cuBLASLt, which take longer to load, are not
@@ -79,7 +82,7 @@ const CudaInterface& cuda_interface();
 /// The backend of cuda:`index`. Throws device when there is none, saying why.
 std::unique_ptr<Backend> make_cuda_backend(int index);
 
-/// Options of a CUDA device's backend. Changing any but search_seconds forgets the choices made so
+/// Options of a CUDA device's backend. Changing any but search_seconds and search_uses forgets the choices made so
 /// far.
 CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);

@@ -62,10 +62,11 @@ void configure_backend(const Config& config, Device device) {
                    .deterministic = config.deterministic});
 }
 
-void search_plans(const Config& config, Device device) {
+void search_plans(const Config& config, Device device, int64_t steps) {
   if (device.kind != DeviceKind::cuda || config.deterministic) return;
   CudaOptions options = cuda_options(device);
-  options.search_seconds = 6;  // a table of an earlier run saves it
+  options.search_seconds = 20;  // a table of an earlier run saves it
+  options.search_uses = steps;
   set_cuda_options(device, options);
 }
 

@@ -59,9 +59,10 @@ Device resolve_device(const std::string& text);
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card = {});
 /// Hands what the configuration says of `device` (runtime, deterministic) to its backend.
 void configure_backend(const Config& config, Device device);
-/// Lets `device` time algorithms from now on, for seconds in all, unless the run is deterministic.
-/// Not before the first step: layers that come back within it would make it wait.
-void search_plans(const Config& config, Device device);
+/// Lets `device` time algorithms from now on, for seconds in all and no longer than pays in `steps`
+/// steps, unless the run is deterministic. Not before the first step: layers that come back within
+/// it would make it wait.
+void search_plans(const Config& config, Device device, int64_t steps);
 /// The model section itself, or for `from_weights` the one in the weights file init.from.
 YamlNode model_section(const Config& config);
 

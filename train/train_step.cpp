@@ -5,6 +5,7 @@
 
 #include "core/autograd.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace whisker {
@@ -100,7 +101,11 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
   }
   if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
-  if (!std::exchange(stepped_, true)) search_plans(experiment_.config, experiment_.device);
+  if (!std::exchange(stepped_, true)) {
+    const int64_t batches = experiment_.config.train.epochs * experiment_.batches_per_epoch();
+    search_plans(experiment_.config, experiment_.device,
+                 std::max<int64_t>(batches - place.number, 1));
+  }
   return part.update;
 }
 

@@ -12,7 +12,7 @@
 namespace whisker::cuda {
 namespace {
 
-// One request may take this long to settle; compiling some engines takes a second each.
+// One request may take this long to settle.
 constexpr double longest_search_seconds = 1.5;
 
 constexpr std::string_view separate_name = "separate";
@@ -125,7 +125,8 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
     for (const auto heuristic : heuristics) {
       for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
         if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
-        if (found && use.seconds() > longest_search_seconds) break;
+        const double longest = std::min(longest_search_seconds, budget_.worth(best_time));
+        if (found && use.seconds() > longest) break;
         consider(CudnnConvolution::make(graph, request, engine));
         seen.push_back(std::move(engine));
       }

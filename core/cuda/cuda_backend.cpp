@@ -14,6 +14,7 @@ CudaBackend::~CudaBackend() = default;
 void CudaBackend::set_options(const CudaOptions& options) {
   CudaOptions same_choices = options;
   same_choices.search_seconds = options_.search_seconds;
+  same_choices.search_uses = options_.search_uses;
   const bool forget = same_choices != options_;
   options_ = options;
   plans_.options_changed(options_, forget);

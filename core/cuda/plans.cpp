@@ -21,6 +21,7 @@ Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
       products_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);
+  budget_.set_uses(options.search_uses);
 }
 
 void Plans::import(std::string_view text) {
@@ -32,6 +33,7 @@ void Plans::import(std::string_view text) {
 
 void Plans::options_changed(const CudaOptions& options, bool forget) {
   budget_.set_limit(options.search_seconds);
+  budget_.set_uses(options.search_uses);
   if (!forget) return;
   table_.clear();
   convolutions_.clear();

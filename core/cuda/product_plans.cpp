@@ -49,6 +49,7 @@ void ProductPlans::settle(const ProductRequest& request, const ProductOperands& 
   float best_time = std::numeric_limits<float>::infinity();
   for (const ProductAlgorithm& candidate :
        product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
+    if (use.seconds() > budget_.worth(best_time)) break;
     const DriverMemory workspace(candidate.workspace_bytes);
     const float time = stopwatch.median(
         [&] {
