@@ -132,7 +132,7 @@ struct How {
 Delivered run(const ImageFolder& files, const PictureDatasetOptions& data, const How& how,
               int epochs = 2) {
   const auto dataset = std::make_shared<PictureDataset>(files, data);
-  LoaderOptions options{.batch_size = how.batch, .workers = how.workers, .max_bad = 0.5};
+  LoaderOptions options{.batch_size = how.batch, .workers = how.workers, .max_bad = 1};
   options.jpeg_decoder = how.decoder;
   options.jpeg_share = how.share;
   DeviceLoader loader(dataset, shuffle_sampler(files.size(), {.seed = 1}), options,
@@ -230,6 +230,40 @@ TEST(GpuDecode, ACacheAndValidationKeepTheHostsPixels) {
                                run(files, cached, {})),
             0);
   EXPECT_EQ(decoder->decoded(), 0);
+}
+
+/// The collection of odd pictures in two class folders; false where it is not there.
+bool copy_odd_images(const TemporaryFolder& folder) {
+  const auto root = test::test_data_dir() / "odd_images";
+  if (!std::filesystem::exists(root)) return false;
+  int number = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const std::string ending = entry.path().extension().string();
+    if (!entry.is_regular_file() || ending == ".tsv") continue;
+    const std::string name = fmt::format("{}/{:04}{}", number % 2 == 0 ? 'a' : 'b', number, ending);
+    ++number;
+    write(folder, name, test::read_bytes(entry.path()));
+  }
+  return true;
+}
+
+// Most are refused, or are no plain JPEG; whichever it is, nothing changes.
+TEST(GpuDecode, OddPicturesAreTreatedAsOnTheHost) {
+  TemporaryFolder folder;
+  if (!copy_odd_images(folder)) GTEST_SKIP() << "no odd_images in " << test::test_data_dir();
+  const ImageFolder files = open_image_folder(folder.path());
+  const Delivered expected = run(files, training(), {}, 1);
+  const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{});
+  const Delivered got = run(files, training(), {.decoder = decoder, .share = 1, .workers = 2}, 1);
+  EXPECT_EQ(largest_difference(got, expected), 0);
+  EXPECT_EQ(got.indices, expected.indices);
+  EXPECT_EQ(got.bad, expected.bad);
+  EXPECT_EQ(got.reasons, expected.reasons);
+  std::printf("odd pictures: %lld, refused %zu, decoded elsewhere %lld\n",
+              static_cast<long long>(files.size()), got.bad.size(),
+              static_cast<long long>(decoder->decoded()));
+  EXPECT_GT(got.bad.size(), 40u);
+  EXPECT_GT(decoder->decoded(), 20);
 }
 
 TEST(GpuDecode, ShareIsSearchedAndSaidOnce) {
@@ -400,6 +434,24 @@ TEST(GpuDecodeCuda, TrainingBatchesAreTheHostsWithinADecodersError) {
     EXPECT_EQ(got.reasons, expected.reasons);
     EXPECT_EQ(got.note, "") << "nvJPEG refused what accepts() let through";
   }
+}
+
+TEST(GpuDecodeCuda, OddPicturesAreTreatedAsOnTheHost) {
+  std::string why;
+  const auto decoder = nvjpeg(why);
+  if (!decoder) GTEST_SKIP() << why;
+  TemporaryFolder folder;
+  if (!copy_odd_images(folder)) GTEST_SKIP() << "no odd_images in " << test::test_data_dir();
+  const ImageFolder files = open_image_folder(folder.path());
+  const Delivered expected = run(files, training(), {.device = gpu}, 1);
+  const Delivered got =
+      run(files, training(), {.device = gpu, .decoder = decoder, .share = 1, .workers = 3}, 1);
+  EXPECT_EQ(got.indices, expected.indices);
+  EXPECT_EQ(got.bad, expected.bad);
+  EXPECT_EQ(got.reasons, expected.reasons);
+  EXPECT_EQ(got.note, "");
+  std::printf("odd pictures: largest difference of a value %.3f\n",
+              largest_difference(got, expected));
 }
 
 }  // namespace
