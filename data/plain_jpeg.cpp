@@ -1,16 +1,19 @@
-// The segments, then the entropy-coded data (ITU T.81, annexes B, C and F.2.2).
+// The segments (ITU T.81, annex B), then every block of the scan.
 #include "data/plain_jpeg.h"
 
-#include <algorithm>
+#include "data/jpeg_codes.h"
+
 #include <array>
-#include <bit>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 namespace whisker {
 namespace {
 
+using formats::block_values;
+using formats::EntropyBits;
+using formats::HuffmanTable;
+using formats::Step;
 using Bytes = std::span<const uint8_t>;
 using std::string_view_literals::operator""sv;
 
@@ -26,181 +29,6 @@ enum Marker : uint8_t {
   app14 = 0xEE,
   app15 = 0xEF,
   com = 0xFE,
-};
-
-constexpr int block_values = 64;
-
-// What Huffman codes say: how many bits they and what follows them take, and how far they move on
-// in the block.
-struct Step {
-  uint8_t bits = 0;     // 0: no such code
-  uint8_t advance = 0;  // places
-  uint8_t limit = 0;    // the last place in the block where this may stand
-  bool ends = false;    // the block
-};
-
-// One look finds all the codes that lie whole, with what follows them, in the next many_bits; a
-// code for which these are too few is found alone, up to fast_bits by another look, else by length.
-class HuffmanTable {
- public:
-  // The codes of lengths 1 to 16 in order, as a DHT segment lists them, then their symbols; false
-  // when they make no code, or hold a symbol that baseline pictures of 8 bits have not.
-  bool define(Bytes definition, bool direct) {
-    if (std::ranges::equal(definition, definition_)) return valid_;  // most files share theirs
-    definition_.assign(definition.begin(), definition.end());
-    valid_ = assign_codes(direct);
-    if (valid_ && !direct) join_codes();
-    return valid_;
-  }
-
-  Step step(uint64_t bits) const {
-    const Step& fast = fast_[bits >> (64 - fast_bits)];
-    return fast.bits != 0 ? fast : long_step(static_cast<uint32_t>(bits >> (64 - longest)));
-  }
-  Step steps(uint64_t bits) const { return many_[bits >> (64 - many_bits)]; }
-
- private:
-  static constexpr unsigned longest = 16;
-  static constexpr unsigned fast_bits = 10;
-  static constexpr unsigned many_bits = 11;
-  struct Length {
-    uint32_t begin = 0, end = 0;  // its codes, left-aligned
-    uint16_t first = 0;           // in steps_
-  };
-
-  bool assign_codes(bool direct) {
-    constexpr uint32_t fast_span = 1u << (longest - fast_bits);
-    fast_.fill({});
-    const Bytes counts = Bytes(definition_).first(longest);
-    const Bytes symbols = Bytes(definition_).subspan(longest);
-    uint32_t code = 0;  // left-aligned in 16 bits
-    size_t next = 0;
-    for (unsigned length = 1; length <= longest; ++length) {
-      const uint32_t span = 1u << (longest - length);
-      by_length_[length] = {.begin = code, .end = code, .first = static_cast<uint16_t>(next)};
-      for (int i = 0; i < counts[length - 1]; ++i, ++next, code += span) {
-        if (code + span > 1u << longest || next == steps_.size()) return false;
-        const uint8_t symbol = symbols[next];
-        if (!(direct ? symbol <= 11 : symbol % 16 <= 10)) return false;
-        steps_[next] = direct ? direct_step(length, symbol) : alternating_step(length, symbol);
-        for (uint32_t at = code; length <= fast_bits && at < code + span; at += fast_span) {
-          fast_[at / fast_span] = steps_[next];
-        }
-      }
-      by_length_[length].end = code;
-    }
-    return true;
-  }
-
-  void join_codes() {
-    for (uint64_t i = 0; i < many_.size(); ++i) {
-      Step joined{.limit = block_values - 1};
-      while (!joined.ends) {
-        const Step next = step(i << (64 - many_bits) << joined.bits);
-        const bool whole = next.bits != 0 && joined.bits + next.bits <= int{many_bits};
-        if (!whole || joined.advance > next.limit) break;
-        joined.limit = std::min(joined.limit, static_cast<uint8_t>(next.limit - joined.advance));
-        joined.bits = static_cast<uint8_t>(joined.bits + next.bits);
-        joined.advance = static_cast<uint8_t>(joined.advance + next.advance);
-        joined.ends = next.ends;
-      }
-      many_[i] = joined;
-    }
-  }
-
-  Step long_step(uint32_t sixteen_bits) const {
-    for (unsigned length = fast_bits + 1; length <= longest; ++length) {
-      const Length& codes = by_length_[length];
-      if (sixteen_bits >= codes.begin && sixteen_bits < codes.end) {
-        return steps_[codes.first + ((sixteen_bits - codes.begin) >> (longest - length))];
-      }
-    }
-    return {};
-  }
-  static Step direct_step(unsigned length, uint8_t symbol) {
-    return {.bits = static_cast<uint8_t>(length + symbol), .advance = 1};
-  }
-  static Step alternating_step(unsigned length, uint8_t symbol) {
-    const unsigned run = symbol / 16, size = symbol % 16;
-    if (size == 0 && run < 15) {  // runs without a value are for progressive files
-      if (run > 0) return {};
-      return {.bits = static_cast<uint8_t>(length), .limit = block_values - 1, .ends = true};
-    }
-    const unsigned last = size == 0 ? block_values - 2 : block_values - 1;
-    return {.bits = static_cast<uint8_t>(length + size),
-            .advance = static_cast<uint8_t>(run + 1),
-            .limit = static_cast<uint8_t>(last - run)};
-  }
-
-  std::array<Step, 1u << fast_bits> fast_{};
-  std::array<Step, 1u << many_bits> many_{};
-  std::array<Step, 256> steps_{};  // in the order of the codes
-  std::array<Length, longest + 1> by_length_{};
-  std::vector<uint8_t> definition_;
-  bool valid_ = false;
-};
-
-// The bits between two markers. Beyond the last one come zeros, and then used() says so.
-class EntropyBits {
- public:
-  explicit EntropyBits(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
-
-  // The next ones at the top; at least 32 of them where there are so many.
-  uint64_t next() {
-    if (count_ < 32) refill();
-    return bits_;
-  }
-  // False when there are not so many.
-  bool take(int count) {
-    bits_ <<= count;
-    count_ -= count;
-    return count_ >= 0;
-  }
-  // Whether nothing but the rest of a byte is left before `marker`, which is passed.
-  bool pass(uint8_t marker) {
-    refill();
-    if (count_ >= 8 || end_ - at_ < 2 || at_[0] != 0xFF || at_[1] != marker) return false;
-    at_ += 2;
-    bits_ = 0;
-    count_ = 0;
-    return true;
-  }
-  const uint8_t* at() const { return at_; }
-
- private:
-  void refill() {
-    if (count_ > 56) return;
-    if (end_ - at_ >= 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, at_, sizeof word);
-      const uint64_t turned = ~word;
-      const bool has_ff = ((turned - 0x0101010101010101u) & ~turned & 0x8080808080808080u) != 0;
-      if (!has_ff) {
-        if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-        const int whole = (64 - count_) / 8;
-        const uint64_t kept = whole == 8 ? word : word >> (64 - 8 * whole) << (64 - 8 * whole);
-        bits_ |= kept >> count_;
-        count_ += 8 * whole;
-        at_ += whole;
-        return;
-      }
-    }
-    while (count_ <= 56 && at_ != end_) {
-      const uint8_t byte = *at_;
-      if (byte == 0xFF) {
-        if (end_ - at_ < 2 || at_[1] != 0) return;  // a marker, or the file ends
-        ++at_;
-      }
-      ++at_;
-      bits_ |= uint64_t{byte} << (56 - count_);
-      count_ += 8;
-    }
-  }
-
-  const uint8_t* at_;
-  const uint8_t* end_;
-  uint64_t bits_ = 0;  // the next ones at the top
-  int count_ = 0;
 };
 
 // A thread's own, as the next file's are often the same.
