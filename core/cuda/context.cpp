@@ -24,7 +24,11 @@ Context::Context(int device) : device_(device) {
   const AddTime timer(start_times_.context);
   enter();
   check(cudaGetDeviceProperties(&properties_, device), "reading the GPU's properties");
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making the compute stream");
+  // Its kernels, in captured steps too, go before those that prepare the next batch beside them.
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+        "making the compute stream");
   check(cudaStreamCreateWithFlags(&copy_stream_, cudaStreamNonBlocking), "making the copy stream");
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, fault_places * sizeof *faults_, cudaHostAllocMapped),
