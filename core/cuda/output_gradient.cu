@@ -4,9 +4,9 @@
 #include "core/cuda/check.h"
 #include "core/cuda/column_sums.cuh"
 #include "core/cuda/output_gradient.h"
+#include "core/cuda/words.cuh"
 
 #include <optional>
-#include <type_traits>
 
 namespace whisker::cuda {
 namespace {
@@ -28,18 +28,6 @@ __global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, Act
   }
 }
 
-/// All bits of those of two 16-bit elements, or of one of 32, that are above 0.
-template <class T>
-__device__ uint32_t above_zero(uint32_t word) {
-  if constexpr (sizeof(T) == 4) {
-    return __uint_as_float(word) > 0 ? ~0u : 0u;
-  } else {
-    using Pair = std::conditional_t<std::is_same_v<T, half_t>, __half2, __nv_bfloat162>;
-    const uint32_t zero = 0;
-    return __hgt2_mask(reinterpret_cast<const Pair&>(word), reinterpret_cast<const Pair&>(zero));
-  }
-}
-
 /// y and dy of one pack; y is 0 without an activation.
 template <class T, int N>
 struct Gradient {
@@ -57,11 +45,10 @@ struct Gradient {
   __device__ Pack<T, N> through(ActivationSpec f, float (&sum)[N]) const {
     Pack<T, N> result;
     if constexpr (relu && N > 1) {
-      const auto* const y = reinterpret_cast<const uint32_t*>(&output);
-      const auto* const dy = reinterpret_cast<const uint32_t*>(&gradient);
-      auto* const words = reinterpret_cast<uint32_t*>(&result);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = dy[i] & above_zero<T>(y[i]);
+      for (int i = 0; i < 4; ++i) {
+        word(result, i) = word(gradient, i) & above_zero<T>(word(output, i));
+      }
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += to_f32(result.at[i]);
     } else {
@@ -75,31 +62,6 @@ struct Gradient {
     return result;
   }
 };
-
-/// The elements of `value` whose winner is `place`, 0 elsewhere.
-template <class T, int N>
-__device__ Pack<T, N> at_winner(const Pack<T, N>& value, const Pack<uint8_t, N>& winner,
-                                uint32_t place) {
-  Pack<T, N> result;
-  if constexpr (N == 1) {
-    result.at[0] = winner.at[0] == place ? value.at[0] : from_f32<T>(0.0f);
-  } else {
-    const auto* const marks = reinterpret_cast<const uint32_t*>(&winner);
-    const auto* const words = reinterpret_cast<const uint32_t*>(&value);
-    auto* const out = reinterpret_cast<uint32_t*>(&result);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      constexpr int per_word = N / 4;
-      const uint32_t equal = __vcmpeq4(marks[i * per_word / 4], place * 0x01010101u);
-      // Every byte of a word takes its element's.
-      const uint32_t bytes = per_word == 1 ? 0x1111u * static_cast<uint32_t>(i)
-                             : i % 2 == 0  ? 0x1100u
-                                           : 0x3322u;
-      out[i] = words[i] & __byte_perm(equal, 0, bytes);
-    }
-  }
-  return result;
-}
 
 /// dz may be null.
 template <class T, int N, bool relu>

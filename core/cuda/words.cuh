@@ -1,0 +1,71 @@
+// Packs as 32-bit words of one element or two: comparisons that give masks, and what masks keep.
+// One instruction for two elements, and half the registers that elements of their own would take.
+#pragma once
+
+#include "core/cuda/types.cuh"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace whisker::cuda {
+
+/// Two elements of a 16-bit type.
+template <class T>
+using Pair = std::conditional_t<std::is_same_v<T, half_t>, __half2, __nv_bfloat162>;
+
+template <class T>
+__device__ inline Pair<T> pair(uint32_t word) {
+  return reinterpret_cast<const Pair<T>&>(word);
+}
+template <class T, int N>
+__device__ inline uint32_t word(const Pack<T, N>& pack, int i) {
+  return reinterpret_cast<const uint32_t*>(&pack)[i];
+}
+template <class T, int N>
+__device__ inline uint32_t& word(Pack<T, N>& pack, int i) {
+  return reinterpret_cast<uint32_t*>(&pack)[i];
+}
+
+/// All bits of those elements of a word that are above 0; a NaN is not.
+template <class T>
+__device__ inline uint32_t above_zero(uint32_t x) {
+  if constexpr (sizeof(T) == 4) return __uint_as_float(x) > 0 ? ~0u : 0u;
+  if constexpr (sizeof(T) == 2) return __hgt2_mask(pair<T>(x), pair<T>(0));
+}
+/// All bits of those elements that are equal in both words; a NaN is not.
+template <class T>
+__device__ inline uint32_t equal(uint32_t a, uint32_t b) {
+  static_assert(sizeof(T) == 2);
+  return __heq2_mask(pair<T>(a), pair<T>(b));
+}
+/// The larger elements; a NaN wins.
+template <class T>
+__device__ inline uint32_t larger(uint32_t a, uint32_t b) {
+  static_assert(sizeof(T) == 2);
+  const Pair<T> result = __hmax2_nan(pair<T>(a), pair<T>(b));
+  return reinterpret_cast<const uint32_t&>(result);
+}
+
+/// The elements of a pack of 16 bytes (or the only one) whose winner is `place`, 0 elsewhere.
+template <class T, int N>
+__device__ inline Pack<T, N> at_winner(const Pack<T, N>& value, const Pack<uint8_t, N>& winner,
+                                       uint32_t place) {
+  Pack<T, N> result;
+  if constexpr (N == 1) {
+    result.at[0] = winner.at[0] == place ? value.at[0] : from_f32<T>(0.0f);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      constexpr int per_word = N / 4;
+      const uint32_t same = __vcmpeq4(word(winner, i * per_word / 4), place * 0x01010101u);
+      // Every byte of a word takes its element's.
+      const uint32_t bytes = per_word == 1 ? 0x1111u * static_cast<uint32_t>(i)
+                             : i % 2 == 0  ? 0x1100u
+                                           : 0x3322u;
+      word(result, i) = word(value, i) & __byte_perm(same, 0, bytes);
+    }
+  }
+  return result;
+}
+
+}  // namespace whisker::cuda
