@@ -46,7 +46,12 @@ void DecodedMemory::give(std::unique_ptr<Block> block) {
 
 struct CudaJpegDecoder::Lane {
   explicit Lane(const Nvjpeg::Handle& handle) : state(handle) {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a decoding stream");
+    // nvJPEG's few kernels go before the blocks of the network's that wait for a multiprocessor:
+    // behind them a batch would take as long as a step.
+    int lowest = 0, highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for stream priorities");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
+          "making a decoding stream");
   }
   ~Lane() { cudaStreamDestroy(stream); }
   Lane(const Lane&) = delete;

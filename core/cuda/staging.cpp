@@ -2,6 +2,7 @@
 #include "core/cuda/staging.h"
 
 #include "core/cuda/check.h"
+#include "core/cuda/fetch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -32,9 +33,14 @@ void Staging::upload(const void* host, void* device, int64_t bytes) {
     const int64_t count = std::min(piece, bytes - done);
     const int64_t begin = reserve(count);
     std::memcpy(ring_ + begin, static_cast<const char*>(host) + done, static_cast<size_t>(count));
-    check(cudaMemcpyAsync(static_cast<char*>(device) + done, ring_ + begin,
-                          static_cast<size_t>(count), cudaMemcpyHostToDevice, context_.stream()),
-          "copying to the GPU");
+    char* const target = static_cast<char*>(device) + done;
+    if (count <= most_fetched) {
+      fetch(context_.stream(), ring_ + begin, target, count);
+    } else {
+      check(cudaMemcpyAsync(target, ring_ + begin, static_cast<size_t>(count),
+                            cudaMemcpyHostToDevice, context_.stream()),
+            "copying to the GPU");
+    }
     check(cudaEventRecord(parts_.back().copied, context_.stream()), "marking an upload");
   }
 }
