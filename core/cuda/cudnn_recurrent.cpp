@@ -8,6 +8,7 @@
 #include "core/cuda/operand.h"
 #include "core/cuda/pieces.h"
 #include "core/cuda/pointwise.h"
+#include "core/cuda/recurrent_sizes.h"
 #include "core/cuda/stopwatch.h"
 
 #include <algorithm>
@@ -15,20 +16,6 @@
 
 namespace whisker::cuda {
 namespace {
-
-constexpr int64_t reserve_alignment = 256;
-
-int64_t rounded_up(int64_t bytes) {
-  return (bytes + reserve_alignment - 1) / reserve_alignment * reserve_alignment;
-}
-
-int64_t width_of(const RecurrentGeometry& g) {
-  return static_cast<int64_t>(size_of(g.dtype));
-}
-
-int64_t result_bytes(const RecurrentGeometry& g) {
-  return g.steps * g.batch * g.directions * g.output() * width_of(g);
-}
 
 /// The state from cell `first` on; null stays null.
 void* state_from(const RecurrentGeometry& g, void* state, int64_t first, int64_t extent) {
@@ -103,9 +90,9 @@ std::vector<CudnnRecurrent::Segment> CudnnRecurrent::segments(const RecurrentGeo
     if (!together) segment.geometry.layers = 1;
     segment.plan = &plans_.plan(segment.geometry, training);
     segment.reserve_at = at;
-    segment.result_at = at + rounded_up(segment.plan->reserve_bytes());
+    segment.result_at = at + on_reserve_grid(segment.plan->reserve_bytes());
     const bool last = together || layer + 1 == g.layers;
-    at = segment.result_at + (last ? 0 : rounded_up(result_bytes(g)));
+    at = segment.result_at + (last ? 0 : on_reserve_grid(result_bytes(g)));
     all.push_back(segment);
   }
   if (reserve_bytes) *reserve_bytes = at;

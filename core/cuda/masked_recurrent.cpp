@@ -2,27 +2,13 @@
 
 #include "core/cuda/operand.h"
 #include "core/cuda/pointwise.h"
+#include "core/cuda/recurrent_sizes.h"
 
 #include <deque>
 #include <optional>
 
 namespace whisker::cuda {
 namespace {
-
-constexpr int64_t reserve_alignment = 256;
-
-int64_t rounded_up(int64_t count, int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
-int64_t width_of(const RecurrentGeometry& g) {
-  return static_cast<int64_t>(size_of(g.dtype));
-}
-
-/// Bytes of (steps, batch, extent).
-int64_t sequence_bytes(const RecurrentGeometry& g, int64_t extent) {
-  return g.steps * g.batch * extent * width_of(g);
-}
 
 /// One cell's part of the states (cells, batch, extent); null where there are none.
 char* state_of(const RecurrentGeometry& g, const Tensor& states, int64_t cell, int64_t extent) {
@@ -65,14 +51,14 @@ std::vector<MaskedRecurrent::Cell> MaskedRecurrent::cells_of(const RecurrentGeom
   for (int64_t number = 0; number < g.cells(); ++number) {
     Cell cell{.geometry = g, .number = number, .direction = number % g.directions};
     cell.features = g.inputs(number / g.directions);
-    cell.geometry.features = rounded_up(cell.features + 1, 8);
+    cell.geometry.features = (cell.features + 1 + 7) / 8 * 8;
     cell.geometry.layers = cell.geometry.directions = 1;
     cell.geometry.lengths = false;
     cell.geometry.dropout = 0;
     cell.plan = &plans_.plan(cell.geometry, training);
     cell.reserve_at = at;
-    cell.results_at = at + rounded_up(cell.plan->reserve_bytes(), reserve_alignment);
-    at = cell.results_at + rounded_up(sequence_bytes(g, g.output()), reserve_alignment);
+    cell.results_at = at + on_reserve_grid(cell.plan->reserve_bytes());
+    at = cell.results_at + on_reserve_grid(sequence_bytes(g, g.output()));
     cells.push_back(cell);
   }
   if (reserve_bytes) *reserve_bytes = at;

@@ -211,14 +211,7 @@ __global__ __launch_bounds__(persistent_threads,
 void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
                          std::span<const PersistentGradients> gradients) {
   const RecurrentGeometry& g = launch.geometry;
-  PersistentArguments<BackwardCell> arguments{.steps = static_cast<int>(g.steps),
-                                              .batch = static_cast<int>(g.batch),
-                                              .hidden = static_cast<int>(g.hidden),
-                                              .y_stride = launch.y_stride,
-                                              .relu = g.kind == RecurrentKind::rnn_relu,
-                                              .lengths = launch.lengths,
-                                              .flags = launch.flags,
-                                              .cells = {}};
+  auto arguments = arguments_of<BackwardCell>(launch);
   bool stacked = false;
   for (size_t i = 0; i < cells.size(); ++i) {
     arguments.cells[i] = {.forward = cells[i], .gradients = gradients[i]};

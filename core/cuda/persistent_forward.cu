@@ -178,14 +178,7 @@ __global__ __launch_bounds__(persistent_threads,
 
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
   const RecurrentGeometry& g = launch.geometry;
-  PersistentArguments<PersistentCell> arguments{.steps = static_cast<int>(g.steps),
-                                                .batch = static_cast<int>(g.batch),
-                                                .hidden = static_cast<int>(g.hidden),
-                                                .y_stride = launch.y_stride,
-                                                .relu = g.kind == RecurrentKind::rnn_relu,
-                                                .lengths = launch.lengths,
-                                                .flags = launch.flags,
-                                                .cells = {}};
+  auto arguments = arguments_of<PersistentCell>(launch);
   bool stacked = false;
   for (size_t i = 0; i < cells.size(); ++i) {
     arguments.cells[i] = cells[i];

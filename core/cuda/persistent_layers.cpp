@@ -9,6 +9,7 @@
 #include "core/cuda/output_gradient.h"
 #include "core/cuda/pieces.h"
 #include "core/cuda/pointwise.h"
+#include "core/cuda/recurrent_sizes.h"
 
 #include <algorithm>
 #include <deque>
@@ -16,33 +17,15 @@
 namespace whisker::cuda {
 namespace {
 
-constexpr int64_t reserve_alignment = 256;
-
-int64_t rounded_up(int64_t bytes) {
-  return (bytes + reserve_alignment - 1) / reserve_alignment * reserve_alignment;
-}
-
-int64_t width_of(const RecurrentGeometry& g) {
-  return static_cast<int64_t>(size_of(g.dtype));
-}
-
-/// Bytes of (steps, batch, extent).
-int64_t sequence_bytes(const RecurrentGeometry& g, int64_t extent) {
-  return g.steps * g.batch * extent * width_of(g);
-}
-
 int64_t gate_rows(const RecurrentGeometry& g) {
   return g.gates() * g.hidden;
 }
 
 int64_t gates_bytes(const RecurrentGeometry& g) {
-  return rounded_up(sequence_bytes(g, saved_gates(g.kind) * g.hidden));
+  return on_reserve_grid(sequence_bytes(g, saved_gates(g.kind) * g.hidden));
 }
 int64_t cells_bytes(const RecurrentGeometry& g) {
-  return g.is_lstm() ? rounded_up(g.steps * g.batch * g.hidden * int64_t{sizeof(float)}) : 0;
-}
-int64_t result_bytes(const RecurrentGeometry& g) {
-  return rounded_up(sequence_bytes(g, g.directions * g.hidden));
+  return g.is_lstm() ? on_reserve_grid(g.steps * g.batch * g.hidden * int64_t{sizeof(float)}) : 0;
 }
 int64_t cell_bytes(const RecurrentGeometry& g) {
   return gates_bytes(g) + cells_bytes(g);
@@ -91,7 +74,7 @@ std::vector<PersistentLayers::Launch> PersistentLayers::launches(const Recurrent
 }
 
 int64_t PersistentLayers::reserve_bytes(const RecurrentGeometry& g) const {
-  return g.cells() * cell_bytes(g) + (g.layers - 1) * result_bytes(g);
+  return g.cells() * cell_bytes(g) + (g.layers - 1) * on_reserve_grid(result_bytes(g));
 }
 
 // The kernels read pairs of elements, and rows on the 16-byte grid: what lies off it is copied.
@@ -147,7 +130,7 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
   for (int64_t layer = launch.first; layer < launch.first + launch.layers; ++layer) {
     void* y = out.y.raw();
     if (layer + 1 < g.layers) {
-      y = kept ? reserve + g.cells() * cell_bytes(g) + layer * result_bytes(g)
+      y = kept ? reserve + g.cells() * cell_bytes(g) + layer * on_reserve_grid(result_bytes(g))
                : take_scratch(scratch, result_bytes(g));
     }
     for (int64_t direction = 0; direction < g.directions; ++direction) {
@@ -335,7 +318,8 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
       const void* input = x;
       if (layer > 0) {
         const char* const below = static_cast<const char*>(out.reserve.raw()) +
-                                  g.cells() * cell_bytes(g) + (layer - 1) * result_bytes(g);
+                                  g.cells() * cell_bytes(g) +
+                                  (layer - 1) * on_reserve_grid(result_bytes(g));
         input = dropped(g, in, layer - 1, below, scratch);
       }
       parameter_gradients(g, layer, cells[c], dcells[c], input,

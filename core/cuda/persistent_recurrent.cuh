@@ -44,17 +44,17 @@ struct Eight {
   uint32_t at[2 * sizeof(T)];
 };
 
-template <class T>
-__device__ inline Eight<T> load_eight(const T* source) {
+/// From 16-byte parts: part(i) is the i-th.
+template <class T, class Part>
+__device__ inline Eight<T> eight_of(const Part& part) {
   Eight<T> result;
-  const auto* const from = reinterpret_cast<const uint4*>(source);
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
-    const uint4 part = __ldcg(from + i);
-    result.at[4 * i] = part.x;
-    result.at[4 * i + 1] = part.y;
-    result.at[4 * i + 2] = part.z;
-    result.at[4 * i + 3] = part.w;
+    const uint4 words = part(i);
+    result.at[4 * i] = words.x;
+    result.at[4 * i + 1] = words.y;
+    result.at[4 * i + 2] = words.z;
+    result.at[4 * i + 3] = words.w;
   }
   return result;
 }
@@ -71,19 +71,18 @@ __device__ inline int64_t weight_place(int piece, int tile, int tiles, int lane,
 
 template <class T>
 __device__ inline Eight<T> load_weights(const T* weights, int piece, int tile, int tiles) {
-  Eight<T> result;
   const int lane = static_cast<int>(threadIdx.x % 32);
   constexpr int in_part = 16 / static_cast<int>(sizeof(T));
-#pragma unroll
-  for (int i = 0; i < 8 / in_part; ++i) {
-    const uint4 part = *reinterpret_cast<const uint4*>(
-        weights + weight_place<T>(piece, tile, tiles, lane, i * in_part));
-    result.at[4 * i] = part.x;
-    result.at[4 * i + 1] = part.y;
-    result.at[4 * i + 2] = part.z;
-    result.at[4 * i + 3] = part.w;
-  }
-  return result;
+  return eight_of<T>([&](int i) {
+    return *reinterpret_cast<const uint4*>(weights +
+                                           weight_place<T>(piece, tile, tiles, lane, i * in_part));
+  });
+}
+
+/// Through L2: another block may have just stored them.
+template <class T>
+__device__ inline Eight<T> load_row(const T* source) {
+  return eight_of<T>([&](int i) { return __ldcg(reinterpret_cast<const uint4*>(source) + i); });
 }
 
 /// acc (16,8) += rows (16,32) W (32,8): rows g and g + 8 of the lane.
@@ -129,7 +128,7 @@ __device__ inline void multiply_share(float (&acc)[M][N][4], const T* rows, int6
         for (int half = 0; half < 2; ++half) {
           const int row = m * 16 + half * 8 + g;
           a[i][m][half] = row < valid && piece < pieces
-                              ? load_eight(rows + row * stride + piece * piece_k + t * 8)
+                              ? load_row(rows + row * stride + piece * piece_k + t * 8)
                               : Eight<T>{};
           if constexpr (sizeof(T) == 4) {
 #pragma unroll
@@ -269,6 +268,20 @@ struct PersistentArguments {
   uint32_t* flags;
   Cell cells[most_persistent_cells];
 };
+
+/// For the cells of a launch.
+template <class Cell>
+PersistentArguments<Cell> arguments_of(const PersistentLaunch& launch) {
+  const RecurrentGeometry& g = launch.geometry;
+  return {.steps = static_cast<int>(g.steps),
+          .batch = static_cast<int>(g.batch),
+          .hidden = static_cast<int>(g.hidden),
+          .y_stride = launch.y_stride,
+          .relu = g.kind == RecurrentKind::rnn_relu,
+          .lengths = launch.lengths,
+          .flags = launch.flags,
+          .cells = {}};
+}
 
 /// kernel<<<blocks, persistent_threads>>> with all blocks on the GPU at once.
 template <class Arguments>
