@@ -1,7 +1,7 @@
 // What of a network's training speed is left when its pictures come from JPEG files: random resized
 // crops with flips, decoded by the CPU's threads, by nvJPEG, and by both. One JSON line per row:
 //   check      files that are looked through before nvJPEG gets them, per second, all threads
-//   nvjpeg     files that nvJPEG decodes, one and two batches at a time
+//   nvjpeg     files that nvJPEG decodes, one to four batches and quarters of batches at a time
 //   loader     batches made and thrown away: fast, exact, and with nvJPEG
 //   resident   training steps over a batch that lies in the device's memory
 //   training   the same steps, each over the loader's next batch, and the ratio to `resident` just
@@ -137,8 +137,9 @@ class Bench {
     if (decoder_) {
       read_files();
       check();
-      nvjpeg(1);
-      nvjpeg(2);
+      for (const int64_t files : {options_.batch, options_.batch / 4}) {
+        for (const int at_a_time : {1, 2, 4}) nvjpeg(files, at_a_time);
+      }
     }
     std::vector<Decoding> ways = {{.name = "fast"}, {.name = "exact", .fast = false}};
     if (decoder_) {
@@ -220,10 +221,10 @@ class Bench {
   }
 
   // Whole batches of files that are in memory and known to be plain.
-  void nvjpeg(int at_a_time) const {
+  void nvjpeg(int64_t files, int at_a_time) const {
     std::vector<JpegPicture> pictures;
     int64_t bytes = 0;
-    for (int64_t i = 0; i < options_.batch; ++i) {
+    for (int64_t i = 0; i < files; ++i) {
       const auto& file = plain_files_[static_cast<size_t>(i) % plain_files_.size()];
       const PictureHeader header = read_header(span_of(file));
       if (!decoder_->accepts(span_of(file))) continue;
