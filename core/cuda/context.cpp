@@ -6,6 +6,7 @@
 #include "core/cuda/cublas_lt.h"
 #include "core/error.h"
 
+#include <algorithm>
 #include <new>
 
 #include <dlfcn.h>
@@ -24,11 +25,13 @@ Context::Context(int device) : device_(device) {
   const AddTime timer(start_times_.context);
   enter();
   check(cudaGetDeviceProperties(&properties_, device), "reading the GPU's properties");
-  // Its kernels, in captured steps too, go before those that prepare the next batch beside them.
+  // Its kernels, in captured steps too, go before those that resample the next batch beside them,
+  // but after those of nvJPEG, which are few and for whose end a thread waits.
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
-  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
-        "making the compute stream");
+  check(
+      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, std::max(least - 1, greatest)),
+      "making the compute stream");
   check(cudaStreamCreateWithFlags(&copy_stream_, cudaStreamNonBlocking), "making the copy stream");
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, fault_places * sizeof *faults_, cudaHostAllocMapped),
