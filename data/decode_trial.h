@@ -15,7 +15,7 @@ struct TrialOptions {
   int64_t warm_up = 24;   ///< batches before anything counts: algorithms are chosen, steps captured
   int64_t settle = 12;    ///< batches after each change: those prepared before it, and the device's
   int64_t measured = 24;  ///< batches that count, at each share
-  double least_wait = 0.02;  ///< of the time: with less waiting for data nothing can be gained
+  double least_wait = 0.05;  ///< of the time: with less waiting for data little can be gained
   double least_gain = 0.03;  ///< by which another share must be faster than the first
 };
 
