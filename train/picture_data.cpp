@@ -102,7 +102,7 @@ GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::s
       fail(ErrorKind::device, "data.gpu_decode: {} is asked for, but {} Set it to auto or 0.",
            *percent, why);
     }
-    notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
+    notes.emplace_back("data.gpu_decode: the CPU decodes all JPEG files, as nvJPEG is not there");
     return {};
   }
   return {.decoder = std::move(decoder),
