@@ -12,7 +12,8 @@
 
 namespace whisker {
 
-/// Whether convolutions do parts of the batch norms around them (docs/cuda.md, "Chains").
+/// Whether convolutions do parts of the batch norms around them (docs/cuda.md, "Chains"); never
+/// when `deterministic`.
 enum class ConvolutionChaining : uint8_t {
   never,
   faster,  ///< where timing has shown it to be
@@ -25,8 +26,8 @@ struct CudaOptions {
   /// Seconds in all that choosing algorithms by timing may take, for shapes that come back; 0: the
   /// libraries' first proposals.
   double search_seconds = 0;
-  /// How often what is chosen will be computed: one choice may take a tenth of the time of all that,
-  /// so that short runs search little; 0: search as if for ever.
+  /// How often what is chosen will be computed: one choice may take a tenth of the time of all
+  /// that, so that short runs search little; 0: search as if for ever.
   int64_t search_uses = 0;
   int64_t workspace_limit = int64_t{1} << 28;  ///< bytes that one convolution may work in
   /// The process computes little: forward convolutions and products that take our own kernels
@@ -82,8 +83,8 @@ const CudaInterface& cuda_interface();
 /// The backend of cuda:`index`. Throws device when there is none, saying why.
 std::unique_ptr<Backend> make_cuda_backend(int index);
 
-/// Options of a CUDA device's backend. Changing any but search_seconds and search_uses forgets the choices made so
-/// far.
+/// Options of a CUDA device's backend. Changing any but search_seconds and search_uses forgets the
+/// choices made so far.
 CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);
 /// The GPU that a CUDA device is.

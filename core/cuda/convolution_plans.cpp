@@ -24,6 +24,12 @@ std::string chain_key(const ConvolutionRequest& request) {
   return "chain " + request.describe();
 }
 
+// cuDNN's chains add up with float atomics, though no engine says so: gradients of one and the same
+// step differed in their last bits on an H200 (9.14).
+bool may_chain(const CudaOptions& options) {
+  return options.chaining != ConvolutionChaining::never && !options.deterministic;
+}
+
 // Of a request that no library computes. A chain is made only of what cuDNN has engines for.
 ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
   if (!request.normalised) return direct_convolution(request);
@@ -177,7 +183,7 @@ void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionO
 
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
                                      const ConvolutionOperands& operands, const Separately& rival) {
-  if (options_.chaining == ConvolutionChaining::never) return false;
+  if (!may_chain(options_)) return false;
   const bool always = options_.chaining == ConvolutionChaining::always;
   auto found = choices_.find(request);
   std::optional<Choice> choice;
@@ -242,7 +248,7 @@ ConvolutionPlans::Joint ConvolutionPlans::tested(const ConvolutionRequest& reque
 
 bool ConvolutionPlans::prefers_joined(const ConvolutionRequest& request, const Separately& joined,
                                       const Separately& apart) {
-  if (options_.chaining == ConvolutionChaining::never) return false;
+  if (!may_chain(options_)) return false;
   auto found = joints_.find(request);
   if (found == joints_.end()) {
     found = joints_.emplace(request, untested(request)).first;

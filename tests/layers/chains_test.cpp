@@ -121,9 +121,10 @@ class CudaLayerChains : public ::testing::Test {
   void TearDown() override {
     if (cuda_device_count() > 0) set_cuda_options(gpu, before_);
   }
-  static void use(ConvolutionChaining chaining, double search_seconds = 0) {
+  static void use(ConvolutionChaining chaining, double search_seconds = 0,
+                  bool deterministic = false) {
     CudaOptions options;
-    options.deterministic = true;
+    options.deterministic = deterministic;
     options.chaining = chaining;
     options.search_seconds = search_seconds;
     set_cuda_options(gpu, options);
@@ -133,45 +134,61 @@ class CudaLayerChains : public ::testing::Test {
   CudaOptions before_;
 };
 
-// Rounding here and there turns some of relu's gradients on and off: far less than a term that is
-// missing would.
+// As near to the f32 network as layers apart in f16 are: rounding turns some of relu's gradients on
+// and off in both.
 TEST_F(CudaLayerChains, TrainAsLayersApart) {
   for (const auto& frozen : freezings) {
-    use(ConvolutionChaining::never);
-    Training apart(gpu, DType::f16, true, frozen);
-    apart.step();
-    const auto expected = apart.results();
-    use(ConvolutionChaining::always);
-    Training joined(gpu, DType::f16, true, frozen);
-    joined.step();
-    const auto got = joined.results();
-    ASSERT_EQ(got.size(), expected.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      EXPECT_EQ(got[i].first, expected[i].first);
-      EXPECT_LT(relative_error(got[i].second, expected[i].second), 0.05) << got[i].first;
+    Training exact(cpu_device, {}, true, frozen);
+    exact.step();
+    const auto expected = exact.results();
+    std::vector<double> errors[2];
+    for (const auto chaining : {ConvolutionChaining::never, ConvolutionChaining::always}) {
+      use(chaining);
+      Training narrow(gpu, DType::f16, true, frozen);
+      narrow.step();
+      const auto got = narrow.results();
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].first, expected[i].first);
+        errors[chaining == ConvolutionChaining::always].push_back(
+            relative_error(got[i].second, expected[i].second));
+      }
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_LT(errors[1][i], 2 * errors[0][i] + 0.01) << expected[i].first;
     }
   }
 }
 
-TEST_F(CudaLayerChains, CapturedAreEager) {
-  for (const auto chaining : {ConvolutionChaining::always, ConvolutionChaining::faster}) {
-    use(chaining, 60);
-    Training settling(gpu, DType::f16, true);  // every choice
-    for (int step = 0; step < 3; ++step) settling.step();
-    Training eager(gpu, DType::f16, true), captured(gpu, DType::f16, true);
-    for (int warm_up = 0; warm_up < 3; ++warm_up) {
-      eager.step();
-      captured.step();
-    }
-    const auto graph = backend_of(gpu).capture([&] { captured.step(); });
-    ASSERT_NE(graph, nullptr);
-    for (int step = 0; step < 2; ++step) {
-      eager.step();
-      graph->replay();
-    }
-    backend_of(gpu).synchronize();
-    EXPECT_EQ(captured.results(), eager.results());
+/// Three eager steps, then two eager and two captured ones of the same training.
+void expect_captured_equals_eager(double tolerance) {
+  Training settling(gpu, DType::f16, true);  // every choice
+  for (int step = 0; step < 3; ++step) settling.step();
+  Training eager(gpu, DType::f16, true), captured(gpu, DType::f16, true);
+  for (int warm_up = 0; warm_up < 3; ++warm_up) {
+    eager.step();
+    captured.step();
   }
+  const auto graph = backend_of(gpu).capture([&] { captured.step(); });
+  ASSERT_NE(graph, nullptr);
+  for (int step = 0; step < 2; ++step) {
+    eager.step();
+    graph->replay();
+  }
+  backend_of(gpu).synchronize();
+  const auto got = captured.results(), expected = eager.results();
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LE(relative_error(got[i].second, expected[i].second), tolerance) << got[i].first;
+  }
+}
+
+// Last bits of cuDNN's sums change from step to step.
+TEST_F(CudaLayerChains, CapturedAreEager) {
+  use(ConvolutionChaining::always, 60);
+  expect_captured_equals_eager(0.02);
+  use(ConvolutionChaining::faster, 60, true);
+  expect_captured_equals_eager(0);
 }
 
 }  // namespace

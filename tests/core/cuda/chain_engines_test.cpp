@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -68,17 +69,18 @@ class ChainEngines : public ::testing::TestWithParam<test::DescribedGpu> {
 INSTANTIATE_TEST_SUITE_P(, ChainEngines, ::testing::ValuesIn(test::described_gpus),
                          [](const auto& gpu) { return std::string(gpu.param.name); });
 
+// Compute capability 9.0 is what the chains are for. What others have depends on cuDNN's version.
 TEST_P(ChainEngines, ExistForResidualNetworksInF16) {
-  for (const char* preset : {"resnet18", "resnet50"}) {
+  const bool needed = GetParam().name == std::string_view("H200");
+  const std::vector<const char*> networks =
+      needed ? std::vector{"resnet18", "resnet50"} : std::vector{"resnet18"};
+  for (const char* preset : networks) {
     const auto geometries = convolutions_of(preset, 256, DType::f16);
     EXPECT_GE(geometries.size(), 10u) << preset;
     for (const auto& [name, g] : geometries) {
       for (const ConvolutionRequest& request : requests_of(g)) {
-        // On Ampere this one converts all of its picture in its workspace.
-        const bool may_lack = GetParam().name != std::string("H200") &&
-                              request.pass == ConvolutionPass::backward_input;
         if (has_plan(target(), request)) continue;
-        EXPECT_TRUE(may_lack) << request.describe();
+        EXPECT_FALSE(needed) << request.describe();
         std::printf("%s has no plan for %s\n", GetParam().name, request.describe().c_str());
       }
     }
