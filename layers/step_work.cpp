@@ -2,6 +2,7 @@
 #include "layers/step_work.h"
 
 #include "layers/plan.h"
+#include "layers/recurrent.h"
 
 #include <algorithm>
 
@@ -25,6 +26,20 @@ Weights weights_of(const Module& layer, DType dtype) {
     if (parameter->trainable()) weights.trained += bytes;
   }
   return weights;
+}
+
+// Operations by which a recurrent layer's steps hand gradients to the steps before and the layers
+// below, whether or not the input wants one: those of all products but the input's.
+double operations_through_time(const Plan& plan, const PlannedOperator& op) {
+  if (!dynamic_cast<const Recurrent*>(op.layer)) return 0;
+  int64_t of_input = 0;  // multiply-adds of a step
+  for (const auto& parameter : op.layer->own_parameters()) {
+    if (parameter->name().find("weight_ih_l0") != std::string::npos) {
+      of_input += parameter->shape().count();
+    }
+  }
+  const Shape& x = plan.shape(op.inputs[0]);  // steps and sequences first
+  return 2 * static_cast<double>(op.cost.multiply_adds - x[0] * x[1] * of_input);
 }
 
 void add_operator(StepWork& work, const Plan& plan, const PlannedOperator& op,
@@ -51,6 +66,9 @@ void add_operator(StepWork& work, const Plan& plan, const PlannedOperator& op,
   if (wanted > 0) {
     work.passes.push_back(
         {name + " input gradient", products, output + kept + weights.all + wanted});
+  }
+  if (const double operations = operations_through_time(plan, op); wanted == 0 && operations > 0) {
+    work.passes.push_back({name + " gradient through time", operations, output + weights.all});
   }
   if (weights.trained > 0) {
     work.passes.push_back({name + " weight gradient", products,

@@ -69,6 +69,21 @@ TEST(StepWork, FrozenLayersHaveNoGradients) {
               ElementsAre("conv2d", "dense", "dense weight gradient", "update"));
 }
 
+// The input of the first layer wants no gradient, the steps and the second layer's input do.
+TEST(StepWork, GradientsGoThroughTimeWhateverTheInputWants) {
+  const Model model =
+      build_model(YamlNode::parse("layers: [lstm: {units: 8, layers: 2}, dense: 5]", "m.yaml"),
+                  {.input = {6, 3, 4}, .batch_axis = 1, .classes = 5});
+  const StepWork work = step_work(model, {.moments = 2});
+  EXPECT_THAT(names(work),
+              ElementsAre("lstm", "lstm gradient through time", "lstm weight gradient", "dense",
+                          "dense input gradient", "dense weight gradient", "update"));
+  const double state = 2.0 * 6 * 3 * 32 * 8;  // a product with 8 units at every step
+  EXPECT_DOUBLE_EQ(work.passes[0].operations, 3.5 * state);
+  EXPECT_DOUBLE_EQ(work.passes[1].operations, 3 * state);
+  EXPECT_DOUBLE_EQ(work.passes[2].operations, 3.5 * state);
+}
+
 TEST(StepWork, EachPassTakesTheLongerOfItsTwoTimes) {
   const StepWork work{.passes = {{"a", 2e9, 1e6}, {"b", 1e9, 8e6}}};
   const Ceilings ceilings{.tflops = 1, .gb_per_s = 2};  // 2 and 1 ms, 0.5 and 4 ms
