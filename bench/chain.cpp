@@ -1,6 +1,8 @@
 // How long a batch_norm with relu and the convolution behind it take on a GPU in f16, forward and
 // backward, apart and joined (docs/cuda.md, "Chains"): captured, each as the median of 9 groups of
-// 10 replays. One JSON line per convolution; "chosen" is what timing would take.
+// 10 replays. One JSON line per convolution; "chosen" is what timing would take. Before anything is
+// timed both ways' results are compared, which must agree, and the joined one's with its own of
+// another run: "repeats" says whether sums and gradients are the same bits.
 // usage: bench_chain [N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING...]
 // Without arguments: resnet50's convolutions behind batch norms and resnet18's, 256 pictures.
 #include "core/autograd.h"
@@ -11,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -50,6 +53,14 @@ class Link {
     look_at(y);
     const std::vector<Tensor> leaves{x_, w_, gamma_, beta_};
     grad(y.y, leaves, {.gradient = dy_});
+  }
+  /// y, its sums where there are any, and the gradients.
+  std::vector<Tensor> results() const {
+    const Convolved y = forward();
+    const std::vector<Tensor> leaves{x_, w_, gamma_, beta_};
+    std::vector<Tensor> all = grad(y.y, leaves, {.gradient = dy_});
+    all.insert(all.begin(), {y.y.detach(), y.sums});
+    return all;
   }
   void look() const { look_at(forward()); }
   bool joined() const { return joins_batch_norm(x_, norm(), w_, options_); }
@@ -96,16 +107,48 @@ double milliseconds(CapturedGraph& graph) {
   return times[times.size() / 2];
 }
 
+/// |a - b| / |b|.
+double distance(const Tensor& a, const Tensor& b) {
+  const Tensor to = b.to(DType::f32);
+  const Tensor difference = a.to(DType::f32) - to;
+  return std::sqrt(sum(difference * difference).to_vector()[0] / sum(to * to).to_vector()[0]);
+}
+
+void use(ConvolutionChaining chaining) {
+  CudaOptions options = cuda_options(gpu);
+  options.chaining = chaining;
+  options.search_seconds = 600;
+  set_cuda_options(gpu, options);
+}
+
+struct Repeats {
+  bool sums = false, gradients = false;
+};
+
+// Throws internal when joined and apart are not the same within f16's rounding.
+Repeats check_results(const Link& link) {
+  use(ConvolutionChaining::never);
+  const std::vector<Tensor> apart = link.results();
+  use(ConvolutionChaining::always);
+  for (int settling = 0; settling < 2; ++settling) link.results();  // the second one is timed
+  const std::vector<Tensor> once = link.results(), again = link.results();
+  Repeats repeats{.sums = once[1].defined() && distance(again[1], once[1]) == 0, .gradients = true};
+  for (size_t i = 0; i < apart.size(); ++i) {
+    if (i == 1) continue;
+    const double error = distance(once[i], apart[i]);
+    if (!(error < 0.05)) fail(ErrorKind::internal, "bench_chain: result {} is off by {}", i, error);
+    if (i > 1) repeats.gradients &= distance(again[i], once[i]) == 0;
+  }
+  return repeats;
+}
+
 struct Times {
   double forward = 0, step = 0;
   bool joined = false;
 };
 
 Times measure(const Link& link, ConvolutionChaining chaining) {
-  CudaOptions options = cuda_options(gpu);
-  options.chaining = chaining;
-  options.search_seconds = 600;
-  set_cuda_options(gpu, options);
+  use(chaining);
   for (int warm_up = 0; warm_up < 4; ++warm_up) link.step();
   Times times{.joined = link.joined()};
   const auto forward = backend_of(gpu).capture([&] { link.look(); });
@@ -133,14 +176,17 @@ int main(int argc, char** argv) try {
   if (links.empty()) links.assign(std::begin(residual_networks), std::end(residual_networks));
   for (const std::string& text : links) {
     const Link link(parse(text));
+    const Repeats repeats = check_results(link);
     const Times apart = measure(link, ConvolutionChaining::never);
     const Times joined = measure(link, ConvolutionChaining::always);
     const Times chosen = measure(link, ConvolutionChaining::faster);
     fmt::print(
         "{{\"link\":\"{}\",\"apart_ms\":[{:.4f},{:.4f}],\"joined_ms\":[{:.4f},{:.4f}],"
-        "\"possible\":{},\"speedup\":{:.3f},\"chosen\":\"{}\",\"chosen_ms\":{:.4f}}}\n",
+        "\"possible\":{},\"speedup\":{:.3f},\"chosen\":\"{}\",\"chosen_ms\":{:.4f},"
+        "\"sums_repeat\":{},\"gradients_repeat\":{}}}\n",
         text, apart.forward, apart.step, joined.forward, joined.step, joined.joined,
-        apart.step / joined.step, chosen.joined ? "joined" : "apart", chosen.step);
+        apart.step / joined.step, chosen.joined ? "joined" : "apart", chosen.step, repeats.sums,
+        repeats.gradients);
     std::fflush(stdout);
   }
 } catch (const whisker::Error& error) {
