@@ -5,6 +5,7 @@
 // another run: "repeats" says whether sums and gradients are the same bits.
 // usage: bench_chain [N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING...]
 // Without arguments: resnet50's convolutions behind batch norms and resnet18's, 256 pictures.
+#include "bench/layer_numbers.h"
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
@@ -158,24 +159,13 @@ Times measure(const Link& link, ConvolutionChaining chaining) {
   return times;
 }
 
-std::vector<int64_t> parse(const std::string& text) {
-  std::vector<int64_t> numbers;
-  for (size_t at = 0; at != std::string::npos; at = text.find(',', at)) {
-    if (at > 0) ++at;
-    numbers.push_back(std::strtoll(text.c_str() + at, nullptr, 10));
-  }
-  if (numbers.size() == 7) return numbers;
-  fail(ErrorKind::usage,
-       "bench_chain: expected 7 numbers, N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING, got '{}'", text);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   std::vector<std::string> links(argv + 1, argv + argc);
   if (links.empty()) links.assign(std::begin(residual_networks), std::end(residual_networks));
   for (const std::string& text : links) {
-    const Link link(parse(text));
+    const Link link(bench::layer_numbers("bench_chain", text));
     const Repeats repeats = check_results(link);
     const Times apart = measure(link, ConvolutionChaining::never);
     const Times joined = measure(link, ConvolutionChaining::always);

@@ -4,6 +4,7 @@
 // Prepares and warms up every geometry, prints "ready", and then for each line "INDEX STEPS" on
 // standard input runs that many steps of one and prints a JSON object. compare_conv.py drives it
 // and PyTorch in turns, so that both see the same neighbours on the machine.
+#include "bench/layer_numbers.h"
 #include "core/autograd.h"
 #include "core/error.h"
 #include "core/ops.h"
@@ -74,27 +75,12 @@ class Layer {
   std::vector<double> forward_ms_, backward_ms_;
 };
 
-std::vector<int64_t> parse(const std::string& text) {
-  std::vector<int64_t> numbers;
-  for (size_t at = 0; at != std::string::npos; at = text.find(',', at)) {
-    if (at > 0) ++at;
-    numbers.push_back(std::strtoll(text.c_str() + at, nullptr, 10));
-  }
-  if (numbers.size() != 7) {
-    fail(ErrorKind::usage,
-         "bench_conv: expected 7 numbers, N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING, "
-         "got '{}'",
-         text);
-  }
-  return numbers;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   std::vector<Layer> layers;
   for (int i = 1; i < argc; ++i) {
-    layers.emplace_back(argv[i], parse(argv[i]));
+    layers.emplace_back(argv[i], bench::layer_numbers("bench_conv", argv[i]));
     for (int warm_up = 0; warm_up < 2; ++warm_up) layers.back().step();
   }
   std::puts("ready");

@@ -23,8 +23,7 @@ struct InputNorm {
   Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
 };
 
-/// Gradients of a convolution behind a batch_norm; dx and dw are not wanted where undefined, dgamma
-/// and dbeta neither.
+/// Gradients of a convolution behind a batch_norm; undefined ones are not wanted.
 struct InputNormGradients {
   Tensor dx, dgamma, dbeta, dw;
 };
