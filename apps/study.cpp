@@ -80,6 +80,8 @@ void add_network_options(CLI::App* command, StudyArguments& arguments, const cha
   command->add_option("--batch", arguments.network.batch, batch)->check(above_zero);
   command->add_option("--steps", arguments.network.steps, "Steps of sequences (as in data.train)")
       ->check(above_zero);
+  command->add_flag("--cells", arguments.network.cells,
+                    "Recurrent layers step by step, in plain operators");
   command
       ->add_option("--classes", arguments.network.classes,
                    "Number of classes (those of data.train, or 2)")

@@ -5,6 +5,7 @@
 #include "core/ops.h"
 #include "core/philox.h"
 #include "layers/plan.h"
+#include "layers/recurrent.h"
 #include "train/experiment.h"
 
 #include <algorithm>
@@ -44,6 +45,11 @@ Tensor padded(const Tensor& x, const std::vector<double>& lengths) {
   return from_vector(values, x.shape(), x.options());
 }
 
+void go_by_cells(Module& module) {
+  if (auto* recurrent = dynamic_cast<Recurrent*>(&module)) recurrent->set_by_cells(true);
+  for (const Module::Child& child : module.children()) go_by_cells(*child.module);
+}
+
 }  // namespace
 
 StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
@@ -52,6 +58,7 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
       model_(build_model(model_section(config_), build_)),
       dtype_(options.tensor.dtype) {
   model_.net->freeze(config_.freeze);
+  if (options.cells) go_by_cells(*model_.net);
   arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device,
                                             static_cast<uint64_t>(config_.seed),
                                             ArenaTypes{.master = options.tensor.dtype});

@@ -18,6 +18,7 @@ struct StudyOptions {
   int64_t classes = 0;  ///< 0: those of the data in data.train, or 2
   int64_t image_size = 0;
   int64_t steps = 0;          ///< of sequences
+  bool cells = false;         ///< recurrent layers step by step, in plain operators
   TensorOptions tensor = {};  ///< where and in what to compute
 };
 

@@ -3,6 +3,7 @@
 
 #include "core/ops.h"
 #include "core/philox.h"
+#include "core/recurrent_cells.h"
 
 #include <algorithm>
 
@@ -100,16 +101,17 @@ Tensor Recurrent::forward(const Tensor& x, const Pass& pass) {
     parameters.push_back(
         {value(cell.w_ih), value(cell.w_hh), value(cell.b_ih), value(cell.b_hh), value(cell.w_hr)});
   }
-  const RecurrentResult result = recurrent(sequence, parameters,
-                                           {.kind = o.kind,
-                                            .bidirectional = o.bidirectional,
-                                            .initial = carried(pass, batch),
-                                            .lengths = pass.lengths,
-                                            .dropout = pass.training ? o.dropout : 0,
-                                            .key = {.seed = pass.seed,
-                                                    .stream = stream_of(path()),
-                                                    .step = pass.step,
-                                                    .offset = pass.random_offset}});
+  const RecurrentOptions options{.kind = o.kind,
+                                 .bidirectional = o.bidirectional,
+                                 .initial = carried(pass, batch),
+                                 .lengths = pass.lengths,
+                                 .dropout = pass.training ? o.dropout : 0,
+                                 .key = {.seed = pass.seed,
+                                         .stream = stream_of(path()),
+                                         .step = pass.step,
+                                         .offset = pass.random_offset}};
+  const RecurrentResult result = by_cells_ ? recurrent_by_cells(sequence, parameters, options)
+                                           : recurrent(sequence, parameters, options);
   const RecurrentState& last = result.last;
   if (pass.states) {
     (*pass.states)[path()] = {.h = last.h.detach(), .c = last.c ? last.c.detach() : Tensor()};

@@ -41,6 +41,9 @@ class Recurrent final : public Module {
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
 
   const Options& options() const { return options_; }
+  /// Whether forward() goes through the cells of core/recurrent_cells.h, operator by operator:
+  /// slower, for who looks at the tape or differentiates twice.
+  void set_by_cells(bool by_cells) { by_cells_ = by_cells; }
 
  private:
   struct Cell {
@@ -57,6 +60,7 @@ class Recurrent final : public Module {
 
   Options options_;
   std::vector<Cell> cells_;
+  bool by_cells_ = false;
 };
 
 }  // namespace whisker

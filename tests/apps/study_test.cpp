@@ -167,6 +167,22 @@ model:
   EXPECT_THAT(text, ::testing::Not(HasSubstr("lengths")));
 }
 
+TEST(StudySequences, CellsAreTheLayerOperatorByOperator) {
+  for (const char* layer : {"{simple_rnn: 6}", "{lstm: {units: 6, bidirectional: true}}",
+                            "{gru: {units: 6, layers: 2}}"}) {
+    const Config config = sequence_config(
+        fmt::format("data: {{kind: rows, train: nowhere, val_split: 0.1, rows: {{features: 3}}}}\n"
+                    "model: {{layers: [{}, {{dense: {{units: classes}}}}]}}\n",
+                    layer));
+    const StudyNetwork whole(config, {.batch = 3, .steps = 5});
+    const StudyNetwork apart(config, {.batch = 3, .steps = 5, .cells = true});
+    EXPECT_NEAR(apart.loss().item(), whole.loss().item(), 1e-6) << layer;
+    const std::string text = tape_of(config, {.batch = 3, .steps = 5, .cells = true}).second;
+    EXPECT_THAT(text, HasSubstr(" tanh ")) << layer;
+    EXPECT_THAT(text, ::testing::Not(HasSubstr(" recurrent "))) << layer;
+  }
+}
+
 TEST(StudySequences, LongOnesAreCutUntilACheckTakesSeconds) {
   const std::string path = ::testing::TempDir() + "study_long.yaml";
   std::ofstream(path) << R"(
