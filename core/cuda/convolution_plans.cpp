@@ -24,7 +24,7 @@ std::string chain_key(const ConvolutionRequest& request) {
   return "chain " + request.describe();
 }
 
-// cuDNN's chains add up with float atomics, though no engine says so: gradients of one and the same
+// cuDNN's chains do not repeat, though no engine carries the note: gradients of one and the same
 // step differed in their last bits on an H200 (9.14).
 bool may_chain(const CudaOptions& options) {
   return options.chaining != ConvolutionChaining::never && !options.deterministic;
