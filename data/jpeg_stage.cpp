@@ -39,20 +39,21 @@ bool row_for_decoder(const PictureRows& rows, int64_t row) {
   return taken_before(row + 1) > taken_before(row);
 }
 
-bool stage_jpeg(std::span<const uint8_t> file, const PictureHeader& header, const Rect& crop,
-                PictureRows& rows, int64_t row) {
+bool stage_jpeg(const JpegToStage& given, PictureRows& rows, int64_t row) {
+  const PictureHeader& header = given.header;
   if (header.kind != PictureKind::jpeg) return false;
   if (int64_t{header.height} * header.width > most_pixels) return false;
-  std::optional<std::string> plain = plain_jpeg(file);
+  std::optional<std::string> plain =
+      given.known ? plain_jpeg_again(given.file) : plain_jpeg(given.file);
   if (!plain) return false;
   const std::span checked(reinterpret_cast<const uint8_t*>(plain->data()), plain->size());
-  if (!rows.decoder->accepts(checked)) return false;
+  if (!given.known && !rows.decoder->accepts(checked)) return false;
   StagedJpeg& jpeg = rows.jpeg(row);
   jpeg = {.file = *std::move(plain),
           .height = header.height,
           .width = header.width,
           .orientation = header.orientation,
-          .crop = crop};
+          .crop = given.crop};
   if (swaps_sides(header.orientation)) std::swap(jpeg.height, jpeg.width);
   return true;
 }

@@ -15,10 +15,16 @@ namespace whisker {
 /// the same share always takes the same rows.
 bool row_for_decoder(const PictureRows& rows, int64_t row);
 
-/// Takes `file` into row `row` if it is plain and the decoder accepts it; `header` is the file's.
-/// The caller then writes the row's record, with its crop of the upright picture as the source.
-bool stage_jpeg(std::span<const uint8_t> file, const PictureHeader& header, const Rect& crop,
-                PictureRows& rows, int64_t row);
+/// Takes `file` into row `row` if it is plain and the decoder accepts it, or did so before with
+/// these bytes (`known`); `header` is the file's. The caller then writes the row's record, with
+/// `crop` of the upright picture as its source.
+struct JpegToStage {
+  std::span<const uint8_t> file;
+  bool known = false;
+  PictureHeader header = {};
+  Rect crop = {};
+};
+bool stage_jpeg(const JpegToStage& jpeg, PictureRows& rows, int64_t row);
 
 /// Decodes what stage_jpeg() took into the first `count` rows. Returns how many pictures the device
 /// refused and the host decoded.

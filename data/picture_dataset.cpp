@@ -49,7 +49,9 @@ Picture read_picture(const ImageFolder& folder, int64_t index, int64_t max_pixel
 }
 
 PictureDataset::PictureDataset(ImageFolder folder, PictureDatasetOptions options)
-    : folder_(std::move(folder)), options_(std::move(options)) {
+    : folder_(std::move(folder)),
+      options_(std::move(options)),
+      taken_files_(static_cast<size_t>(folder_.size())) {
   options_.preprocess.check();
   if (options_.augment) options_.augment->check();
   const CacheOptions& cache = options_.cache;

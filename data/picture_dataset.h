@@ -10,6 +10,7 @@
 #include "data/picture_cache.h"
 #include "data/picture_stage.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,6 +96,9 @@ class PictureDataset final : public Dataset {
   PictureDatasetOptions options_;
   std::unique_ptr<PictureCache> cache_;
   std::unique_ptr<DevicePictureCache> device_cache_;
+  /// By index the hash of a file that a device took for decoding; what was found out about it holds
+  /// as long as its bytes are the same. 0: none did.
+  mutable std::vector<std::atomic<uint64_t>> taken_files_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // one per thread that ever ran
 };

@@ -1,5 +1,6 @@
 // The way of a dataset's pictures to a device: from its cache there, from a cache in host memory,
 // or from the file. Whichever it is, the device's pixels are those that write() gives.
+#include "core/io/hash.h"
 #include "data/jpeg_stage.h"
 #include "data/picture_dataset.h"
 
@@ -88,8 +89,14 @@ bool PictureDataset::stage_file(SampleKey key, const std::string& bytes, Picture
                                 int64_t row) const {
   const PictureHeader header = header_of(key.index, bytes);
   const Wanted wanted = want(key, header.height, header.width);
-  const std::span file(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  if (!stage_jpeg(file, header, wanted.view, rows, row)) return false;
+  const uint64_t hash = hash64(bytes);
+  std::atomic<uint64_t>& taken = taken_files_[static_cast<size_t>(key.index)];
+  const JpegToStage jpeg{.file = {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                         .known = hash != 0 && taken.load(std::memory_order_relaxed) == hash,
+                         .header = header,
+                         .crop = wanted.view};
+  if (!stage_jpeg(jpeg, rows, row)) return false;
+  taken.store(hash, std::memory_order_relaxed);
   rows.record(row) = wanted.record;
   return true;
 }

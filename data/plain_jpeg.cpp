@@ -180,13 +180,13 @@ class Frame {
   int restart_interval_ = 0;
 };
 
-}  // namespace
-
-std::optional<std::string> plain_jpeg(std::span<const uint8_t> file) {
+// The file without what is not needed, if `allows` says so of every segment (marker, body) before
+// the scan, and `scan_end` of the scan's header and what follows it where the file ends.
+template <class Allows, class ScanEnd>
+std::optional<std::string> strip(Bytes file, Allows&& allows, ScanEnd&& scan_end) {
   if (file.size() < 4 || file[0] != 0xFF || file[1] != 0xD8) return std::nullopt;
-  thread_local Tables tables;
-  Frame frame(tables);
   std::string plain("\xFF\xD8\xFF\xE0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00"sv);
+  plain.reserve(file.size());
   for (size_t at = 2; file.size() - at >= 4;) {
     const uint8_t marker = file[at + 1];
     const size_t length = static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
@@ -195,17 +195,42 @@ std::optional<std::string> plain_jpeg(std::span<const uint8_t> file) {
     const auto* const begin = reinterpret_cast<const char*>(file.data() + at);
     at += 2 + length;
     if (marker == sos) {
-      if (!frame.read_scan(body)) return std::nullopt;
-      const uint8_t* const end = frame.walk(file.subspan(at));
+      const uint8_t* const end = scan_end(body, file.subspan(at));
       if (!end) return std::nullopt;
       plain.append(begin, reinterpret_cast<const char*>(end));
       return plain;
     }
-    if (!frame.read(marker, body)) return std::nullopt;
+    if (!allows(marker, body)) return std::nullopt;
     const bool needed = marker == dqt || marker == dht || marker == sof0 || marker == dri;
     if (needed) plain.append(begin, 2 + length);
   }
   return std::nullopt;
+}
+
+// Behind the first end marker.
+const uint8_t* find_end(Bytes entropy) {
+  const uint8_t* const end = entropy.data() + entropy.size();
+  for (const uint8_t* at = entropy.data(); end - at >= 2; ++at) {
+    at = static_cast<const uint8_t*>(std::memchr(at, 0xFF, static_cast<size_t>(end - at - 1)));
+    if (!at) return nullptr;
+    if (at[1] == eoi) return at + 2;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<std::string> plain_jpeg(std::span<const uint8_t> file) {
+  thread_local Tables tables;
+  Frame frame(tables);
+  return strip(
+      file, [&](uint8_t marker, Bytes body) { return frame.read(marker, body); },
+      [&](Bytes head, Bytes rest) { return frame.read_scan(head) ? frame.walk(rest) : nullptr; });
+}
+
+std::optional<std::string> plain_jpeg_again(std::span<const uint8_t> file) {
+  return strip(
+      file, [](uint8_t, Bytes) { return true; }, [](Bytes, Bytes rest) { return find_end(rest); });
 }
 
 }  // namespace whisker

@@ -34,6 +34,7 @@ class HostJpegDecoder final : public JpegDecoder {
 
   std::string description() override { return "host"; }
   bool accepts(std::span<const uint8_t> file) override {
+    ++asked_;
     return read_header(file).width >= options_.narrowest;
   }
   std::shared_ptr<const DecodedPictures> decode(std::span<const JpegPicture> pictures,
@@ -56,6 +57,7 @@ class HostJpegDecoder final : public JpegDecoder {
   }
   std::string refusal() const override { return options_.refuses ? "does not like it" : ""; }
   int64_t decoded() const { return decoded_; }
+  int64_t asked() const { return asked_; }
 
  private:
   struct Pixels final : DecodedPictures {
@@ -63,7 +65,7 @@ class HostJpegDecoder final : public JpegDecoder {
     const uint8_t* memory() const override { return bytes.data(); }
   };
   Options options_;
-  std::atomic<int64_t> decoded_ = 0;
+  std::atomic<int64_t> decoded_ = 0, asked_ = 0;
 };
 
 void write(const TemporaryFolder& folder, const std::string& name, const test::Buffer& bytes) {
@@ -264,6 +266,36 @@ TEST(GpuDecode, OddPicturesAreTreatedAsOnTheHost) {
               static_cast<long long>(decoder->decoded()));
   EXPECT_GT(got.bad.size(), 40u);
   EXPECT_GT(decoder->decoded(), 20);
+}
+
+// What was found out about a file holds for its bytes, not for its name.
+TEST(GpuDecode, AFileThatIsDamagedLaterIsFound) {
+  TemporaryFolder folder;
+  const test::Buffer good = test::write_jpeg(test::sample_picture(70, 60), {.orientation = 6});
+  for (const char* name : {"a/0.jpg", "a/1.jpg", "b/2.jpg", "b/3.jpg"}) write(folder, name, good);
+  const ImageFolder files = open_image_folder(folder.path());
+  LoaderOptions options{.batch_size = 4, .workers = 0, .max_bad = 1};
+  const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{});
+  options.jpeg_decoder = decoder;
+  options.jpeg_share = 1;
+  DeviceLoader loader(std::make_shared<PictureDataset>(files, training()), sequential_sampler(4),
+                      options, {});
+  const auto first_of = [&](int64_t epoch) {
+    loader.start_epoch(epoch);
+    return loader.next()->inputs.to_vector();
+  };
+  const auto before = first_of(0);
+  EXPECT_EQ(first_of(0), before);  // looked at once
+  EXPECT_EQ(decoder->asked(), 4);
+  EXPECT_EQ(decoder->decoded(), 8);
+  test::Buffer damaged = good;
+  damaged.resize(good.size() / 2);
+  damaged.insert(damaged.end(), {0xFF, 0xD9});
+  damaged.resize(good.size(), uint8_t{0});
+  write(folder, "a/1.jpg", damaged);
+  first_of(0);
+  ASSERT_EQ(loader.bad_samples().size(), 1u);
+  EXPECT_EQ(loader.bad_samples()[0].index, 1);
 }
 
 TEST(GpuDecode, ShareIsSearchedAndSaidOnce) {

@@ -49,6 +49,7 @@ TEST(PlainJpeg, TakesWhatCamerasWriteAndKeepsItsPixels) {
         const auto plain = plain_jpeg(file);
         ASSERT_TRUE(plain) << h << v << " restart " << restart_rows;
         EXPECT_LE(plain->size(), file.size() + 20);
+        EXPECT_EQ(plain_jpeg_again(file), plain);
         EXPECT_EQ(read_header(bytes_of(*plain)).orientation, 1);
         Picture stored = decode(bytes_of(*plain)), scratch;
         make_upright(stored, orientation, scratch);
