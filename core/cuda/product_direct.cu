@@ -12,9 +12,11 @@ struct Steps {
   int64_t batch, outer, k;
 };
 
+/// bias (n) may be null; it and relu are applied before the only rounding.
 template <class T>
 __global__ void product_kernel(int64_t count, int64_t m, int64_t n, int64_t k, Steps a_steps,
-                               Steps b_steps, const T* a, const T* b, T* y) {
+                               Steps b_steps, const T* a, const T* b, const T* bias, bool relu,
+                               T* y) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
     const int64_t column = at % n;
@@ -26,6 +28,8 @@ __global__ void product_kernel(int64_t count, int64_t m, int64_t n, int64_t k, S
     for (int64_t j = 0; j < k; ++j) {
       sum += to_f32(left[j * a_steps.k]) * to_f32(right[j * b_steps.k]);
     }
+    if (bias) sum += to_f32(bias[column]);
+    if (relu) sum = sum < 0 ? 0 : sum;  // this way round a NaN stays a NaN
     y[at] = from_f32<T>(sum);
   }
 }
@@ -36,10 +40,13 @@ void direct_product(const ProductRequest& r, const ProductOperands& operands, cu
   const int64_t count = r.batch * r.m * r.n;
   const Steps a_steps = r.transpose_a ? Steps{r.a_stride, 1, r.m} : Steps{r.a_stride, r.k, 1};
   const Steps b_steps = r.transpose_b ? Steps{r.b_stride, r.k, 1} : Steps{r.b_stride, 1, r.n};
+  const bool bias = r.epilogue == ProductEpilogue::bias || r.epilogue == ProductEpilogue::bias_relu;
+  const bool relu = r.epilogue == ProductEpilogue::relu || r.epilogue == ProductEpilogue::bias_relu;
   visit_real(r.dtype, [&]<class T>() {
     product_kernel<T><<<grid_for(count), block_threads, 0, stream>>>(
         count, r.m, r.n, r.k, a_steps, b_steps, static_cast<const T*>(operands.a),
-        static_cast<const T*>(operands.b), static_cast<T*>(operands.y));
+        static_cast<const T*>(operands.b), bias ? static_cast<const T*>(operands.bias) : nullptr,
+        relu, static_cast<T*>(operands.y));
   });
   check_launch("product");
 }

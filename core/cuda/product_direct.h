@@ -7,7 +7,7 @@
 
 namespace whisker::cuda {
 
-/// One thread per element of y, f32 sums in order; the epilogue is none.
+/// One thread per element of y, f32 sums in order; any epilogue but row sums.
 void direct_product(const ProductRequest& request, const ProductOperands& operands,
                     cudaStream_t stream);
 

@@ -73,7 +73,7 @@ bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) 
   request.bias_alignment = alignment(operands.bias);
   const bool small = request.batch * request.m * request.n * request.k <= most_at_once;
   if (options_.short_lived && small) {
-    if (request.epilogue != ProductEpilogue::none) return false;
+    if (request.epilogue == ProductEpilogue::row_sums) return false;
     direct_product(request, operands, context_.stream());
     return true;
   }

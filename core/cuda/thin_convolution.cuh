@@ -54,6 +54,44 @@ __host__ __device__ constexpr int patch_pitch(int tile_columns) {
   return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
 }
 
+/// What a patch is filled from: element e of patch row r is element `first_element` + e of picture
+/// row `first_row` + r, and 0 outside the picture.
+template <class T>
+struct PatchSource {
+  const T* picture;  // its first row
+  int first_row, first_element, picture_rows, row_elements;
+
+  /// Element `at` of picture row `row`, as a U, of which rows hold whole ones.
+  template <class U>
+  __device__ U load(int row, int at) const {
+    if (row < 0 || row >= picture_rows || at < 0 || at >= row_elements) return U{};
+    return *reinterpret_cast<const U*>(picture + int64_t{row} * row_elements + at);
+  }
+};
+
+/// Calls use(patch row, column, load(patch row, column)) for the columns of all rows: a warp takes
+/// 32 columns at a time, and has many loads under way before it uses the first.
+template <class Load, class Use>
+__device__ void for_each_in_patch(int rows, int columns, const Load& load, const Use& use) {
+  constexpr int together = 5;
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int across = (columns + 31) / 32;
+  for (int first = warp; first < rows * across; first += warps * together) {
+    decltype(load(0, 0)) loaded[together];
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int item = first + i * warps;
+      if (item < rows * across) loaded[i] = load(item / across, item % across * 32 + lane);
+    }
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int item = first + i * warps, column = item % across * 32 + lane;
+      if (item < rows * across && column < columns) use(item / across, column, loaded[i]);
+    }
+  }
+}
+
 /// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets the same one element
 /// to the left, so that pairs at odd elements can be read as one word.
 template <class S, class T>
@@ -61,23 +99,44 @@ __device__ void fill_patch(const ThinPlaces& p, const ThinTile& tile, const T* x
                            T* shifted) {
   const int rows = patch_rows<S>(p.tile_rows);
   const int pitch = patch_pitch<S>(p.tile_columns);
-  const int first_row = tile.row * S::stride - p.pad_top;
-  const int first_element = (tile.column * S::stride - p.pad_left) * S::channels;
-  const int row_elements = p.w * S::channels;
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows; r += warps) {
-    const int row = first_row + r;
-    const bool inside = row >= 0 && row < p.h;
-    const T* from = x + (static_cast<int64_t>(tile.picture) * p.h + row) * row_elements;
-    for (int e = lane; e < pitch; e += 32) {
-      const int at = first_element + e;
-      const bool there = inside && at >= 0 && at < row_elements;
-      const T value = operand(there ? from[at] : from_f32<T>(0.0f));
-      patch[r * pitch + e] = value;
-      if (shifted && e > 0) shifted[r * pitch + e - 1] = value;
-    }
+  const PatchSource<T> source{.picture = x + int64_t{tile.picture} * p.h * p.w * S::channels,
+                              .first_row = tile.row * S::stride - p.pad_top,
+                              .first_element = (tile.column * S::stride - p.pad_left) * S::channels,
+                              .picture_rows = p.h,
+                              .row_elements = p.w * S::channels};
+  if (sizeof(T) == 2 && source.row_elements % 2 == 0) {
+    // Two elements at a time, from even ones on: words of the patch or, where it begins at an odd
+    // element, of the shifted copy.
+    const bool odd = source.first_element % 2 != 0;
+    const int first = source.first_element - (odd ? 1 : 0);
+    const auto load = [&](int row, int word) {
+      return source.template load<uint32_t>(source.first_row + row, first + 2 * word);
+    };
+    for_each_in_patch(rows, (pitch + odd + 1) / 2, load, [&](int row, int word, uint32_t both) {
+      T* const to = patch + row * pitch;
+      T* const left = shifted ? shifted + row * pitch : nullptr;
+      const int e = 2 * word - (odd ? 1 : 0);  // of the word's first element
+      const auto& pair = reinterpret_cast<const Pack<T, 2>&>(both);
+      if (!odd) {
+        *reinterpret_cast<uint32_t*>(to + e) = both;
+        if (left && e > 0) left[e - 1] = pair.at[0];
+        if (left) left[e] = pair.at[1];
+      } else {
+        if (left && e > 0) *reinterpret_cast<uint32_t*>(left + e - 1) = both;
+        if (e > 0) to[e] = pair.at[0];
+        if (e + 1 < pitch) to[e + 1] = pair.at[1];
+      }
+    });
+    return;
   }
+  const auto load = [&](int row, int e) {
+    return source.template load<T>(source.first_row + row, source.first_element + e);
+  };
+  for_each_in_patch(rows, pitch, load, [&](int row, int e, T element) {
+    const T value = operand(element);
+    patch[row * pitch + e] = value;
+    if (shifted && e > 0) shifted[row * pitch + e - 1] = value;
+  });
 }
 
 }  // namespace whisker::cuda

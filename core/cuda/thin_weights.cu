@@ -13,7 +13,7 @@ namespace {
 constexpr int most_blocks = 264;  // that leave sums: two for each multiprocessor of large cards
 
 template <class T, class S, int Channels, bool Pooled>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 2)
     thin_weights_kernel(ThinPlaces p, ThinWeightsArguments<T> arguments) {
   using Share = Split<S, Channels>;
   constexpr int acc_tiles = 2 * Share::kernel_rows * S::units;

@@ -44,28 +44,37 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
   constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
   const int columns = p.tile_columns / step;
   const int items = p.tile_rows / step * columns * packs;
-  // block_threads is a multiple of packs: a thread always has the same channels.
-  for (int item = static_cast<int>(threadIdx.x); item < items; item += block_threads) {
-    const int first = item % packs * width;
+  struct Loaded {  // whole words: elements of their own would take twice the registers
+    uint4 dy, y;
+    std::conditional_t<width == 8, uint2, uint32_t> marks;
+  };
+  const auto load = [&](int item) {
+    Loaded loaded{};
+    const int i = tile.row / step + item / packs / columns;
+    const int j = tile.column / step + item / packs % columns;
+    if (item >= items || i >= p.h_out / step || j >= p.w_out / step) return loaded;
+    const int64_t at =
+        ((int64_t{tile.picture} * (p.h_out / step) + i) * (p.w_out / step) + j) * Channels +
+        item % packs * width;
+    loaded.dy = *reinterpret_cast<const uint4*>(arguments.dy + at);
+    if (arguments.y) loaded.y = *reinterpret_cast<const uint4*>(arguments.y + at);
+    if (Pooled) {
+      loaded.marks = *reinterpret_cast<const decltype(loaded.marks)*>(arguments.marks + at);
+    }
+    return loaded;
+  };
+  const auto store = [&](int item, const Loaded& loaded) {
     const int column = item / packs % columns, row = item / packs / columns;
-    const int i = tile.row / step + row, j = tile.column / step + column;
-    float values[width] = {};
-    Pack<uint8_t, width> marks{};
-    if (i < p.h_out / step && j < p.w_out / step) {
-      const int64_t at =
-          ((int64_t{tile.picture} * (p.h_out / step) + i) * (p.w_out / step) + j) * Channels +
-          first;
-      const auto dy = *reinterpret_cast<const Pack<T, width>*>(arguments.dy + at);
-      Pack<T, width> y{};
-      if (arguments.y) y = *reinterpret_cast<const Pack<T, width>*>(arguments.y + at);
-      if (Pooled) marks = *reinterpret_cast<const Pack<uint8_t, width>*>(arguments.marks + at);
+    const auto& dy = reinterpret_cast<const Pack<T, width>&>(loaded.dy);
+    const auto& y = reinterpret_cast<const Pack<T, width>&>(loaded.y);
+    const auto& marks = reinterpret_cast<const Pack<uint8_t, width>&>(loaded.marks);
+    float values[width];
 #pragma unroll
-      for (int c = 0; c < width; ++c) {
-        const float slope =
-            arguments.y ? activation_slope(arguments.activation, to_f32(y.at[c])) : 1.0f;
-        values[c] = slope * to_f32(dy.at[c]);
-        db[c] += values[c];
-      }
+    for (int c = 0; c < width; ++c) {
+      const float slope =
+          arguments.y ? activation_slope(arguments.activation, to_f32(y.at[c])) : 1.0f;
+      values[c] = slope * to_f32(dy.at[c]);
+      db[c] += values[c];
     }
 #pragma unroll
     for (int place = 0; place < step * step; ++place) {
@@ -76,7 +85,21 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
         pack.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
       }
       const int at = (row * step + place / 2) * p.tile_columns + column * step + place % 2;
-      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + first) = pack;
+      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + item % packs * width) =
+          pack;
+    }
+  };
+  // block_threads is a multiple of packs: a thread always has the same channels. All loads of some
+  // items are under way before the first is used.
+  constexpr int together = Pooled ? 2 : 4;
+  for (int first = static_cast<int>(threadIdx.x); first < items;
+       first += together * block_threads) {
+    Loaded loaded[together];
+#pragma unroll
+    for (int i = 0; i < together; ++i) loaded[i] = load(first + i * block_threads);
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      if (first + i * block_threads < items) store(first + i * block_threads, loaded[i]);
     }
   }
 }

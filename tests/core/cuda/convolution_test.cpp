@@ -28,6 +28,7 @@ std::vector<ConvolutionCase> convolution_cases() {
       {{3, 17, 19, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},
       {{2, 64, 63, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
       {{2, 31, 34, 1}, {32, 3, 3, 1}, {.padding = 1, .activation = relu_spec}},
+      {{2, 21, 150, 3}, {64, 3, 3, 3}, {.padding = 1, .activation = relu_spec}},
       {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
       {{2, 40, 40, 4}, {64, 7, 7, 4}, {.stride = 2, .padding = 3}},
       {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},
