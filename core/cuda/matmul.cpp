@@ -73,7 +73,7 @@ void CudaBackend::linear_backward(const LinearGeometry& g, const Tensor& x, cons
                                   const Tensor& y, const Tensor& dy, const Tensor& dx,
                                   const Tensor& dw, const Tensor& db) {
   context_.enter();
-  if (is_small(g)) {
+  if (has_small_gradients(g)) {
     const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
     return small_linear_backward(context_, g, memory(x), memory(w), memory(y), dy.raw(), memory(dx),
                                  memory(dw), memory(db));

@@ -13,6 +13,12 @@ inline bool is_small(const LinearGeometry& g) {
   return g.rows <= most && g.in <= most && g.out <= most;
 }
 
+/// True where that holds for the gradients: few outputs, as of a network's last layer, make products
+/// of which libraries need three kernels.
+inline bool has_small_gradients(const LinearGeometry& g) {
+  return is_small(g) || (g.rows <= 256 && g.in <= 2048 && g.out <= 32);
+}
+
 /// y (rows, out) = f(x (rows, in) w^T (out, in) + b (out)); b may be null.
 void small_linear(const Context& context, const LinearGeometry& g, const void* x, const void* w,
                   const void* b, void* y);
