@@ -93,6 +93,28 @@ class Switched final : public BatchSource {
   Tensor target_;
 };
 
+// Epochs of the files joined to one that holds a whole measurement. As in all epochs but the first,
+// most files have been seen before.
+class ManyEpochs final : public Sampler {
+ public:
+  ManyEpochs(int64_t files, int64_t size)
+      : one_(shuffle_sampler(files, {.seed = 1})), size_(size) {}
+  int64_t size() const override { return size_; }
+  std::vector<int64_t> order(int64_t) const override {
+    std::vector<int64_t> order;
+    for (int64_t epoch = 0; std::ssize(order) < size_; ++epoch) {
+      const std::vector<int64_t> next = one_->order(epoch);
+      order.insert(order.end(), next.begin(), next.end());
+    }
+    order.resize(static_cast<size_t>(size_));
+    return order;
+  }
+
+ private:
+  std::unique_ptr<Sampler> one_;
+  int64_t size_;
+};
+
 struct Decoding {
   const char* name;
   bool fast = true;
@@ -120,12 +142,6 @@ class Bench {
       decoder_.reset();
     }
     if (!decoder_) std::printf("{\"skipped\": \"no nvJPEG\", \"why\": \"%s\"}\n", why.c_str());
-    // An epoch holds all batches of a measurement, and a search before it.
-    repeated_ = files_;
-    const int64_t wanted = (options_.batches + warm_up + search_batches) * options_.batch;
-    while (repeated_.size() < wanted) {
-      repeated_.files.insert(repeated_.files.end(), files_.files.begin(), files_.files.end());
-    }
     auto source = std::make_unique<Switched>();
     source_ = source.get();
     experiment_->train = std::move(source);
@@ -178,14 +194,16 @@ class Bench {
         .augment = AugmentConfig{.random_resized_crop = true, .flip_horizontal = 0.5},
         .seed = 1,
         .fast_decode = way.fast};
-    const auto dataset = std::make_shared<PictureDataset>(repeated_, std::move(data));
+    const auto dataset = std::make_shared<PictureDataset>(files_, std::move(data));
+    const int64_t batches = options_.batches + 2 * warm_up + search_batches;
     LoaderOptions how{.batch_size = options_.batch,
                       .workers = options_.workers,
                       .prefetch = 4,
                       .drop_last = true};
     how.jpeg_decoder = decoder_;
     how.jpeg_share = way.share;
-    return make_loader(dataset, shuffle_sampler(dataset->size(), {.seed = 1}), how,
+    return make_loader(dataset,
+                       std::make_shared<ManyEpochs>(files_.size(), batches * options_.batch), how,
                        {.device = device_,
                         .dtype = experiment_->arena->compute_dtype(),
                         .find_jpeg_share = way.search});
@@ -327,7 +345,7 @@ class Bench {
   }
 
   Options options_;
-  ImageFolder files_, repeated_;
+  ImageFolder files_;
   std::unique_ptr<Experiment> experiment_;
   Device device_ = cpu_device;
   std::shared_ptr<JpegDecoder> decoder_;
