@@ -1,6 +1,7 @@
-// Products in tiles of 32x32, a block each, with both operands' strips of 32 in shared memory; sums
-// in f32, in order. Backward, some blocks make tiles of dx and the others tiles of dw; all of them
-// make dz = f'(y) dy while they load it.
+// Products in tiles of 8x32, a block each and a thread per element, with both operands' strips of
+// 32 in shared memory; sums in f32, in order. Backward, some blocks make tiles of dx and the others
+// tiles of dw; all of them make dz = f'(y) dy while they load it. A step of such layers is a chain
+// of latencies: larger tiles would read less and take longer.
 #include "core/cuda/activations.cuh"
 #include "core/cuda/check.h"
 #include "core/cuda/early_launch.cuh"
@@ -11,9 +12,8 @@
 namespace whisker::cuda {
 namespace {
 
-constexpr int side = 32;                            // of a tile and of a strip
-constexpr int rows_between = block_threads / side;  // a thread has every eighth row of the tile
-constexpr int rows_each = side / rows_between;
+constexpr int side = 32;                         // columns of a tile, and depth of a strip
+constexpr int tile_rows = block_threads / side;  // a thread has one element of the tile
 // Rows of a strip lie a multiple of 16 bytes apart and across the banks: four values of k are one
 // read.
 constexpr int pitch = side + 4;
@@ -31,27 +31,32 @@ __device__ Operand<At> operand_of(int extent, bool along_k, At at) {
 }
 
 /// The strip k, k + 1, ... of an operand's tile: strip[i][k], 0 outside.
-template <class At>
+template <class At, int Rows>
 __device__ void load_strip(const Operand<At>& o, int first, int k, int depth,
-                           float (&strip)[side][pitch]) {
+                           float (&strip)[Rows][pitch]) {
 #pragma unroll
-  for (int turn = 0; turn < side * side / block_threads; ++turn) {
+  for (int turn = 0; turn < Rows * side / block_threads; ++turn) {
     const int i = static_cast<int>(threadIdx.x) + turn * block_threads;
-    const int down = o.along_k ? i / side : i % side;
-    const int deep = o.along_k ? i % side : i / side;
+    const int down = o.along_k ? i / side : i % Rows;
+    const int deep = o.along_k ? i % side : i / Rows;
     const bool inside = first + down < o.extent && k + deep < depth;
     strip[down][deep] = inside ? o.at(first + down, k + deep) : 0.0f;
   }
 }
 
-/// sums[j] = sum over k of a(row, k) b(column, k) for this thread's rows of the tile, and
-/// a_sums[j] = sum over k of a(row, k).
+/// This thread's element of a tile, and the sum of its row of `a`.
+struct TileSums {
+  float product = 0, row = 0;
+};
+
+/// product = sum over k of a(row, k) b(column, k) for this thread's row and column of the tile.
 template <class A, class B>
-__device__ void tile_product(const Operand<A>& a, const Operand<B>& b, int row, int column,
-                             int depth, float (&sums)[rows_each], float (&a_sums)[rows_each]) {
-  __shared__ alignas(16) float a_strip[side][pitch];
+__device__ TileSums tile_product(const Operand<A>& a, const Operand<B>& b, int row, int column,
+                                 int depth) {
+  __shared__ alignas(16) float a_strip[tile_rows][pitch];
   __shared__ alignas(16) float b_strip[side][pitch];
   const int tx = static_cast<int>(threadIdx.x) % side, ty = static_cast<int>(threadIdx.x) / side;
+  TileSums sums;
   for (int k = 0; k < depth; k += side) {
     __syncthreads();  // the last strips are read
     load_strip(a, row, k, depth, a_strip);
@@ -59,18 +64,16 @@ __device__ void tile_product(const Operand<A>& a, const Operand<B>& b, int row, 
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < side; i += 4) {
+      const float4 of_a = *reinterpret_cast<const float4*>(&a_strip[ty][i]);
       const float4 of_b = *reinterpret_cast<const float4*>(&b_strip[tx][i]);
-#pragma unroll
-      for (int j = 0; j < rows_each; ++j) {
-        const float4 of_a = *reinterpret_cast<const float4*>(&a_strip[ty + j * rows_between][i]);
-        sums[j] = fmaf(of_a.x, of_b.x, sums[j]);
-        sums[j] = fmaf(of_a.y, of_b.y, sums[j]);
-        sums[j] = fmaf(of_a.z, of_b.z, sums[j]);
-        sums[j] = fmaf(of_a.w, of_b.w, sums[j]);
-        a_sums[j] += of_a.x + of_a.y + of_a.z + of_a.w;
-      }
+      sums.product = fmaf(of_a.x, of_b.x, sums.product);
+      sums.product = fmaf(of_a.y, of_b.y, sums.product);
+      sums.product = fmaf(of_a.z, of_b.z, sums.product);
+      sums.product = fmaf(of_a.w, of_b.w, sums.product);
+      sums.row += of_a.x + of_a.y + of_a.z + of_a.w;
     }
   }
+  return sums;
 }
 
 /// The geometry in 32 bits.
@@ -79,27 +82,25 @@ struct SmallLinear {
   ActivationSpec activation;
 };
 
-int tiles(int64_t extent) {
-  return static_cast<int>((extent + side - 1) / side);
+int tiles(int64_t extent, int size) {
+  return static_cast<int>((extent + size - 1) / size);
 }
 
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     forward_kernel(SmallLinear g, const T* x, const T* w, const T* b, T* y) {
   wait_for_previous();
-  const int row = static_cast<int>(blockIdx.y) * side, column = static_cast<int>(blockIdx.x) * side;
-  float sums[rows_each] = {}, unused[rows_each] = {};
-  tile_product(operand_of(g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }),
-               operand_of(g.out, true, [=](int o, int i) { return to_f32(w[o * g.in + i]); }), row,
-               column, g.in, sums, unused);
+  const int row = static_cast<int>(blockIdx.y) * tile_rows;
+  const int column = static_cast<int>(blockIdx.x) * side;
+  const float sum =
+      tile_product(operand_of(g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }),
+                   operand_of(g.out, true, [=](int o, int i) { return to_f32(w[o * g.in + i]); }),
+                   row, column, g.in)
+          .product;
+  const int r = row + static_cast<int>(threadIdx.x) / side;
   const int o = column + static_cast<int>(threadIdx.x) % side;
-  if (o >= g.out) return;
-  const float bias = b ? to_f32(b[o]) : 0.0f;
-#pragma unroll
-  for (int j = 0; j < rows_each; ++j) {
-    const int r = row + static_cast<int>(threadIdx.x) / side + j * rows_between;
-    if (r < g.rows) y[r * g.out + o] = from_f32<T>(activate(g.activation, sums[j] + bias));
-  }
+  if (r >= g.rows || o >= g.out) return;
+  y[r * g.out + o] = from_f32<T>(activate(g.activation, sum + (b ? to_f32(b[o]) : 0.0f)));
 }
 
 /// Blocks below `dx_tiles` make dx (rows, in), the others dw (out, in) and db (out).
@@ -116,29 +117,25 @@ __global__ void __launch_bounds__(block_threads)
   const bool makes_dx = static_cast<int>(blockIdx.x) < dx_tiles;
   const int tile = static_cast<int>(blockIdx.x) - (makes_dx ? 0 : dx_tiles);
   const int across = (g.in + side - 1) / side;
-  const int row = tile / across * side, column = tile % across * side;
-  float sums[rows_each] = {}, a_sums[rows_each] = {};
-  if (makes_dx) {
-    tile_product(operand_of(g.rows, true, dz),
-                 operand_of(g.in, false, [=](int i, int o) { return to_f32(w[o * g.in + i]); }),
-                 row, column, g.out, sums, a_sums);
-  } else {
-    tile_product(
-        operand_of(g.out, false, [=](int o, int r) { return dz(r, o); }),
-        operand_of(dw ? g.in : 0, false, [=](int i, int r) { return to_f32(x[r * g.in + i]); }),
-        row, column, g.rows, sums, a_sums);
-  }
+  const int row = tile / across * tile_rows, column = tile % across * side;
+  const int down = row + static_cast<int>(threadIdx.x) / side;
   const int i = column + static_cast<int>(threadIdx.x) % side;
-#pragma unroll
-  for (int j = 0; j < rows_each; ++j) {
-    const int down = row + static_cast<int>(threadIdx.x) / side + j * rows_between;
-    if (makes_dx) {
-      if (down < g.rows && i < g.in) dx[down * g.in + i] = from_f32<T>(sums[j]);
-    } else if (down < g.out) {
-      if (dw && i < g.in) dw[down * g.in + i] = from_f32<T>(sums[j]);
-      if (db && i == 0) db[down] = from_f32<T>(a_sums[j]);
-    }
+  if (makes_dx) {
+    const float sum =
+        tile_product(operand_of(g.rows, true, dz),
+                     operand_of(g.in, false, [=](int c, int o) { return to_f32(w[o * g.in + c]); }),
+                     row, column, g.out)
+            .product;
+    if (down < g.rows && i < g.in) dx[down * g.in + i] = from_f32<T>(sum);
+    return;
   }
+  const TileSums sums = tile_product(
+      operand_of(g.out, false, [=](int o, int r) { return dz(r, o); }),
+      operand_of(dw ? g.in : 0, false, [=](int c, int r) { return to_f32(x[r * g.in + c]); }), row,
+      column, g.rows);
+  if (down >= g.out) return;
+  if (dw && i < g.in) dw[down * g.in + i] = from_f32<T>(sums.product);
+  if (db && i == 0) db[down] = from_f32<T>(sums.row);
 }
 
 SmallLinear small(const LinearGeometry& g) {
@@ -152,7 +149,8 @@ SmallLinear small(const LinearGeometry& g) {
 
 void small_linear(const Context& context, const LinearGeometry& g, const void* x, const void* w,
                   const void* b, void* y) {
-  const dim3 grid(static_cast<unsigned>(tiles(g.out)), static_cast<unsigned>(tiles(g.rows)));
+  const dim3 grid(static_cast<unsigned>(tiles(g.out, side)),
+                  static_cast<unsigned>(tiles(g.rows, tile_rows)));
   visit_real(g.dtype, [&]<class T>() {
     launch_early(context, grid, block_threads, forward_kernel<T>, small(g),
                  static_cast<const T*>(x), static_cast<const T*>(w), static_cast<const T*>(b),
@@ -164,8 +162,8 @@ void small_linear(const Context& context, const LinearGeometry& g, const void* x
 void small_linear_backward(const Context& context, const LinearGeometry& g, const void* x,
                            const void* w, const void* y, const void* dy, void* dx, void* dw,
                            void* db) {
-  const int dx_tiles = dx ? tiles(g.rows) * tiles(g.in) : 0;
-  const int dw_tiles = dw || db ? tiles(g.out) * tiles(g.in) : 0;
+  const int dx_tiles = dx ? tiles(g.rows, tile_rows) * tiles(g.in, side) : 0;
+  const int dw_tiles = dw || db ? tiles(g.out, tile_rows) * tiles(g.in, side) : 0;
   const auto blocks = static_cast<unsigned>(dx_tiles + dw_tiles);
   if (blocks == 0) return;
   const void* const output = g.activation.kind == Activation::none ? nullptr : y;
