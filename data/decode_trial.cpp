@@ -32,7 +32,10 @@ void DecodeTrial::next_share() {
   pictures_ = seconds_ = waited_ = 0;
   counted_ = 0;
   to_settle_ = options_.settle;
-  if (first_wait_ < options_.least_wait || ++number_ == options_.shares.size()) return choose();
+  // A share that is slower than the first is not worth going beyond: the device is the brake there.
+  const bool slower = rates_.back() < rates_.front();
+  const bool last = ++number_ == options_.shares.size();
+  if (first_wait_ < options_.least_wait || slower || last) return choose();
   share_ = options_.shares[number_];
 }
 

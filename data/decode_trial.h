@@ -11,7 +11,8 @@
 namespace whisker {
 
 struct TrialOptions {
-  std::vector<double> shares = {0, 0.25, 0.5, 0.75, 1};  ///< the first is what the others must beat
+  /// Ascending; the first is what the others must beat.
+  std::vector<double> shares = {0, 0.25, 0.5, 0.75, 1};
   int64_t warm_up = 24;   ///< batches before anything counts: algorithms are chosen, steps captured
   int64_t settle = 12;    ///< batches after each change: those prepared before it, and the device's
   int64_t measured = 24;  ///< batches that count, at each share
