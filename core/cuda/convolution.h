@@ -84,6 +84,7 @@ struct ConvolutionOperands {
 struct ConvolutionSite {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
+  int capability = 0;  ///< as Context::capability
 };
 
 class ConvolutionAlgorithm {

@@ -50,7 +50,9 @@ bool is_quick(const ConvolutionRequest& request) {
 }  // namespace
 
 ConvolutionSite ConvolutionPlans::site() {
-  return {.stream = context_.stream(), .multiprocessors = context_.multiprocessors()};
+  return {.stream = context_.stream(),
+          .multiprocessors = context_.multiprocessors(),
+          .capability = context_.capability()};
 }
 
 std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(

@@ -21,9 +21,16 @@ __device__ inline void wait_for_previous() {
 #endif
 }
 
-/// kernel<<<grid, block, 0, context.stream()>>>(arguments...), early where the GPU can.
+/// Where a kernel is launched, and its dynamic shared memory.
+struct LaunchPlace {
+  cudaStream_t stream = nullptr;
+  int capability = 0;  ///< as Context::capability
+  size_t shared_bytes = 0;
+};
+
+/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...), early where the GPU can.
 template <class... Parameters, class... Arguments>
-void launch_early(const Context& context, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+void launch_early(const LaunchPlace& place, dim3 grid, dim3 block, void (*kernel)(Parameters...),
                   const Arguments&... arguments) {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -31,11 +38,18 @@ void launch_early(const Context& context, dim3 grid, dim3 block, void (*kernel)(
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
-  config.stream = context.stream();
+  config.dynamicSmemBytes = place.shared_bytes;
+  config.stream = place.stream;
   config.attrs = &early;
-  config.numAttrs = context.capability() >= 90 ? 1 : 0;
+  config.numAttrs = place.capability >= 90 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
         "launching a kernel");
+}
+template <class... Parameters, class... Arguments>
+void launch_early(const Context& context, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                  const Arguments&... arguments) {
+  launch_early(LaunchPlace{.stream = context.stream(), .capability = context.capability()}, grid,
+               block, kernel, arguments...);
 }
 
 }  // namespace whisker::cuda

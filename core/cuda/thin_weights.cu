@@ -3,6 +3,7 @@
 // places or kernel rows; blocks leave their sums in the workspace and a second kernel adds those
 // in order. dz is made while it is read: f'(y) dy, and with pooling only at the winners.
 #include "core/cuda/check.h"
+#include "core/cuda/early_launch.cuh"
 #include "core/cuda/thin_convolution.h"
 #include "core/cuda/thin_launch.cuh"
 #include "core/cuda/thin_weights.cuh"
@@ -15,6 +16,7 @@ constexpr int most_blocks = 264;  // that leave sums: two for each multiprocesso
 template <class T, class S, int Channels, bool Pooled>
 __global__ void __launch_bounds__(block_threads, 2)
     thin_weights_kernel(ThinPlaces p, ThinWeightsArguments<T> arguments) {
+  wait_for_previous();
   using Share = Split<S, Channels>;
   constexpr int acc_tiles = 2 * Share::kernel_rows * S::units;
   extern __shared__ __align__(16) uint32_t memory[];
@@ -85,6 +87,7 @@ __global__ void __launch_bounds__(block_threads, 2)
 template <class T>
 __global__ void add_blocks_kernel(int blocks, int weights, int channels, const float* sums, T* dw,
                                   T* db) {
+  wait_for_previous();
   __shared__ float partial[8][32];
   const int count = weights + channels;
   const int i = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
@@ -145,14 +148,15 @@ void launch(const ConvolutionRequest& request, const ConvolutionOperands& operan
   constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
   const size_t bytes = std::max({static_cast<size_t>(tile_bytes(g, p)), warp_sums, thread_sums});
   const int blocks = block_count(g);
-  thin_weights_kernel<T, S, Channels, Pooled>
-      <<<static_cast<unsigned>(blocks), block_threads, bytes, site.stream>>>(p, arguments);
+  LaunchPlace place{.stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
+  launch_early(place, static_cast<unsigned>(blocks), block_threads,
+               thin_weights_kernel<T, S, Channels, Pooled>, p, arguments);
   check_launch("thin weight gradient");
   constexpr int weights = Channels * S::kernel * S::row_taps;
-  add_blocks_kernel<T>
-      <<<static_cast<unsigned>((weights + Channels + 31) / 32), dim3(32, 8), 0, site.stream>>>(
-          blocks, weights, Channels, sums, static_cast<T*>(operands.w),
-          static_cast<T*>(operands.b));
+  place.shared_bytes = 0;
+  launch_early(place, static_cast<unsigned>((weights + Channels + 31) / 32), dim3(32, 8),
+               add_blocks_kernel<T>, blocks, weights, Channels, sums, static_cast<T*>(operands.w),
+               static_cast<T*>(operands.b));
   check_launch("thin weight gradient's sum");
 }
 
