@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct Nvjpeg::Functions {
     find(library, "nvjpegDecodeBatchedSupported", supported);
     find(library, "nvjpegDecodeBatchedInitialize", initialize);
     find(library, "nvjpegDecodeBatched", decode);
+    pre_allocate =
+        reinterpret_cast<decltype(pre_allocate)>(dlsym(library, "nvjpegDecodeBatchedPreAllocate"));
   }
 
   template <class Function>
@@ -71,6 +74,9 @@ struct Nvjpeg::Functions {
   int (*initialize)(void* handle, void* state, int batch, int threads, int format) = nullptr;
   int (*decode)(void* handle, void* state, const unsigned char* const* data, const size_t* lengths,
                 Image* targets, void* stream) = nullptr;
+  // May be missing.
+  int (*pre_allocate)(void* handle, void* state, int batch, int width, int height, int chroma,
+                      int format) = nullptr;
   std::string missing;  // the first function that is not there
 };
 
@@ -147,8 +153,32 @@ Nvjpeg::State::~State() {
   handle_.functions_.destroy_state(state_);
 }
 
+// Where there is no room for a picture the library frees memory and takes more, which waits for all
+// that the GPU is doing: with pictures of all sizes again and again. So room for the largest is
+// made in each place of a batch. If that fails, the library finds its room as it goes.
+void Nvjpeg::State::make_room(std::span<const Item> items) {
+  constexpr int step = 128;  // pixels
+  constexpr int chroma_444 = 0;
+  const Functions& functions = handle_.functions_;
+  if (!handle_.hardware_ || !functions.pre_allocate) return;
+  int height = room_height_, width = room_width_;
+  for (const Item& item : items) {
+    height = std::max(height, (item.height + step - 1) / step * step);
+    width = std::max(width, (item.width + step - 1) / step * step);
+  }
+  const size_t batch = std::max(room_batch_, items.size());
+  if (batch == room_batch_ && height == room_height_ && width == room_width_) return;
+  functions.pre_allocate(handle_.handle_, state_, static_cast<int>(batch), width, height,
+                         chroma_444, interleaved_rgb);
+  room_batch_ = batch;
+  room_height_ = height;
+  room_width_ = width;
+  batch_ = 0;  // to be initialised again
+}
+
 std::string Nvjpeg::State::decode(std::span<const Item> items, void* stream) {
   const Functions& functions = handle_.functions_;
+  make_room(items);
   if (batch_ != items.size()) {
     batch_ = 0;
     const int status = functions.initialize(handle_.handle_, state_, static_cast<int>(items.size()),

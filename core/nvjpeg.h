@@ -68,15 +68,22 @@ class Nvjpeg::State {
     std::span<const uint8_t> file;
     uint8_t* pixels = nullptr;
     int64_t pitch = 0;
+    int height = 0;
+    int width = 0;
   };
   /// Enqueues the decoding of `items` on `stream` (a cudaStream_t). The files must stay until that
   /// is done. Returns "", or in a few words why the library refuses; nothing useful was done then.
   std::string decode(std::span<const Item> items, void* stream);
 
  private:
+  void make_room(std::span<const Item> items);
+
   const Handle& handle_;
   void* state_ = nullptr;  // nvjpegJpegState_t
   size_t batch_ = 0;       // that the state is initialised for
+  // What make_room() has made room for.
+  size_t room_batch_ = 0;
+  int room_height_ = 0, room_width_ = 0;
 };
 
 }  // namespace whisker

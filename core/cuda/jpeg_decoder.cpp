@@ -136,7 +136,9 @@ std::shared_ptr<const DecodedPictures> CudaJpegDecoder::decode(
   for (size_t i = 0; i < pictures.size(); ++i) {
     items.push_back({.file = pictures[i].bytes,
                      .pixels = base + stored_at[i],
-                     .pitch = int64_t{3} * pictures[i].width});
+                     .pitch = int64_t{3} * pictures[i].width,
+                     .height = pictures[i].height,
+                     .width = pictures[i].width});
   }
   std::unique_ptr<Lane> lane = take_lane(*started);
   decoded->wait_until_free(lane->stream);

@@ -30,6 +30,11 @@ class NvjpegTest : public testing::Test {
   static void behave(const char* letters) { setenv("WHISKER_FAKE_NVJPEG", letters, 1); }
   // Handles, states and streams that the library made and was not given back.
   int alive() const { return reinterpret_cast<int (*)()>(dlsym(library_, "fake_nvjpeg_alive"))(); }
+  // Batch, height, width.
+  std::vector<int> room() const {
+    auto* const of = reinterpret_cast<int (*)(int)>(dlsym(library_, "fake_nvjpeg_room"));
+    return {of(0), of(1), of(2)};
+  }
   template <class Body>
   static std::string error_of(Body&& body) {
     try {
@@ -108,6 +113,27 @@ TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
   EXPECT_EQ(pixels[32 + 2 * 4], 'c');
   EXPECT_EQ(state.decode(std::vector{item(c, 0), item(b, 32)}, nullptr), "");
   EXPECT_EQ(pixels[32], 'b');
+}
+
+// For the largest seen, so that a run of pictures of all sizes soon asks for nothing more.
+TEST_F(NvjpegTest, MakesRoomForTheLargestPictures) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  const Nvjpeg::Handle handle(library);
+  Nvjpeg::State state(handle);
+  const auto a = file_of('a', 1);
+  std::vector<uint8_t> pixels(64, 0);
+  const auto item = [&](int height, int width) {
+    return Nvjpeg::State::Item{
+        .file = a, .pixels = pixels.data(), .pitch = 3, .height = height, .width = width};
+  };
+  EXPECT_EQ(state.decode(std::vector{item(100, 129), item(200, 50)}, nullptr), "");
+  EXPECT_EQ(room(), (std::vector{2, 256, 256}));
+  EXPECT_EQ(state.decode(std::vector{item(300, 20)}, nullptr), "");
+  EXPECT_EQ(room(), (std::vector{2, 384, 256}));
+  EXPECT_EQ(state.decode(std::vector{item(384, 256), item(1, 1), item(1, 1)}, nullptr), "");
+  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+  EXPECT_EQ(state.decode(std::vector{item(5, 5)}, nullptr), "");
+  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
 }
 
 TEST_F(NvjpegTest, GoesOnAfterABatchThatFailed) {
