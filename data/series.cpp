@@ -69,6 +69,7 @@ class Windows {
         whole = std::isfinite(target(last, j));
       }
       if (whole) found.push_back(last);
+      if (range.most > 0 && std::ssize(found) == range.most) break;
     }
     if (found.empty()) {
       fail(ErrorKind::data,

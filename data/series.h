@@ -46,6 +46,7 @@ struct WindowRange {
   int64_t begin = 0;   ///< first row that may be forecast
   int64_t end = 0;     ///< one behind the last
   int64_t stride = 1;  ///< rows between windows
+  int64_t most = 0;    ///< windows that are kept, the first ones; 0: all
 };
 
 /// Fits the scaling of `input` to the windows of `range`. Throws data when there is no window.

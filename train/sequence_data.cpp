@@ -169,11 +169,11 @@ RunData open_language(const Config& config) {
     const int64_t most =
         config.train.overfit_batches * config.train.batch_size * data.text.steps + 1;
     tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
-    val = input.decode(tokens);
   }
+  std::vector<int64_t> val_tokens = config.train.overfit_batches > 0 ? tokens : input.encode(val);
   const TextStreamOptions options{.rows = config.train.batch_size, .steps = data.text.steps};
   auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
-  auto val_stream = std::make_unique<TextStream>(input.encode(val), options);
+  auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
   RunData run{.signature = {.input = std::move(input), .classes = {}},
               .class_counts = {},
               .train_size = train_stream->predictions(),
@@ -241,7 +241,8 @@ RunData open_series(const Config& config) {
   RunData run;
   const Series train = read_series(data.train, input, data.max_bad);
   note_bad_rows(train.bad, run);
-  WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride};
+  const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
+  WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
   Split split;
   if (data.val.empty()) {  // the last rows are forecast, from windows that may begin before them
     range.end -= std::llround(data.val_split * static_cast<double>(train.rows()));
@@ -256,7 +257,7 @@ RunData open_series(const Config& config) {
         cut_windows(other, {.begin = 0, .end = other.rows(), .stride = data.series.stride}, input);
   }
   split.train = cut_windows(train, range, input);
-  if (config.train.overfit_batches > 0) split.val = split.train;
+  if (few > 0) split.val = split.train;
   run.signature.input = std::move(input);
   make_sources(config, std::move(split), run);
   return run;

@@ -152,8 +152,8 @@ TEST(SequenceTraining, CarriedStatesMakeNoDifferenceToTheLoss) {
   EXPECT_NEAR(loss(4), loss(40), 1e-5);
 }
 
-TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
-  const TemporaryFolder folder;
+Config series_config(const TemporaryFolder& folder,
+                     const std::vector<std::string>& overrides = {}) {
   std::string csv = "month,value\n";
   for (int i = 0; i < 96; ++i) {
     csv += fmt::format("m{},{}\n", i, 100 + 2 * i + 20 * std::sin(i * M_PI / 6));
@@ -166,9 +166,15 @@ data: {kind: series, val_split: 0.25, series: {columns: [value], window: 12, sea
 model: {layers: [{gru: {units: 8}}, {dense: {units: 1}}]}
 train: {epochs: 5, batch_size: 8}
 )";
-  TestRun run(read_config_text(
-      yaml, "s.yaml",
-      {"data.train=" + (folder / "s.csv").string(), "runs=" + (folder / "runs").string()}));
+  std::vector<std::string> all = {"data.train=" + (folder / "s.csv").string(),
+                                  "runs=" + (folder / "runs").string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return read_config_text(yaml, "s.yaml", all);
+}
+
+TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
+  const TemporaryFolder folder;
+  TestRun run(series_config(folder));
   const TrainResult result = run.train();
   // Every year adds 24: what the naive forecast misses and the difference knows.
   EXPECT_LT(result.best_metric, 1);
@@ -177,6 +183,33 @@ train: {epochs: 5, batch_size: 8}
   const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
   EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
   EXPECT_THROW(network.preprocess(), Error);
+}
+
+TEST(SequenceTraining, OverfitBatchesAreAFewExamplesOfEveryKind) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i % 2, i, i * 3 % 7);
+  folder.write("r.csv", rows);
+  const std::vector<std::string> few = {"train.overfit_batches=2"};
+  const std::vector<std::string> few_rows = {"data.kind=rows", "data.label_column=1",
+                                             "model.layers=[{lstm: {units: 4}}]", few[0],
+                                             "data.train=" + (folder / "r.csv").string()};
+  const std::pair<const char*, Config> kinds[] = {{"text", text_config(folder, few)},
+                                                  {"rows", text_config(folder, few_rows)},
+                                                  {"series", series_config(folder, few)},
+                                                  {"language", language_config(folder, few)}};
+  for (const auto& [kind, config] : kinds) {
+    const Experiment experiment(config);
+    // Of a language model the predictions of 2 batches of 8 rows of 8 steps.
+    const int64_t size = config.data.kind == DataKind::language ? 128 : 16;
+    EXPECT_EQ(experiment.data.train_size, size) << kind;
+    EXPECT_EQ(experiment.data.val_size, size) << kind;
+    EXPECT_EQ(experiment.batches_per_epoch(), 2) << kind;
+    const std::string& both = experiment.data.fingerprint;
+    const size_t middle = both.find('-');
+    EXPECT_EQ(both.substr(0, middle), both.substr(middle + 1)) << kind;
+  }
 }
 
 TEST(SequenceTraining, ConfigurationsThatDoNotGoTogetherAreRefused) {
