@@ -13,9 +13,7 @@
 
 namespace whisker::cuda {
 
-class CudnnRecurrent;
 class MaskedRecurrent;
-class PersistentLayers;
 
 class CudaBackend final : public Backend {
  public:
@@ -166,7 +164,7 @@ class CudaBackend final : public Backend {
     return context_.stream();
   }
 
-  /// Whether they compute recurrent layers of this geometry; timed where `training`.
+  /// Whether they compute recurrent layers of this geometry: see RecurrentChoice::ours.
   bool by_persistent_layers(const RecurrentGeometry& g, bool training);
   PersistentLayers persistent_layers();
   CudnnRecurrent cudnn_recurrent();

@@ -97,7 +97,7 @@ __global__ __launch_bounds__(persistent_threads,
   if (own.owner) {
     if (grad.dh_last) carried_h = load_pair(static_cast<const T*>(grad.dh_last) + state_at);
     if (grad.dc_last) carried_c = load_pair(static_cast<const T*>(grad.dc_last) + state_at);
-    if (p.lengths) length = static_cast<int>(p.lengths[own.row]);
+    if (p.lengths) length = length_of(p, own.row);
   }
   T* const dgx = static_cast<T*>(grad.dgx);
   T* const dgh = static_cast<T*>(grad.dgh);
@@ -201,7 +201,7 @@ __global__ __launch_bounds__(persistent_threads,
     }
   }
   if (grad.dc0 && own.owner) store_pair(static_cast<T*>(grad.dc0) + state_at, carried_c);
-#else  // only launched where it was measured: see persistent_tiling()
+#else  // not launched: see persistent_kernels_compiled()
   __trap();
 #endif
 }

@@ -10,13 +10,10 @@ namespace {
 template <Gating gating>
 constexpr int blocks_of = gating == Gating::gru ? 4 : gates_of<gating>;
 
-template <class T, Gating gating, int U>
-constexpr int columns = gates_of<gating>* U;
-
 // The block's rows of a weight matrix (gates hidden, hidden), laid out for load_weights().
 template <class T, Gating gating, int U>
 __device__ void keep_weights(const T* w, int hidden, int first_unit, T* kept) {
-  constexpr int tiles = columns<T, gating, U> / 8;
+  constexpr int tiles = gates_of<gating> * U / 8;
   const int items = hidden / piece_k * tiles * 32;
   for (int i = static_cast<int>(threadIdx.x); i < items; i += persistent_threads) {
     const int lane = i % 32, tile = i / 32 % tiles, piece = i / 32 / tiles;
@@ -94,7 +91,7 @@ __global__ __launch_bounds__(persistent_threads,
     }
     if (cell.h0) add_pair<T>(h, cell.h0, state_at);
     if (cell.c0) add_pair<T>(c, cell.c0, state_at);
-    if (p.lengths) length = static_cast<int>(p.lengths[own.row]);
+    if (p.lengths) length = length_of(p, own.row);
   }
   const T* const below = stacked ? static_cast<const T*>(p.cells[own.cell - 1].y) : nullptr;
   const uint32_t* const flag_below = stacked ? own.flag(p.flags, own.cell - 1, p.batch) : nullptr;
@@ -169,12 +166,22 @@ __global__ __launch_bounds__(persistent_threads,
     if (cell.h_last) store_pair(static_cast<T*>(cell.h_last) + state_at, h);
     if (cell.c_last) store_pair(static_cast<T*>(cell.c_last) + state_at, c);
   }
-#else  // only launched where it was measured: see persistent_tiling()
+#else  // not launched: see persistent_kernels_compiled()
   __trap();
 #endif
 }
 
 }  // namespace
+
+bool persistent_kernels_compiled() {
+  static const bool compiled = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, forward_kernel<float, Gating::plain, 2, 8>),
+          "asking what a kernel was compiled for");
+    return attributes.ptxVersion >= 90;
+  }();
+  return compiled;
+}
 
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
   const RecurrentGeometry& g = launch.geometry;

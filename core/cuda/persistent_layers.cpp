@@ -31,6 +31,12 @@ int64_t cell_bytes(const RecurrentGeometry& g) {
   return gates_bytes(g) + cells_bytes(g);
 }
 
+/// Where the result of a layer below the last lies.
+char* result_at(const RecurrentGeometry& g, const Tensor& reserve, int64_t layer) {
+  return static_cast<char*>(reserve.raw()) + g.cells() * cell_bytes(g) +
+         layer * on_reserve_grid(result_bytes(g));
+}
+
 char* advance(const void* memory, int64_t bytes) {
   return memory ? static_cast<char*>(const_cast<void*>(memory)) + bytes : nullptr;
 }
@@ -49,7 +55,7 @@ struct PersistentLayers::Launch {
 };
 
 std::optional<PersistentTiling> PersistentLayers::tiling(const RecurrentGeometry& g) const {
-  if (g.dtype == DType::f32 && !tf32_) return std::nullopt;
+  if (!persistent_kernels_compiled() || (g.dtype == DType::f32 && !tf32_)) return std::nullopt;
   // A backward direction would begin with the initial state at every sequence's own end.
   if (g.lengths && g.directions == 2) return std::nullopt;
   // A wavefront of f32 layers waits for L2, which hands every state to many blocks.
@@ -130,8 +136,7 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
   for (int64_t layer = launch.first; layer < launch.first + launch.layers; ++layer) {
     void* y = out.y.raw();
     if (layer + 1 < g.layers) {
-      y = kept ? reserve + g.cells() * cell_bytes(g) + layer * on_reserve_grid(result_bytes(g))
-               : take_scratch(scratch, result_bytes(g));
+      y = kept ? result_at(g, out.reserve, layer) : take_scratch(scratch, result_bytes(g));
     }
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       const int64_t number = layer * g.directions + direction;
@@ -157,10 +162,11 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
 
 void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                const RecurrentOutputs& out) {
-  std::deque<Scratch> scratch;
+  std::deque<Scratch> kept;  // for all launches
   const void* input = in.x.raw();
   for (const Launch& launch : launches(g)) {
-    std::vector<PersistentCell> cells = cells_of(g, launch, in, out, scratch);
+    std::deque<Scratch> scratch;
+    std::vector<PersistentCell> cells = cells_of(g, launch, in, out, kept);
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       PersistentCell& cell = cells[static_cast<size_t>(direction)];
       const RecurrentParameters& p =
@@ -186,7 +192,7 @@ void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs
     persistent_forward(prepared(g, launch.tiling, in.lengths, scratch), cells);
     const int64_t last = launch.first + launch.layers - 1;
     const void* const y = cells[cells.size() - static_cast<size_t>(g.directions)].y;
-    if (last + 1 < g.layers) input = dropped(g, in, last, y, scratch);
+    if (last + 1 < g.layers) input = dropped(g, in, last, y, kept);
   }
 }
 
@@ -312,15 +318,12 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
     }
     persistent_backward(prepared(g, launch.tiling, in.lengths, scratch), cells, dcells);
 
+    const void* input = x;  // of the layer
     for (size_t c = 0; c < cells.size(); ++c) {
       const int64_t number = launch.first * g.directions + static_cast<int64_t>(c);
       const int64_t layer = number / g.directions;
-      const void* input = x;
-      if (layer > 0) {
-        const char* const below = static_cast<const char*>(out.reserve.raw()) +
-                                  g.cells() * cell_bytes(g) +
-                                  (layer - 1) * on_reserve_grid(result_bytes(g));
-        input = dropped(g, in, layer - 1, below, scratch);
+      if (layer > 0 && number % g.directions == 0) {
+        input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), scratch);
       }
       parameter_gradients(g, layer, cells[c], dcells[c], input,
                           gradients.dparameters[static_cast<size_t>(number)]);

@@ -1,16 +1,12 @@
 // How persistent recurrent kernels are cut: see persistent_recurrent.h.
 #include "core/cuda/persistent_recurrent.h"
 
+#include "core/cuda/recurrent_sizes.h"
+
 #include <algorithm>
 
 namespace whisker::cuda {
 namespace {
-
-constexpr int64_t warps = 8;  // persistent_warps
-
-int64_t width_of(const RecurrentGeometry& g) {
-  return static_cast<int64_t>(size_of(g.dtype));
-}
 
 int64_t blocks_per_cell(const RecurrentGeometry& g, const PersistentTiling& tiling) {
   return (g.batch + tiling.rows - 1) / tiling.rows * (g.hidden / tiling.units);
@@ -18,7 +14,7 @@ int64_t blocks_per_cell(const RecurrentGeometry& g, const PersistentTiling& tili
 
 /// Sums (rows, columns) of every warp.
 int64_t share_bytes(const PersistentTiling& tiling, int64_t columns) {
-  return warps * tiling.rows * (columns + 8) * int64_t{sizeof(float)};
+  return persistent_warps * int64_t{tiling.rows} * (columns + 8) * int64_t{sizeof(float)};
 }
 
 }  // namespace
@@ -41,14 +37,16 @@ size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTil
 }
 
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling) {
-  return most_persistent_cells * ((g.batch + tiling.rows - 1) / tiling.rows) * 128;
+  return most_persistent_cells * ((g.batch + tiling.rows - 1) / tiling.rows) * flag_words *
+         int64_t{sizeof(uint32_t)};
 }
 
 std::optional<PersistentTiling> persistent_tiling(const RecurrentGeometry& g, bool stacked,
                                                   const cudaDeviceProp& gpu) {
   if (gpu.major < 9 || g.projection > 0 || g.hidden % 32 != 0) return std::nullopt;
   const bool wide = g.dtype == DType::f32;
-  if (g.steps * g.batch > (int64_t{1} << 30) / (4 * g.hidden)) return std::nullopt;  // int indices
+  constexpr int64_t most_arrivals = int64_t{1} << 31;  // that a counter counts
+  if (g.steps * g.hidden >= most_arrivals) return std::nullopt;
   const int smaller = wide ? 32 : 16;
   for (const int rows : {smaller, 2 * smaller}) {
     PersistentTiling tiling{.rows = rows, .units = wide ? 8 : 16};

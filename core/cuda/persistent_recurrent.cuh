@@ -26,10 +26,8 @@
 
 namespace whisker::cuda {
 
-inline constexpr int persistent_threads = 256;
-inline constexpr int persistent_warps = persistent_threads / 32;
+inline constexpr int persistent_threads = persistent_warps * 32;
 inline constexpr int piece_k = 32;
-inline constexpr unsigned flag_words = 32;  // a counter has a cache line for itself
 
 /// How a kind's gates look to the kernels.
 enum class Gating : uint8_t { plain, lstm, gru };
@@ -268,6 +266,13 @@ struct PersistentArguments {
   uint32_t* flags;
   Cell cells[most_persistent_cells];
 };
+
+/// Of a sequence, within [0, steps].
+template <class Cell>
+__device__ inline int length_of(const PersistentArguments<Cell>& p, int row) {
+  const int64_t length = p.lengths[row];
+  return length < 0 ? 0 : length > p.steps ? p.steps : static_cast<int>(length);
+}
 
 /// For the cells of a launch.
 template <class Cell>

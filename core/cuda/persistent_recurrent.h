@@ -56,6 +56,8 @@ struct PersistentGradients {
 };
 
 inline constexpr int most_persistent_cells = 8;
+inline constexpr int persistent_warps = 8;  // of a block
+inline constexpr int flag_words = 32;       // a counter has a cache line for itself
 /// Blocks of `hidden` that forward leaves for backward: i f g o, r z n and W_hn h + b_hn, none.
 inline int saved_gates(RecurrentKind kind) {
   return kind == RecurrentKind::lstm || kind == RecurrentKind::gru ? 4 : 0;
@@ -78,6 +80,9 @@ size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTili
                                 bool stacked);
 size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
                                  bool stacked);
+
+/// Whether the kernels were compiled for this generation of GPUs: PTX of an older one is not.
+bool persistent_kernels_compiled();
 
 /// All steps of `cells`, each stacked one behind the one whose y it reads.
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells);

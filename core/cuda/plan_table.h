@@ -10,7 +10,8 @@
 //   {"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
 //    "convolutions":{"forward bf16 x(256,56,56,64) ...":"engine 34 knobs 2:1"},
 //    "products":{"bf16 256x512 ...":"5f0a..."},
-//    "recurrent":{"lstm bf16 128,64,256 ...":"persistent"}}
+//    "recurrent":{"lstm bf16 x(128,64,256) ...":"standard","layers lstm bf16 ...":"persistent
+//    kernels"}}
 // What an algorithm's text means is known to whoever made it; a text that means nothing (any more)
 // is as good as none.
 #pragma once

@@ -19,26 +19,37 @@ Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
     : table_([&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
       products_(context, allocator, options, budget_, table_),
-      recurrent_(context, allocator, options, budget_, table_) {
+      recurrent_(context, allocator, options, budget_, table_),
+      recurrent_choice_(context, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);
   budget_.set_uses(options.search_uses);
+}
+
+// What the table holds is found there again.
+void Plans::forget() {
+  convolutions_.clear();
+  products_.clear();
+  recurrent_.clear();
+  recurrent_choice_.clear();
 }
 
 void Plans::import(std::string_view text) {
   table_.add(text);
-  convolutions_.clear();
-  products_.clear();
-  recurrent_.clear();
+  forget();
 }
 
-void Plans::options_changed(const CudaOptions& options, bool forget) {
+void Plans::options_changed(const CudaOptions& options, bool forget_table) {
+  // Recurrent layers keep to their choice; what nobody timed is chosen again once there is time.
+  // Nothing of theirs is kept between steps.
+  if (options.search_seconds > budget_.limit()) {
+    recurrent_.clear();
+    recurrent_choice_.clear();
+  }
   budget_.set_limit(options.search_seconds);
   budget_.set_uses(options.search_uses);
-  if (!forget) return;
+  if (!forget_table) return;
   table_.clear();
-  convolutions_.clear();
-  products_.clear();
-  recurrent_.clear();
+  forget();
 }
 
 std::string CudaBackend::export_plans() const {

@@ -3,7 +3,7 @@
 
 #include "core/cuda/convolution_plans.h"
 #include "core/cuda/product_plans.h"
-#include "core/cuda/recurrent_plans.h"
+#include "core/cuda/recurrent_choice.h"
 
 namespace whisker::cuda {
 
@@ -14,6 +14,7 @@ class Plans {
   ConvolutionPlans& convolutions() { return convolutions_; }
   ProductPlans& products() { return products_; }
   RecurrentPlans& recurrent() { return recurrent_; }
+  RecurrentChoice& recurrent_choice() { return recurrent_choice_; }
   const PlanTable& table() const { return table_; }
 
   /// PlanTable::add; what was compiled before is made again by the new choices.
@@ -22,11 +23,14 @@ class Plans {
   void options_changed(const CudaOptions& options, bool forget);
 
  private:
+  void forget();
+
   PlanTable table_;
   SearchBudget budget_;
   ConvolutionPlans convolutions_;
   ProductPlans products_;
   RecurrentPlans recurrent_;
+  RecurrentChoice recurrent_choice_;
 };
 
 }  // namespace whisker::cuda

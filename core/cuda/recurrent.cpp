@@ -2,10 +2,8 @@
 // cuDNN; within a capture, over sequences of their own lengths, MaskedRecurrent, whose algorithms
 // an eager step chooses beforehand, as nothing can be timed there.
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/cudnn_recurrent.h"
 #include "core/cuda/masked_recurrent.h"
-#include "core/cuda/persistent_layers.h"
-#include "core/cuda/recurrent_trial.h"
+#include "core/cuda/operand.h"
 #include "core/cuda/stopwatch.h"
 
 #include <algorithm>
@@ -24,30 +22,8 @@ MaskedRecurrent CudaBackend::masked_recurrent() {
   return MaskedRecurrent(context_, allocator_, plans_.recurrent());
 }
 
-// What forward leaves depends on the answer, so it never changes for a geometry.
 bool CudaBackend::by_persistent_layers(const RecurrentGeometry& g, bool training) {
-  PersistentLayers ours = persistent_layers();
-  if (!ours.take(g)) return false;
-  RecurrentPlans& plans = plans_.recurrent();
-  if (const std::optional<bool> known = plans.ours(g)) return *known;
-  bool faster = true;
-  // With lengths cuDNN waits for the host: nothing to compare with.
-  const bool timed = training && !g.lengths && plans.may_search();
-  if (timed) {
-    const SearchBudget::Use use(plans.budget());
-    Stopwatch stopwatch(context_);
-    CudnnRecurrent theirs = cudnn_recurrent();
-    const auto time = [&](auto& layers) {
-      RecurrentTrial trial(context_, g, layers.reserve_bytes(g));
-      return stopwatch.median([&] {
-        layers.forward(g, trial.in, trial.out);
-        layers.backward(g, trial.in, trial.out, trial.gradients);
-      });
-    };
-    faster = time(ours) <= time(theirs);
-  }
-  if (training) plans.set_ours(g, faster, timed);
-  return faster;
+  return plans_.recurrent_choice().ours(g, training, persistent_layers(), cudnn_recurrent());
 }
 
 int64_t CudaBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
@@ -72,6 +48,13 @@ void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const Recurrent
                                      const RecurrentOutputs& out,
                                      const RecurrentGradients& gradients) {
   const cudaStream_t stream = this->stream();
+  const int64_t left = out.reserve.defined() ? out.reserve.bytes() : 0;
+  if (const int64_t wanted = recurrent_reserve_bytes(g); left != wanted) {
+    fail(ErrorKind::usage,
+         "recurrent: backward expected {} bytes that forward left, got {}: options or plans were "
+         "changed between the two. Change them between steps.",
+         wanted, left);
+  }
   if (by_persistent_layers(g, true)) {
     return persistent_layers().backward(g, in, out, gradients);
   }

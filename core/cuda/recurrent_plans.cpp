@@ -20,19 +20,6 @@ constexpr std::array<Algorithm, 3> algorithms = {
      {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
      {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}}};
 
-std::string describe(const RecurrentGeometry& g, bool tf32) {
-  return fmt::format("{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}",
-                     name_of(g.kind), name_of(g.dtype), g.steps, g.batch, g.features, g.hidden,
-                     g.projection, g.layers, g.directions, g.bias ? " bias" : "",
-                     g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
-}
-
-// Of whole layers, in the table: who computes them.
-constexpr std::string_view our_kernels = "persistent layers";
-std::string describe_layers(const RecurrentGeometry& g, bool tf32) {
-  return fmt::format("layers {}{}", describe(g, tf32), g.dropout > 0 ? " dropout" : "");
-}
-
 // Both passes of a plan, on memory of their own.
 class Trial {
  public:
@@ -80,6 +67,13 @@ class Trial {
 
 }  // namespace
 
+std::string describe(const RecurrentGeometry& g, bool tf32) {
+  return fmt::format("{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}",
+                     name_of(g.kind), name_of(g.dtype), g.steps, g.batch, g.features, g.hidden,
+                     g.projection, g.layers, g.directions, g.bias ? " bias" : "",
+                     g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
+}
+
 std::unique_ptr<RecurrentPlan> RecurrentPlans::make(const RecurrentGeometry& g,
                                                     cudnnRNNAlgo_t algorithm) {
   return std::make_unique<RecurrentPlan>(context_, allocator_, g, algorithm, tf32());
@@ -109,23 +103,6 @@ std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& 
   if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // says what is wrong
   table_.set(PlanTable::Kind::recurrent, request, std::string(best_name));
   return best;
-}
-
-std::optional<bool> RecurrentPlans::ours(const RecurrentGeometry& g) const {
-  const std::string request = describe_layers(g, tf32());
-  if (const auto decided = ours_.find(request); decided != ours_.end()) return decided->second;
-  if (const auto known = table_.find(PlanTable::Kind::recurrent, request)) {
-    return *known == our_kernels;
-  }
-  return std::nullopt;
-}
-
-void RecurrentPlans::set_ours(const RecurrentGeometry& g, bool ours, bool timed) {
-  const std::string request = describe_layers(g, tf32());
-  ours_[request] = ours;
-  if (timed) {
-    table_.set(PlanTable::Kind::recurrent, request, std::string(ours ? our_kernels : "cudnn"));
-  }
 }
 
 RecurrentPlan& RecurrentPlans::plan(const RecurrentGeometry& g, bool training) {

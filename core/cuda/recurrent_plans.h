@@ -1,7 +1,6 @@
 // Which of cuDNN's algorithms computes recurrent layers: the table's choice, or the standard one;
-// in training, while searching is allowed, the fastest by timing at the geometry's first use; and
-// whether our own kernels do. What forward leaves for backward depends on the choice, so it is
-// never changed afterwards.
+// in training, while searching is allowed, the fastest by timing. What forward leaves for backward
+// depends on the algorithm, so a choice is not changed while anything of it is kept.
 #pragma once
 
 #include "core/cuda/plan_table.h"
@@ -11,10 +10,12 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace whisker::cuda {
+
+/// The layers in words, the same only for equal geometries (but for dropout): a key of the table.
+std::string describe(const RecurrentGeometry& g, bool tf32);
 
 class RecurrentPlans {
  public:
@@ -28,20 +29,8 @@ class RecurrentPlans {
 
   /// Of a geometry without dropout; timed only where `training`. Throws device where cuDNN cannot.
   RecurrentPlan& plan(const RecurrentGeometry& g, bool training);
-  /// Whether our kernels compute these layers rather than cuDNN; nullopt: not decided yet.
-  std::optional<bool> ours(const RecurrentGeometry& g) const;
-  /// Decides it, for good where it was `timed`.
-  void set_ours(const RecurrentGeometry& g, bool ours, bool timed);
-  /// Whether anything may be timed now, and what that is counted in.
-  bool may_search() const {
-    return !options_.deterministic && budget_.may_search(context_.stream());
-  }
-  SearchBudget& budget() { return budget_; }
   /// Forgets the choices: after a change of options or of the table.
-  void clear() {
-    plans_.clear();
-    ours_.clear();
-  }
+  void clear() { plans_.clear(); }
 
  private:
   bool tf32() const { return options_.tf32 && !options_.deterministic; }
@@ -53,9 +42,7 @@ class RecurrentPlans {
   const CudaOptions& options_;
   SearchBudget& budget_;
   PlanTable& table_;
-  // By the request in words.
-  std::map<std::string, std::unique_ptr<RecurrentPlan>> plans_;
-  std::map<std::string, bool> ours_;
+  std::map<std::string, std::unique_ptr<RecurrentPlan>> plans_;  // by the request in words
 };
 
 }  // namespace whisker::cuda

@@ -13,6 +13,7 @@ class SearchBudget {
  public:
   /// Another limit for what has been spent so far and will be.
   void set_limit(double seconds) { limit_ = seconds; }
+  double limit() const { return limit_; }
   /// How often each choice will be used; 0: nobody knows.
   void set_uses(int64_t uses) { uses_ = uses; }
   /// Seconds that choosing may take for work of `milliseconds` per use: a tenth of all its uses.
