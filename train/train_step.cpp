@@ -12,6 +12,13 @@ namespace whisker {
 namespace {
 
 constexpr int64_t most_shapes = 16;  // captured at a time
+// A shape stays eager while fewer than one batch in so many has it: an epoch's odd last batch is
+// not worth the memory unless epochs are short, nor is a length that hardly ever comes.
+constexpr int64_t rarest_captured = 64;
+// A captured shape makes room when it has not come for so many batches. One that is as rare as may
+// be comes far sooner, so that shapes of which there are too many do not drive each other out, with
+// more captures than replays.
+constexpr int64_t idle_batches = 16 * rarest_captured;
 
 // Copies in order with the device's operators; both have one shape and dtype.
 void load(const Tensor& source, const Tensor& target) {
@@ -173,14 +180,13 @@ TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
   Captured& shape = shapes_[key];
   shape.last_used = ++batches_;
   if (shape.inputs.inputs.defined()) return &shape;
-  // Plans are chosen and memory is cached by then, for the update as well. An epoch's odd last
-  // batch is not worth the memory unless epochs are short.
+  // Plans are chosen and memory is cached by then, for the update as well.
   const int64_t warm_up = 3 * experiment_.config.train.accumulate;
   ++shape.eager_batches;
-  if (shape.eager_batches <= warm_up || shape.eager_batches * most_shapes < batches_) {
+  if (shape.eager_batches <= warm_up || shape.eager_batches * rarest_captured < batches_) {
     return nullptr;
   }
-  make_room();
+  if (!make_room()) return nullptr;
   shape.inputs = each_tensor(
       batch, [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
   if (!written_into_) experiment_.train->write_into(shape.inputs.inputs);
@@ -188,8 +194,9 @@ TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
   return &shape;
 }
 
-// Gives up the shape that was used longest ago when there are as many as may be.
-void TrainStep::make_room() {
+// Whether one more shape may be captured; gives up one that comes no more where there are as many
+// as may be.
+bool TrainStep::make_room() {
   Captured* oldest = nullptr;
   int64_t captured = 0;
   for (auto& [key, shape] : shapes_) {
@@ -197,10 +204,12 @@ void TrainStep::make_room() {
     ++captured;
     if (!oldest || shape.last_used < oldest->last_used) oldest = &shape;
   }
-  if (captured < most_shapes) return;
+  if (captured < most_shapes) return true;
+  if (batches_ - oldest->last_used < idle_batches) return false;
   *oldest = {};
   experiment_.train->write_into({});
   written_into_ = false;
+  return true;
 }
 
 // False when the batch has to run eagerly.

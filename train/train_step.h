@@ -8,8 +8,9 @@
 // step lies in device memory (core/step_state.h) and nothing else ever moves: arena slices keep
 // their addresses, averages swap contents, the set of trained parameters is fixed with the arena.
 // The first batches of a shape run eagerly; each shape that comes again and again (sequences have
-// one per bucket of lengths) gets a graph of its own, up to most_shapes: then the one that was used
-// longest ago makes room.
+// one per bucket of lengths) gets a graph of its own, unless fewer than one batch in
+// rarest_captured has it. There are most_shapes at a time: further shapes stay eager until one of
+// these has not come for idle_batches and makes room.
 #pragma once
 
 #include "core/backend.h"
@@ -85,7 +86,7 @@ class TrainStep {
     std::unique_ptr<CapturedGraph>& graph_of(Part part) { return graphs[part.first][part.update]; }
   };
   Captured* captured_for(const Batch& batch);
-  void make_room();
+  bool make_room();
 
   Experiment& experiment_;
   Backend& backend_;

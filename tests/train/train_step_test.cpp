@@ -172,6 +172,52 @@ TEST(TrainStep, ShapesThatTakeTurnsHaveAGraphEach) {
   EXPECT_EQ(fed.step.read().totals.rows, 4 * 26);
 }
 
+TEST(TrainStep, OfManyShapesSomeStayCaptured) {
+  const StripeFolder data;
+  int captures = 0;
+  Fed fed(data.config(), rerun(&captures));
+  const auto take_turns = [&](int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      for (int64_t rows = 1; rows <= 20; ++rows) fed.feed(rows);
+    }
+  };
+  take_turns(3);
+  EXPECT_EQ(captures, 0);
+  take_turns(5);
+  EXPECT_EQ(captures, 16);  // the first sixteen, and they are kept
+  EXPECT_EQ(fed.step.replays(), 5 * 16);
+}
+
+TEST(TrainStep, RareShapesStayEager) {
+  const StripeFolder data;
+  for (const int between : {49, 99}) {  // more and less than one batch in 64
+    int captures = 0;
+    Fed fed(data.config(), rerun(&captures));
+    for (int round = 0; round < 5; ++round) {
+      fed.feed(2, between);
+      fed.feed(1);
+    }
+    EXPECT_EQ(captures, between == 49 ? 2 : 1);
+    EXPECT_EQ(fed.step.replays(), 5 * between - 3 + (between == 49 ? 2 : 0));
+  }
+}
+
+TEST(TrainStep, AShapeThatComesNoMoreMakesRoom) {
+  const StripeFolder data;
+  int captures = 0;
+  Fed fed(data.config(), rerun(&captures));
+  for (int64_t rows = 1; rows <= 16; ++rows) fed.feed(rows, 4);
+  EXPECT_EQ(captures, 16);
+  fed.feed(1, 900);
+  fed.feed(17, 20);  // the others have not come for some 1,000 batches
+  EXPECT_EQ(captures, 16);
+  fed.feed(1, 100);
+  fed.feed(17);
+  EXPECT_EQ(captures, 17);
+  fed.feed(2);  // it made room
+  EXPECT_EQ(fed.step.replays(), 16 + 1000 + 1);
+}
+
 TEST(TrainStep, CapturesEachPartOfAnAccumulatedStep) {
   const StripeFolder data;
   int captures = 0;
