@@ -2,6 +2,7 @@
 #include "core/autograd.h"
 #include "core/cuda_library.h"
 #include "support/recording_backend.h"
+#include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/evaluate.h"
 #include "train/labelled_sequences.h"
@@ -17,59 +18,6 @@ namespace whisker::test {
 namespace {
 
 using testing::HasSubstr;
-
-/// Words of two "languages" that differ in one letter somewhere, 3 to 9 letters long.
-void write_two_languages(const TemporaryFolder& folder) {
-  std::string vowels, consonants;
-  for (int i = 0; i < 60; ++i) {
-    std::string word;
-    for (int k = 0; k < 3 + i % 7; ++k) word += static_cast<char>('b' + (i * 5 + k * 3) % 2);
-    consonants += word + "\n";
-    word[static_cast<size_t>(i) % word.size()] = 'a';
-    vowels += word + "\n";
-  }
-  folder.write("words/with.txt", vowels);
-  folder.write("words/without.txt", consonants);
-}
-
-Config text_config(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
-  const std::string yaml = R"(
-name: words
-device: cpu
-data: {kind: text, val_split: 0.2, buckets: 3, workers: 0}
-model:
-  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}}, {lstm: {units: 12}}]
-  head: [{dense: {units: classes}}]
-optimizer: {lr: 2e-2}
-train: {epochs: 12, batch_size: 8}
-)";
-  std::vector<std::string> all = {"data.train=" + (folder / "words").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "words.yaml", all);
-}
-
-Config language_config(const TemporaryFolder& folder,
-                       const std::vector<std::string>& overrides = {}) {
-  std::string text;
-  for (int i = 0; i < 400; ++i) text += i % 3 == 0 ? "the cat sat. " : "a dog ran. ";
-  folder.write("text.txt", text);
-  const std::string yaml = R"(
-name: text
-device: cpu
-data: {kind: language, val_split: 0.1, text: {steps: 8}}
-model:
-  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}},
-           {lstm: {units: 24, return_sequences: true}}]
-  head: [{dense: {units: classes}}]
-optimizer: {lr: 2e-2}
-train: {epochs: 4, batch_size: 8}
-)";
-  std::vector<std::string> all = {"data.train=" + (folder / "text.txt").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "text.yaml", all);
-}
 
 TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const TemporaryFolder folder;
@@ -150,26 +98,6 @@ TEST(SequenceTraining, CarriedStatesMakeNoDifferenceToTheLoss) {
     return evaluate(*run.experiment.network, *run.experiment.objective, *other.val)->loss();
   };
   EXPECT_NEAR(loss(4), loss(40), 1e-5);
-}
-
-Config series_config(const TemporaryFolder& folder,
-                     const std::vector<std::string>& overrides = {}) {
-  std::string csv = "month,value\n";
-  for (int i = 0; i < 96; ++i) {
-    csv += fmt::format("m{},{}\n", i, 100 + 2 * i + 20 * std::sin(i * M_PI / 6));
-  }
-  folder.write("s.csv", csv);
-  const std::string yaml = R"(
-name: s
-device: cpu
-data: {kind: series, val_split: 0.25, series: {columns: [value], window: 12, season: 12, difference: 12}}
-model: {layers: [{gru: {units: 8}}, {dense: {units: 1}}]}
-train: {epochs: 5, batch_size: 8}
-)";
-  std::vector<std::string> all = {"data.train=" + (folder / "s.csv").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "s.yaml", all);
 }
 
 TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
