@@ -25,7 +25,7 @@ std::string as_json(const BenchmarkResult& result, const Ceilings& ceilings) {
   json.field("precision", result.precision).field("batch", result.batch);
   json.field("steps", result.steps).field("captured", result.captured);
   json.field("steps_per_s", 1e3 / result.quantile(0.5));
-  json.field("images_per_s", result.images_per_s()).key("ms").begin_object();
+  json.field("images_per_s", result.examples_per_s()).key("ms").begin_object();
   json.field("median", result.quantile(0.5)).field("min", result.milliseconds.front());
   json.field("max", result.milliseconds.back()).field("p50", result.quantile(0.5));
   json.field("p95", result.quantile(0.95)).field("p99", result.quantile(0.99)).end_object();
@@ -47,7 +47,7 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
   std::string text = fmt::format(
       "{} on {} in {}, batches of {}{}\n"
       "  time     {:.3f} ms (median of {}; {:.3f} to {:.3f}{})\n"
-      "  speed    {:.1f} steps/s, {:.0f} images/s\n"
+      "  speed    {:.1f} steps/s, {:.0f} examples/s\n"
       "  memory   {} at most in tensors and scratch, {} taken from the {}\n"
       "  reached  {:.3f} of {:.3f} TFLOP/s ({:.0f} %), at least {:.1f} of {:.1f} GB/s ({:.0f} %)\n"
       "  floor    {:.3f} ms, pass by pass at these rates: {:.2f} times that\n",
@@ -57,7 +57,7 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
       result.inference
           ? fmt::format("; p95 {:.3f}, p99 {:.3f}", result.quantile(0.95), result.quantile(0.99))
           : std::string(),
-      1e3 / result.quantile(0.5), result.images_per_s(),
+      1e3 / result.quantile(0.5), result.examples_per_s(),
       human_bytes(static_cast<uint64_t>(result.peak_bytes)),
       human_bytes(static_cast<uint64_t>(result.reserved_bytes)),
       result.device.starts_with("cuda") ? "driver" : "system", result.tflops(), ceilings.tflops,

@@ -134,10 +134,12 @@ BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options) {
   Backend& backend = backend_of(experiment.device);
   experiment.train->start_epoch(0);
   const std::optional<Batch> batch = experiment.train->next();
-  if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
+  if (!batch) fail(ErrorKind::data, "data.train: no batch could be read");
   if (batch->size() < experiment.config.train.batch_size) {
-    fail(ErrorKind::data, "train.batch_size: {} pictures are wanted, data.train has {}. Use less.",
-         experiment.config.train.batch_size, batch->size());
+    fail(
+        ErrorKind::data,
+        "train.batch_size: {} examples are wanted, the first batch of data.train has {}. Use less.",
+        experiment.config.train.batch_size, batch->size());
   }
   BenchmarkResult result{.inference = options.inference,
                          .device = experiment.device.str(),

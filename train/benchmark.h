@@ -31,7 +31,7 @@ struct BenchmarkResult {
 
   /// The time that a share of the steps stays below: 0.5 is the median.
   double quantile(double share) const;
-  double images_per_s() const { return 1e3 * static_cast<double>(batch) / quantile(0.5); }
+  double examples_per_s() const { return 1e3 * static_cast<double>(batch) / quantile(0.5); }
   double tflops() const { return work.operations() / quantile(0.5) / 1e9; }
   double gb_per_s() const { return work.bytes() / quantile(0.5) / 1e6; }
 };

@@ -121,6 +121,27 @@ TEST(Program, GraphsAreWrittenToFiles) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Program, BenchCountsExamplesOfEveryKind) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "bench_words";
+  std::filesystem::create_directories(folder / "words");
+  for (const char* name : {"a", "b"}) {
+    std::ofstream file(folder / "words" / (std::string(name) + ".txt"));
+    for (int i = 0; i < 10; ++i) file << "word " << name << "\n";
+  }
+  std::ofstream(folder / "words.yaml")
+      << "name: words\ndevice: cpu\ndata: {kind: text, train: " << (folder / "words").string()
+      << ", val_split: 0.2}\nmodel:\n"
+         "  layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {lstm: {units: 4}}]\n"
+         "  head: [{dense: {units: classes}}]\ntrain: {batch_size: 8}\n";
+  const std::string command = "whisker bench --steps 3 " + (folder / "words.yaml").string();
+  const Result text = run(command + " 2>&1");
+  EXPECT_EQ(text.exit_code, 0) << text.output;
+  EXPECT_THAT(text.output, HasSubstr(" examples/s\n"));
+  EXPECT_THAT(text.output, testing::Not(HasSubstr("image")));
+  EXPECT_THAT(run(command + " --json").output, HasSubstr("\"images_per_s\":"));  // docs/formats.md
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Program, UnknownOperatorsExitWithTwo) {
   EXPECT_EQ(run("whisker study gradcheck conv3d 2>/dev/null").exit_code, 2);
   EXPECT_EQ(run("whisker study gradcheck relu --tolerance 1e-30").exit_code, 1);

@@ -96,7 +96,7 @@ TEST(Benchmark, TrainingFiguresHangTogether) {
   EXPECT_GT(result.milliseconds.front(), 0);
   EXPECT_LE(result.quantile(0), result.quantile(0.5));
   EXPECT_LE(result.quantile(0.5), result.quantile(1));
-  EXPECT_DOUBLE_EQ(result.images_per_s(), 8000 / result.quantile(0.5));
+  EXPECT_DOUBLE_EQ(result.examples_per_s(), 8000 / result.quantile(0.5));
   EXPECT_GT(result.peak_bytes, 0);
   EXPECT_GT(result.tflops(), 0);
   EXPECT_GT(result.gb_per_s(), 0);
