@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/ops.h"
+#include "core/recurrent_cells.h"
 #include "gpu.h"
 #include "tests/support/agreement.h"
 #include "tests/support/tolerance.h"
@@ -26,13 +27,14 @@ struct RecurrentCase {
   int64_t cells() const { return layers * directions; }
   std::string name(DType dtype) const {
     return fmt::format(
-        "{} {} layers {} directions {} projection {} bias {} initial {} lengths {} "
-        "dropout {}",
-        name_of(kind), name_of(dtype), layers, directions, projection, bias, initial,
-        !lengths.empty(), dropout);
+        "{} {} steps {} batch {} features {} hidden {} layers {} directions {} projection {} "
+        "bias {} initial {} dropout {}{}",
+        name_of(kind), name_of(dtype), steps, batch, features, hidden, layers, directions,
+        projection, bias, initial, dropout, lengths.empty() ? "" : " with lengths");
   }
 
-  /// x, then each cell's parameters, then the initial states.
+  /// x, then each cell's parameters, then the initial states: of these only parameters have fewer
+  /// than three axes.
   std::vector<Shape> shapes() const {
     std::vector<Shape> all = {{steps, batch, features}};
     for (int64_t cell = 0; cell < cells(); ++cell) {
@@ -48,34 +50,46 @@ struct RecurrentCase {
     return all;
   }
 
-  /// y and the last states, one after the other.
-  Tensor run(const std::vector<Tensor>& x) const {
+  static bool is_parameter(const Shape& shape) { return shape.rank() < 3; }
+
+  // Weights as small as layers begin with: states stay away from the ends of their range, and
+  // steps do not amplify what rounding left.
+  double weight_scale() const { return 0.6 / std::sqrt(static_cast<double>(hidden)); }
+
+  /// Of operands with shapes(), by the operator or `by_cells`; without `own_lengths` over all
+  /// steps.
+  RecurrentResult compute(const std::vector<Tensor>& x, const Tensor& own_lengths,
+                          bool by_cells = false) const {
     size_t next = 1;
-    // Weights as small as layers begin with: states stay away from the ends of their range, and
-    // steps do not amplify what rounding left.
-    const double scale = 0.6 / std::sqrt(static_cast<double>(hidden));
-    const auto weight = [&] { return affine(x[next++], scale, 0); };
-    std::vector<RecurrentParameters> parameters;
-    for (int64_t cell = 0; cell < cells(); ++cell) {
-      RecurrentParameters p;
-      p.w_ih = weight();
-      p.w_hh = weight();
-      if (bias) p.b_ih = weight();
-      if (bias) p.b_hh = weight();
-      if (projection > 0) p.w_hr = weight();
-      parameters.push_back(p);
+    std::vector<RecurrentParameters> parameters(static_cast<size_t>(cells()));
+    for (RecurrentParameters& p : parameters) {
+      p.w_ih = x[next++];
+      p.w_hh = x[next++];
+      if (bias) p.b_ih = x[next++];
+      if (bias) p.b_hh = x[next++];
+      if (projection > 0) p.w_hr = x[next++];
     }
     RecurrentOptions options{.kind = kind,
                              .bidirectional = directions == 2,
+                             .lengths = own_lengths,
                              .dropout = dropout,
                              .key = {.seed = 5, .stream = 6, .step = 7}};
     if (initial) options.initial.h = x[next++];
     if (initial && is_lstm()) options.initial.c = x[next++];
-    if (!lengths.empty()) {
-      options.lengths =
-          from_vector(lengths, {batch}, {.dtype = DType::i64, .device = x[0].device()});
+    return by_cells ? recurrent_by_cells(x[0], parameters, options)
+                    : recurrent(x[0], parameters, options);
+  }
+
+  /// y and the last states, one after the other, with weights of weight_scale().
+  Tensor run(std::vector<Tensor> x) const {
+    for (Tensor& operand : x) {
+      if (is_parameter(operand.shape())) operand = affine(operand, weight_scale(), 0);
     }
-    const RecurrentResult result = recurrent(x[0], parameters, options);
+    Tensor own_lengths;
+    if (!lengths.empty()) {
+      own_lengths = from_vector(lengths, {batch}, {.dtype = DType::i64, .device = x[0].device()});
+    }
+    const RecurrentResult result = compute(x, own_lengths);
     std::vector<Tensor> parts = {result.y.reshape({-1}), result.last.h.reshape({-1})};
     if (is_lstm()) parts.push_back(result.last.c.reshape({-1}));
     return concat(parts, 0);
