@@ -13,7 +13,7 @@ DeviceStart::DeviceStart(const std::string& device, StartParts parts) {
       if (cuda_device_count() == 0) return;
       const Device gpu = resolve_device(device);
       if (parts == StartParts::libraries) open_cuda_libraries(gpu);
-    } catch (const Error&) {
+    } catch (...) {
       // Whoever uses the device meets the same error, and reports it.
     }
   });

@@ -4,8 +4,10 @@
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/ops.h"
+#include "core/tape_listing.h"
 #include "layers/layers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -112,6 +114,14 @@ TEST(Chains, LayersTogetherAreTheLayersApart) {
   }
 }
 
+/// How many batch norms a step computes as part of the convolution behind them.
+int64_t joined_in(Training& training) {
+  TapeListing listing;
+  training.step();
+  const std::vector<TapeEntry> entries = listing.entries();
+  return std::ranges::count(entries, "batch_norm_conv2d", &TapeEntry::name);
+}
+
 class CudaLayerChains : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -145,7 +155,14 @@ TEST_F(CudaLayerChains, TrainAsLayersApart) {
     for (const auto chaining : {ConvolutionChaining::never, ConvolutionChaining::always}) {
       use(chaining);
       Training narrow(gpu, DType::f16, true, frozen);
-      narrow.step();
+      const int64_t joined = joined_in(narrow);
+      if (chaining == ConvolutionChaining::never) {
+        EXPECT_EQ(joined, 0);
+      } else if (frozen.empty()) {
+        EXPECT_EQ(joined, 4) << "two in each block";
+      } else {
+        EXPECT_LT(joined, 4);
+      }
       const auto got = narrow.results();
       ASSERT_EQ(got.size(), expected.size());
       for (size_t i = 0; i < got.size(); ++i) {

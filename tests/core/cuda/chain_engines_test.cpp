@@ -17,12 +17,12 @@
 namespace whisker::cuda {
 namespace {
 
-/// A deterministic plan within the workspace that the backend grants by default.
+/// A plan within the workspace that the backend grants by default.
 bool has_plan(const cudnn::Target& target, const ConvolutionRequest& request) {
   const auto graph = convolution_graph(target, request);
   if (!graph) return false;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& engine : convolution_engines(*graph, request, heuristic, true)) {
+    for (const auto& engine : convolution_engines(*graph, request, heuristic, false)) {
       const auto algorithm = CudnnConvolution::make(graph, request, engine);
       if (algorithm && algorithm->workspace_bytes() <= CudaOptions().workspace_limit) return true;
     }
