@@ -4,6 +4,7 @@
 #include "core/philox.h"
 #include "data/new_file.h"
 
+#include <cmath>
 #include <numbers>
 #include <span>
 #include <string>

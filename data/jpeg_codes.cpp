@@ -39,7 +39,8 @@ bool HuffmanTable::assign_codes(bool direct) {
     const uint32_t span = 1u << (longest - length);
     by_length_[length] = {.begin = code, .end = code, .first = static_cast<uint16_t>(next)};
     for (int i = 0; i < counts[length - 1]; ++i, ++next, code += span) {
-      if (code + span > 1u << longest || next == steps_.size()) return false;
+      // All ones is no code (T.81, annex C).
+      if (code + span >= 1u << longest || next == steps_.size()) return false;
       const uint8_t symbol = symbols[next];
       if (!(direct ? symbol <= 11 : symbol % 16 <= 10)) return false;
       steps_[next] = direct ? direct_step(length, symbol) : alternating_step(length, symbol);

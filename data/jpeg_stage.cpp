@@ -23,10 +23,10 @@ int64_t pixel_bytes(const StagedJpeg& jpeg) {
 void decode_on_host(PictureRows& rows, int64_t row, Decoded& decoded) {
   StagedJpeg& jpeg = rows.jpeg(row);
   const std::span file(reinterpret_cast<const uint8_t*>(jpeg.file.data()), jpeg.file.size());
-  decode(file, {.max_pixels = pixel_bytes(jpeg)}, decoded);
+  decode(file, {.max_pixels = int64_t{jpeg.height} * jpeg.width}, decoded);
   make_upright(decoded.picture, jpeg.orientation, decoded.scratch);  // the file says nothing of it
   stage_pixels(PictureView(decoded.picture, jpeg.crop), rows.record(row), rows);
-  jpeg.file.clear();
+  std::string().swap(jpeg.file);
 }
 
 }  // namespace

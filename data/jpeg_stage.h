@@ -15,15 +15,14 @@ namespace whisker {
 /// the same share always takes the same rows.
 bool row_for_decoder(const PictureRows& rows, int64_t row);
 
-/// Takes `file` into row `row` if it is plain and the decoder accepts it, or did so before with
-/// these bytes (`known`); `header` is the file's. The caller then writes the row's record, with
-/// `crop` of the upright picture as its source.
 struct JpegToStage {
   std::span<const uint8_t> file;
-  bool known = false;
-  PictureHeader header = {};
-  Rect crop = {};
+  bool known = false;         ///< was taken before, with these bytes
+  PictureHeader header = {};  ///< the file's
+  Rect crop = {};             ///< of the upright picture
 };
+/// Takes `jpeg` into row `row` if it is plain and the decoder accepts it, or did so before. The
+/// caller then writes the row's record, with the crop as its source.
 bool stage_jpeg(const JpegToStage& jpeg, PictureRows& rows, int64_t row);
 
 /// Decodes what stage_jpeg() took into the first `count` rows. Returns how many pictures the device

@@ -63,7 +63,7 @@ void PictureRows::clear() {
   chunks_.clear();
   std::ranges::fill(records_, PictureRecord{});
   std::ranges::fill(whole_, WholePicture{});
-  for (StagedJpeg& jpeg : jpegs_) jpeg.file.clear();
+  for (StagedJpeg& jpeg : jpegs_) std::string().swap(jpeg.file);  // gives its memory back
   mix = {};
   decoder = nullptr;
   jpeg_share = 0;

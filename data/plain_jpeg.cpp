@@ -186,7 +186,6 @@ template <class Allows, class ScanEnd>
 std::optional<std::string> strip(Bytes file, Allows&& allows, ScanEnd&& scan_end) {
   if (file.size() < 4 || file[0] != 0xFF || file[1] != 0xD8) return std::nullopt;
   std::string plain("\xFF\xD8\xFF\xE0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00"sv);
-  plain.reserve(file.size());
   for (size_t at = 2; file.size() - at >= 4;) {
     const uint8_t marker = file[at + 1];
     const size_t length = static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
@@ -197,7 +196,9 @@ std::optional<std::string> strip(Bytes file, Allows&& allows, ScanEnd&& scan_end
     if (marker == sos) {
       const uint8_t* const end = scan_end(body, file.subspan(at));
       if (!end) return std::nullopt;
-      plain.append(begin, reinterpret_cast<const char*>(end));
+      const auto* const behind = reinterpret_cast<const char*>(end);
+      plain.reserve(plain.size() + static_cast<size_t>(behind - begin));  // metadata may be large
+      plain.append(begin, behind);
       return plain;
     }
     if (!allows(marker, body)) return std::nullopt;

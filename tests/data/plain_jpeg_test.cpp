@@ -9,6 +9,7 @@
 #include "support/picture_files.h"
 #include "support/test_data.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -94,6 +95,22 @@ TEST(PlainJpeg, EveryCutIsFound) {
       ASSERT_FALSE(plain_jpeg(closed)) << size;
     }
   }
+}
+
+// T.81 keeps it free, and libjpeg refuses a table that has it.
+TEST(PlainJpeg, TheCodeOfAllOnesIsRefused) {
+  const test::Buffer good = test::write_jpeg(test::sample_picture(40, 50));
+  ASSERT_TRUE(plain_jpeg(good));
+  // The first table for direct values: 12 codes, the last one's 9 bits all ones but one.
+  const uint8_t head[] = {0xFF, 0xC4, 0x00, 0x1F, 0x00, 0, 1, 5, 1, 1, 1, 1, 1, 1, 0};
+  test::Buffer file = good;
+  const auto table = std::search(file.begin(), file.end(), std::begin(head), std::end(head));
+  ASSERT_NE(table, file.end());
+  table[3] = 0x20;
+  table[5 + 8] = 2;
+  file.insert(table + 5 + 16 + 12, uint8_t{0});
+  EXPECT_FALSE(readable(file));
+  EXPECT_FALSE(plain_jpeg(file));
 }
 
 // Files with a few random bytes changed: of those that are still plain, decode() reads every one.
