@@ -154,26 +154,35 @@ Nvjpeg::State::~State() {
 }
 
 // Where there is no room for a picture the library frees memory and takes more, which waits for all
-// that the GPU is doing: with pictures of all sizes again and again. So room for the largest is
-// made in each place of a batch. If that fails, the library finds its room as it goes.
+// that the GPU is doing: with pictures of all sizes again and again. So room for the picture with
+// the most pixels is made in each place of a batch, up to a limit for all of them. If that fails,
+// and beyond it, the library finds its room as it goes.
 void Nvjpeg::State::make_room(std::span<const Item> items) {
-  constexpr int step = 128;  // pixels
+  constexpr int step = 128;                          // pixels
+  constexpr int64_t most_pixels = int64_t{1} << 28;  // of a batch, 3 bytes each
   constexpr int chroma_444 = 0;
   const Functions& functions = handle_.functions_;
-  if (!handle_.hardware_ || !functions.pre_allocate) return;
+  if (!handle_.hardware_ || !functions.pre_allocate || !makes_room_) return;
+  const auto batch = static_cast<int64_t>(std::max(room_batch_, items.size()));
   int height = room_height_, width = room_width_;
   for (const Item& item : items) {
-    height = std::max(height, (item.height + step - 1) / step * step);
-    width = std::max(width, (item.width + step - 1) / step * step);
+    const int rows = (item.height + step - 1) / step * step;
+    const int columns = (item.width + step - 1) / step * step;
+    const int64_t pixels = int64_t{rows} * columns;
+    if (pixels <= int64_t{height} * width || pixels * batch > most_pixels) continue;
+    height = rows;
+    width = columns;
   }
-  const size_t batch = std::max(room_batch_, items.size());
-  if (batch == room_batch_ && height == room_height_ && width == room_width_) return;
-  functions.pre_allocate(handle_.handle_, state_, static_cast<int>(batch), width, height,
-                         chroma_444, interleaved_rgb);
-  room_batch_ = batch;
+  const bool enough = std::ssize(items) <= static_cast<int64_t>(room_batch_) &&
+                      height == room_height_ && width == room_width_;
+  if (enough || height == 0 || int64_t{height} * width * batch > most_pixels) return;
+  batch_ = 0;  // to be initialised again
+  makes_room_ = functions.pre_allocate(handle_.handle_, state_, static_cast<int>(batch), width,
+                                       height, chroma_444, interleaved_rgb) == success;
+  if (!makes_room_) return;
+  room_batch_ = static_cast<size_t>(batch);
   room_height_ = height;
   room_width_ = width;
-  batch_ = 0;  // to be initialised again
 }
 
 std::string Nvjpeg::State::decode(std::span<const Item> items, void* stream) {

@@ -84,6 +84,7 @@ class Nvjpeg::State {
   // What make_room() has made room for.
   size_t room_batch_ = 0;
   int room_height_ = 0, room_width_ = 0;
+  bool makes_room_ = true;  // it has not failed
 };
 
 }  // namespace whisker

@@ -20,14 +20,18 @@ std::unique_ptr<DecodedMemory::Block> DecodedMemory::take(int64_t bytes) {
   std::unique_ptr<Block> block;
   {
     const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      block = std::move(free_.back());
-      free_.pop_back();
+    auto chosen = std::ranges::find_if(
+        free_, [&](const std::unique_ptr<Block>& one) { return one->bytes >= bytes; });
+    if (chosen == free_.end() && !free_.empty()) chosen = free_.end() - 1;  // to be replaced
+    if (chosen != free_.end()) {
+      block = std::move(*chosen);
+      free_.erase(chosen);
     }
   }
   if (!block) block = std::make_unique<Block>();
   if (block->bytes >= bytes) return block;
-  cudaFree(block->memory);  // waits for the GPU: the memory is read no more
+  block->used.wait();  // until the memory is read no more
+  cudaFree(block->memory);
   const int64_t wanted = bytes + bytes / 8;
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(wanted));
@@ -140,7 +144,13 @@ std::shared_ptr<const DecodedPictures> CudaJpegDecoder::decode(
                      .height = pictures[i].height,
                      .width = pictures[i].width});
   }
-  std::unique_ptr<Lane> lane = take_lane(*started);
+  std::unique_ptr<Lane> lane;
+  try {
+    lane = take_lane(*started);
+  } catch (const Error& error) {  // no memory left for another
+    cudaGetLastError();
+    return refuse(error.what());
+  }
   decoded->wait_until_free(lane->stream);
   std::string why = lane->state.decode(items, lane->stream);
   for (size_t i = 0; i < pictures.size() && why.empty(); ++i) {
@@ -159,7 +169,10 @@ std::shared_ptr<const DecodedPictures> CudaJpegDecoder::decode(
 
 std::shared_ptr<JpegDecoder> CudaBackend::make_jpeg_decoder(std::string& why) {
   try {
-    return std::make_shared<CudaJpegDecoder>(context_, std::make_unique<Nvjpeg>());
+    auto decoder = std::make_shared<CudaJpegDecoder>(context_, std::make_unique<Nvjpeg>());
+    if (!decoder->description().empty()) return decoder;
+    why = decoder->refusal();
+    return nullptr;
   } catch (const Error& error) {
     why = error.what();
     return nullptr;

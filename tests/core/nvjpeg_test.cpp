@@ -127,13 +127,32 @@ TEST_F(NvjpegTest, MakesRoomForTheLargestPictures) {
         .file = a, .pixels = pixels.data(), .pitch = 3, .height = height, .width = width};
   };
   EXPECT_EQ(state.decode(std::vector{item(100, 129), item(200, 50)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{2, 256, 256}));
+  EXPECT_EQ(room(), (std::vector{2, 128, 256}));
   EXPECT_EQ(state.decode(std::vector{item(300, 20)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{2, 384, 256}));
+  EXPECT_EQ(room(), (std::vector{2, 384, 128}));
   EXPECT_EQ(state.decode(std::vector{item(384, 256), item(1, 1), item(1, 1)}, nullptr), "");
   EXPECT_EQ(room(), (std::vector{3, 384, 256}));
   EXPECT_EQ(state.decode(std::vector{item(5, 5)}, nullptr), "");
   EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+  // Three of these would be beyond the limit for a batch.
+  EXPECT_EQ(state.decode(std::vector{item(10'000, 10'000)}, nullptr), "");
+  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+}
+
+TEST_F(NvjpegTest, DecodesWhereNoRoomCanBeMade) {
+  const Nvjpeg library(std::vector<std::string>{fake});
+  const Nvjpeg::Handle handle(library);
+  Nvjpeg::State state(handle);
+  const auto a = file_of('a', 1);
+  std::vector<uint8_t> pixels(8, 0);
+  const std::vector items = {Nvjpeg::State::Item{
+      .file = a, .pixels = pixels.data(), .pitch = 3, .height = 700, .width = 900}};
+  const std::vector<int> before = room();
+  behave("p");
+  EXPECT_EQ(state.decode(items, nullptr), "");
+  behave("");
+  EXPECT_EQ(state.decode(items, nullptr), "");  // and is not tried again
+  EXPECT_EQ(room(), before);
 }
 
 TEST_F(NvjpegTest, GoesOnAfterABatchThatFailed) {

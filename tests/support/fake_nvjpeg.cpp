@@ -1,7 +1,7 @@
 // Stands in for libnvjpeg: a "file" of n bytes gives n pixels' worth of its first byte, the rows
 // `pitch` apart. What it can do and where it fails is in WHISKER_FAKE_NVJPEG, one letter each:
 // e no JPEG engine, f flags unknown, s does not start, r refuses files that begin with 'r',
-// d decoding fails once, i the next initialisation fails.
+// d decoding fails once, i the next initialisation fails, p no room can be made.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -113,6 +113,7 @@ int nvjpegDecodeBatchedPreAllocate(Handle*, State* state, int batch, int width, 
                                    int chroma, int format) {
   if (chroma != 0 || format != interleaved_rgb) return invalid_parameter;
   state->batch = -1;
+  if (told('p')) return execution_failed;
   room_batch = batch;
   room_width = width;
   room_height = height;
