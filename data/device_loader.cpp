@@ -86,6 +86,13 @@ std::string DeviceLoader::take_note() {
         "data.gpu_decode: {} pictures so far were refused on the GPU and decoded by the CPU ({})",
         loader_.refused_jpegs(), decoder_->refusal()));
   }
+  if (!failure_noted_ && loader_.gave_up_decoder()) {
+    failure_noted_ = true;
+    add_note(
+        fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here "
+                    "on the CPU decodes all JPEG files",
+                    Loader::refusals_to_give_up, decoder_->refusal()));
+  }
   return std::exchange(note_, {});
 }
 
@@ -110,6 +117,7 @@ void DeviceLoader::follow_trial(int64_t pictures) {
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch) return batch;
+  if (trial_ && loader_.gave_up_decoder()) trial_.reset();
   if (trial_) follow_trial(batch->size());
   PictureBatch pictures = batch->pictures->batch(batch->size());
   pictures.copies = copies_to_keep(*batch->pictures, batch->size());

@@ -40,7 +40,7 @@ class DeviceLoader final : public BatchSource {
   /// Ends a search for it.
   void set_jpeg_share(double share) override;
   /// Says when pictures find no more room in a device cache, who decodes JPEG files after a search,
-  /// and that a decoder refuses files: once each.
+  /// that a decoder refuses files, and that it gets no more of them: once each.
   std::string take_note() override;
   const std::vector<BadSample>& bad_samples() const override { return loader_.bad_samples(); }
 
@@ -57,6 +57,7 @@ class DeviceLoader final : public BatchSource {
   bool cache_full_ = false;
   std::shared_ptr<JpegDecoder> decoder_;
   bool refusal_noted_ = false;
+  bool failure_noted_ = false;
   std::unique_ptr<DecodeTrial> trial_;  // while the best jpeg_share is searched
   DecodeTrial::Clock::time_point last_batch_;
   double waited_before_ = 0;

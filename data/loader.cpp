@@ -51,7 +51,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sam
                LoaderOptions options)
     : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(std::move(options)) {
   check(options_);
-  jpeg_share_ = options_.jpeg_share;
+  if (options_.jpeg_decoder) jpeg_share_ = options_.jpeg_share;
   worker_count_ = resolve_workers(options_.workers);
   if (!options_.collate) {
     sample_shape_ = dataset_->sample_shape();
@@ -129,7 +129,7 @@ LoaderStats Loader::stats() const {
 
 void Loader::set_jpeg_share(double share) {
   const std::lock_guard lock(mutex_);
-  jpeg_share_ = share;
+  jpeg_share_ = gave_up_decoder_ ? 0 : share;
 }
 
 double Loader::jpeg_share() const {
@@ -140,6 +140,11 @@ double Loader::jpeg_share() const {
 int64_t Loader::refused_jpegs() const {
   const std::lock_guard lock(mutex_);
   return refused_jpegs_;
+}
+
+bool Loader::gave_up_decoder() const {
+  const std::lock_guard lock(mutex_);
+  return gave_up_decoder_;
 }
 
 // Takes the next batch off the queue once it is ready; nothing at the epoch's end.
@@ -306,6 +311,12 @@ void Loader::finish_batch(Work& work) {
     const int64_t refused = decode_staged(*pictures, static_cast<int64_t>(rows));
     const std::lock_guard lock(mutex_);
     refused_jpegs_ += refused;
+    if (pictures->decoded) refused_in_row_ = 0;
+    // Each such batch is decoded by this one thread.
+    if (refused > 0 && ++refused_in_row_ == refusals_to_give_up) {
+      gave_up_decoder_ = true;
+      jpeg_share_ = 0;
+    }
   }
   if (options_.mix.enabled()) {
     const PictureSize size{static_cast<int>(sample_shape_[0]), static_cast<int>(sample_shape_[1])};

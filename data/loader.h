@@ -83,6 +83,9 @@ class Loader final : public BatchSource {
   double jpeg_share() const override;
   /// Pictures that the decoder was given and refused: the host decoded them.
   int64_t refused_jpegs() const;
+  /// The decoder refused refusals_to_give_up batches in a row: it gets no more.
+  bool gave_up_decoder() const;
+  static constexpr int refusals_to_give_up = 3;
   const std::vector<BadSample>& bad_samples() const override { return bad_; }
 
  private:
@@ -139,8 +142,10 @@ class Loader final : public BatchSource {
   std::deque<std::shared_ptr<Work>> queue_;    // in preparation or ready, in order
   std::map<int64_t, std::string> unreadable_;  // reasons by index, to ask each file but once
   LoaderStats stats_;
-  double jpeg_share_ = 0;
+  double jpeg_share_ = -1;  // nobody decodes, and nobody found out who should
   int64_t refused_jpegs_ = 0;
+  int refused_in_row_ = 0;  // batches
+  bool gave_up_decoder_ = false;
   std::vector<std::jthread> threads_;  // last: joined before the rest goes
 };
 

@@ -39,7 +39,10 @@ class HostJpegDecoder final : public JpegDecoder {
   }
   std::shared_ptr<const DecodedPictures> decode(std::span<const JpegPicture> pictures,
                                                 int64_t bytes) override {
-    if (options_.refuses) return nullptr;
+    if (options_.refuses) {
+      ++refused_;
+      return nullptr;
+    }
     auto pixels = std::make_shared<Pixels>();
     pixels->bytes.resize(static_cast<size_t>(bytes));
     for (const JpegPicture& one : pictures) {
@@ -58,6 +61,7 @@ class HostJpegDecoder final : public JpegDecoder {
   std::string refusal() const override { return options_.refuses ? "does not like it" : ""; }
   int64_t decoded() const { return decoded_; }
   int64_t asked() const { return asked_; }
+  int64_t refused() const { return refused_; }
 
  private:
   struct Pixels final : DecodedPictures {
@@ -65,7 +69,7 @@ class HostJpegDecoder final : public JpegDecoder {
     const uint8_t* memory() const override { return bytes.data(); }
   };
   Options options_;
-  std::atomic<int64_t> decoded_ = 0, asked_ = 0;
+  std::atomic<int64_t> decoded_ = 0, asked_ = 0, refused_ = 0;
 };
 
 void write(const TemporaryFolder& folder, const std::string& name, const test::Buffer& bytes) {
@@ -215,10 +219,40 @@ TEST(GpuDecode, TheHostDecodesWhatTheDeviceRefuses) {
   EXPECT_NE(got.note.find("refused on the GPU and decoded by the CPU (does not like it)"),
             std::string::npos)
       << got.note;
+  EXPECT_NE(got.note.find("from here on the CPU decodes all JPEG files"), std::string::npos)
+      << got.note;
   const auto picky = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.narrowest = 75});
   const Delivered some = run(files, training(), {.decoder = picky, .share = 1});
   EXPECT_EQ(largest_difference(some, expected), 0);
   EXPECT_GT(picky->decoded(), 0);
+}
+
+TEST(GpuDecode, ADeviceThatRefusesEverythingIsAskedNoMore) {
+  TemporaryFolder folder;
+  write_pictures(folder);
+  const ImageFolder files = open_image_folder(folder.path());
+  LoaderOptions options{.batch_size = 4, .workers = 0, .max_bad = 0.5};
+  const auto refuses = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.refuses = true});
+  options.jpeg_decoder = refuses;
+  options.jpeg_share = 1;
+  for (const bool searches : {false, true}) {
+    DeviceLoader loader(std::make_shared<PictureDataset>(files, training()),
+                        sequential_sampler(files.size()), options, {.find_jpeg_share = searches});
+    const int64_t before = refuses->refused();
+    std::string notes;
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      loader.start_epoch(epoch);
+      while (loader.next()) continue;
+      notes += loader.take_note();
+    }
+    EXPECT_EQ(refuses->refused() - before, 3);
+    EXPECT_EQ(loader.jpeg_share(), 0);
+    const auto said = notes.find("3 batches in a row were refused on the GPU (does not like it)");
+    EXPECT_NE(said, std::string::npos) << notes;
+    EXPECT_EQ(notes.find("in a row", said + 20), std::string::npos) << notes;
+    loader.set_jpeg_share(1);
+    EXPECT_EQ(loader.jpeg_share(), 0);
+  }
 }
 
 TEST(GpuDecode, ACacheAndValidationKeepTheHostsPixels) {
