@@ -41,8 +41,9 @@ class BatchSource {
   /// own.
   virtual void write_into(const Tensor& /*inputs*/) {}
   /// The share of a batch's JPEG files that a device decodes, and what a resumed run sets it to:
-  /// the share that the run had found best. Below 0: that is still being found out.
-  virtual double jpeg_share() const { return 0; }
+  /// the share that the run had found best. Below 0: that is still being found out, or cannot be
+  /// as no device could decode.
+  virtual double jpeg_share() const { return -1; }
   virtual void set_jpeg_share(double /*share*/) {}
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;

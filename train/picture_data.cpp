@@ -93,6 +93,12 @@ GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::s
          "pictures exactly as the CPU decodes them; got {}.",
          *percent);
   }
+  if (percent.value_or(0) > 0 && config.deterministic) {
+    fail(ErrorKind::usage,
+         "data.gpu_decode: expected auto or 0 with deterministic: true, as what nvJPEG refuses the "
+         "CPU decodes, with other pixels; got {}.",
+         *percent);
+  }
   const bool wanted = percent ? *percent > 0 : allowed && !config.deterministic;
   if (device.kind != DeviceKind::cuda || !wanted) return {};
   std::string why;
@@ -102,9 +108,13 @@ GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::s
       fail(ErrorKind::device, "data.gpu_decode: {} is asked for, but {} Set it to auto or 0.",
            *percent, why);
     }
-    notes.emplace_back("data.gpu_decode: the CPU decodes all JPEG files, as nvJPEG is not there");
+    notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
     return {};
   }
+  notes.push_back(fmt::format(
+      "data.gpu_decode: {}, {}", decoder->description(),
+      percent ? fmt::format("decodes {} % of the training batches' JPEG files", *percent)
+              : "decodes as many JPEG files as timing finds best"));
   return {.decoder = std::move(decoder),
           .share = static_cast<double>(percent.value_or(0)) / 100,
           .find_share = !percent};

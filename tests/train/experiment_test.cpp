@@ -103,10 +103,10 @@ TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
               HasSubstr("nothing*"));
 }
 
-// A cache, and decode: exact, promise the CPU's pixels.
+// A cache, decode: exact and deterministic promise the CPU's pixels.
 TEST(Experiment, GpuDecodingIsRefusedWhereExactPixelsArePromised) {
   const StripeFolder data;
-  for (const char* exact : {"data.decode=exact", "data.cache=memory"}) {
+  for (const char* exact : {"data.decode=exact", "data.cache=memory", "deterministic=true"}) {
     EXPECT_THAT(error_of(data.config({exact, "data.gpu_decode=50"}), ErrorKind::usage),
                 HasSubstr("data.gpu_decode: expected auto or 0 with"))
         << exact;

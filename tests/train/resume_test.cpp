@@ -252,24 +252,30 @@ TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
   fmt::print("edits refused: {}\n", edits.size());
 }
 
-// What data.gpu_decode: auto found stays the run's.
-TEST(CheckpointResume, KeepsWhoDecodes) {
-  const StripeFolder data;
-  const Config config = data.config();
+/// Who decodes after a resume of a run that had found `share`; below 0: had found nothing.
+double jpeg_share_resumed(const Config& config, double share) {
   fs::path folder;
   {
     TestRun run(config);
-    run.experiment.train->set_jpeg_share(0.75);
+    if (share >= 0) run.experiment.train->set_jpeg_share(share);
     run.recorder.each_step = [&](const StepEvent& event) {
       if (event.step >= 3) run.stop = 15;
     };
     run.train();
     folder = run.folder.path();
   }
-  const TestRun resumed(config, folder);
-  EXPECT_EQ(resumed.experiment.train->jpeg_share(), 0.75);
+  return TestRun(config, folder).experiment.train->jpeg_share();
+}
+
+// What data.gpu_decode: auto found stays the run's. Where nobody searched, as on a CPU, a resume
+// elsewhere still may; and a percentage is the configuration's.
+TEST(CheckpointResume, KeepsWhoDecodes) {
+  const StripeFolder data;
+  EXPECT_EQ(jpeg_share_resumed(data.config({"name=found"}), 0.75), 0.75);
+  EXPECT_EQ(jpeg_share_resumed(data.config({"name=nothing"}), -1), -1);
+  EXPECT_EQ(jpeg_share_resumed(data.config({"name=told", "data.gpu_decode=30"}), 0.75), -1);
   const TestRun fresh(data.config({"name=fresh"}));
-  EXPECT_EQ(fresh.experiment.train->jpeg_share(), 0);
+  EXPECT_EQ(fresh.experiment.train->jpeg_share(), -1);
 }
 
 TEST(CheckpointResume, DataMayMove) {
