@@ -80,20 +80,28 @@ void DeviceLoader::add_note(const std::string& note) {
 }
 
 std::string DeviceLoader::take_note() {
-  if (!refusal_noted_ && loader_.refused_jpegs() > 0) {
+  if (decoder_ && !refusal_noted_ && loader_.refused_jpegs() > 0) {
     refusal_noted_ = true;
     add_note(fmt::format(
         "data.gpu_decode: {} pictures so far were refused on the GPU and decoded by the CPU ({})",
         loader_.refused_jpegs(), decoder_->refusal()));
   }
-  if (!failure_noted_ && loader_.gave_up_decoder()) {
-    failure_noted_ = true;
-    add_note(
-        fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here "
-                    "on the CPU decodes all JPEG files",
-                    Loader::refusals_to_give_up, decoder_->refusal()));
-  }
   return std::exchange(note_, {});
+}
+
+// What it has taken on the device is given back.
+void DeviceLoader::drop_decoder() {
+  loader_.drop_decoder();
+  decoder_.reset();
+}
+
+void DeviceLoader::give_up_decoder() {
+  trial_.reset();
+  add_note(
+      fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on "
+                  "the CPU decodes all JPEG files",
+                  Loader::refusals_to_give_up, decoder_->refusal()));
+  drop_decoder();
 }
 
 // Each batch tells the trial how long it took, from one call of next() to the next.
@@ -111,13 +119,14 @@ void DeviceLoader::follow_trial(int64_t pictures) {
   if (changed) loader_.set_jpeg_share(trial_->share());
   if (!trial_->finished()) return;
   add_note(trial_->verdict());
+  if (trial_->share() == 0) drop_decoder();
   trial_.reset();
 }
 
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch) return batch;
-  if (trial_ && loader_.gave_up_decoder()) trial_.reset();
+  if (decoder_ && loader_.gave_up_decoder()) give_up_decoder();
   if (trial_) follow_trial(batch->size());
   PictureBatch pictures = batch->pictures->batch(batch->size());
   pictures.copies = copies_to_keep(*batch->pictures, batch->size());

@@ -48,6 +48,8 @@ class DeviceLoader final : public BatchSource {
   Tensor images_for(int64_t rows) const;
   std::vector<PictureCopy> copies_to_keep(const PictureRows& rows, int64_t count);
   void follow_trial(int64_t pictures);
+  void give_up_decoder();
+  void drop_decoder();
   void add_note(const std::string& note);
 
   DeviceLoaderOptions device_;
@@ -55,9 +57,8 @@ class DeviceLoader final : public BatchSource {
   Loader loader_;
   Tensor target_;
   bool cache_full_ = false;
-  std::shared_ptr<JpegDecoder> decoder_;
+  std::shared_ptr<JpegDecoder> decoder_;  // null: none, or no longer
   bool refusal_noted_ = false;
-  bool failure_noted_ = false;
   std::unique_ptr<DecodeTrial> trial_;  // while the best jpeg_share is searched
   DecodeTrial::Clock::time_point last_batch_;
   double waited_before_ = 0;

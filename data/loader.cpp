@@ -142,6 +142,11 @@ int64_t Loader::refused_jpegs() const {
   return refused_jpegs_;
 }
 
+void Loader::drop_decoder() {
+  const std::lock_guard lock(mutex_);
+  options_.jpeg_decoder.reset();
+}
+
 bool Loader::gave_up_decoder() const {
   const std::lock_guard lock(mutex_);
   return gave_up_decoder_;
@@ -206,7 +211,7 @@ std::shared_ptr<Loader::Work> Loader::begin_work() {
   } else {
     work->buffer = ring_->take();
     if (PictureRows* const pictures = work->buffer->pictures()) {
-      pictures->decoder = options_.jpeg_decoder.get();
+      pictures->decoder = options_.jpeg_decoder;
       pictures->jpeg_share = jpeg_share_;
     }
   }

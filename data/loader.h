@@ -86,6 +86,9 @@ class Loader final : public BatchSource {
   /// The decoder refused refusals_to_give_up batches in a row: it gets no more.
   bool gave_up_decoder() const;
   static constexpr int refusals_to_give_up = 3;
+  /// Batches begun from now on are decoded by the host; the decoder goes when the last one that has
+  /// it does.
+  void drop_decoder();
   const std::vector<BadSample>& bad_samples() const override { return bad_; }
 
  private:

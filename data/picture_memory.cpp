@@ -65,7 +65,7 @@ void PictureRows::clear() {
   std::ranges::fill(whole_, WholePicture{});
   for (StagedJpeg& jpeg : jpegs_) std::string().swap(jpeg.file);  // gives its memory back
   mix = {};
-  decoder = nullptr;
+  decoder.reset();
   jpeg_share = 0;
   decoded.reset();
 }

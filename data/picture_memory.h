@@ -89,7 +89,7 @@ class PictureRows {
   /// How the rows are mixed.
   BatchMix mix = {};
   /// Who decodes the JPEG files of `jpeg_share` of the rows; null: the host all of them.
-  JpegDecoder* decoder = nullptr;
+  std::shared_ptr<JpegDecoder> decoder = {};
   double jpeg_share = 0;
   /// What `decoder` made of them.
   std::shared_ptr<const DecodedPictures> decoded = {};

@@ -1,0 +1,52 @@
+// Training batches from folders of pictures of all kinds, by whatever decodes their JPEG files:
+// what the tests of that compare.
+#pragma once
+
+#include "core/jpeg_decoder.h"
+#include "data/image_folder.h"
+#include "data/picture_dataset.h"
+#include "data/temporary_folder.h"
+#include "support/picture_files.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace whisker::test {
+
+void write(const TemporaryFolder& folder, const std::string& name, const Buffer& bytes);
+/// Every orientation, and one of each kind that a device does not decode or nobody can.
+void write_pictures(const TemporaryFolder& folder);
+/// The collection of odd pictures in two class folders; false where it is not there.
+bool copy_odd_images(const TemporaryFolder& folder);
+
+/// Random crops and more, to 24x32.
+PictureDatasetOptions augmented();
+
+/// What a loader gave.
+struct Delivered {
+  std::vector<std::vector<double>> images;
+  std::vector<std::vector<int64_t>> indices;
+  std::vector<int64_t> bad;
+  std::vector<std::string> reasons;
+  std::string note;
+};
+
+/// By whom.
+struct How {
+  Device device = cpu_device;
+  std::shared_ptr<JpegDecoder> decoder = {};
+  double share = 0;
+  int workers = 0;
+  int64_t batch = 8;
+};
+
+Delivered run(const ImageFolder& files, const PictureDatasetOptions& data, const How& how,
+              int epochs = 2);
+
+/// Of any two values, in levels / 255.
+double largest_difference(const Delivered& a, const Delivered& b);
+/// Over the first batches, as many as `expected` has.
+double mean_difference(const Delivered& got, const Delivered& expected);
+
+}  // namespace whisker::test
