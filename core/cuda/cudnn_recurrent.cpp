@@ -22,45 +22,6 @@ void* state_from(const RecurrentGeometry& g, void* state, int64_t first, int64_t
   return state ? static_cast<char*>(state) + first * g.batch * extent * width_of(g) : nullptr;
 }
 
-std::vector<int32_t> host_lengths(const RecurrentGeometry& g, const Tensor& lengths,
-                                  cudaStream_t stream) {
-  if (!g.lengths) return {};
-  std::vector<int64_t> wide(static_cast<size_t>(g.batch));
-  check(cudaMemcpyAsync(wide.data(), lengths.raw(), wide.size() * sizeof(int64_t),
-                        cudaMemcpyDeviceToHost, stream),
-        "reading the lengths of sequences");
-  check(cudaStreamSynchronize(stream), "reading the lengths of sequences");
-  std::vector<int32_t> result;
-  for (const int64_t length : wide) {
-    result.push_back(static_cast<int32_t>(std::clamp<int64_t>(length, 0, g.steps)));
-  }
-  return result;
-}
-
-/// A sequence without steps ends in the state that it began with, where cuDNN leaves zeros: copies
-/// its rows of the states (cells, batch, extent), or of their gradients, `from` -> `to`. An
-/// undefined `from` is zero; an undefined `to` is not wanted.
-void pass_empty_sequences(const RecurrentGeometry& g, std::span<const int32_t> lengths,
-                          const Tensor& from, const Tensor& to, int64_t extent,
-                          cudaStream_t stream) {
-  if (!to.defined()) return;
-  const auto row = static_cast<size_t>(extent * width_of(g));
-  const size_t pitch = row * static_cast<size_t>(g.batch);
-  const auto cells = static_cast<size_t>(g.cells());
-  for (size_t n = 0; n < lengths.size(); ++n) {
-    if (lengths[n] > 0) continue;
-    char* const target = static_cast<char*>(to.raw()) + n * row;
-    if (from.defined()) {
-      check(cudaMemcpy2DAsync(target, pitch, static_cast<const char*>(from.raw()) + n * row, pitch,
-                              row, cells, cudaMemcpyDeviceToDevice, stream),
-            "copying the states of sequences without steps");
-    } else {
-      check(cudaMemset2DAsync(target, pitch, 0, row, cells, stream),
-            "clearing the states of sequences without steps");
-    }
-  }
-}
-
 }  // namespace
 
 /// Layers that one call of cuDNN computes, and their part of the reserve.
@@ -108,7 +69,6 @@ int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
 void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                              const RecurrentOutputs& out) {
   const cudaStream_t stream = context_.stream();
-  const std::vector<int32_t> lengths = host_lengths(g, in.lengths, stream);
   const auto reserve = static_cast<char*>(pointer(out.reserve));
   const std::vector<Segment> all = segments(g, reserve != nullptr, nullptr);
   const AlignedInput x(context_, allocator_, in.x);
@@ -124,8 +84,7 @@ void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& 
     const Scratch workspace(allocator_, segment.plan->workspace_bytes());
     copy_pieces(segment.plan->pieces(segment.cells(in.parameters), weights.data()),
                 PieceWay::inwards, stream);
-    segment.plan->forward({.lengths = lengths,
-                           .x = input,
+    segment.plan->forward({.x = input,
                            .y = result,
                            .h = state_from(g, h.data(), segment.first_cell, g.output()),
                            .c = state_from(g, c.data(), segment.first_cell, g.hidden),
@@ -141,14 +100,11 @@ void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& 
                      dropped, result_bytes(g) / width_of(g));
     input = dropped;
   }
-  pass_empty_sequences(g, lengths, in.initial.h, out.last.h, g.output(), stream);
-  pass_empty_sequences(g, lengths, in.initial.c, out.last.c, g.hidden, stream);
 }
 
 void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
   const cudaStream_t stream = context_.stream();
-  const std::vector<int32_t> lengths = host_lengths(g, in.lengths, stream);
   const std::vector<Segment> all = segments(g, true, nullptr);
   std::deque<Scratch> between;
   auto reserve = static_cast<char*>(out.reserve.raw());
@@ -196,8 +152,7 @@ void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs&
     copy_pieces(plan.pieces(segment.cells(in.parameters), weights.data()), PieceWay::inwards,
                 stream);
     const bool last = i + 1 == all.size();
-    const RecurrentCall call{.lengths = lengths,
-                             .x = input,
+    const RecurrentCall call{.x = input,
                              .y = last ? out.y.raw() : reserve + segment.result_at,
                              .h = state_from(g, h.data(), segment.first_cell, g.output()),
                              .c = state_from(g, c.data(), segment.first_cell, g.hidden),
@@ -208,10 +163,6 @@ void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs&
                        state_from(g, dc.data(), segment.first_cell, g.hidden), dx,
                        state_from(g, pointer(gradients.dinitial.h), segment.first_cell, g.output()),
                        state_from(g, pointer(gradients.dinitial.c), segment.first_cell, g.hidden));
-    if (g.lengths) {
-      clear_after_end(dx, static_cast<const int64_t*>(in.lengths.raw()), own.steps, own.batch,
-                      own.features * width_of(g), stream);
-    }
     const Scratch dweights(allocator_, plan.weight_bytes());
     const std::vector<Piece> wanted =
         plan.pieces(segment.cells(gradients.dparameters), dweights.data());
@@ -224,8 +175,6 @@ void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs&
     if (i > 0) drop(layer - 1, dx, dx);
     dy = dx;
   }
-  pass_empty_sequences(g, lengths, gradients.dlast.h, gradients.dinitial.h, g.output(), stream);
-  pass_empty_sequences(g, lengths, gradients.dlast.c, gradients.dinitial.c, g.hidden, stream);
 }
 
 }  // namespace whisker::cuda

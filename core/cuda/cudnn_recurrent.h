@@ -1,7 +1,7 @@
 // Recurrent layers by cuDNN. Layers without dropout between them are one call; with dropout every
 // layer is one, as the masks are ours (core/dropout_mask.h). cuDNN wants all weights in one block:
-// they are copied there before every call, and gradients out of it. It takes the lengths of
-// sequences from the host: with lengths, every pass reads them from the device and waits for it.
+// they are copied there before every call, and gradients out of it. Sequences of their own lengths
+// are MaskedRecurrent's.
 #pragma once
 
 #include "core/cuda/recurrent_plans.h"
@@ -15,7 +15,7 @@ class CudnnRecurrent {
   CudnnRecurrent(Context& context, Allocator& allocator, RecurrentPlans& plans)
       : context_(context), allocator_(allocator), plans_(plans) {}
 
-  /// As Backend's methods of these names; a `g` with lengths not within a capture.
+  /// As Backend's methods of these names, for a `g` without lengths.
   int64_t reserve_bytes(const RecurrentGeometry& g);
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,

@@ -3,6 +3,7 @@
 #include "core/cuda/operand.h"
 #include "core/cuda/pointwise.h"
 #include "core/cuda/recurrent_sizes.h"
+#include "core/cuda/stopwatch.h"
 
 #include <deque>
 #include <optional>
@@ -103,8 +104,7 @@ void MaskedRecurrent::run(const Cell& cell, const RecurrentGeometry& g, const Re
       widened(cell, in.parameters[static_cast<size_t>(cell.number)], true);
   copy_pieces(plan.pieces(std::span(&parameters, 1), weights.data()), PieceWay::inwards, stream);
   char* const initial = state_of(g, in.initial.h, cell.number, g.output());
-  plan.forward({.lengths = {},
-                .x = x.data(),
+  plan.forward({.x = x.data(),
                 .y = results,
                 .h = initial,
                 .c = state_of(g, in.initial.c, cell.number, g.hidden),
@@ -177,8 +177,7 @@ void MaskedRecurrent::run_backward(const Cell& cell, const RecurrentGeometry& g,
   const RecurrentParameters parameters =
       widened(cell, in.parameters[static_cast<size_t>(cell.number)], true);
   copy_pieces(plan.pieces(std::span(&parameters, 1), weights.data()), PieceWay::inwards, stream);
-  const RecurrentCall call{.lengths = {},
-                           .x = x.data(),
+  const RecurrentCall call{.x = x.data(),
                            .y = reserve + cell.results_at,
                            .h = state_of(g, in.initial.h, cell.number, g.output()),
                            .c = state_of(g, in.initial.c, cell.number, g.hidden),
@@ -197,7 +196,15 @@ void MaskedRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs
                                const RecurrentOutputs& out, const RecurrentGradients& gradients) {
   const cudaStream_t stream = context_.stream();
   const std::vector<Cell> cells = cells_of(g, true, nullptr);
-  const char* const reserve = static_cast<const char*>(out.reserve.raw());
+  RecurrentOutputs own_out = out;
+  if (!capturing(stream)) {  // see Note [Reserve] in cudnn_recurrent.cpp
+    own_out.reserve = empty(out.reserve.shape(), out.reserve.options());
+    check(
+        cudaMemcpyAsync(own_out.reserve.raw(), out.reserve.raw(),
+                        static_cast<size_t>(out.reserve.bytes()), cudaMemcpyDeviceToDevice, stream),
+        "copying the reserve");
+  }
+  const char* const reserve = static_cast<const char*>(own_out.reserve.raw());
   const int64_t row = g.directions * g.output();
   std::deque<Scratch> between;
   const void* dy = pointer(gradients.dy);
@@ -220,7 +227,7 @@ void MaskedRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs
       const int64_t bytes = sequence_bytes(g, cell.geometry.features);
       void*& side = sides[cell.direction];
       side = between.emplace_back(allocator_, bytes).data();
-      run_backward(cell, g, in, out, gradients, input, dy, side);
+      run_backward(cell, g, in, own_out, gradients, input, dy, side);
     }
     const int64_t inputs = g.inputs(layer);
     void* dx = pointer(gradients.dx);

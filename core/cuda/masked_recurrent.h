@@ -24,7 +24,7 @@ class MaskedRecurrent {
   /// As Backend's methods of these names, for a `g` with lengths; chooses the cells' plans.
   int64_t reserve_bytes(const RecurrentGeometry& g);
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
-  /// Changes the reserve: once after each forward.
+  /// In a capture it changes the reserve: once after each forward there.
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
                 const RecurrentGradients& gradients);
 

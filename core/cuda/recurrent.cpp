@@ -1,12 +1,9 @@
 // Who computes recurrent layers: our persistent kernels where they fit and are not slower, else
-// cuDNN; within a capture, over sequences of their own lengths, MaskedRecurrent, whose algorithms
-// an eager step chooses beforehand, as nothing can be timed there.
+// cuDNN; over sequences of their own lengths MaskedRecurrent, in eager and in captured steps alike,
+// so that both have the same bits.
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/masked_recurrent.h"
 #include "core/cuda/operand.h"
-#include "core/cuda/stopwatch.h"
-
-#include <algorithm>
 
 namespace whisker::cuda {
 
@@ -29,25 +26,22 @@ bool CudaBackend::by_persistent_layers(const RecurrentGeometry& g, bool training
 int64_t CudaBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
   context_.enter();
   if (by_persistent_layers(g, true)) return persistent_layers().reserve_bytes(g);
-  if (!g.lengths) return cudnn_recurrent().reserve_bytes(g);
-  const int64_t masked = masked_recurrent().reserve_bytes(g);
-  return capturing(stream()) ? masked : std::max(masked, cudnn_recurrent().reserve_bytes(g));
+  return g.lengths ? masked_recurrent().reserve_bytes(g) : cudnn_recurrent().reserve_bytes(g);
 }
 
 void CudaBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
                             const RecurrentOutputs& out) {
-  const cudaStream_t stream = this->stream();
+  context_.enter();
   if (by_persistent_layers(g, out.reserve.defined())) {
     return persistent_layers().forward(g, in, out);
   }
-  if (g.lengths && capturing(stream)) return masked_recurrent().forward(g, in, out);
+  if (g.lengths) return masked_recurrent().forward(g, in, out);
   cudnn_recurrent().forward(g, in, out);
 }
 
 void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                      const RecurrentOutputs& out,
                                      const RecurrentGradients& gradients) {
-  const cudaStream_t stream = this->stream();
   const int64_t left = out.reserve.defined() ? out.reserve.bytes() : 0;
   if (const int64_t wanted = recurrent_reserve_bytes(g); left != wanted) {
     fail(ErrorKind::usage,
@@ -58,7 +52,7 @@ void CudaBackend::recurrent_backward(const RecurrentGeometry& g, const Recurrent
   if (by_persistent_layers(g, true)) {
     return persistent_layers().backward(g, in, out, gradients);
   }
-  if (g.lengths && capturing(stream)) return masked_recurrent().backward(g, in, out, gradients);
+  if (g.lengths) return masked_recurrent().backward(g, in, out, gradients);
   cudnn_recurrent().backward(g, in, out, gradients);
 }
 

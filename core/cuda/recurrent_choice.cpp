@@ -48,7 +48,7 @@ bool RecurrentChoice::ours(const RecurrentGeometry& g, bool training, Persistent
     if (*known == our_kernels) choice = true;
     if (*known == library) choice = false;
   }
-  // With lengths cuDNN waits for the host: nothing to compare with.
+  // Over sequences of their own lengths cuDNN has nothing to compare with.
   const bool may_time = training && !g.lengths && !options_.deterministic;
   if (!choice && may_time && budget_.may_search(context_.stream())) {
     choice = timed(g, ours, theirs);

@@ -48,15 +48,13 @@ void describe_state(cudnnTensorDescriptor_t descriptor, const RecurrentGeometry&
 
 }  // namespace
 
-SequenceDescriptor::SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent,
-                                       std::span<const int32_t> lengths) {
-  std::vector<int> all(lengths.begin(), lengths.end());
-  all.resize(static_cast<size_t>(batch), in_32_bits("steps", steps));
+SequenceDescriptor::SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent) {
+  const std::vector<int> lengths(static_cast<size_t>(batch), in_32_bits("steps", steps));
   double zero = 0;  // of every type
   cudnn::check(cudnnSetRNNDataDescriptor(handle_.raw(), data_type(dtype),
                                          CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
                                          in_32_bits("steps", steps), in_32_bits("the batch", batch),
-                                         in_32_bits("features", extent), all.data(), &zero),
+                                         in_32_bits("features", extent), lengths.data(), &zero),
                "cudnnSetRNNDataDescriptor");
 }
 
@@ -155,13 +153,12 @@ std::vector<Piece> RecurrentPlan::pieces(std::span<const RecurrentParameters> ce
   return pieces;
 }
 
-SequenceDescriptor RecurrentPlan::inputs(const RecurrentCall& call) const {
-  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.features, call.lengths);
+SequenceDescriptor RecurrentPlan::inputs() const {
+  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.features);
 }
 
-SequenceDescriptor RecurrentPlan::results(const RecurrentCall& call) const {
-  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.directions * g_.output(),
-                            call.lengths);
+SequenceDescriptor RecurrentPlan::results() const {
+  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.directions * g_.output());
 }
 
 void RecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_last) {
@@ -169,8 +166,8 @@ void RecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_las
   cudnn::check(
       cudnnRNNForward(context_.cudnn(), rnn_.raw(),
                       training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE, nullptr,
-                      inputs(call).raw(), call.x, results(call).raw(), call.y, h_.raw(), call.h,
-                      h_last, c_descriptor(), call.c, c_last, static_cast<size_t>(weight_bytes_),
+                      inputs().raw(), call.x, results().raw(), call.y, h_.raw(), call.h, h_last,
+                      c_descriptor(), call.c, c_last, static_cast<size_t>(weight_bytes_),
                       call.weights, static_cast<size_t>(workspace_bytes_), call.workspace,
                       training ? static_cast<size_t>(reserve_bytes_) : 0, call.reserve),
       "cudnnRNNForward");
@@ -178,20 +175,20 @@ void RecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_las
 
 void RecurrentPlan::backward_data(const RecurrentCall& call, const void* dy, const void* dh_last,
                                   const void* dc_last, void* dx, void* dh, void* dc) {
-  cudnn::check(cudnnRNNBackwardData_v8(context_.cudnn(), rnn_.raw(), nullptr, results(call).raw(),
-                                       call.y, dy, inputs(call).raw(), dx, h_.raw(), call.h,
-                                       dh_last, dh, c_descriptor(), call.c, dc_last, dc,
-                                       static_cast<size_t>(weight_bytes_), call.weights,
-                                       static_cast<size_t>(workspace_bytes_), call.workspace,
-                                       static_cast<size_t>(reserve_bytes_), call.reserve),
-               "cudnnRNNBackwardData_v8");
+  cudnn::check(
+      cudnnRNNBackwardData_v8(context_.cudnn(), rnn_.raw(), nullptr, results().raw(), call.y, dy,
+                              inputs().raw(), dx, h_.raw(), call.h, dh_last, dh, c_descriptor(),
+                              call.c, dc_last, dc, static_cast<size_t>(weight_bytes_), call.weights,
+                              static_cast<size_t>(workspace_bytes_), call.workspace,
+                              static_cast<size_t>(reserve_bytes_), call.reserve),
+      "cudnnRNNBackwardData_v8");
 }
 
 void RecurrentPlan::backward_weights(const RecurrentCall& call, void* dweights) {
   cudnn::check(
       cudnnRNNBackwardWeights_v8(context_.cudnn(), rnn_.raw(), CUDNN_WGRAD_MODE_ADD, nullptr,
-                                 inputs(call).raw(), call.x, h_.raw(), call.h, results(call).raw(),
-                                 call.y, static_cast<size_t>(weight_bytes_), dweights,
+                                 inputs().raw(), call.x, h_.raw(), call.h, results().raw(), call.y,
+                                 static_cast<size_t>(weight_bytes_), dweights,
                                  static_cast<size_t>(workspace_bytes_), call.workspace,
                                  static_cast<size_t>(reserve_bytes_), call.reserve),
       "cudnnRNNBackwardWeights_v8");

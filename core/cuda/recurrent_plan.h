@@ -30,12 +30,10 @@ class CudnnHandle {
   T raw_ = nullptr;
 };
 
-/// A batch of sequences in (steps, batch, extent); with `lengths`, steps after a sequence's end are
-/// left out, and zero in results.
+/// A batch of sequences of all `steps`, in (steps, batch, extent).
 class SequenceDescriptor {
  public:
-  SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent,
-                     std::span<const int32_t> lengths = {});
+  SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent);
   cudnnRNNDataDescriptor_t raw() const { return handle_.raw(); }
 
  private:
@@ -45,14 +43,13 @@ class SequenceDescriptor {
 
 /// The operands of one call; null is undefined.
 struct RecurrentCall {
-  std::span<const int32_t> lengths;  // (batch), or empty: all steps
-  const void* x = nullptr;           // (steps, batch, features)
-  void* y = nullptr;                 // (steps, batch, directions output)
-  const void* h = nullptr;           // (cells, batch, output), before the first step
-  const void* c = nullptr;           // (cells, batch, hidden)
-  const void* weights = nullptr;     // weight_bytes()
-  void* workspace = nullptr;         // workspace_bytes()
-  void* reserve = nullptr;           // reserve_bytes(); null: no backward pass will follow
+  const void* x = nullptr;        // (steps, batch, features)
+  void* y = nullptr;              // (steps, batch, directions output)
+  const void* h = nullptr;        // (cells, batch, output), before the first step
+  const void* c = nullptr;        // (cells, batch, hidden)
+  const void* weights = nullptr;  // weight_bytes()
+  void* workspace = nullptr;      // workspace_bytes()
+  void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
 };
 
 class RecurrentPlan {
@@ -89,8 +86,8 @@ class RecurrentPlan {
   void find_places(Allocator& allocator);
   void add_places(size_t cell, int64_t inputs, char* weights);
   cudnnTensorDescriptor_t c_descriptor() const { return g_.is_lstm() ? c_.raw() : nullptr; }
-  SequenceDescriptor inputs(const RecurrentCall& call) const;
-  SequenceDescriptor results(const RecurrentCall& call) const;
+  SequenceDescriptor inputs() const;
+  SequenceDescriptor results() const;
 
   Context& context_;
   RecurrentGeometry g_;

@@ -45,8 +45,7 @@ class Trial {
           "clearing the weights' gradient");
   }
   void operator()() {
-    const RecurrentCall call{.lengths = {},
-                             .x = x_.data(),
+    const RecurrentCall call{.x = x_.data(),
                              .y = y_.data(),
                              .weights = weights_.data(),
                              .workspace = workspace_.data(),
@@ -114,8 +113,7 @@ RecurrentPlan& RecurrentPlans::plan(const RecurrentGeometry& g, bool training) {
       if (*known == algorithm.name) plan = make(g, algorithm.id);
     }
   }
-  // Sequences of their own lengths and repeatable bits are the standard algorithm's.
-  const bool choice = !g.lengths && !options_.deterministic;
+  const bool choice = !options_.deterministic;  // the standard algorithm repeats bit for bit
   if (!plan && training && choice && budget_.may_search(context_.stream())) {
     plan = fastest(g, request);
   }
