@@ -1,5 +1,6 @@
 #include "core/cuda/masked_recurrent.h"
 
+#include "core/cuda/aligned.h"
 #include "core/cuda/operand.h"
 #include "core/cuda/pointwise.h"
 #include "core/cuda/recurrent_sizes.h"
@@ -119,8 +120,25 @@ void MaskedRecurrent::run(const Cell& cell, const RecurrentGeometry& g, const Re
   }
 }
 
-void MaskedRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+// cuDNN and the index kernels read on the 16-byte grid: what lies off it is copied.
+Tensor MaskedRecurrent::aligned(const Tensor& x) {
+  if (!x.defined() || is_aligned(x.raw())) return x;
+  const Tensor copy = empty(x.shape(), x.options());
+  check(cudaMemcpyAsync(copy.raw(), x.raw(), static_cast<size_t>(x.bytes()),
+                        cudaMemcpyDeviceToDevice, context_.stream()),
+        "aligning an operand");
+  return copy;
+}
+
+RecurrentInputs MaskedRecurrent::aligned(RecurrentInputs in) {
+  in.x = aligned(in.x);
+  in.initial = {.h = aligned(in.initial.h), .c = aligned(in.initial.c)};
+  return in;
+}
+
+void MaskedRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& given,
                               const RecurrentOutputs& out) {
+  const RecurrentInputs in = aligned(given);
   const std::vector<Cell> cells = cells_of(g, out.reserve.defined(), nullptr);
   std::deque<Scratch> between;
   const void* input = in.x.raw();
@@ -192,9 +210,13 @@ void MaskedRecurrent::run_backward(const Cell& cell, const RecurrentGeometry& g,
   weights_gradient(cell, call, gradients.dparameters[static_cast<size_t>(cell.number)]);
 }
 
-void MaskedRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
+void MaskedRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& given,
+                               const RecurrentOutputs& out, const RecurrentGradients& wanted) {
   const cudaStream_t stream = context_.stream();
+  const RecurrentInputs in = aligned(given);
+  RecurrentGradients gradients = wanted;
+  gradients.dy = aligned(wanted.dy);
+  gradients.dlast = {.h = aligned(wanted.dlast.h), .c = aligned(wanted.dlast.c)};
   const std::vector<Cell> cells = cells_of(g, true, nullptr);
   RecurrentOutputs own_out = out;
   if (!capturing(stream)) {  // see Note [Reserve] in cudnn_recurrent.cpp

@@ -30,6 +30,8 @@ class MaskedRecurrent {
 
  private:
   struct Cell;
+  Tensor aligned(const Tensor& x);
+  RecurrentInputs aligned(RecurrentInputs in);
   std::vector<Cell> cells_of(const RecurrentGeometry& g, bool training, int64_t* reserve_bytes);
   void run(const Cell& cell, const RecurrentGeometry& g, const RecurrentInputs& in,
            const RecurrentOutputs& out, const void* input, void* y);
