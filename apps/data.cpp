@@ -233,10 +233,7 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   generate->callback([&invocation, options, waves] {
     invocation.run = [options, waves] {
       if (*waves) {
-        const int64_t bytes = generate_waves({.folder = options->folder,
-                                              .train_per_class = options->train_per_class,
-                                              .val_per_class = options->val_per_class,
-                                              .seed = options->seed});
+        const int64_t bytes = generate_waves(*options);
         const int64_t all = 2 * (options->train_per_class + options->val_per_class);
         print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
                                  human_bytes(static_cast<uint64_t>(bytes)),

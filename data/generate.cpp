@@ -17,12 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 2> names = {"cat", "dog"};
 
 void check(const GenerateOptions& options) {
-  if (options.train_per_class < 1 || options.val_per_class < 0) {
-    fail(ErrorKind::usage,
-         "data generate: expected at least 1 picture per class to train and 0 to validate, got {} "
-         "and {}.",
-         options.train_per_class, options.val_per_class);
-  }
+  check_counts(options);
   if (options.min_side < 16 || options.max_side < options.min_side || options.max_side > 4096) {
     fail(ErrorKind::usage, "data generate: expected sides within 16 to 4096, got {} to {}.",
          options.min_side, options.max_side);
@@ -50,6 +45,14 @@ std::vector<uint8_t> draw_file(const GenerateOptions& options, size_t animal, in
 }
 
 }  // namespace
+
+void check_counts(const GenerateOptions& options) {
+  if (options.train_per_class >= 1 && options.val_per_class >= 0) return;
+  fail(ErrorKind::usage,
+       "data generate: expected at least 1 example per class to train and 0 to validate, got {} "
+       "and {}.",
+       options.train_per_class, options.val_per_class);
+}
 
 GenerateResult generate_pictures(const GenerateOptions& options) {
   check(options);

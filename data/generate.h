@@ -12,10 +12,13 @@ struct GenerateOptions {
   int64_t train_per_class = 500;
   int64_t val_per_class = 100;
   uint64_t seed = 0;
-  int min_side = 128;  ///< pixels, each side drawn from [min_side, max_side]
+  int min_side = 128;  ///< of pictures: pixels, each side drawn from [min_side, max_side]
   int max_side = 200;
-  int workers = -1;  ///< -1: auto
+  int workers = -1;  ///< of pictures; -1: auto
 };
+
+/// Throws usage when there is nothing to train on or a count is negative.
+void check_counts(const GenerateOptions& options);
 
 struct GenerateResult {
   std::filesystem::path train;  ///< holds cat/ and dog/

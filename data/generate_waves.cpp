@@ -37,13 +37,8 @@ std::string draw_row(uint64_t seed, int64_t number) {
 
 }  // namespace
 
-int64_t generate_waves(const WaveOptions& options) {
-  if (options.train_per_class < 1 || options.val_per_class < 0) {
-    fail(ErrorKind::usage,
-         "data generate: expected at least 1 sequence per class to train and 0 to validate, got {} "
-         "and {}.",
-         options.train_per_class, options.val_per_class);
-  }
+int64_t generate_waves(const GenerateOptions& options) {
+  check_counts(options);
   make_empty_folder(options.folder, "data generate");
   int64_t number = 0, bytes = 0;
   const auto write = [&](const char* name, int64_t per_class) {

@@ -1,23 +1,15 @@
 // `whisker data generate --waves`: labelled sequences to train on where no measurements are.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
+#include "data/generate.h"
 
 namespace whisker {
-
-struct WaveOptions {
-  std::filesystem::path folder;  ///< made; must not exist or be empty
-  int64_t train_per_class = 500;
-  int64_t val_per_class = 100;
-  uint64_t seed = 0;
-};
 
 /// What ten sensors in a row see of a wave that travels past them, "left" or "right", for 12 to 40
 /// steps under noise: no single step tells which way. Writes folder/train.csv and folder/val.csv,
 /// a sequence per row: the class, then ten values for each step; shorter rows end in empty fields.
 /// The same options give the same files. Returns the bytes written. Throws usage for options out of
 /// range or a folder that is not empty, disk when it cannot be written.
-int64_t generate_waves(const WaveOptions& options);
+int64_t generate_waves(const GenerateOptions& options);
 
 }  // namespace whisker

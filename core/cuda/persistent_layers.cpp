@@ -7,12 +7,11 @@
 #include "core/cuda/aligned.h"
 #include "core/cuda/operand.h"
 #include "core/cuda/output_gradient.h"
-#include "core/cuda/pieces.h"
 #include "core/cuda/pointwise.h"
 #include "core/cuda/recurrent_sizes.h"
+#include "core/cuda/sequence_steps.h"
 
 #include <algorithm>
-#include <deque>
 
 namespace whisker::cuda {
 namespace {
@@ -287,8 +286,12 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
     check(cudaMemcpyAsync(clean, x, static_cast<size_t>(in.x.bytes()), cudaMemcpyDeviceToDevice,
                           stream),
           "copying sequences");
-    clear_after_end(clean, static_cast<const int64_t*>(in.lengths.raw()), g.steps, g.batch,
-                    g.features * width_of(g), stream);
+    kernels::clear_after_end(stream,
+                             {.steps = g.steps,
+                              .batch = g.batch,
+                              .lengths = static_cast<const int64_t*>(in.lengths.raw()),
+                              .dtype = g.dtype},
+                             clean, g.features);
     x = clean;
   }
   const void* dy = aligned(gradients.dy, kept);

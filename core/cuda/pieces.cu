@@ -25,16 +25,6 @@ __global__ void __launch_bounds__(block_threads) copy_pieces_kernel(Copies copie
   for (int64_t i = first_item(); i < words; i += item_step()) to[i] = from[i];
 }
 
-__global__ void __launch_bounds__(block_threads)
-    clear_after_end_kernel(uint16_t* x, const int64_t* lengths, int64_t steps, int64_t batch,
-                           int64_t row) {
-  const int64_t count = steps * batch * row;
-  for (int64_t i = first_item(); i < count; i += item_step()) {
-    const int64_t place = i / row;
-    if (place / batch >= lengths[place % batch]) x[i] = 0;
-  }
-}
-
 template <class Word>
 void launch(std::span<const Piece> pieces, PieceWay way, cudaStream_t stream) {
   Copies copies{};
@@ -72,14 +62,6 @@ void copy_pieces(std::span<const Piece> pieces, PieceWay way, cudaStream_t strea
     pieces = pieces.subspan(some.size());
   }
   check_launch("copying pieces");
-}
-
-void clear_after_end(void* x, const int64_t* lengths, int64_t steps, int64_t batch,
-                     int64_t row_bytes, cudaStream_t stream) {
-  const int64_t row = row_bytes / 2;
-  clear_after_end_kernel<<<grid_for(steps * batch * row), block_threads, 0, stream>>>(
-      static_cast<uint16_t*>(x), lengths, steps, batch, row);
-  check_launch("clearing after the ends of sequences");
 }
 
 }  // namespace whisker::cuda

@@ -21,8 +21,4 @@ enum class PieceWay { inwards, outwards };
 /// Copies every piece from outside to inside, or back.
 void copy_pieces(std::span<const Piece> pieces, PieceWay way, cudaStream_t stream);
 
-/// x (steps, batch, row_bytes) is 0 from each sequence's length (batch) on.
-void clear_after_end(void* x, const int64_t* lengths, int64_t steps, int64_t batch,
-                     int64_t row_bytes, cudaStream_t stream);
-
 }  // namespace whisker::cuda

@@ -136,6 +136,15 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    clear_after_end_kernel(Sequences s, T* x, int64_t extent) {
+  for (int64_t i = first_item(); i < s.steps * s.batch * extent; i += item_step()) {
+    const Position p = position(s, i, extent);
+    if (p.t >= p.length) x[i] = from_f32<T>(0);
+  }
+}
+
 }  // namespace
 
 void flag_steps(cudaStream_t stream, const Sequences& s, const void* x, int64_t features, void* y,
@@ -203,6 +212,14 @@ void pass_gradients(cudaStream_t stream, const Sequences& s, const void* dlast, 
         s, static_cast<const T*>(dlast), static_cast<T*>(dinitial), extent);
   });
   check_launch("passing the gradients of sequences without steps");
+}
+
+void clear_after_end(cudaStream_t stream, const Sequences& s, void* x, int64_t extent) {
+  visit_real(s.dtype, [&]<class T>() {
+    clear_after_end_kernel<<<grid_for(s.steps * s.batch * extent), block_threads, 0, stream>>>(
+        s, static_cast<T*>(x), extent);
+  });
+  check_launch("clearing after the ends of sequences");
 }
 
 }  // namespace whisker::cuda::kernels

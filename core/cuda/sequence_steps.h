@@ -55,4 +55,7 @@ void input_gradients(cudaStream_t stream, const Sequences& s, const void* forwar
 void pass_gradients(cudaStream_t stream, const Sequences& s, const void* dlast, void* dinitial,
                     int64_t extent);
 
+/// x (steps, batch, extent) becomes zero behind every end, whatever stood there.
+void clear_after_end(cudaStream_t stream, const Sequences& s, void* x, int64_t extent);
+
 }  // namespace whisker::cuda::kernels
