@@ -1,4 +1,5 @@
-// Captured work: a CUDA graph, recorded from the compute stream and launched into it.
+#include "core/cuda/capture.h"
+
 #include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
 
@@ -51,11 +52,16 @@ class Graph final : public CapturedGraph {
 
 }  // namespace
 
+std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
+                                        const std::function<void()>& work) {
+  return std::make_unique<Graph>(context, allocator, work);
+}
+
 // What eager steps left in the cache goes back first: the graph takes memory of its own.
 std::unique_ptr<CapturedGraph> CudaBackend::capture(const std::function<void()>& work) {
   context_.enter();
   allocator_.empty_cache();
-  return std::make_unique<Graph>(context_, allocator_, work);
+  return captured(context_, allocator_, work);
 }
 
 }  // namespace whisker::cuda

@@ -14,6 +14,7 @@ constexpr int64_t f16_bytes = 2;
 }  // namespace
 
 bool CudaConvolutionChains::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
+  if (!allowed()) return false;
   ConvolutionRequest summing = request(ConvolutionPass::forward, g);
   summing.sums = true;
   return plans_.run_if_faster(summing, operands, [&] {
@@ -119,14 +120,15 @@ void CudaConvolutionChains::statistics(const BatchNormGeometry& g, const Tensor&
 
 bool CudaConvolutionChains::joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
                                   const InputNorm& norm, const Tensor& w) {
-  if (g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
+  if (!allowed() || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   context_.enter();
   ConvolutionRequest joined = request(ConvolutionPass::forward, g);
   joined.normalised = true;
   joined.sums = true;
   Trial trial(*this, g, x, sums, norm, w);
-  return plans_.prefers_joined(
-      joined, [&] { trial.joined(); }, [&] { trial.apart(); });
+  return links_.prefers_joined(
+      {.forward = joined, .given_sums = sums.defined()}, [&] { trial.joined(); },
+      [&] { trial.apart(); });
 }
 
 void CudaConvolutionChains::convolve_normalised(const Conv2dGeometry& g, const Tensor& x,

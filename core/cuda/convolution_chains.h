@@ -11,8 +11,8 @@ namespace whisker::cuda {
 class CudaConvolutionChains final : public ConvolutionChains {
  public:
   CudaConvolutionChains(Context& context, Allocator& allocator, const CudaOptions& options,
-                        ConvolutionPlans& plans)
-      : context_(context), allocator_(allocator), options_(options), plans_(plans) {}
+                        ConvolutionPlans& plans, ChainPlans& links)
+      : context_(context), allocator_(allocator), options_(options), plans_(plans), links_(links) {}
 
   bool convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
                 const Tensor& sums) override;
@@ -44,6 +44,11 @@ class CudaConvolutionChains final : public ConvolutionChains {
   ConvolutionRequest request(ConvolutionPass pass, const Conv2dGeometry& g) const {
     return {.pass = pass, .geometry = g, .tf32 = options_.tf32 && !options_.deterministic};
   }
+  // cuDNN's chains do not repeat, though no engine carries the note: gradients of one and the same
+  // step differed in their last bits on an H200 (9.14).
+  bool allowed() const {
+    return options_.chaining != ConvolutionChaining::never && !options_.deterministic;
+  }
   bool convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands);
   void pass_over_result(const Conv2dGeometry& g, const void* y);
   void forward(const Link& link);
@@ -53,6 +58,7 @@ class CudaConvolutionChains final : public ConvolutionChains {
   Allocator& allocator_;
   const CudaOptions& options_;
   ConvolutionPlans& plans_;
+  ChainPlans& links_;
 };
 
 }  // namespace whisker::cuda

@@ -17,19 +17,6 @@ constexpr double longest_search_seconds = 1.5;
 
 constexpr std::string_view separate_name = "separate";
 
-constexpr std::string_view joined_name = "joined";
-
-// The plan table's word for a chain as a whole.
-std::string chain_key(const ConvolutionRequest& request) {
-  return "chain " + request.describe();
-}
-
-// cuDNN's chains do not repeat, though no engine carries the note: gradients of one and the same
-// step differed in their last bits on an H200 (9.14).
-bool may_chain(const CudaOptions& options) {
-  return options.chaining != ConvolutionChaining::never && !options.deterministic;
-}
-
 // Of a request that no library computes. A chain is made only of what cuDNN has engines for.
 ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
   if (!request.normalised) return direct_convolution(request);
@@ -185,7 +172,6 @@ void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionO
 
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
                                      const ConvolutionOperands& operands, const Separately& rival) {
-  if (!may_chain(options_)) return false;
   const bool always = options_.chaining == ConvolutionChaining::always;
   auto found = choices_.find(request);
   std::optional<Choice> choice;
@@ -195,69 +181,15 @@ bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
       choice = Choice{.algorithm = always ? first_engine(request) : nullptr, .settled = false};
     }
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    const bool possible = first_engine(request) != nullptr;
-    choice = Choice{
-        .algorithm = possible ? fastest(request, operands, always ? nullptr : &rival) : nullptr,
-        .settled = true};
+    choice = Choice{.algorithm = has_engine(request)
+                                     ? fastest(request, operands, always ? nullptr : &rival)
+                                     : nullptr,
+                    .settled = true};
   }
   if (choice) found = choices_.insert_or_assign(request, std::move(*choice)).first;
   if (!found->second.algorithm) return false;
   run(*found->second.algorithm, operands);
   return true;
-}
-
-bool ConvolutionPlans::has_chain(const ConvolutionRequest& request) {
-  if (!first_engine(request)) return false;
-  ConvolutionRequest backward = request;
-  backward.sums = false;
-  for (const auto pass : {ConvolutionPass::backward_input, ConvolutionPass::backward_weights}) {
-    backward.pass = pass;
-    if (!first_engine(backward)) return false;
-  }
-  return true;
-}
-
-ConvolutionPlans::Joint ConvolutionPlans::untested(const ConvolutionRequest& request) {
-  if (options_.chaining == ConvolutionChaining::always) {
-    return {.joined = has_chain(request), .settled = true};
-  }
-  const auto known = table_.find(PlanTable::Kind::convolution, chain_key(request));
-  if (!known) return {};
-  return {.joined = *known == joined_name && has_chain(request), .settled = true};
-}
-
-ConvolutionPlans::Joint ConvolutionPlans::tested(const ConvolutionRequest& request,
-                                                 const Separately& joined,
-                                                 const Separately& apart) {
-  Joint joint{.joined = false, .settled = true};
-  if (!has_chain(request)) return joint;
-  try {
-    for (const Separately* way : {&joined, &apart}) {  // settles what they consist of
-      (*way)();
-      (*way)();
-    }
-    if (!budget_.may_search(context_.stream())) return {};  // parts of it stayed untimed
-    const SearchBudget::Use use(budget_);
-    Stopwatch stopwatch(context_);
-    joint.joined = stopwatch.median(joined) < stopwatch.median(apart);
-  } catch (const Error&) {
-    return joint;  // no memory to try them in, or an engine that fails after all
-  }
-  table_.set(PlanTable::Kind::convolution, chain_key(request),
-             std::string(joint.joined ? joined_name : separate_name));
-  return joint;
-}
-
-bool ConvolutionPlans::prefers_joined(const ConvolutionRequest& request, const Separately& joined,
-                                      const Separately& apart) {
-  if (!may_chain(options_)) return false;
-  auto found = joints_.find(request);
-  if (found == joints_.end()) {
-    found = joints_.emplace(request, untested(request)).first;
-  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    found = joints_.insert_or_assign(request, tested(request, joined, apart)).first;
-  }
-  return found->second.joined;
 }
 
 }  // namespace whisker::cuda

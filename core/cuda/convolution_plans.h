@@ -43,30 +43,20 @@ class ConvolutionPlans {
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Separately& separately);
 
-  // See Note [Chains].
-  /// Computes `request` where that is known to be faster than rival(), which computes the same by
-  /// other means; else returns false, having done nothing.
+  /// Computes `request`, which has sums, where that is known to be faster than rival(), which
+  /// computes the same by other means; else returns false, having done nothing.
   bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                      const Separately& rival);
-  /// True where the three passes of a chain, which joined() runs, are known to be faster than
-  /// apart(). `request` is its forward pass.
-  bool prefers_joined(const ConvolutionRequest& request, const Separately& joined,
-                      const Separately& apart);
+  /// True when cuDNN has an engine for `request`.
+  bool has_engine(const ConvolutionRequest& request) { return first_engine(request) != nullptr; }
 
   /// Forgets the compiled choices: after a change of options or of the table.
-  void clear() {
-    choices_.clear();
-    joints_.clear();
-  }
+  void clear() { choices_.clear(); }
 
  private:
   struct Choice {
     ConvolutionAlgorithmPointer algorithm;  // null: separately
     bool settled = false;                   // by the table or by timing
-  };
-  struct Joint {
-    bool joined = false;
-    bool settled = false;
   };
   void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
               const Separately* separately);
@@ -74,11 +64,6 @@ class ConvolutionPlans {
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
-  /// True when every pass of a chain has an engine.
-  bool has_chain(const ConvolutionRequest& request);
-  Joint untested(const ConvolutionRequest& request);
-  Joint tested(const ConvolutionRequest& request, const Separately& joined,
-               const Separately& apart);
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
                                       const Separately* separately);
@@ -90,7 +75,6 @@ class ConvolutionPlans {
   SearchBudget& budget_;
   PlanTable& table_;
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
-  std::unordered_map<ConvolutionRequest, Joint, RequestHash> joints_;
 };
 
 }  // namespace whisker::cuda

@@ -8,7 +8,7 @@ CudaBackend::CudaBackend(int device)
       allocator_(context_),
       staging_(context_),
       plans_(context_, allocator_, options_),
-      chains_(context_, allocator_, options_, plans_.convolutions()) {}
+      chains_(context_, allocator_, options_, plans_.convolutions(), plans_.chains()) {}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {

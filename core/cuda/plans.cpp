@@ -18,6 +18,7 @@ PlanEnvironment environment_of(const Context& context) {
 Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
     : table_([&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
+      chains_(context, allocator, options, budget_, table_, convolutions_),
       products_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_),
       recurrent_choice_(context, options, budget_, table_) {
@@ -28,6 +29,7 @@ Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
 // What the table holds is found there again.
 void Plans::forget() {
   convolutions_.clear();
+  chains_.clear();
   products_.clear();
   recurrent_.clear();
   recurrent_choice_.clear();

@@ -1,7 +1,7 @@
 // Everything the backend chooses once per shape, with the table that exports it.
 #pragma once
 
-#include "core/cuda/convolution_plans.h"
+#include "core/cuda/chain_plans.h"
 #include "core/cuda/product_plans.h"
 #include "core/cuda/recurrent_choice.h"
 
@@ -12,6 +12,7 @@ class Plans {
   Plans(Context& context, Allocator& allocator, const CudaOptions& options);
 
   ConvolutionPlans& convolutions() { return convolutions_; }
+  ChainPlans& chains() { return chains_; }
   ProductPlans& products() { return products_; }
   RecurrentPlans& recurrent() { return recurrent_; }
   RecurrentChoice& recurrent_choice() { return recurrent_choice_; }
@@ -28,6 +29,7 @@ class Plans {
   PlanTable table_;
   SearchBudget budget_;
   ConvolutionPlans convolutions_;
+  ChainPlans chains_;
   ProductPlans products_;
   RecurrentPlans recurrent_;
   RecurrentChoice recurrent_choice_;

@@ -59,9 +59,16 @@ class Training {
  public:
   Training(Device device, std::optional<DType> compute, bool fuse,
            const std::vector<std::string>& frozen = {})
-      : net_(network(fuse)), arena_(freeze(frozen), device, 5, ArenaTypes{.compute = compute}) {
-    images_ = rand_normal({8, 16, 16, 3}, 0, 1, 1, 1).to(arena_.compute_dtype()).to(device);
+      : device_(device),
+        net_(network(fuse)),
+        arena_(freeze(frozen), device, 5, ArenaTypes{.compute = compute}) {
+    images_ = images_of(1);
     labels_ = from_vector({0, 1, 2, 0, 1, 2, 0, 1}, {8}, {.dtype = DType::i64}).to(device);
+  }
+  /// Other images where the present ones lie, for a captured step too.
+  void show_batch(uint64_t number) {
+    const Tensor images = images_of(number);
+    backend_of(images.device()).copy(images.raw(), images_.raw(), images.bytes());
   }
   void step() {
     arena_.zero_grad();
@@ -83,10 +90,14 @@ class Training {
   }
 
  private:
+  Tensor images_of(uint64_t batch) const {
+    return rand_normal({8, 16, 16, 3}, 0, 1, 1, batch).to(arena_.compute_dtype()).to(device_);
+  }
   ParameterList freeze(const std::vector<std::string>& patterns) {
     if (!patterns.empty()) net_->freeze(patterns);
     return net_->parameters();
   }
+  Device device_;
   std::shared_ptr<Sequential> net_;
   ParameterArena arena_;
   Tensor images_, labels_;
@@ -177,7 +188,7 @@ TEST_F(CudaLayerChains, TrainAsLayersApart) {
   }
 }
 
-/// Three eager steps, then two eager and two captured ones of the same training.
+/// Three eager steps, then eager and captured ones of the same training, over differing batches.
 void expect_captured_equals_eager(double tolerance) {
   Training settling(gpu, DType::f16, true);  // every choice
   for (int step = 0; step < 3; ++step) settling.step();
@@ -188,15 +199,20 @@ void expect_captured_equals_eager(double tolerance) {
   }
   const auto graph = backend_of(gpu).capture([&] { captured.step(); });
   ASSERT_NE(graph, nullptr);
-  for (int step = 0; step < 2; ++step) {
+  auto before = eager.results();
+  for (const uint64_t batch : {2, 3}) {
+    eager.show_batch(batch);
     eager.step();
+    captured.show_batch(batch);
     graph->replay();
-  }
-  backend_of(gpu).synchronize();
-  const auto got = captured.results(), expected = eager.results();
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_LE(relative_error(got[i].second, expected[i].second), tolerance) << got[i].first;
+    backend_of(gpu).synchronize();
+    const auto got = captured.results(), expected = eager.results();
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LE(relative_error(got[i].second, expected[i].second), tolerance) << got[i].first;
+    }
+    EXPECT_GT(relative_error(before[0].second, expected[0].second), 0.1) << "the same batch";
+    before = expected;
   }
 }
 

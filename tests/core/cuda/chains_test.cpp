@@ -82,13 +82,15 @@ Results run_chain(const ChainCase& c, Device device, int passes = 1) {
           {"variance", state.pending_var.to_vector()}};
 }
 
-bool joins(const ChainCase& c) {
+bool joins(const ChainCase& c, const Tensor& sums = {}) {
+  BatchNormState state;
+  state.sums = sums;
   const Shape channels{c.x[3]};
   const TensorOptions f16{.dtype = DType::f16, .device = gpu}, f32{.device = gpu};
   return joins_batch_norm(zeros(c.x, f16),
                           {.gamma = ones(channels, f32),
                            .beta = zeros(channels, f32),
-                           .state = {},
+                           .state = state,
                            .options = {.training = true, .activation = {Activation::relu}}},
                           zeros(c.w, f16), c.options);
 }
@@ -163,20 +165,49 @@ TEST_F(CudaChains, RepeatBitForBitWhenDeterministic) {
   }
 }
 
+/// `table` with `choice` in place of what timing found for its links.
+std::string with_links(std::string table, const std::string& choice) {
+  for (size_t row = table.find("\"chain "); row != std::string::npos;
+       row = table.find("\"chain ", row + 1)) {
+    const size_t begin = table.find("\":\"", row) + 3;
+    table.replace(begin, table.find('"', begin) - begin, choice);
+  }
+  return table;
+}
+
+// Whatever timing found: an imported table's word counts, either way.
 TEST_F(CudaChains, FollowImportedChoices) {
   const ChainCase& c = chain_cases()[6];
   use(ConvolutionChaining::faster, 600);
   for (int run = 0; run < 3; ++run) run_chain(c, gpu);
-  const bool joined = joins(c);
-  const std::string table = backend_of(gpu).export_plans();
-  use(ConvolutionChaining::faster, 0);
-  backend_of(gpu).import_plans(table);
-  EXPECT_EQ(joins(c), joined);
-  const Results expected = run_chain(c, reference_device), got = run_chain(c, gpu);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_TRUE(close(got[i].second, expected[i].second, 0.01, 1e-3)) << expected[i].first;
+  const std::string timed = backend_of(gpu).export_plans();
+  const Results expected = run_chain(c, reference_device);
+  for (const bool joined : {true, false}) {
+    use(ConvolutionChaining::faster, 0);
+    EXPECT_FALSE(joins(c)) << "nothing is joined untested";
+    const std::string table = with_links(timed, joined ? "joined" : "separate");
+    backend_of(gpu).import_plans(table);
+    EXPECT_EQ(joins(c), joined) << table;
+    const Results got = run_chain(c, gpu);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(close(got[i].second, expected[i].second, 0.01, 1e-3)) << expected[i].first;
+    }
+    EXPECT_EQ(backend_of(gpu).export_plans(), table);
   }
-  EXPECT_EQ(backend_of(gpu).export_plans(), table);
+}
+
+// A link is a choice of its own where its statistics are given.
+TEST_F(CudaChains, TellLinksWithGivenSumsApart) {
+  use(ConvolutionChaining::faster, 600);
+  const ChainCase& c = chain_cases()[1];
+  for (int run = 0; run < 2; ++run) {
+    joins(c);
+    joins(c, zeros({2, c.x[3]}, {.device = gpu}));
+  }
+  const std::string table = backend_of(gpu).export_plans();
+  const size_t with = table.find("sums given sums\":"), without = table.find("sums\":\"");
+  EXPECT_NE(with, std::string::npos) << table;
+  EXPECT_NE(without, std::string::npos) << table;
 }
 
 TEST_F(CudaChains, LeaveNoWorkspaceBehind) {

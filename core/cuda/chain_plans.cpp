@@ -1,0 +1,80 @@
+#include "core/cuda/chain_plans.h"
+
+#include "core/cuda/capture.h"
+#include "core/cuda/stopwatch.h"
+
+#include <algorithm>
+
+namespace whisker::cuda {
+namespace {
+
+constexpr std::string_view joined_name = "joined", separate_name = "separate";
+
+}  // namespace
+
+std::vector<ConvolutionRequest> ChainLink::passes() const {
+  std::vector<ConvolutionRequest> all(3, forward);
+  for (const size_t backward : {1, 2}) all[backward].sums = false;
+  all[1].pass = ConvolutionPass::backward_input;
+  all[2].pass = ConvolutionPass::backward_weights;
+  return all;
+}
+
+std::string ChainLink::describe() const {
+  return fmt::format("chain {}{}", forward.describe(), given_sums ? " given sums" : "");
+}
+
+bool ChainPlans::possible(const ChainLink& link) {
+  return std::ranges::all_of(link.passes(), [&](const ConvolutionRequest& pass) {
+    return convolutions_.has_engine(pass);
+  });
+}
+
+ChainPlans::Choice ChainPlans::untested(const ChainLink& link, const std::string& name) {
+  if (options_.chaining == ConvolutionChaining::always) {
+    return {.joined = possible(link), .settled = true};
+  }
+  const auto known = table_.find(PlanTable::Kind::convolution, name);
+  if (!known) return {};
+  return {.joined = *known == joined_name && possible(link), .settled = true};
+}
+
+float ChainPlans::time_of(const Way& way, float hopeless) {
+  const auto graph = captured(context_, allocator_, way);
+  return Stopwatch(context_).median([&] { graph->replay(); }, hopeless);
+}
+
+ChainPlans::Choice ChainPlans::tested(const ChainLink& link, const std::string& name,
+                                      const Way& joined, const Way& apart) {
+  Choice choice{.joined = false, .settled = true};
+  if (!possible(link)) return choice;
+  try {
+    for (const Way* way : {&joined, &apart}) {  // settles what they consist of
+      (*way)();
+      (*way)();
+    }
+    if (!budget_.may_search(context_.stream())) return {};  // parts of it stayed untimed
+    const SearchBudget::Use use(budget_);
+    const float longest = time_of(apart, std::numeric_limits<float>::infinity());
+    if (use.seconds() < budget_.worth(longest)) choice.joined = time_of(joined, longest) < longest;
+  } catch (const Error&) {
+    // No memory to try them in, or an engine that fails after all: that is no choice for others.
+    return choice;
+  }
+  table_.set(PlanTable::Kind::convolution, name,
+             std::string(choice.joined ? joined_name : separate_name));
+  return choice;
+}
+
+bool ChainPlans::prefers_joined(const ChainLink& link, const Way& joined, const Way& apart) {
+  const std::string name = link.describe();
+  auto found = choices_.find(name);
+  if (found == choices_.end()) {
+    found = choices_.emplace(name, untested(link, name)).first;
+  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
+    found->second = tested(link, name, joined, apart);
+  }
+  return found->second.joined;
+}
+
+}  // namespace whisker::cuda
