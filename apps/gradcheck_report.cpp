@@ -45,7 +45,7 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   const auto passes =
       static_cast<double>(2 * check.elements) * static_cast<double>(probe.net->parameters().size());
   const bool sequences = probe.batch_axis == 1;
-  const int64_t full = sequences ? probe.input[0] : config.data.image_size;
+  const int64_t full = probe.input[sequences ? 0 : 1];
   int64_t StudyOptions::*const size = sequences ? &StudyOptions::steps : &StudyOptions::image_size;
   shrink(config, full, size, options, passes);
   const StudyNetwork network(std::move(config), options);

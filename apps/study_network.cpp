@@ -16,7 +16,10 @@ namespace {
 BuildOptions build_options(const Config& config, const StudyOptions& options) {
   Config sized = config;
   if (options.batch > 0) sized.train.batch_size = options.batch;
-  if (options.image_size > 0) sized.data.image_size = options.image_size;
+  if (options.image_size > 0) {
+    sized.data.image_size = options.image_size;
+    sized.data.train_image_size = 0;
+  }
   BuildOptions build = expected_build(sized);
   if (options.classes > 0 && build.classes > 0 && !build.every_step)
     build.classes = options.classes;

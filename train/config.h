@@ -61,6 +61,7 @@ struct DataConfig {
   std::string label_pattern;
   std::string csv;
   int64_t image_size = 128;
+  int64_t train_image_size = 0;  // 0: image_size
   int64_t channels = 3;
   int64_t resize_short = 0;
   ResizeMode resize_mode = ResizeMode::crop;

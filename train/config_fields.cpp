@@ -100,6 +100,10 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
                     "from the folder"});
   v.field("image_size", c.image_size,
           {.about = "height and width of the network's input, pixels", .low = 1, .high = 4096});
+  v.field("train_image_size", c.train_image_size,
+          {.about = "the same of training pictures, for networks that take any size; 0: image_size",
+           .low = 0,
+           .high = 4096});
   v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
   v.field("resize_short", c.resize_short,
           {.about = "validation: shorter side before the center crop, pixels; 0: image_size",

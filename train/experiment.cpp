@@ -98,8 +98,8 @@ Experiment::Experiment(Config given, StartFrom start)
   train = std::move(data.train);
   val = std::move(data.val);
   const Signature& signature = data.signature;
-  Model model =
-      build_model(config.model, signature.build_options(config.train.batch_size, data.steps));
+  Model model = build_model(config.model, training_build(config, data));
+  check_takes_both_sizes(model, config.data);
   notes = data.notes;
   if (!model.notes.empty())
     notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));

@@ -3,6 +3,7 @@
 #include "data/device_loader.h"
 #include "data/image_folder.h"
 #include "data/picture_dataset.h"
+#include "layers/plan.h"
 #include "train/experiment.h"
 #include "train/run_data.h"
 
@@ -150,9 +151,33 @@ Preprocess preprocess_of(const DataConfig& data) {
   return preprocess;
 }
 
+Preprocess training_preprocess_of(const DataConfig& data) {
+  if (data.train_image_size == 0) return preprocess_of(data);
+  DataConfig training = data;
+  training.image_size = data.train_image_size;
+  const double ratio =
+      static_cast<double>(data.train_image_size) / static_cast<double>(data.image_size);
+  training.resize_short = std::lround(static_cast<double>(data.resize_short) * ratio);
+  return preprocess_of(training);
+}
+
+void check_takes_both_sizes(const Model& model, const DataConfig& data) {
+  if (data.kind != DataKind::pictures || data.train_image_size == 0) return;
+  try {
+    Plan::of(*model.net, model.input.with(1, data.image_size).with(2, data.image_size));
+  } catch (const Error& error) {
+    fail(error.kind(),
+         "data.train_image_size: {} fits the network, but not pictures of data.image_size {} as "
+         "well: {} Leave data.train_image_size out, or end the network's picture part with "
+         "global_avg_pool2d, which takes any size.",
+         data.train_image_size, data.image_size, error.what());
+  }
+}
+
 RunData open_pictures(const Config& config, Device device, DType compute) {
   const Folders folders = open_folders(config);
   const Preprocess preprocess = preprocess_of(config.data);
+  const Preprocess training_preprocess = training_preprocess_of(config.data);
   const auto seed = static_cast<uint64_t>(config.seed);
   RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
@@ -179,15 +204,15 @@ RunData open_pictures(const Config& config, Device device, DType compute) {
   }
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
-  const auto dataset = [&](const ImageFolder& files, bool augmented) {
-    CacheOptions cache = cache_of(config, files, preprocess, device, augmented);
+  const auto dataset = [&](const ImageFolder& files, const Preprocess& to_input, bool augmented) {
+    CacheOptions cache = cache_of(config, files, to_input, device, augmented);
     // One limit for training and validation, shared by their numbers of pictures.
     const double share =
         static_cast<double>(files.size()) / static_cast<double>(data.train_size + data.val_size);
     cache.max_bytes = static_cast<uint64_t>(share * static_cast<double>(cache.max_bytes));
     return std::make_shared<PictureDataset>(
         files, PictureDatasetOptions{
-                   .preprocess = preprocess,
+                   .preprocess = to_input,
                    .augment = augmented ? std::optional(config.augment) : std::nullopt,
                    .seed = seed,
                    .max_pixels = config.data.max_pixels,
@@ -202,10 +227,10 @@ RunData open_pictures(const Config& config, Device device, DType compute) {
     training_input.pipeline = input.pipeline;
   }
   data.train =
-      make_loader(dataset(folders.train, !plain),
+      make_loader(dataset(folders.train, training_preprocess, !plain),
                   make_sampler(config, folders.train.labels(), classes), training, training_input);
-  data.val = make_loader(dataset(folders.val, false), sequential_sampler(data.val_size), validation,
-                         input);
+  data.val = make_loader(dataset(folders.val, preprocess, false), sequential_sampler(data.val_size),
+                         validation, input);
   return data;
 }
 

@@ -91,11 +91,20 @@ int64_t shown_batch_size(const Config& config) {
   return config.train.batch_size > 0 ? config.train.batch_size : 32;
 }
 
+BuildOptions training_build(const Config& config, const RunData& data) {
+  BuildOptions options = data.signature.build_options(config.train.batch_size, data.steps);
+  if (config.data.kind == DataKind::pictures) {
+    const PictureSize size = training_preprocess_of(config.data).output();
+    options.input = options.input.with(1, size.height).with(2, size.width);
+  }
+  return options;
+}
+
 BuildOptions expected_build(const Config& config) {
   const int64_t rows = shown_batch_size(config);
   const DataConfig& data = config.data;
   if (data.kind == DataKind::pictures) {
-    const PictureSize size = preprocess_of(data).output();
+    const PictureSize size = training_preprocess_of(data).output();
     return {.input = {rows, size.height, size.width, data.channels},
             .classes = class_count(config)};
   }

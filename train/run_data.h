@@ -50,11 +50,17 @@ void check_data_named(const DataConfig& data);
 
 /// How pictures become the network's input, as the data section says.
 Preprocess preprocess_of(const DataConfig& data);
+/// The same for training pictures, before augmentation: data.train_image_size high and wide.
+Preprocess training_preprocess_of(const DataConfig& data);
+/// Throws usage unless `model`, built for training pictures, takes those of data.image_size, too.
+void check_takes_both_sizes(const Model& model, const DataConfig& data);
 
 /// Classes in data.train; 2 when it is not there, so that a model can be looked at without data.
 int64_t class_count(const Config& config);
 /// train.batch_size; 32 for auto, so that a model can be looked at without a search.
 int64_t shown_batch_size(const Config& config);
+/// How the layers of `config` are built for batches of `data`'s training examples.
+BuildOptions training_build(const Config& config, const RunData& data);
 /// How the layers of `config` are built, for looking at a model: with the classes and the
 /// vocabulary of the data where they are there, else with two classes and data.text.max_vocabulary
 /// tokens (or 100).

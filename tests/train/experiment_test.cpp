@@ -136,5 +136,37 @@ TEST(Experiment, OverfitBatchesAreAFewPicturesForBoth) {
   EXPECT_EQ(experiment.data.val_size, 16);
 }
 
+TEST(Experiment, TrainingPicturesMayHaveASizeOfTheirOwn) {
+  const StripeFolder data;
+  TestRun run(data.config({"data.train_image_size=12", "data.resize_short=20", "train.epochs=1"}));
+  EXPECT_EQ(run.experiment.network->model().input, (Shape{8, 12, 12, 3}));
+  run.experiment.train->start_epoch(1);
+  EXPECT_EQ(run.experiment.train->next()->inputs.shape(), (Shape{8, 12, 12, 3}));
+  run.experiment.val->start_epoch(0);
+  EXPECT_EQ(run.experiment.val->next()->inputs.shape(), (Shape{8, 16, 16, 3}));
+  EXPECT_EQ(run.train().epochs, 1);
+  const Network trained = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(trained.preprocess().output(), (PictureSize{.height = 16, .width = 16}));
+  EXPECT_EQ(trained.preprocess().resize_short, 20);
+
+  const std::string error = error_of(
+      data.config({"data.train_image_size=12", "model={layers: [flatten, {dense: classes}]}"}),
+      ErrorKind::usage);
+  EXPECT_THAT(error, HasSubstr("data.train_image_size: 12 fits the network, but not pictures of "
+                               "data.image_size 16"));
+  EXPECT_THAT(error, HasSubstr("global_avg_pool2d"));
+}
+
+TEST(Experiment, SmallerTrainingPicturesKeepTheMiddleOfTheirCrop) {
+  DataConfig data;
+  data.image_size = 128;
+  data.resize_short = 144;
+  EXPECT_EQ(training_preprocess_of(data).json(), preprocess_of(data).json());
+  data.train_image_size = 112;
+  EXPECT_EQ(training_preprocess_of(data).resize_short, 126);
+  EXPECT_EQ(training_preprocess_of(data).output(), (PictureSize{.height = 112, .width = 112}));
+  EXPECT_EQ(preprocess_of(data).output(), (PictureSize{.height = 128, .width = 128}));
+}
+
 }  // namespace
 }  // namespace whisker::test
