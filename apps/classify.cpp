@@ -8,7 +8,6 @@
 #include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "train/device_start.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
@@ -194,7 +193,7 @@ void compute_briefly(Device device) {
   set_cuda_options(device, options);
 }
 
-int run_classify(const ClassifyArguments& arguments, const Invocation& invocation) {
+int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
   if (arguments.inputs.empty() && arguments.texts.empty()) {
@@ -202,8 +201,7 @@ int run_classify(const ClassifyArguments& arguments, const Invocation& invocatio
          "classify: expected files, folders, '-' for a list on standard input, or "
          "--text TEXT.");
   }
-  const DeviceStart starting(arguments.device == "auto" ? "cpu" : arguments.device,
-                             StartParts::device);
+  invocation.device_start.emplace(arguments.device == "auto" ? "cpu" : arguments.device);
   const WeightsInfo info =
       WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
   const bool pictures = std::holds_alternative<Preprocess>(info.signature.input);

@@ -3,8 +3,11 @@
 // docs/command_line.md.
 #pragma once
 
+#include "train/device_start.h"
+
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,9 @@ struct Invocation {
   int verbosity = 0;           ///< -1 quiet, 0 normal, 1 and more verbose
   std::string color = "auto";  ///< auto, always, never
   std::function<int()> run;    ///< returns the exit code
+  /// The GPU that `run` wants by and by. Here, because what is wrong meanwhile is reported before
+  /// this is waited for.
+  std::optional<DeviceStart> device_start = {};
 };
 
 void add_train_command(CLI::App& app, Invocation& invocation);

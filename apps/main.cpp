@@ -31,9 +31,9 @@ void occupy_standard_streams() {
 }
 
 // Note [Spinning]
-// libgomp's threads spin for milliseconds at the end of every parallel loop before they sleep. Other
-// threads need those cores, the loader's above all: while a compute thread is set aside for one of
-// them, the other spins away its whole time slice, again in every operator. So they spin for
+// libgomp's threads spin for milliseconds at the end of every parallel loop before they sleep.
+// Other threads need those cores, the loader's above all: while a compute thread is set aside for
+// one of them, the other spins away its whole time slice, again in every operator. So they spin for
 // microseconds only, which still covers the gaps between operators. libgomp reads its environment
 // when it is loaded, hence the second start; what a user has set is kept.
 void limit_spinning(char** argv) {
@@ -49,10 +49,9 @@ int report(int exit_code, const char* message) {
   return exit_code;
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, Invocation& invocation) {
   CLI::App app("Whisker: train, fine-tune and use networks on pictures, text and series.",
                "whisker");
-  Invocation invocation;
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag_callback(
@@ -97,8 +96,9 @@ int main(int argc, char** argv) {
   using whisker::ErrorKind;
   whisker::limit_spinning(argv);
   whisker::occupy_standard_streams();
+  whisker::Invocation invocation;
   try {
-    return whisker::run(argc, argv);
+    return whisker::run(argc, argv, invocation);
   } catch (const whisker::Error& error) {
     return whisker::report(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {

@@ -7,14 +7,12 @@
 #include "core/io/atomic_file.h"
 #include "core/io/text.h"
 #include "core/memory_summary.h"
-#include "train/device_start.h"
 #include "train/dry_run.h"
 #include "train/memory_advice.h"
 #include "train/plan_cache.h"
 #include "train/trainer.h"
 
 #include <csignal>
-#include <optional>
 
 namespace whisker {
 namespace {
@@ -86,7 +84,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   return exit_code_of(result, stop.load());
 }
 
-int run_train(const TrainArguments& arguments, const Invocation& invocation) {
+int run_train(const TrainArguments& arguments, Invocation& invocation) {
   if (!arguments.resume.empty()) {
     if (arguments.dry_run || !arguments.init.empty()) {
       fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
@@ -103,9 +101,8 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
     }
     RunFolder folder = RunFolder::open(arguments.resume);
     const Config config = read_config(folder.config().string(), arguments.words);
-    std::optional<DeviceStart> starting(std::in_place, config.device, StartParts::libraries);
+    invocation.device_start.emplace(config.device);
     Experiment experiment(config, StartFrom::checkpoint);
-    starting.reset();
     return train_in(experiment, config, folder, true, invocation);
   }
   if (arguments.words.empty()) {
@@ -114,13 +111,12 @@ int run_train(const TrainArguments& arguments, const Invocation& invocation) {
   std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
   Config config = read_config(arguments.words[0], overrides);
   if (!arguments.init.empty()) config.init.from = arguments.init;
+  invocation.device_start.emplace(config.device);
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
   }
-  std::optional<DeviceStart> starting(std::in_place, config.device, StartParts::libraries);
   Experiment experiment(config);  // first: what fails here leaves no run folder behind
-  starting.reset();
   config.model = experiment.config.model;
   config.train.batch_size = experiment.config.train.batch_size;
   RunFolder folder = RunFolder::create(config.runs, config.name);

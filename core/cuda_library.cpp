@@ -183,8 +183,8 @@ CudaStartTimes cuda_start_times(Device device) {
   return times;
 }
 
-void open_cuda_libraries(Device device) {
-  cuda_interface().open_libraries(backend_of(device));
+void open_cuda_library(Device device, CudaLibrary library) {
+  cuda_interface().open(backend_of(device), library);
 }
 
 CudaGpu cuda_gpu(Device device) {

@@ -44,6 +44,13 @@ struct CudaGpu {
   int capability = 0;  ///< compute capability as one number: 90 for 9.0
 };
 
+/// Libraries by what of a network needs them; they take as long to open as the driver to start.
+enum class CudaLibrary : uint8_t {
+  products,          ///< cuBLASLt
+  convolutions,      ///< cuDNN, with the parts of it that hold its convolutions
+  recurrent_layers,  ///< cuDNN, with the part that holds its recurrent layers
+};
+
 /// What the library's one C function, whisker_cuda_interface(), returns.
 struct CudaInterface {
   const char* version;  ///< of Whisker: library and program are built together
@@ -52,7 +59,7 @@ struct CudaInterface {
   void (*set_options)(Backend& backend, const CudaOptions& options);
   CudaGpu (*gpu)(const Backend& backend);
   CudaStartTimes (*start_times)(const Backend& backend);
-  void (*open_libraries)(Backend& backend);
+  void (*open)(Backend& backend, CudaLibrary library);
 };
 
 /// What decides whether CUDA can be used here.
@@ -91,7 +98,8 @@ void set_cuda_options(Device device, const CudaOptions& options);
 CudaGpu cuda_gpu(Device device);
 /// Of a CUDA device whose backend has been used.
 CudaStartTimes cuda_start_times(Device device);
-/// Opens the libraries that training needs, for a thread that has nothing else to do.
-void open_cuda_libraries(Device device);
+/// Opens what would be opened at its first use, for a thread that has nothing else to do. Throws
+/// device when it is not there.
+void open_cuda_library(Device device, CudaLibrary library);
 
 }  // namespace whisker

@@ -1,22 +1,37 @@
-// Starting a GPU takes a quarter of a second in which the host has nothing to do: beside it, files
-// are read and networks built.
+// Starting a GPU takes a quarter of a second, and opening its libraries as long again: beside it
+// files are read and networks built.
 #pragma once
 
-#include <cstdint>
+#include "core/cuda_library.h"
+#include "layers/module.h"
+
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace whisker {
 
-/// How much of CUDA is started: what a few of our own kernels need, or the libraries, too.
-enum class StartParts : uint8_t { device, libraries };
-
-/// Starts what `device` (auto, cpu, cuda, ...) means here, in a thread of its own, where that is a
-/// GPU. backend_of() waits for the GPU, and says what is wrong with it. The end of this object's
-/// life waits for everything.
+/// Starts the driver and the context of what `device` (auto, cpu, cuda, ...) means here, in a
+/// thread of its own, where that is a GPU. backend_of() waits for them, and says what is wrong with
+/// them. The end of this object's life waits for what has begun.
 class DeviceStart {
  public:
-  DeviceStart(const std::string& device, StartParts parts);
+  explicit DeviceStart(const std::string& device);
+
+ private:
+  std::jthread thread_;
+};
+
+/// What of CUDA's libraries the layers of `network` compute with.
+std::vector<CudaLibrary> libraries_of(const Module& network);
+
+/// Opens `libraries` in a thread of its own, where `device` is a GPU. One that cannot be opened is
+/// reported by the layer that needs it. The end of this object's life waits for what has begun.
+class LibraryStart {
+ public:
+  LibraryStart(Device device, std::vector<CudaLibrary> libraries);
+  /// Until all are open.
+  void wait();
 
  private:
   std::jthread thread_;

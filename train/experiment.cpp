@@ -1,4 +1,5 @@
-// Data first (classes), then the network (shapes), then memory, weights and the optimizer.
+// Data first (classes), then the network (shapes), then the device, memory, weights and the
+// optimizer.
 #include "train/experiment.h"
 
 #include "core/backend.h"
@@ -6,6 +7,7 @@
 #include "core/cuda_library.h"
 #include "layers/weights.h"
 #include "train/batch_size_search.h"
+#include "train/device_start.h"
 #include "train/memory_limit.h"
 
 #include <utility>
@@ -85,22 +87,14 @@ YamlNode model_section(const Config& config) {
   return YamlNode::parse(info.arch, config.init.from + ": arch");
 }
 
-Experiment::Experiment(Config given, StartFrom start)
-    : config(std::move(given)), device(resolve_device(config.device)) {
-  const DType precision = compute_dtype(
-      config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());
+Experiment::Experiment(Config given, StartFrom start) : config(std::move(given)) {
   const bool search = config.train.batch_size == 0;
   if (search) config.train.batch_size = find_batch_size(config);
-  configure_backend(config, device);
-  const auto seed = static_cast<uint64_t>(config.seed);
   config.model = model_section(config);
-  data = open_data(config, device, precision);
-  train = std::move(data.train);
-  val = std::move(data.val);
+  data = open_data(config);
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
-  notes = data.notes;
   if (!model.notes.empty())
     notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
   if (search) {
@@ -112,9 +106,19 @@ Experiment::Experiment(Config given, StartFrom start)
   }
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
+
+  device = resolve_device(config.device);
+  LibraryStart libraries(device, libraries_of(*model.net));
+  const DType precision = compute_dtype(
+      config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());
+  configure_backend(config, device);
+  if (config.data.kind == DataKind::pictures) open_picture_loaders(config, device, precision, data);
+  notes.insert(notes.begin(), data.notes.begin(), data.notes.end());
+  train = std::move(data.train);
+  val = std::move(data.val);
   objective = std::make_unique<Objective>(model, signature, config.loss, data.class_counts, device);
   arena = std::make_shared<ParameterArena>(
-      parameters, device, seed,
+      parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
     const LoadReport report =
@@ -144,6 +148,7 @@ Experiment::Experiment(Config given, StartFrom start)
   rates.maximise = best_figure(*make_metrics(*network)).higher_is_better;
   schedule = std::make_unique<Schedule>(rates, config.optimizer.learning_rate,
                                         config.train.epochs * steps_per_epoch, steps_per_epoch);
+  libraries.wait();
 }
 
 Figure Experiment::best_figure(const Metrics& metrics) const {

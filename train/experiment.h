@@ -1,5 +1,6 @@
 // Everything a run needs, made from one configuration: data, network, optimizer and what goes with
-// it. Order matters and is kept here: classes come from the data, shapes from both, memory last.
+// it. Order matters and is kept here: classes come from the data, shapes from both, memory last;
+// and what needs no device comes first, while the device may still be starting.
 #pragma once
 
 #include "core/cuda_library.h"

@@ -15,18 +15,14 @@
 namespace whisker {
 namespace {
 
-struct Folders {
-  ImageFolder train, val;
-};
-
 ImageFolder open_train_folder(const DataConfig& data) {
   return open_image_folder(
       data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
 }
 
-Folders open_folders(const Config& config) {
+PictureFolders open_folders(const Config& config) {
   const DataConfig& data = config.data;
-  Folders folders;
+  PictureFolders folders;
   folders.train = open_train_folder(data);
   if (!data.val.empty()) {
     folders.val =
@@ -174,16 +170,22 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   }
 }
 
-RunData open_pictures(const Config& config, Device device, DType compute) {
-  const Folders folders = open_folders(config);
-  const Preprocess preprocess = preprocess_of(config.data);
-  const Preprocess training_preprocess = training_preprocess_of(config.data);
-  const auto seed = static_cast<uint64_t>(config.seed);
-  RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
+RunData open_pictures(const Config& config) {
+  PictureFolders folders = open_folders(config);
+  RunData data{.signature = {.input = preprocess_of(config.data), .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val)};
+  data.pictures = std::move(folders);
+  return data;
+}
+
+void open_picture_loaders(const Config& config, Device device, DType compute, RunData& data) {
+  const PictureFolders folders = std::exchange(data.pictures, {});
+  const auto& preprocess = std::get<Preprocess>(data.signature.input);
+  const Preprocess training_preprocess = training_preprocess_of(config.data);
+  const auto seed = static_cast<uint64_t>(config.seed);
   const auto classes = static_cast<int64_t>(data.signature.classes.size());
   const bool plain = config.train.overfit_batches > 0;
   const LoaderOptions common{
@@ -231,7 +233,6 @@ RunData open_pictures(const Config& config, Device device, DType compute) {
                   make_sampler(config, folders.train.labels(), classes), training, training_input);
   data.val = make_loader(dataset(folders.val, preprocess, false), sequential_sampler(data.val_size),
                          validation, input);
-  return data;
 }
 
 }  // namespace whisker

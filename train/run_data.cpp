@@ -39,9 +39,9 @@ std::string RunData::class_table() const {
   return text;
 }
 
-RunData open_data(const Config& config, Device device, DType compute) {
+RunData open_data(const Config& config) {
   check_data_named(config.data);
-  if (config.data.kind == DataKind::pictures) return open_pictures(config, device, compute);
+  if (config.data.kind == DataKind::pictures) return open_pictures(config);
   return open_sequences(config);
 }
 

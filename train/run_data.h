@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/batch_source.h"
+#include "data/image_folder.h"
 #include "data/sampler.h"
 #include "train/config.h"
 #include "train/signature.h"
@@ -15,12 +16,18 @@
 
 namespace whisker {
 
+/// The files that a run on pictures trains and validates on.
+struct PictureFolders {
+  ImageFolder train, val;
+};
+
 struct RunData {
   Signature signature;
   std::vector<int64_t> class_counts;  ///< training examples of each class
   int64_t train_size = 0, val_size = 0;
   int64_t steps = 0;  ///< of the longest sequence; 0 for pictures
   std::string fingerprint;
+  PictureFolders pictures = {};  ///< until open_picture_loaders() takes them
   std::unique_ptr<BatchSource> train = {}, val = {};
   std::vector<std::string> notes = {};  ///< what a person should know: rows left out
 
@@ -31,12 +38,15 @@ struct RunData {
   std::string class_table() const;
 };
 
-/// Reads what `config.data` names and makes batches of it for `device`, whose layers compute in
-/// `compute`. Throws what reading throws, and usage for data that are not told or cannot be split.
-RunData open_data(const Config& config, Device device, DType compute);
+/// Reads what `config.data` names and makes batches of it; pictures are only listed: see
+/// open_picture_loaders(). Needs no device. Throws what reading throws, and usage for data that are
+/// not told or cannot be split.
+RunData open_data(const Config& config);
+/// Makes batches of data.pictures for `device`, whose layers compute in `compute`.
+void open_picture_loaders(const Config& config, Device device, DType compute, RunData& data);
 
 /// Pictures; what open_data() does for them.
-RunData open_pictures(const Config& config, Device device, DType compute);
+RunData open_pictures(const Config& config);
 /// All other kinds.
 RunData open_sequences(const Config& config);
 

@@ -1,4 +1,5 @@
-// Adds the seconds that it lives to a sum.
+// Adds the seconds that it lives to a sum, less those of the timers within it: a library that the
+// first plan opens counts as a library.
 #pragma once
 
 #include <chrono>
@@ -7,15 +8,23 @@ namespace whisker::cuda {
 
 class AddTime {
  public:
-  explicit AddTime(double& seconds) : seconds_(seconds) {}
+  explicit AddTime(double& seconds) : seconds_(seconds) { innermost = this; }
   ~AddTime() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const double lived =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    seconds_ += lived - within_;
+    if (outer_) outer_->within_ += lived;
+    innermost = outer_;
   }
   AddTime(const AddTime&) = delete;
   AddTime& operator=(const AddTime&) = delete;
 
  private:
+  static inline constinit thread_local AddTime* innermost = nullptr;
+
   double& seconds_;
+  AddTime* const outer_ = innermost;  // before the constructor's body makes it this one
+  double within_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -4,10 +4,13 @@
 #include "core/cuda/add_time.h"
 #include "core/cuda/check.h"
 #include "core/cuda/cublas_lt.h"
+#include "core/cuda_library.h"
 #include "core/error.h"
 
 #include <algorithm>
 #include <new>
+#include <span>
+#include <string_view>
 
 #include <dlfcn.h>
 
@@ -106,12 +109,22 @@ cublasLtHandle_t Context::cublas_lt() {
   return cublas_lt_;
 }
 
-void Context::open_libraries() {
-  cublas_lt();
+void Context::open(CudaLibrary library) {
+  if (library == CudaLibrary::products) {
+    cublas_lt();
+    return;
+  }
   cudnn();
+  const AddTime timer(start_times_.cudnn);
   // cuDNN opens these by the same names when it needs them (cuDNN Installation Guide, "sub-library
   // overview"); one that is missing is cuDNN's to report.
-  for (const char* const part : {"heuristic", "engines_precompiled", "engines_runtime_compiled"}) {
+  static constexpr std::string_view convolving[] = {"heuristic", "engines_precompiled",
+                                                    "engines_runtime_compiled"};
+  static constexpr std::string_view recurring[] = {"adv"};
+  const std::span<const std::string_view> parts =
+      library == CudaLibrary::convolutions ? std::span<const std::string_view>(convolving)
+                                           : recurring;
+  for (const std::string_view part : parts) {
     dlopen(fmt::format("libcudnn_{}.so.{}", part, CUDNN_MAJOR).c_str(), RTLD_LAZY | RTLD_LOCAL);
   }
 }

@@ -12,6 +12,12 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+namespace whisker {
+
+enum class CudaLibrary : uint8_t;  // core/cuda_library.h
+
+}  // namespace whisker
+
 namespace whisker::cuda {
 
 class Context {
@@ -43,9 +49,9 @@ class Context {
   // Scratch.
   cudnnHandle_t cudnn();
   cublasLtHandle_t cublas_lt();
-  /// Makes both handles and opens what cuDNN would open for its first convolution. For a thread
-  /// that has nothing else to do.
-  void open_libraries();
+  /// Makes the handle, and opens the parts of cuDNN that it would open at the first use. For a
+  /// thread that has nothing else to do.
+  void open(CudaLibrary library);
 
   CudaStartTimes& start_times() { return start_times_; }
   const CudaStartTimes& start_times() const { return start_times_; }

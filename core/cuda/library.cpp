@@ -22,8 +22,8 @@ CudaGpu gpu(const Backend& backend) {
 CudaStartTimes start_times(const Backend& backend) {
   return static_cast<const CudaBackend&>(backend).context().start_times();
 }
-void open_libraries(Backend& backend) {
-  static_cast<CudaBackend&>(backend).context().open_libraries();
+void open(Backend& backend, CudaLibrary library) {
+  static_cast<CudaBackend&>(backend).context().open(library);
 }
 
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
@@ -32,7 +32,7 @@ constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .set_options = set_options,
                                 .gpu = gpu,
                                 .start_times = start_times,
-                                .open_libraries = open_libraries};
+                                .open = open};
 
 }  // namespace
 }  // namespace whisker::cuda

@@ -255,9 +255,47 @@ class ExitCodes(ProgramTest):
         self.refused(2, "another run", "train", "--resume", "runs/damaged", "optimizer.lr=1")
 
     def test_device_is_5(self):
-        done = self.whisker("train", "c.yaml", *self.data, "device=cuda:63", code=None)
-        self.assertIn(done.returncode, (2, 5))
-        self.assertIn("cuda", done.stderr)
+        run = self.train("elsewhere")
+        for number in (9, 99):  # fewer GPUs than any machine has, more than the program knows
+            device = f"cuda:{number}"
+            said = f"device {device}: "
+            self.refused(5, said, "train", "c.yaml", *self.data, "name=nowhere", f"device={device}")
+            self.refused(5, said, "train", "c.yaml", *self.data, "--dry-run", f"device={device}")
+            self.refused(5, said, "train", "--resume", "runs/elsewhere", "train.epochs=3", f"device={device}")
+            self.refused(5, said, "classify", run / "best.safetensors", "val", "--device", device)
+        self.assertFalse((self.folder / "runs/nowhere").exists())
+        self.refused(2, "device: expected cpu, reference, cuda or cuda:N, got 'cuda:x'",
+                     "train", "c.yaml", *self.data, "device=cuda:x")
+
+    def with_a_broken_driver(self, seconds):
+        """The environment of a program whose CUDA driver fails after so long."""
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.environ["WHISKER_FAKE_CUDA"],
+                           WHISKER_FAKE_CUDA_SECONDS=str(seconds))
+        done = self.whisker("train", "c.yaml", *self.data, "name=broken", "device=cuda", code=5,
+                            env=dict(environment, WHISKER_FAKE_CUDA_SECONDS="0"))
+        if "this build has no CUDA backend" in done.stderr:
+            self.skipTest("built without CUDA")
+        return environment
+
+    def test_a_driver_that_does_not_start(self):
+        environment = self.with_a_broken_driver(0.2)
+        says = "device cuda:0: the NVIDIA driver did not start (error 999: broken on purpose)"
+        self.refused(5, says, "train", "c.yaml", *self.data, "name=broken", "device=cuda", env=environment)
+        self.assertFalse((self.folder / "runs/broken").exists())
+        run = self.train("by_cpu", env=environment, code=0)
+        self.refused(5, says, "classify", run / "best.safetensors", "val", "--device", "cuda", env=environment)
+
+    def test_a_driver_that_takes_long_keeps_no_error_back(self):
+        environment = self.with_a_broken_driver(6)
+        (self.folder / "slow.yaml").write_text(CONFIG.replace("filters: 8", "filtres: 8"))
+        for config, says, code in (("slow.yaml", "filtres", 2), ("c.yaml", "nowhere", 3)):
+            begun = time.monotonic()
+            process = self.start("train", config, *self.data, "device=cuda",
+                                 *(["data.train=nowhere"] if code == 3 else []), env=environment)
+            self.assertIn(says, process.stderr.readline())
+            self.assertLess(time.monotonic() - begun, 5)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code)
 
     def test_diverged_is_7(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=up", "optimizer.lr=1e38",
