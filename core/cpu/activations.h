@@ -1,6 +1,6 @@
 // The pointwise functions as one row each: f(x), f' and f'' (d f'/dx), the latter two from what
-// the operator saved: y where derivable_from_output(kind), else x. GELU is Hendrycks and Gimpel
-// 2016 with erf; SiLU is Elfwing et al. 2017.
+// the operator saved: y where derivable_from_output(kind), else x; gradient() is f' times dy. GELU
+// is Hendrycks and Gimpel 2016 with erf; SiLU is Elfwing et al. 2017.
 #pragma once
 
 #include "core/cpu/vector_math.h"
@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <type_traits>
 
 namespace whisker::cpu {
 
@@ -19,7 +20,6 @@ struct Identity {
 struct Relu {
   // A NaN stays one, so that divergence is seen.
   static float value(float x, float) { return x < 0 ? 0 : x; }
-  static float first(float y, float) { return y > 0 ? 1.0f : 0.0f; }
   static float second(float, float) { return 0; }
 };
 struct LeakyRelu {
@@ -68,6 +68,16 @@ struct Softplus {
     return s * (1 - s);
   }
 };
+
+/// f'(x) dy; relu's: see Note [relu's gradient and NaN] in core/reference/activation_functions.h.
+template <class F>
+float gradient(float saved, float slope, float dy) {
+  if constexpr (std::is_same_v<F, Relu>) {
+    return saved <= 0 ? 0 : dy;
+  } else {
+    return F::first(saved, slope) * dy;
+  }
+}
 
 /// Calls fn.template operator()<F>() with the row of `kind`.
 template <class Fn>

@@ -86,7 +86,7 @@ WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, con
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float dz = load(dy[at]);
-      if constexpr (Relu) dz = load(y[at]) > 0 ? dz : 0;
+      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
       first.add(i, dz);
       if constexpr (Correlate) second.add(i, dz * (load(x[at]) - mean[i]));
       if constexpr (Keep) store(dresidual[at], dz);
@@ -105,7 +105,7 @@ WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy, const 
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float dz = load(dy[at]);
-      if constexpr (Relu) dz = load(y[at]) > 0 ? dz : 0;
+      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
       float d = scale[i] * dz;
       if constexpr (Slope) d -= offset[i] + slope[i] * (load(x[at]) - mean[i]);
       store(dx[at], d);

@@ -197,10 +197,10 @@ void CpuBackend::activation_backward(ActivationSpec f, const Tensor& saved, cons
                                      const Tensor& dx) {
   visit_element("activation", dx.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
-      const auto slope_times = [slope = f.slope](float s, float d) {
-        return F::first(s, slope) * d;
+      const auto times_dy = [slope = f.slope](float s, float d) {
+        return gradient<F>(s, slope, d);
       };
-      tensor2<T>(allocator_, true, slope_times, saved, dy, dx);
+      tensor2<T>(allocator_, true, times_dy, saved, dy, dx);
     });
   });
 }

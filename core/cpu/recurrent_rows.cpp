@@ -73,7 +73,7 @@ WHISKER_VECTORIZE void tanh_backward_loop(const float* y, const float* dm, float
 WHISKER_VECTORIZE void relu_backward_loop(const float* y, const float* dm, float* dgates,
                                           int64_t hidden) {
 #pragma omp simd
-  for (int64_t j = 0; j < hidden; ++j) dgates[j] = y[j] > 0 ? dm[j] : 0;
+  for (int64_t j = 0; j < hidden; ++j) dgates[j] = y[j] <= 0 ? 0 : dm[j];
 }
 
 WHISKER_VECTORIZE void lstm_backward_loop(const float* gates, const float* c, const float* c_before,

@@ -26,7 +26,7 @@ WHISKER_VECTORIZE void plain_row(const Z* z, Y* y, float slope, int64_t count) {
 template <class F, class T>
 WHISKER_VECTORIZE void gradient_row(const T* y, const T* dy, T* dz, float slope, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(dz[i], F::first(load(y[i]), slope) * load(dy[i]));
+  for (int64_t i = 0; i < count; ++i) store(dz[i], gradient<F>(load(y[i]), slope, load(dy[i])));
 }
 
 template <class T>

@@ -37,31 +37,31 @@ __device__ inline float activate(ActivationSpec f, float x) {
   return x;
 }
 
-/// f'(x)
-__device__ inline float activation_slope(ActivationSpec f, float saved) {
+/// f'(x) dy; relu's: see Note [relu's gradient and NaN] in core/reference/activation_functions.h.
+__device__ inline float activation_gradient(ActivationSpec f, float saved, float dy) {
   const float x = saved;
   const float y = saved;
   switch (f.kind) {
     case Activation::none:
-      return 1;
+      return dy;
     case Activation::relu:
-      return y > 0 ? 1 : 0;
+      return y <= 0 ? 0 : dy;
     case Activation::leaky_relu:
-      return y > 0 ? 1 : f.slope;
+      return y > 0 ? dy : f.slope * dy;
     case Activation::sigmoid:
-      return y * (1 - y);
+      return y * (1 - y) * dy;
     case Activation::tanh:
-      return 1 - y * y;
+      return (1 - y * y) * dy;
     case Activation::gelu:
-      return normcdff(x) + x * normal_density(x);
+      return (normcdff(x) + x * normal_density(x)) * dy;
     case Activation::silu: {
       const float s = sigmoid_of(x);
-      return s * (1 + x * (1 - s));
+      return s * (1 + x * (1 - s)) * dy;
     }
     case Activation::softplus:
-      return sigmoid_of(x);
+      return sigmoid_of(x) * dy;
   }
-  return 1;
+  return dy;
 }
 
 /// f''(x)

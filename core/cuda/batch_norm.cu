@@ -140,17 +140,17 @@ __device__ Pack<T, V> load_gradient(const T* dy, const T* more, int64_t at) {
   return sum;
 }
 
-/// dz in place of dy; a NaN in dy stays one. `out` is y.
+/// dz in place of dy: see Note [relu's gradient and NaN] in core/reference/activation_functions.h.
+/// `out` is y.
 template <Slope S, int V, class T>
-__device__ void slope_times(Pack<T, V>& dy, const Pack<T, V>& x, const Pack<T, V>& out,
-                            const Factors<V>& f) {
+__device__ void through_relu(Pack<T, V>& dy, const Pack<T, V>& x, const Pack<T, V>& out,
+                             const Factors<V>& f) {
   if constexpr (S != Slope::one) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float z = normalised(to_f32(x.at[v]), f.center[v], f.scale[v], f.shift[v]);
       const T y = S == Slope::y ? out.at[v] : from_f32<T>(z);
-      const float slope = to_f32(y) > 0 ? 1 : 0;
-      dy.at[v] = from_f32<T>(slope * to_f32(dy.at[v]));
+      if (to_f32(y) <= 0) dy.at[v] = from_f32<T>(0.0f);
     }
   }
 }
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(column_threads)
     Pack<T, V> in, result;
     if (x) in = load_pack<V>(x, at);
     if (S == Slope::y) result = load_pack<V>(y, at);
-    slope_times<S, V>(dz, in, result, f);
+    through_relu<S, V>(dz, in, result, f);
     if (dresidual) store_pack<V>(dresidual, at, dz);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(block_threads)
     Pack<T, V> in, result;
     if (k.slope || S == Slope::x) in = load_pack<V>(x, at);
     if (S == Slope::y) result = load_pack<V>(y, at);
-    slope_times<S, V>(d, in, result, f);
+    through_relu<S, V>(d, in, result, f);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       float value = fmaf(f.scale[v], to_f32(d.at[v]), shift[v]);

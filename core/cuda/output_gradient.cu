@@ -47,14 +47,14 @@ struct Gradient {
     if constexpr (relu && N > 1) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        word(result, i) = word(gradient, i) & above_zero<T>(word(output, i));
+        word(result, i) = word(gradient, i) & not_below_or_zero<T>(word(output, i));
       }
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += to_f32(result.at[i]);
     } else {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float d = to_f32(gradient.at[i]) * activation_slope(f, to_f32(output.at[i]));
+        const float d = activation_gradient(f, to_f32(output.at[i]), to_f32(gradient.at[i]));
         sum[i] += d;
         result.at[i] = from_f32<T>(d);
       }

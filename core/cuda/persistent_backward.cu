@@ -53,7 +53,7 @@ struct UnitStep {
       dgh[2] = dgx[2] * r;
       carried_h = dh * z;
     } else {
-      dgx[0] = relu ? (y > 0 ? dh : 0) : dh * (1 - y * y);
+      dgx[0] = relu ? (y <= 0 ? 0 : dh) : dh * (1 - y * y);
       carried_h = 0;
     }
   }

@@ -77,7 +77,7 @@ struct Activate {
 struct ActivateBackward {
   ActivationSpec f;
   __device__ float operator()(float saved, float dy) const {
-    return activation_slope(f, saved) * dy;
+    return activation_gradient(f, saved, dy);
   }
 };
 struct ActivateSecond {

@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(block_threads)
   wait_for_previous();
   const auto dz = [=](int r, int o) {
     const int at = r * g.out + o;
-    const float slope = y ? activation_slope(g.activation, to_f32(y[at])) : 1.0f;
-    return slope * to_f32(dy[at]);
+    const float d = to_f32(dy[at]);
+    return y ? activation_gradient(g.activation, to_f32(y[at]), d) : d;
   };
   const bool makes_dx = static_cast<int>(blockIdx.x) < dx_tiles;
   const int tile = static_cast<int>(blockIdx.x) - (makes_dx ? 0 : dx_tiles);

@@ -71,9 +71,8 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
     float values[width];
 #pragma unroll
     for (int c = 0; c < width; ++c) {
-      const float slope =
-          arguments.y ? activation_slope(arguments.activation, to_f32(y.at[c])) : 1.0f;
-      values[c] = slope * to_f32(dy.at[c]);
+      const float d = to_f32(dy.at[c]);
+      values[c] = arguments.y ? activation_gradient(arguments.activation, to_f32(y.at[c]), d) : d;
       db[c] += values[c];
     }
 #pragma unroll

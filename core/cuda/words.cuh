@@ -9,13 +9,13 @@
 
 namespace whisker::cuda {
 
-/// Two elements of a 16-bit type.
+/// CUDA's own type of two 16-bit elements, which its instructions on both at once take.
 template <class T>
-using Pair = std::conditional_t<std::is_same_v<T, half_t>, __half2, __nv_bfloat162>;
+using TwoElements = std::conditional_t<std::is_same_v<T, half_t>, __half2, __nv_bfloat162>;
 
 template <class T>
-__device__ inline Pair<T> pair(uint32_t word) {
-  return reinterpret_cast<const Pair<T>&>(word);
+__device__ inline TwoElements<T> two_elements(uint32_t word) {
+  return reinterpret_cast<const TwoElements<T>&>(word);
 }
 template <class T, int N>
 __device__ inline uint32_t word(const Pack<T, N>& pack, int i) {
@@ -26,23 +26,23 @@ __device__ inline uint32_t& word(Pack<T, N>& pack, int i) {
   return reinterpret_cast<uint32_t*>(&pack)[i];
 }
 
-/// All bits of those elements of a word that are above 0; a NaN is not.
+/// All bits of those elements of a word that are neither below 0 nor 0; a NaN is neither.
 template <class T>
-__device__ inline uint32_t above_zero(uint32_t x) {
-  if constexpr (sizeof(T) == 4) return __uint_as_float(x) > 0 ? ~0u : 0u;
-  if constexpr (sizeof(T) == 2) return __hgt2_mask(pair<T>(x), pair<T>(0));
+__device__ inline uint32_t not_below_or_zero(uint32_t x) {
+  if constexpr (sizeof(T) == 4) return __uint_as_float(x) <= 0 ? 0u : ~0u;
+  if constexpr (sizeof(T) == 2) return __hgtu2_mask(two_elements<T>(x), two_elements<T>(0));
 }
 /// All bits of those elements that are equal in both words; a NaN is not.
 template <class T>
 __device__ inline uint32_t equal(uint32_t a, uint32_t b) {
   static_assert(sizeof(T) == 2);
-  return __heq2_mask(pair<T>(a), pair<T>(b));
+  return __heq2_mask(two_elements<T>(a), two_elements<T>(b));
 }
 /// The larger elements; a NaN wins.
 template <class T>
 __device__ inline uint32_t larger(uint32_t a, uint32_t b) {
   static_assert(sizeof(T) == 2);
-  const Pair<T> result = __hmax2_nan(pair<T>(a), pair<T>(b));
+  const TwoElements<T> result = __hmax2_nan(two_elements<T>(a), two_elements<T>(b));
   return reinterpret_cast<const uint32_t&>(result);
 }
 

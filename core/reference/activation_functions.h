@@ -47,31 +47,32 @@ inline double activate(ActivationSpec f, double x) {
   return x;
 }
 
-/// f'(x)
-inline double activation_slope(ActivationSpec f, double saved) {
+/// f'(x) dy. Note [relu's gradient and NaN]: relu lets dy through unless y <= 0, whatever dy is, as
+/// PyTorch's threshold_backward does: a NaN in y lets it through, a NaN in dy ends where y is 0.
+inline double activation_gradient(ActivationSpec f, double saved, double dy) {
   const double x = saved;
   const double y = saved;
   switch (f.kind) {
     case Activation::none:
-      return 1;
+      return dy;
     case Activation::relu:
-      return y > 0 ? 1 : 0;
+      return y <= 0 ? 0 : dy;
     case Activation::leaky_relu:
-      return y > 0 ? 1 : double{f.slope};
+      return y > 0 ? dy : double{f.slope} * dy;
     case Activation::sigmoid:
-      return y * (1 - y);
+      return y * (1 - y) * dy;
     case Activation::tanh:
-      return 1 - y * y;
+      return (1 - y * y) * dy;
     case Activation::gelu:
-      return normal_distribution(x) + x * normal_density(x);
+      return (normal_distribution(x) + x * normal_density(x)) * dy;
     case Activation::silu: {
       const double s = sigmoid_of(x);
-      return s * (1 + x * (1 - s));
+      return s * (1 + x * (1 - s)) * dy;
     }
     case Activation::softplus:
-      return sigmoid_of(x);
+      return sigmoid_of(x) * dy;
   }
-  return 1;
+  return dy;
 }
 
 /// f''(x)

@@ -75,8 +75,8 @@ void ReferenceBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x,
 
     std::vector<double> dz(static_cast<size_t>(dy.count()));  // f'(z) dy
     for (size_t i = 0; i < dz.size(); ++i) {
-      const double slope = out ? activation_slope(g.activation, double{out[i]}) : 1;
-      dz[i] = slope * double{gradient[i]};
+      const double d{gradient[i]};
+      dz[i] = out ? activation_gradient(g.activation, double{out[i]}, d) : d;
     }
     if (dx.defined()) {
       std::vector<double> sum(static_cast<size_t>(dx.count()));

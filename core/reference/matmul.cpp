@@ -61,8 +61,8 @@ void ReferenceBackend::linear_backward(const LinearGeometry& g, const Tensor& x,
     // dz = f'(z) dy
     std::vector<double> dz(static_cast<size_t>(g.rows * g.out));
     for (size_t i = 0; i < dz.size(); ++i) {
-      const double slope = out ? activation_slope(g.activation, double{out[i]}) : 1;
-      dz[i] = slope * double{gradient[i]};
+      const double d{gradient[i]};
+      dz[i] = out ? activation_gradient(g.activation, double{out[i]}, d) : d;
     }
     const auto dz_at = [&](int64_t r, int64_t o) { return dz[static_cast<size_t>(r * g.out + o)]; };
 

@@ -103,8 +103,8 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
       const double inverse = in ? double{elements<T>(inverse_deviation)[c]} : 0;
       const auto normalised = [&](int64_t at) { return (double{in[at]} - center) * inverse; };
       const auto dz = [&](int64_t at) {
-        const double slope = out ? activation_slope(g.activation, double{out[at]}) : 1;
-        return slope * double{gradient[at]};
+        const double d{gradient[at]};
+        return out ? activation_gradient(g.activation, double{out[at]}, d) : d;
       };
       double sum = 0;          // of dz: dbeta
       double correlation = 0;  // of dz with the normalised x: dgamma

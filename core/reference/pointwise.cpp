@@ -154,7 +154,7 @@ void ReferenceBackend::activation(ActivationSpec f, const Tensor& x, const Tenso
 
 void ReferenceBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
                                            const Tensor& dx) {
-  map([&](double kept, double d) { return activation_slope(f, kept) * d; }, dx, saved, dy);
+  map([&](double kept, double d) { return activation_gradient(f, kept, d); }, dx, saved, dy);
 }
 
 void ReferenceBackend::activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,

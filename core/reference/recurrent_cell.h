@@ -162,7 +162,7 @@ class CellRun {
           leave(0, dm[j] * (1 - gate(0) * gate(0)));
           break;
         case RecurrentKind::rnn_relu:
-          leave(0, gate(0) > 0 ? dm[j] : 0);
+          leave(0, gate(0) <= 0 ? 0 : dm[j]);  // Note [relu's gradient and NaN]
           break;
         case RecurrentKind::lstm: {
           const double squashed = std::tanh(step.c[j]);
