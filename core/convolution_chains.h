@@ -15,17 +15,21 @@ struct BatchStatistics {
   Tensor inverse_deviation;
 };
 
-/// The batch_norm in front of a convolution: relu((x - mean) inverse_deviation gamma + beta).
+/// The batch_norm in front of a convolution: relu((x - mean) inverse_deviation gamma + beta), at
+/// the end of a block with the residual added before relu.
 struct InputNorm {
-  BatchNormGeometry geometry;  ///< of x: relu, no residual
+  BatchNormGeometry geometry;  ///< of x, with relu
   Tensor gamma, beta;          ///< (C)
+  Tensor residual = {};        ///< as x, or undefined
   BatchStatistics statistics = {};
   Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
 };
 
 /// Gradients of a convolution behind a batch_norm; undefined ones are not wanted.
 struct InputNormGradients {
-  Tensor dx, dgamma, dbeta, dw;
+  Tensor dx, dgamma, dbeta;
+  Tensor dw = {};
+  Tensor dresidual = {};
 };
 
 /// Geometries have neither bias nor activation. Sums are f32 (2, channels): of a tensor and of its
@@ -41,8 +45,9 @@ class ConvolutionChains {
   /// What batch_norm_train finds out about x, from its sums, or from x itself without.
   virtual void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
                           const BatchStatistics& out, const RunningStatistics& running) = 0;
-  /// True where the methods below are known to be faster, all passes taken together, than
-  /// batch_norm and conv2d. norm.statistics and norm.folded may be undefined here.
+  /// True where the two methods below are known to be faster, all passes taken together, than
+  /// batch_norm and conv2d; at the end of a block, where block_end_backward() is.
+  /// norm.statistics and norm.folded may be undefined here.
   virtual bool joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
                      const InputNorm& norm, const Tensor& w) = 0;
   /// y = norm(x) * w and the sums of y; also writes norm.folded.
@@ -51,6 +56,11 @@ class ConvolutionChains {
   virtual void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
                                             const InputNorm& norm, const Tensor& w,
                                             const Tensor& dy, const InputNormGradients& out) = 0;
+  /// Gradients of a block's end but for out.dw, which is conv2d_backward's to compute. dy is that
+  /// of the convolution's result; `others`, as x, that of what else reads the batch_norm's.
+  virtual void block_end_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                                  const Tensor& w, const Tensor& dy, const Tensor& others,
+                                  const InputNormGradients& out) = 0;
 };
 
 }  // namespace whisker

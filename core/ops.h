@@ -237,13 +237,24 @@ struct BatchNormOperands {
   Tensor gamma, beta;
   BatchNormState state;
   BatchNormOptions options;
+  Tensor residual = {};  ///< added before the activation, where defined
 };
 /// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
 /// device has kernels that normalise as they read and they are faster, what lies between is never
 /// stored, and backward makes it again. Elsewhere it is those two operators.
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options = {});
-/// True where batch_norm_conv2d is one operator.
+/// The end of a residual block and the convolution that begins the next one.
+struct BlockEnd {
+  Tensor y = {};             ///< relu(batch_norm(x) + residual)
+  Convolved convolved = {};  ///< conv2d_with_sums(y, w)
+};
+/// Both as one operator, for training: where the device's input gradient of the convolution adds
+/// the gradient of y's other readers, goes through relu and takes the batch norm's sums, and that
+/// is faster. Elsewhere it is those two operators.
+BlockEnd batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                               const Conv2dOptions& options = {});
+/// True where batch_norm_conv2d, with a residual batch_norm_add_conv2d, is one operator.
 bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                       const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).

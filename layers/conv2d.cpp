@@ -58,6 +58,10 @@ Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& n
   return batch_norm_conv2d(x, norm, weight_->value(), operator_options());
 }
 
+BlockEnd Conv2D::forward_block_end(const Tensor& x, const BatchNormOperands& norm) {
+  return batch_norm_add_conv2d(x, norm, weight_->value(), operator_options());
+}
+
 std::string Conv2D::describe() const {
   const Options& o = options_;
   std::string text = fmt::format("{} {}x{}", o.filters, o.kernel.h, o.kernel.w);

@@ -2,6 +2,7 @@
 #include "layers/residual.h"
 
 #include "core/ops.h"
+#include "layers/conv2d.h"
 #include "layers/plan.h"
 
 namespace whisker {
@@ -13,18 +14,34 @@ Residual::Residual(std::shared_ptr<Sequential> body, std::shared_ptr<Sequential>
   if (projection_) add_child(options_.projection_name, projection_);
   if (!options_.fuse || body_->size() == 0 || !BatchNorm::fuses(options_.activation)) return;
   auto* last = dynamic_cast<BatchNorm*>(body_->layer(body_->size() - 1).get());
-  if (last && last->options().activation.kind == Activation::none) tail_ = last;
+  if (!last || last->options().activation.kind != Activation::none) return;
+  tail_ = last;
+  head_ = dynamic_cast<Conv2D*>(body_->layer(0).get());
 }
 
 Tensor Residual::forward(const Tensor& x, const Pass& pass) {
-  const Tensor shortcut = projection_ ? (*projection_)(x, pass) : x;
-  if (tail_) {
-    const Convolved y = body_->forward_first(body_->size() - 1, x, pass);
-    const TapeScope scope(tail_->path());
-    return tail_->forward_add(y, shortcut, options_.activation, pass);
+  return forward_between({.y = x}, nullptr, pass).y;
+}
+
+BlockEnd Residual::forward_between(const BlockEnd& x, const Residual* next, const Pass& pass) {
+  const Tensor shortcut = projection_ ? (*projection_)(x.y, pass) : x.y;
+  if (!tail_) {
+    const Tensor sum = (*body_)(x.y, pass) + shortcut;
+    return {.y = activation(sum, options_.activation)};
   }
-  const Tensor sum = (*body_)(x, pass) + shortcut;
-  return options_.activation.kind == Activation::none ? sum : activation(sum, options_.activation);
+  const bool begun = x.convolved.y.defined();
+  const Convolved y = body_->forward_range(begun ? 1 : 0, body_->size() - 1,
+                                           begun ? x.convolved : Convolved{.y = x.y}, pass);
+  if (next && next->head_ && tail_->uses_batch(pass)) {
+    BatchNormOperands norm = tail_->operands(y.sums, options_.activation, pass);
+    norm.residual = shortcut;
+    if (next->head_->joins(y.y, norm)) {
+      const TapeScope scope(next->head_->path());
+      return next->head_->forward_block_end(y.y, norm);
+    }
+  }
+  const TapeScope scope(tail_->path());
+  return {.y = tail_->forward_add(y, shortcut, options_.activation, pass)};
 }
 
 std::string Residual::describe() const {

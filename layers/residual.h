@@ -23,6 +23,9 @@ class Residual final : public Module {
            const Options& options);
 
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// forward() of x.y, of which the body's first convolution may be known already. The result comes
+  /// with that of the block behind, null for none, where both are one operator.
+  BlockEnd forward_between(const BlockEnd& x, const Residual* next, const Pass& pass);
   std::string type() const override { return "residual"; }
   std::string describe() const override;
   /// Throws usage, naming both shapes, when body and shortcut differ.
@@ -36,6 +39,7 @@ class Residual final : public Module {
   Options options_;
   std::shared_ptr<Sequential> body_, projection_;
   BatchNorm* tail_ = nullptr;  // the body's last layer, when it takes the add
+  Conv2D* head_ = nullptr;     // then its first layer, when that is a convolution
 };
 
 }  // namespace whisker

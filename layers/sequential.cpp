@@ -4,6 +4,7 @@
 #include "core/autograd.h"
 #include "layers/batch_norm.h"
 #include "layers/conv2d.h"
+#include "layers/residual.h"
 
 #include <algorithm>
 
@@ -11,29 +12,40 @@ namespace whisker {
 
 void Sequential::add_named(const std::string& name, std::shared_ptr<Module> module) {
   links_.push_back({.convolution = dynamic_cast<Conv2D*>(module.get()),
-                    .norm = dynamic_cast<BatchNorm*>(module.get())});
+                    .norm = dynamic_cast<BatchNorm*>(module.get()),
+                    .block = dynamic_cast<Residual*>(module.get())});
   add_child(name, std::move(module));
 }
 
 Tensor Sequential::forward(const Tensor& x, const Pass& pass) {
-  return forward_first(size(), x, pass).y;
+  return forward_range(0, size(), {.y = x}, pass).y;
 }
 
-Conv2D* Sequential::partner_of(size_t index, size_t count, const Convolved& x,
+Conv2D* Sequential::partner_of(size_t index, size_t end, const Convolved& x,
                                const Pass& pass) const {
   const BatchNorm* const norm = norm_at(index);
-  if (!fuse_ || !norm || !norm->uses_batch(pass) || index + 1 >= count) return nullptr;
+  if (!fuse_ || !norm || !norm->uses_batch(pass) || index + 1 >= end) return nullptr;
   Conv2D* const next = links_[index + 1].convolution;
   const ActivationSpec activation = norm->options().activation;
   if (!next || activation.kind != Activation::relu) return nullptr;
   return next->joins(x.y, norm->operands(x.sums, activation, pass)) ? next : nullptr;
 }
 
-Convolved Sequential::forward_first(size_t count, const Tensor& x, const Pass& pass) {
-  Convolved y{.y = x};
-  for (size_t i = 0; i < count; ++i) {
+Convolved Sequential::forward_range(size_t begin, size_t end, const Convolved& x,
+                                    const Pass& pass) {
+  Convolved y = x;
+  Convolved begun;  // the first convolution of the block at hand, where the one before has it done
+  for (size_t i = begin; i < end; ++i) {
     BatchNorm* const norm = links_[i].norm;
-    if (Conv2D* const partner = partner_of(i, count, y, pass)) {
+    if (Residual* const block = links_[i].block) {
+      const Residual* const next = fuse_ && i + 1 < end ? links_[i + 1].block : nullptr;
+      const TapeScope scope(block->path());
+      BlockEnd result = block->forward_between({.y = y.y, .convolved = begun}, next, pass);
+      y = {.y = std::move(result.y)};
+      begun = std::move(result.convolved);
+      continue;
+    }
+    if (Conv2D* const partner = partner_of(i, end, y, pass)) {
       const TapeScope scope(partner->path());
       y = partner->forward_normalised(y.y,
                                       norm->operands(y.sums, norm->options().activation, pass));

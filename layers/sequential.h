@@ -14,6 +14,7 @@ namespace whisker {
 
 class BatchNorm;
 class Conv2D;
+class Residual;
 
 class Sequential final : public Module {
  public:
@@ -32,9 +33,9 @@ class Sequential final : public Module {
   void add_named(const std::string& name, std::shared_ptr<Module> module);
 
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
-  /// The first `count` layers only; with sums where the last is a convolution and the next layer a
+  /// Layers begin to end - 1 only; with sums where the last is a convolution and the next layer a
   /// batch_norm.
-  Convolved forward_first(size_t count, const Tensor& x, const Pass& pass);
+  Convolved forward_range(size_t begin, size_t end, const Convolved& x, const Pass& pass);
   /// Off: every layer is an operator of its own.
   void set_fuse(bool fuse) { fuse_ = fuse; }
   std::string type() const override { return "sequential"; }
@@ -50,12 +51,13 @@ class Sequential final : public Module {
   struct Link {
     Conv2D* convolution = nullptr;
     BatchNorm* norm = nullptr;
+    Residual* block = nullptr;
   };
   BatchNorm* norm_at(size_t index) const {
     return index < links_.size() ? links_[index].norm : nullptr;
   }
   /// The convolution behind layer `index` when that is a batch_norm which it may compute.
-  Conv2D* partner_of(size_t index, size_t count, const Convolved& x, const Pass& pass) const;
+  Conv2D* partner_of(size_t index, size_t end, const Convolved& x, const Pass& pass) const;
 
   template <class Layer>
   Layer& append(std::shared_ptr<Layer> layer, const std::string& name) {

@@ -13,7 +13,8 @@ constexpr std::string_view joined_name = "joined", separate_name = "separate";
 }  // namespace
 
 std::vector<ConvolutionRequest> ChainLink::passes() const {
-  std::vector<ConvolutionRequest> all(3, forward);
+  if (request.pass != ConvolutionPass::forward) return {request};
+  std::vector<ConvolutionRequest> all(3, request);
   for (const size_t backward : {1, 2}) all[backward].sums = false;
   all[1].pass = ConvolutionPass::backward_input;
   all[2].pass = ConvolutionPass::backward_weights;
@@ -21,7 +22,7 @@ std::vector<ConvolutionRequest> ChainLink::passes() const {
 }
 
 std::string ChainLink::describe() const {
-  return fmt::format("chain {}{}", forward.describe(), given_sums ? " given sums" : "");
+  return fmt::format("chain {}{}", request.describe(), given_sums ? " given sums" : "");
 }
 
 bool ChainPlans::possible(const ChainLink& link) {

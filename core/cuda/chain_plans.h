@@ -14,8 +14,9 @@ namespace whisker::cuda {
 
 /// A batch_norm and the convolution behind it.
 struct ChainLink {
-  ConvolutionRequest forward;  ///< normalised, with sums
-  bool given_sums = false;     ///< the batch_norm need not look for its statistics itself
+  /// Forward, normalised and with sums, for all three passes; or the only one that is joined.
+  ConvolutionRequest request;
+  bool given_sums = false;  ///< the batch_norm need not look for its statistics itself
 
   /// Every pass that needs an engine.
   std::vector<ConvolutionRequest> passes() const;

@@ -6,50 +6,33 @@
 namespace whisker::cuda {
 
 void CudaConvolutionChains::Trial::prepare() {
-  if (memory_) return;
+  if (link_.x) return;
   Context& context = chains_.context_;
   Allocator& allocator = chains_.allocator_;
   in_.emplace(context, allocator, x_);
   filter_.emplace(context, allocator, w_);
   gamma_.emplace(context, allocator, norm_.gamma);
   beta_.emplace(context, allocator, norm_.beta);
-  const int64_t vector_bytes = g_.c * int64_t{sizeof(float)};
-  const int64_t result_bytes =
-      g_.n * g_.h_out * g_.w_out * g_.c_out * static_cast<int64_t>(size_of(g_.dtype));
-  int64_t total = 0;
-  const auto place = [&](int64_t bytes) {
-    const int64_t at = total;
-    total += (bytes + 255) / 256 * 256;
-    return at;
-  };
-  const int64_t z = place(x_.bytes()), dz = place(x_.bytes()), dx = place(x_.bytes());
-  const int64_t y = place(result_bytes), sums = place(2 * g_.c_out * int64_t{sizeof(float)});
-  const int64_t dw = place(w_.bytes()), folded = place(vector_bytes);
-  const int64_t mean = place(vector_bytes), variance = place(vector_bytes);
-  const int64_t inverse_deviation = place(vector_bytes);
-  const int64_t dgamma = place(vector_bytes), dbeta = place(vector_bytes);
-  memory_.emplace(total);
-  auto* const base = static_cast<std::byte*>(memory_->data());
-  const auto vector = [&](int64_t at) { return reinterpret_cast<float*>(base + at); };
-  z_ = base + z;
-  dz_ = base + dz;
-  variance_ = vector(variance);
+  void* const y = memory_.take(g_.n * g_.h_out * g_.w_out * g_.c_out * f16_bytes);
+  z_ = memory_.take(x_.bytes());
+  dz_ = memory_.take(x_.bytes());
+  variance_ = memory_.take_floats(g_.c);
   link_ = {.convolution = g_,
            .norm = norm_.geometry,
            .x = in_->data(),
            .w = filter_->data(),
-           .y = base + y,
-           .sums = vector(sums),
+           .y = y,
+           .sums = memory_.take_floats(2 * g_.c_out),
            .gamma = static_cast<float*>(gamma_->data()),
            .beta = static_cast<float*>(beta_->data()),
-           .mean = vector(mean),
-           .inverse_deviation = vector(inverse_deviation),
-           .folded = base + folded,
-           .dy = base + y,
-           .dx = base + dx,
-           .dw = base + dw,
-           .dgamma = vector(dgamma),
-           .dbeta = vector(dbeta)};
+           .mean = memory_.take_floats(g_.c),
+           .inverse_deviation = memory_.take_floats(g_.c),
+           .folded = memory_.take(2 * g_.c * f16_bytes),
+           .dy = y,
+           .dx = memory_.take(x_.bytes()),
+           .dw = memory_.take(w_.bytes()),
+           .dgamma = memory_.take_floats(g_.c),
+           .dbeta = memory_.take_floats(g_.c)};
 }
 
 void CudaConvolutionChains::Trial::find_statistics() {
@@ -71,7 +54,8 @@ void CudaConvolutionChains::Trial::joined() {
   prepare();
   find_statistics();
   chains_.forward(link_);
-  chains_.backward(link_);
+  chains_.backward_input(link_);
+  chains_.backward_weights(link_);
 }
 
 void CudaConvolutionChains::Trial::apart() {

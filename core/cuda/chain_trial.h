@@ -30,7 +30,7 @@ class CudaConvolutionChains::Trial {
   const InputNorm& norm_;
   const Tensor& w_;
   std::optional<AlignedInput> in_, filter_, gamma_, beta_;
-  std::optional<DriverMemory> memory_;
+  DriverMemories memory_;
   Link link_;
   float* variance_ = nullptr;          // (c)
   void *z_ = nullptr, *dz_ = nullptr;  // the normalised x, its gradient

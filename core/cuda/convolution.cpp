@@ -43,6 +43,7 @@ std::string ConvolutionRequest::describe() const {
   }
   if (pooled) text += " pooled";
   if (normalised) text += " normalised";
+  if (added) text += " added";
   if (sums) text += " sums";
   if (tf32) text += " tf32";
   return text;
@@ -73,6 +74,7 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(r.pooled),
                               static_cast<int64_t>(r.sums),
                               static_cast<int64_t>(r.normalised),
+                              static_cast<int64_t>(r.added),
                               static_cast<int64_t>(g.activation.kind)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
   }

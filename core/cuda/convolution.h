@@ -23,8 +23,11 @@ std::string_view name_of(ConvolutionPass pass);
 /// `normalised` request reads relu(x scale + shift) in place of x, in a forward pass (which then
 /// takes the sums, too) and in that of the weights. Its pass of the input's gradient goes on
 /// through relu and reduces what the batch_norm's own gradient needs: x is then the gradient by the
-/// normalised picture, and dx = dz_factor x + x_factor norm->x + offset remains to be done. None of
-/// them has bias or activation. Those are cuDNN's patterns, made for f16.
+/// normalised picture, and dx = dz_factor x + x_factor norm->x + offset remains to be done. There,
+/// `added` says that a residual was added before relu and that the convolution is not the only
+/// reader of what came out: the others' gradient is added to the convolution's before it goes
+/// through relu, and x is the residual's gradient, too. None of them has bias or activation. Those
+/// are cuDNN's patterns, made for f16.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation and, when `pooled`, the maximum
@@ -37,8 +40,9 @@ struct ConvolutionRequest {
   Conv2dGeometry geometry = {};
   bool pooled = false;
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
-  bool sums = false;  ///< see Note [Chains], as is the next
+  bool sums = false;  ///< see Note [Chains], as are the next
   bool normalised = false;
+  bool added = false;
 
   bool has_epilogue() const {
     return geometry.bias || geometry.activation.kind != Activation::none || pooled;
@@ -57,9 +61,11 @@ struct RequestHash {
 
 /// The batch_norm of a normalised request; vectors have one element per channel of x.
 struct NormOperands {
-  const void* x = nullptr;      ///< what the batch_norm reads, shaped as x
-  const void* scale = nullptr;  ///< as x
-  const void* shift = nullptr;  ///< as x
+  const void* x = nullptr;         ///< what the batch_norm reads, shaped as x
+  const void* scale = nullptr;     ///< as x
+  const void* shift = nullptr;     ///< as x
+  const void* residual = nullptr;  ///< where added, as x
+  const void* others = nullptr;    ///< where added, as x: the gradient of other readers
   // The input's gradient: f32, read, then written.
   const void *mean = nullptr, *inverse_deviation = nullptr, *gamma = nullptr, *beta = nullptr;
   void *dgamma = nullptr, *dbeta = nullptr;

@@ -1,17 +1,12 @@
 #include "core/cuda/convolution_chains.h"
 
 #include "core/cuda/aligned.h"
+#include "core/cuda/block_end_trial.h"
 #include "core/cuda/chain_norm.h"
 #include "core/cuda/chain_trial.h"
 #include "core/cuda/operand.h"
 
 namespace whisker::cuda {
-
-namespace {
-
-constexpr int64_t f16_bytes = 2;
-
-}  // namespace
 
 bool CudaConvolutionChains::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
   if (!allowed()) return false;
@@ -48,19 +43,24 @@ void CudaConvolutionChains::forward(const Link& link) {
                       .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
 }
 
-void CudaConvolutionChains::backward(const Link& link) {
+void CudaConvolutionChains::backward_input(const Link& link) {
   const int64_t c = link.convolution.c;
-  const Scratch dz(allocator_, link.norm.rows * c * f16_bytes);
+  std::optional<Scratch> unwanted;
+  if (!link.dz) unwanted.emplace(allocator_, link.norm.rows * c * f16_bytes);
+  void* const dz = link.dz ? link.dz : unwanted->data();
   const Scratch factors(allocator_, 3 * c * int64_t{sizeof(float)});
   float* const dz_factor = factors.as<float>();
   float* const x_factor = dz_factor + c;
   float* const offset = x_factor + c;
   ConvolutionRequest input = request(ConvolutionPass::backward_input, link.convolution);
   input.normalised = true;
-  plans_.run(input, {.x = dz.data(),
+  input.added = link.residual != nullptr;
+  plans_.run(input, {.x = dz,
                      .w = link.w,
                      .y = link.dy,
                      .norm = {.x = link.x,
+                              .residual = link.residual,
+                              .others = link.others,
                               .mean = link.mean,
                               .inverse_deviation = link.inverse_deviation,
                               .gamma = link.gamma,
@@ -70,16 +70,18 @@ void CudaConvolutionChains::backward(const Link& link) {
                               .dz_factor = dz_factor,
                               .x_factor = x_factor,
                               .offset = offset}});
-  if (link.dx) {
-    kernels::apply_chain_gradient(context_, link.norm,
-                                  {.dz = dz.data(),
-                                   .x = link.x,
-                                   .dz_factor = dz_factor,
-                                   .x_factor = x_factor,
-                                   .offset = offset,
-                                   .dx = link.dx});
-  }
-  if (!link.dw) return;
+  if (!link.dx) return;
+  kernels::apply_chain_gradient(context_, link.norm,
+                                {.dz = dz,
+                                 .x = link.x,
+                                 .dz_factor = dz_factor,
+                                 .x_factor = x_factor,
+                                 .offset = offset,
+                                 .dx = link.dx});
+}
+
+void CudaConvolutionChains::backward_weights(const Link& link) {
+  const int64_t c = link.convolution.c;
   auto* const scale = static_cast<std::byte*>(link.folded);
   ConvolutionRequest weights = request(ConvolutionPass::backward_weights, link.convolution);
   weights.normalised = true;
@@ -122,12 +124,20 @@ bool CudaConvolutionChains::joins(const Conv2dGeometry& g, const Tensor& x, cons
                                   const InputNorm& norm, const Tensor& w) {
   if (!allowed() || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   context_.enter();
+  if (norm.residual.defined()) {
+    ConvolutionRequest joined = request(ConvolutionPass::backward_input, g);
+    joined.normalised = true;
+    joined.added = true;
+    BlockEndTrial trial(*this, g, x, norm, w);
+    return links_.prefers_joined(
+        {.request = joined}, [&] { trial.joined(); }, [&] { trial.apart(); });
+  }
   ConvolutionRequest joined = request(ConvolutionPass::forward, g);
   joined.normalised = true;
   joined.sums = true;
   Trial trial(*this, g, x, sums, norm, w);
   return links_.prefers_joined(
-      {.forward = joined, .given_sums = sums.defined()}, [&] { trial.joined(); },
+      {.request = joined, .given_sums = sums.defined()}, [&] { trial.joined(); },
       [&] { trial.apart(); });
 }
 
@@ -154,36 +164,57 @@ void CudaConvolutionChains::convolve_normalised_backward(const Conv2dGeometry& g
                                                          const InputNorm& norm, const Tensor& w,
                                                          const Tensor& dy,
                                                          const InputNormGradients& out) {
+  backward(g, x, norm, w, dy, {}, out);
+}
+
+void CudaConvolutionChains::block_end_backward(const Conv2dGeometry& g, const Tensor& x,
+                                               const InputNorm& norm, const Tensor& w,
+                                               const Tensor& dy, const Tensor& others,
+                                               const InputNormGradients& out) {
+  backward(g, x, norm, w, dy, others, out);
+}
+
+void CudaConvolutionChains::backward(const Conv2dGeometry& g, const Tensor& x,
+                                     const InputNorm& norm, const Tensor& w, const Tensor& dy,
+                                     const Tensor& others, const InputNormGradients& out) {
   context_.enter();
   const AlignedInput in(context_, allocator_, x);
   const AlignedInput filter(context_, allocator_, w);
   const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput residual(context_, allocator_, norm.residual);
+  const AlignedInput more(context_, allocator_, others);
   const AlignedInput gamma(context_, allocator_, norm.gamma);
   const AlignedInput beta(context_, allocator_, norm.beta);
   AlignedOutput dx(context_, allocator_, out.dx);
   AlignedOutput dw(context_, allocator_, out.dw);
   AlignedOutput dgamma(context_, allocator_, out.dgamma);
   AlignedOutput dbeta(context_, allocator_, out.dbeta);
+  AlignedOutput dresidual(context_, allocator_, out.dresidual);
   const Scratch unwanted(allocator_, 2 * g.c * int64_t{sizeof(float)});
   const auto or_unwanted = [&](const AlignedOutput& output, int64_t place) {
     void* const wanted = output.data();
     return wanted ? static_cast<float*>(wanted) : unwanted.as<float>() + place * g.c;
   };
-  backward({.convolution = g,
-            .norm = norm.geometry,
-            .x = in.data(),
-            .w = filter.data(),
-            .gamma = static_cast<float*>(gamma.data()),
-            .beta = static_cast<float*>(beta.data()),
-            .mean = f32(norm.statistics.mean),
-            .inverse_deviation = f32(norm.statistics.inverse_deviation),
-            .folded = norm.folded.raw(),
-            .dy = gradient.data(),
-            .dx = dx.data(),
-            .dw = dw.data(),
-            .dgamma = or_unwanted(dgamma, 0),
-            .dbeta = or_unwanted(dbeta, 1)});
-  for (AlignedOutput* output : {&dx, &dw, &dgamma, &dbeta}) output->finish();
+  const Link link{.convolution = g,
+                  .norm = norm.geometry,
+                  .x = in.data(),
+                  .w = filter.data(),
+                  .gamma = static_cast<float*>(gamma.data()),
+                  .beta = static_cast<float*>(beta.data()),
+                  .mean = f32(norm.statistics.mean),
+                  .inverse_deviation = f32(norm.statistics.inverse_deviation),
+                  .folded = pointer(norm.folded),
+                  .residual = residual.data(),
+                  .others = more.data(),
+                  .dy = gradient.data(),
+                  .dx = dx.data(),
+                  .dw = dw.data(),
+                  .dz = dresidual.data(),
+                  .dgamma = or_unwanted(dgamma, 0),
+                  .dbeta = or_unwanted(dbeta, 1)};
+  backward_input(link);
+  if (link.dw) backward_weights(link);
+  for (AlignedOutput* output : {&dx, &dw, &dgamma, &dbeta, &dresidual}) output->finish();
 }
 
 }  // namespace whisker::cuda

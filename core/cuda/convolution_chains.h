@@ -25,10 +25,15 @@ class CudaConvolutionChains final : public ConvolutionChains {
   void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
                                     const Tensor& w, const Tensor& dy,
                                     const InputNormGradients& out) override;
+  void block_end_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                          const Tensor& w, const Tensor& dy, const Tensor& others,
+                          const InputNormGradients& out) override;
 
  private:
-  /// Both ways to compute a chain, to be timed.
+  /// Both ways to compute a link, to be timed.
   class Trial;
+  class BlockEndTrial;
+  static constexpr int64_t f16_bytes = 2;
   /// Memory of a batch_norm, x (rows, channels), and the convolution behind it. What a pass does
   /// not touch is null.
   struct Link {
@@ -38,7 +43,10 @@ class CudaConvolutionChains final : public ConvolutionChains {
     float* sums = nullptr;  // of y
     float *gamma = nullptr, *beta = nullptr, *mean = nullptr, *inverse_deviation = nullptr;
     void* folded = nullptr;
+    // At the end of a block, as x: added before relu; the gradient of relu's other readers.
+    void *residual = nullptr, *others = nullptr;
     void *dy = nullptr, *dx = nullptr, *dw = nullptr;  // dx, dw null: not wanted
+    void* dz = nullptr;                                // the residual's; null: not wanted
     float *dgamma = nullptr, *dbeta = nullptr;
   };
   ConvolutionRequest request(ConvolutionPass pass, const Conv2dGeometry& g) const {
@@ -52,7 +60,10 @@ class CudaConvolutionChains final : public ConvolutionChains {
   bool convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands);
   void pass_over_result(const Conv2dGeometry& g, const void* y);
   void forward(const Link& link);
-  void backward(const Link& link);
+  void backward_input(const Link& link);
+  void backward_weights(const Link& link);
+  void backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm, const Tensor& w,
+                const Tensor& dy, const Tensor& others, const InputNormGradients& out);
 
   Context& context_;
   Allocator& allocator_;

@@ -8,6 +8,7 @@ constexpr int64_t sum_id = 10, squares_id = 11, scale_id = 12, shift_id = 13, no
 constexpr int64_t mean_id = 15, inverse_deviation_id = 16, gamma_id = 17, beta_id = 18;
 constexpr int64_t dgamma_id = 19, dbeta_id = 20;
 constexpr int64_t dz_factor_id = 21, x_factor_id = 22, offset_id = 23;
+constexpr int64_t residual_id = 24, others_id = 25;
 constexpr int64_t first_between = 30;
 
 /// A chain's graph as it grows.
@@ -34,7 +35,7 @@ class ChainGraph {
   }
 
   // The sign of relu's operand is worked out again from the batch_norm's own.
-  void backward_input() {
+  void backward_input(bool added) {
     const cudnn::Descriptor& dz = graph_->tensor(input_of(geometry_, x_id));
     const cudnn::Descriptor& w = graph_->tensor(filter_of(geometry_, w_id));
     const cudnn::Descriptor& dy = graph_->tensor(output_of(geometry_, y_id));
@@ -53,7 +54,15 @@ class ChainGraph {
     graph_->multiply(centered, inverse_deviation, standard);
     graph_->multiply(standard, gamma, scaled);
     graph_->add(scaled, vector(beta_id, c), z);
-    graph_->relu_backward(product, z, dz);
+    if (added) {
+      const cudnn::Descriptor& gradient = between(DType::f32);
+      const cudnn::Descriptor& total = between(DType::f32);
+      graph_->add(product, graph_->tensor(input_of(geometry_, others_id)), gradient);
+      graph_->add(z, graph_->tensor(input_of(geometry_, residual_id)), total);
+      graph_->relu_backward(gradient, total, dz);
+    } else {
+      graph_->relu_backward(product, z, dz);
+    }
     graph_->batch_norm_backward_weights({.x = x,
                                          .dy = dz,
                                          .mean = mean,
@@ -112,7 +121,7 @@ std::shared_ptr<const cudnn::OperationGraph> chain_graph(const cudnn::Target& ta
       graph.forward(request.normalised);
       break;
     case ConvolutionPass::backward_input:
-      graph.backward_input();
+      graph.backward_input(request.added);
       break;
     case ConvolutionPass::backward_weights:
       graph.backward_weights();
@@ -136,6 +145,10 @@ void bind_chain(const ConvolutionRequest& request, const ConvolutionOperands& op
     bind(scale_id, norm.scale);
     bind(shift_id, norm.shift);
     return;
+  }
+  if (request.added) {
+    bind(residual_id, norm.residual);
+    bind(others_id, norm.others);
   }
   bind(norm_x_id, norm.x);
   bind(mean_id, norm.mean);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <limits>
 
 namespace whisker::cuda {
@@ -31,6 +32,18 @@ class DriverMemory {
 
  private:
   void* data_ = nullptr;
+};
+
+/// Pieces of it, kept together.
+class DriverMemories {
+ public:
+  void* take(int64_t bytes) { return pieces_.emplace_back(bytes).data(); }
+  float* take_floats(int64_t count) {
+    return static_cast<float*>(take(count * int64_t{sizeof(float)}));
+  }
+
+ private:
+  std::deque<DriverMemory> pieces_;
 };
 
 class Stopwatch {

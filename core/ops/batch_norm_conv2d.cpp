@@ -1,9 +1,11 @@
 // A batch_norm with relu and the convolution behind it as one operator, for devices whose
-// convolutions normalise as they read. Only x, what the convolution before left, is kept.
+// convolutions do parts of the batch_norm. Without a residual only x, what the convolution before
+// left, is kept; with one, which others read, too, only backward is joined.
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/convolution_chains.h"
 #include "core/ops/checks.h"
+#include "core/ops/conv2d.h"
 #include "core/ops/norm.h"
 
 namespace whisker {
@@ -26,17 +28,19 @@ Joint joint_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
   check_alike("batch_norm_conv2d", "x", x, "w", w);
   Joint joint{.chains = chains,
               .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
-              .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options, {}),
+              .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
+                                                       norm.residual),
                        .gamma = norm.gamma,
-                       .beta = norm.beta}};
+                       .beta = norm.beta,
+                       .residual = norm.residual}};
   if (!chains->joins(joint.convolution, x, norm.state.sums, joint.norm, w)) return {};
   return joint;
 }
 
-Convolved apart(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-                const Conv2dOptions& options) {
-  return conv2d_with_sums(batch_norm(x, norm.gamma, norm.beta, norm.state, norm.options), w,
-                          options);
+BlockEnd apart(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+               const Conv2dOptions& options) {
+  const Tensor y = batch_norm(x, norm.gamma, norm.beta, norm.state, norm.options, norm.residual);
+  return {.y = y, .convolved = conv2d_with_sums(y, w, options)};
 }
 
 }  // namespace
@@ -49,7 +53,7 @@ bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tens
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options) {
   Joint joint = joint_of(x, norm, w, options);
-  if (!joint.chains) return apart(x, norm, w, options);
+  if (!joint.chains || norm.residual.defined()) return apart(x, norm, w, options).convolved;
   check_training(joint.norm.geometry, norm.options, x);
   check_sums(norm.state.sums, x);
   const Conv2dGeometry& geometry = joint.convolution;
@@ -87,6 +91,43 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
                 .folded = folded(g)},
                w(g), g.dy(), out);
          });
+  return result;
+}
+
+BlockEnd batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                               const Conv2dOptions& options) {
+  const Joint joint = joint_of(x, norm, w, options);
+  if (!joint.chains || !norm.residual.defined()) return apart(x, norm, w, options);
+  const NormalisedBatch batch = normalise_batch(joint.norm.geometry, x, norm);
+  const BlockEnd result{.y = batch.y,
+                        .convolved = convolve_with_sums(joint.convolution, batch.y, w)};
+  const Tensor* const inputs[] = {&x, &norm.gamma, &norm.beta, &norm.residual, &w};
+  const Tensor* const outputs[] = {&result.y, &result.convolved.y};
+  record(
+      "batch_norm_add_conv2d", inputs, outputs,
+      [chains = joint.chains, geometry = joint.convolution, norm_geometry = joint.norm.geometry,
+       x = save(x), gamma = save(norm.gamma), beta = save(norm.beta),
+       residual = save(norm.residual), w = save(w), y = save_output(result.y),
+       mean = save(batch.mean), inverse_deviation = save(batch.inverse_deviation)](Gradients& g) {
+        g.once_only();
+        const InputNormGradients out{.dx = g.target_if_needed(0),
+                                     .dgamma = g.target_if_needed(1),
+                                     .dbeta = g.target_if_needed(2),
+                                     .dw = g.target_if_needed(4),
+                                     .dresidual = g.target_if_needed(3)};
+        chains->block_end_backward(geometry, x(g),
+                                   {.geometry = norm_geometry,
+                                    .gamma = gamma(g),
+                                    .beta = beta(g),
+                                    .residual = residual(g),
+                                    .statistics = {.mean = mean(g),
+                                                   .variance = {},
+                                                   .inverse_deviation = inverse_deviation(g)}},
+                                   w(g), g.dy(1), g.dy(0), out);
+        if (!out.dw.defined()) return;
+        backend_of(out.dw.device())
+            .conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, out.dw, {});
+      });
   return result;
 }
 

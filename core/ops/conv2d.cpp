@@ -1,5 +1,7 @@
 // 2-D convolution (cross-correlation, as the field calls it) with bias, activation and max-pooling
 // in one operator, NHWC. Groups and dilation included.
+#include "core/ops/conv2d.h"
+
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/convolution_chains.h"
@@ -162,19 +164,24 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
   return y;
 }
 
-Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
+Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w) {
   Backend& backend = backend_of(x.device());
-  ConvolutionChains* const chains = backend.convolution_chains();
+  Convolved result{.y = empty_result(geometry, x),
+                   .sums = empty({2, geometry.c_out}, {.device = x.device()})};
+  if (!backend.convolution_chains()->convolve(geometry, x, w, result.y, result.sums)) {
+    backend.conv2d(geometry, x, w, {}, result.y);
+    result.sums = {};
+  }
+  return result;
+}
+
+Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
+  ConvolutionChains* const chains = backend_of(x.device()).convolution_chains();
   if (!chains || options.activation.kind != Activation::none || options.max_pool) {
     return {.y = conv2d(x, w, {}, options)};
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, {}, options);
-  Convolved result{.y = empty_result(geometry, x),
-                   .sums = empty({2, geometry.c_out}, {.device = x.device()})};
-  if (!chains->convolve(geometry, x, w, result.y, result.sums)) {
-    backend.conv2d(geometry, x, w, {}, result.y);
-    result.sums = {};
-  }
+  const Convolved result = convolve_with_sums(geometry, x, w);
   record_conv2d(geometry, x, w, {}, result.y);
   return result;
 }

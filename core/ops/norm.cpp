@@ -114,6 +114,31 @@ void note_pending(const RunningStatistics& running) {
   }
 }
 
+NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor& x,
+                                const BatchNormOperands& norm) {
+  check_training(geometry, norm.options, x);
+  const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
+  NormalisedBatch batch{.y = empty_like(x),
+                        .mean = empty({geometry.channels}, statistics),
+                        .inverse_deviation = empty({geometry.channels}, statistics)};
+  const RunningStatistics running = running_statistics(norm.state, norm.options, x);
+  const Tensor& sums = norm.state.sums;
+  check_sums(sums, x);
+  Backend& backend = backend_of(x.device());
+  ConvolutionChains* const chains = backend.convolution_chains();
+  if (chains && sums.defined()) {
+    const Tensor variance = empty({geometry.channels}, statistics);
+    chains->statistics(geometry, x, sums, {batch.mean, variance, batch.inverse_deviation}, running);
+    backend.batch_norm_inference(geometry, x, norm.gamma, norm.beta, norm.residual, batch.mean,
+                                 variance, batch.y);
+  } else {
+    backend.batch_norm_train(geometry, x, norm.gamma, norm.beta, norm.residual, batch.y, batch.mean,
+                             batch.inverse_deviation, running);
+  }
+  note_pending(running);
+  return batch;
+}
+
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual) {
@@ -123,31 +148,19 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
   }
   const BatchNormGeometry geometry = batch_norm_geometry(x, gamma, beta, options, residual);
-  Backend& backend = backend_of(x.device());
-  const Tensor y = empty_like(x);
-  Tensor mean, inverse_deviation;
+  Tensor y, mean, inverse_deviation;
   if (options.training) {
-    check_training(geometry, options, x);
-    const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
-    mean = empty({geometry.channels}, statistics);
-    inverse_deviation = empty({geometry.channels}, statistics);
-    const RunningStatistics running = running_statistics(state, options, x);
-    check_sums(state.sums, x);
-    ConvolutionChains* const chains = backend.convolution_chains();
-    if (chains && state.sums.defined()) {
-      const Tensor variance = empty({geometry.channels}, statistics);
-      chains->statistics(geometry, x, state.sums, {mean, variance, inverse_deviation}, running);
-      backend.batch_norm_inference(geometry, x, gamma, beta, residual, mean, variance, y);
-    } else {
-      backend.batch_norm_train(geometry, x, gamma, beta, residual, y, mean, inverse_deviation,
-                               running);
-    }
-    note_pending(running);
+    NormalisedBatch batch = normalise_batch(geometry, x, {gamma, beta, state, options, residual});
+    y = std::move(batch.y);
+    mean = std::move(batch.mean);
+    inverse_deviation = std::move(batch.inverse_deviation);
   } else {
     check_statistic("running_mean", state.running_mean, x);
     check_statistic("running_var", state.running_var, x);
+    y = empty_like(x);
     mean = state.running_mean;
-    backend.batch_norm_inference(geometry, x, gamma, beta, residual, mean, state.running_var, y);
+    backend_of(x.device())
+        .batch_norm_inference(geometry, x, gamma, beta, residual, mean, state.running_var, y);
     if (needs_grad(x) || needs_grad(gamma)) {
       const NoGrad constant;
       inverse_deviation = pow(affine(state.running_var, 1, options.epsilon), -0.5);

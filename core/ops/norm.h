@@ -19,6 +19,13 @@ void check_sums(const Tensor& sums, const Tensor& x);
 /// Throws usage where x has too few rows for statistics, or the momentum is none.
 void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& options,
                     const Tensor& x);
+/// What a batch_norm computes in training; statistics are (C).
+struct NormalisedBatch {
+  Tensor y, mean, inverse_deviation;
+};
+/// The forward pass of training, without a record of it; the pending statistics are written.
+NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor& x,
+                                const BatchNormOperands& norm);
 /// Tells the version checks that the pending statistics were written.
 void note_pending(const RunningStatistics& running);
 

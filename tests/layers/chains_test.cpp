@@ -125,12 +125,16 @@ TEST(Chains, LayersTogetherAreTheLayersApart) {
   }
 }
 
-/// How many batch norms a step computes as part of the convolution behind them.
-int64_t joined_in(Training& training) {
+/// How many batch norms a step computes with the convolution behind them.
+struct Joined {
+  int64_t inside = 0, block_ends = 0;
+};
+Joined joined_in(Training& training) {
   TapeListing listing;
   training.step();
   const std::vector<TapeEntry> entries = listing.entries();
-  return std::ranges::count(entries, "batch_norm_conv2d", &TapeEntry::name);
+  return {.inside = std::ranges::count(entries, "batch_norm_conv2d", &TapeEntry::name),
+          .block_ends = std::ranges::count(entries, "batch_norm_add_conv2d", &TapeEntry::name)};
 }
 
 class CudaLayerChains : public ::testing::Test {
@@ -166,13 +170,14 @@ TEST_F(CudaLayerChains, TrainAsLayersApart) {
     for (const auto chaining : {ConvolutionChaining::never, ConvolutionChaining::always}) {
       use(chaining);
       Training narrow(gpu, DType::f16, true, frozen);
-      const int64_t joined = joined_in(narrow);
+      const Joined joined = joined_in(narrow);
       if (chaining == ConvolutionChaining::never) {
-        EXPECT_EQ(joined, 0);
+        EXPECT_EQ(joined.inside + joined.block_ends, 0);
       } else if (frozen.empty()) {
-        EXPECT_EQ(joined, 4) << "two in each block";
+        EXPECT_EQ(joined.inside, 4) << "two in each block";
+        EXPECT_EQ(joined.block_ends, 1) << "between the blocks";
       } else {
-        EXPECT_LT(joined, 4);
+        EXPECT_LT(joined.inside, 4);
       }
       const auto got = narrow.results();
       ASSERT_EQ(got.size(), expected.size());

@@ -95,6 +95,52 @@ bool joins(const ChainCase& c, const Tensor& sums = {}) {
                           zeros(c.w, f16), c.options);
 }
 
+/// The end of a block and what reads it: a convolution, and something that looks at y itself.
+Results run_block_end(const ChainCase& c, Device device) {
+  const Shape channels{c.x[3]};
+  const Tensor x = on(device, numbers(c.x, 0, 0, 1, 0.5), c.x, DType::f16).set_requires_grad();
+  const Tensor residual =
+      on(device, numbers(c.x, 5, 0, 0, 0.25), c.x, DType::f16).set_requires_grad();
+  const Tensor gamma =
+      on(device, numbers(channels, 1, 1, 0, 0.25), channels, DType::f32).set_requires_grad();
+  const Tensor beta =
+      on(device, numbers(channels, 2, 0, 0, 0.25), channels, DType::f32).set_requires_grad();
+  const Tensor w = on(device, numbers(c.w, 3, 0, 0, 0.5), c.w, DType::f16).set_requires_grad();
+  const BlockEnd end =
+      batch_norm_add_conv2d(x,
+                            {.gamma = gamma,
+                             .beta = beta,
+                             .state = {},
+                             .options = {.training = true, .activation = {Activation::relu}},
+                             .residual = residual},
+                            w, c.options);
+  // Each result's gradient is what it is multiplied with, with a mean far from zero.
+  const auto weighted = [&](const Tensor& y, uint64_t stream) {
+    const Tensor by = on(device, numbers(y.shape(), stream, 0.5, 0, 0.5), y.shape(), DType::f16);
+    return sum(y.to(DType::f32) * by.to(DType::f32));
+  };
+  backward(weighted(end.y, 6) + weighted(end.convolved.y, 4));
+  return {{"y", end.y.to_vector()},
+          {"convolved", end.convolved.y.to_vector()},
+          {"dx", x.grad().to_vector()},
+          {"dresidual", residual.grad().to_vector()},
+          {"dgamma", gamma.grad().to_vector()},
+          {"dbeta", beta.grad().to_vector()},
+          {"dw", w.grad().to_vector()}};
+}
+
+bool joins_block_end(const ChainCase& c) {
+  const Shape channels{c.x[3]};
+  const TensorOptions f16{.dtype = DType::f16, .device = gpu}, f32{.device = gpu};
+  return joins_batch_norm(zeros(c.x, f16),
+                          {.gamma = ones(channels, f32),
+                           .beta = zeros(channels, f32),
+                           .state = {},
+                           .options = {.training = true, .activation = {Activation::relu}},
+                           .residual = zeros(c.x, f16)},
+                          zeros(c.w, f16), c.options);
+}
+
 class CudaChains : public GpuTest {
  protected:
   void SetUp() override {
@@ -113,11 +159,19 @@ class CudaChains : public GpuTest {
   // Operands have f16's rounding, and the normalised ones once more.
   void expect_agreement(const char* what) {
     for (const ChainCase& c : chain_cases()) {
-      const Results expected = run_chain(c, reference_device), got = run_chain(c, gpu);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        EXPECT_TRUE(close(got[i].second, expected[i].second, 0.01, 1e-3))
-            << what << ": " << expected[i].first << " of x " << c.x.str() << " w " << c.w.str();
-      }
+      expect_close(what, c, run_chain(c, gpu), run_chain(c, reference_device));
+    }
+  }
+  void expect_agreement_at_block_ends(const char* what) {
+    for (const ChainCase& c : chain_cases()) {
+      expect_close(what, c, run_block_end(c, gpu), run_block_end(c, reference_device));
+    }
+  }
+  static void expect_close(const char* what, const ChainCase& c, const Results& got,
+                           const Results& expected) {
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(close(got[i].second, expected[i].second, 0.01, 1e-3))
+          << what << ": " << expected[i].first << " of x " << c.x.str() << " w " << c.w.str();
     }
   }
 };
@@ -140,6 +194,32 @@ TEST_F(CudaChains, AgreeWithTheReferenceWhenTimed) {
   for (const char* what : {"untested", "timed against apart", "chosen"}) expect_agreement(what);
   const std::string table = backend_of(gpu).export_plans();
   EXPECT_NE(table.find("chain forward f16"), std::string::npos) << table;
+}
+
+// cuDNN has the pattern for convolutions that do not stride.
+TEST_F(CudaChains, JoinEveryBlockEndThatDoesNotStride) {
+  for (const ChainCase& c : chain_cases()) {
+    EXPECT_EQ(joins_block_end(c), c.options.stride.h == 1) << c.x.str() << c.w.str();
+  }
+  use(ConvolutionChaining::never, 0);
+  EXPECT_FALSE(joins_block_end(chain_cases()[1]));
+}
+
+TEST_F(CudaChains, BlockEndsAgreeWithTheReference) {
+  expect_agreement_at_block_ends("joined");
+  use(ConvolutionChaining::never, 0);
+  expect_agreement_at_block_ends("apart");
+}
+
+TEST_F(CudaChains, BlockEndsAgreeWithTheReferenceWhenTimed) {
+  use(ConvolutionChaining::always, 600);
+  for (const char* what : {"first run", "timed engines"}) expect_agreement_at_block_ends(what);
+  use(ConvolutionChaining::faster, 600);
+  for (const char* what : {"untested", "timed against apart", "chosen"}) {
+    expect_agreement_at_block_ends(what);
+  }
+  const std::string table = backend_of(gpu).export_plans();
+  EXPECT_NE(table.find("chain backward_input f16"), std::string::npos) << table;
 }
 
 TEST_F(CudaChains, AddToGradients) {
@@ -188,10 +268,7 @@ TEST_F(CudaChains, FollowImportedChoices) {
     const std::string table = with_links(timed, joined ? "joined" : "separate");
     backend_of(gpu).import_plans(table);
     EXPECT_EQ(joins(c), joined) << table;
-    const Results got = run_chain(c, gpu);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(close(got[i].second, expected[i].second, 0.01, 1e-3)) << expected[i].first;
-    }
+    expect_close(joined ? "joined" : "separate", c, run_chain(c, gpu), expected);
     EXPECT_EQ(backend_of(gpu).export_plans(), table);
   }
 }

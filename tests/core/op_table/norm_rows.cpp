@@ -106,43 +106,69 @@ std::vector<OpCase> batch_norm_rows() {
 }
 
 // A 1x1 convolution of what batch_norm and relu make of x.
+Values plain_convolved(const Values& z, size_t channels, const Values& w) {
+  Values y;
+  for (size_t row = 0; row < z.size(); row += channels) {
+    for (size_t k = 0; k < w.size() / channels; ++k) {
+      double sum = 0;
+      for (size_t c = 0; c < channels; ++c) sum += z[row + c] * w[k * channels + c];
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+BatchNormOperands norm_behind(Inputs x) {
+  return {.gamma = parameter(x[1]),
+          .beta = parameter(x[2]),
+          .state = running_state(x[0]),
+          .options = {.training = true, .activation = {Activation::relu}}};
+}
+
+double plain_relu(double z) {
+  return z > 0 ? z : 0;
+}
+
 OpCase convolved_norm_row() {
   constexpr size_t channels = 8, filters = 16;
-  const BatchNormCase norm{"",    {2, 3, 3, channels}, true,
-                           false, {Activation::relu},  [](double z) {
-        return z > 0 ? z : 0; }};
-  return {.name = "conv2d_behind_batch_norm",
-          .inputs = {variable(norm.shape, -2, 3), variable({channels}, 0.5, 1.5),
-                     variable({channels}), variable({filters, 1, 1, channels})},
-          .op =
-              [](Inputs x) {
-                return batch_norm_conv2d(
-                           x[0],
-                           {.gamma = parameter(x[1]),
-                            .beta = parameter(x[2]),
-                            .state = running_state(x[0]),
-                            .options = {.training = true, .activation = {Activation::relu}}},
-                           x[3])
-                    .y;
-              },
-          .expected =
-              [norm](Plain x) {
-                const Values z = plain_batch_norm(norm, x);
-                Values y;
-                for (size_t row = 0; row < z.size(); row += channels) {
-                  for (size_t k = 0; k < filters; ++k) {
-                    double sum = 0;
-                    for (size_t c = 0; c < channels; ++c) {
-                      sum += z[row + c] * x[3][k * channels + c];
-                    }
-                    y.push_back(sum);
-                  }
-                }
-                return y;
-              },
-          .twice = Twice::refused,
-          .terms = norm.shape.count(),
-          .scale = 3};
+  const BatchNormCase norm{"", {2, 3, 3, channels}, true, false, {Activation::relu}, plain_relu};
+  return {
+      .name = "conv2d_behind_batch_norm",
+      .inputs = {variable(norm.shape, -2, 3), variable({channels}, 0.5, 1.5), variable({channels}),
+                 variable({filters, 1, 1, channels})},
+      .op = [](Inputs x) { return batch_norm_conv2d(x[0], norm_behind(x), x[3]).y; },
+      .expected =
+          [norm](Plain x) { return plain_convolved(plain_batch_norm(norm, x), channels, x[3]); },
+      .twice = Twice::refused,
+      .terms = norm.shape.count(),
+      .scale = 3};
+}
+
+// With a residual, and its result beside the convolution's.
+OpCase block_end_row() {
+  constexpr size_t channels = 8;
+  const BatchNormCase norm{"", {2, 3, 3, channels}, true, true, {Activation::relu}, plain_relu};
+  return {
+      .name = "conv2d_behind_block_end",
+      .inputs = {variable(norm.shape, -2, 3), variable({channels}, 0.5, 1.5), variable({channels}),
+                 variable(norm.shape), variable({channels, 1, 1, channels})},
+      .op =
+          [](Inputs x) {
+            BatchNormOperands norm_with_residual = norm_behind(x);
+            norm_with_residual.residual = x[3];
+            const BlockEnd end = batch_norm_add_conv2d(x[0], norm_with_residual, x[4]);
+            return end.y + end.convolved.y;
+          },
+      .expected =
+          [norm](Plain x) {
+            Values y = plain_batch_norm(norm, x);
+            const Values convolved = plain_convolved(y, channels, x[4]);
+            for (size_t i = 0; i < y.size(); ++i) y[i] += convolved[i];
+            return y;
+          },
+      .twice = Twice::refused,
+      .terms = norm.shape.count(),
+      .scale = 4};
 }
 
 }  // namespace
@@ -150,6 +176,7 @@ OpCase convolved_norm_row() {
 std::vector<OpCase> norm_rows() {
   std::vector<OpCase> rows = batch_norm_rows();
   rows.push_back(convolved_norm_row());
+  rows.push_back(block_end_row());
   for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {
     const Shape features{shape[-1]};
     rows.push_back(

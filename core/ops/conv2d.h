@@ -1,0 +1,13 @@
+// What conv2d_with_sums and the operators that join it with a batch_norm have in common.
+#pragma once
+
+#include "core/geometry.h"
+#include "core/ops.h"
+
+namespace whisker {
+
+/// conv2d_with_sums of the checked geometry, without a record of it, for devices with
+/// chains.
+Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w);
+
+}  // namespace whisker
