@@ -2,9 +2,11 @@
 // backward, apart and joined (docs/cuda.md, "Chains"): captured, each as the median of 9 groups of
 // 10 replays. One JSON line per convolution; "chosen" is what timing would take. Before anything is
 // timed both ways' results are compared, which must agree, and the joined one's with its own of
-// another run: "repeats" says whether sums and gradients are the same bits.
-// usage: bench_chain [N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING...]
+// another run: "repeats" says whether sums and gradients are the same bits. A link that begins with
+// "end:" is the end of a residual block and the first convolution of the next one.
+// usage: bench_chain [[end:]N,SIDE,C,C_OUT,KERNEL,STRIDE,PADDING...]
 // Without arguments: resnet50's convolutions behind batch norms and resnet18's, 256 pictures.
+#include "bench/block_end_link.h"
 #include "bench/layer_numbers.h"
 #include "core/autograd.h"
 #include "core/backend.h"
@@ -25,9 +27,14 @@ using namespace whisker;
 
 constexpr Device gpu{DeviceKind::cuda, 0};
 constexpr const char* residual_networks[] = {
-    "256,56,64,64,3,1,1",   "256,56,64,256,1,1,0",  "256,56,128,128,3,2,1", "256,28,128,128,3,1,1",
-    "256,28,128,512,1,1,0", "256,28,256,256,3,2,1", "256,14,256,256,3,1,1", "256,14,256,1024,1,1,0",
-    "256,14,512,512,3,2,1", "256,7,512,512,3,1,1",  "256,7,512,2048,1,1,0"};
+    "256,56,64,64,3,1,1",       "256,56,64,256,1,1,0",       "256,56,128,128,3,2,1",
+    "256,28,128,128,3,1,1",     "256,28,128,512,1,1,0",      "256,28,256,256,3,2,1",
+    "256,14,256,256,3,1,1",     "256,14,256,1024,1,1,0",     "256,14,512,512,3,2,1",
+    "256,7,512,512,3,1,1",      "256,7,512,2048,1,1,0",      "end:256,56,64,64,3,1,1",
+    "end:256,28,128,128,3,1,1", "end:256,14,256,256,3,1,1",  "end:256,7,512,512,3,1,1",
+    "end:256,56,256,64,1,1,0",  "end:256,56,256,128,1,1,0",  "end:256,28,512,128,1,1,0",
+    "end:256,28,512,256,1,1,0", "end:256,14,1024,256,1,1,0", "end:256,14,1024,512,1,1,0",
+    "end:256,7,2048,512,1,1,0"};
 
 /// x and its sums, as a convolution before would have left them.
 class Link {
@@ -55,12 +62,13 @@ class Link {
     const std::vector<Tensor> leaves{x_, w_, gamma_, beta_};
     grad(y.y, leaves, {.gradient = dy_});
   }
-  /// y, its sums where there are any, and the gradients.
+  /// The gradients, y, and its sums where there are any.
   std::vector<Tensor> results() const {
     const Convolved y = forward();
     const std::vector<Tensor> leaves{x_, w_, gamma_, beta_};
     std::vector<Tensor> all = grad(y.y, leaves, {.gradient = dy_});
-    all.insert(all.begin(), {y.y.detach(), y.sums});
+    all.push_back(y.y.detach());
+    if (y.sums.defined()) all.push_back(y.sums);
     return all;
   }
   void look() const { look_at(forward()); }
@@ -122,23 +130,20 @@ void use(ConvolutionChaining chaining) {
   set_cuda_options(gpu, options);
 }
 
-struct Repeats {
-  bool sums = false, gradients = false;
-};
-
-// Throws internal when joined and apart are not the same within f16's rounding.
-Repeats check_results(const Link& link) {
+// Whether every result is the same bits again. Throws internal when joined and apart are not the
+// same within f16's rounding.
+template <class AnyLink>
+bool check_results(const AnyLink& link) {
   use(ConvolutionChaining::never);
   const std::vector<Tensor> apart = link.results();
   use(ConvolutionChaining::always);
   for (int settling = 0; settling < 2; ++settling) link.results();  // the second one is timed
   const std::vector<Tensor> once = link.results(), again = link.results();
-  Repeats repeats{.sums = once[1].defined() && distance(again[1], once[1]) == 0, .gradients = true};
-  for (size_t i = 0; i < apart.size(); ++i) {
-    if (i == 1) continue;
+  bool repeats = true;
+  for (size_t i = 0; i < once.size(); ++i) repeats &= distance(again[i], once[i]) == 0;
+  for (size_t i = 0; i < apart.size(); ++i) {  // sums come last, and apart are none
     const double error = distance(once[i], apart[i]);
     if (!(error < 0.05)) fail(ErrorKind::internal, "bench_chain: result {} is off by {}", i, error);
-    if (i > 1) repeats.gradients &= distance(again[i], once[i]) == 0;
   }
   return repeats;
 }
@@ -148,7 +153,8 @@ struct Times {
   bool joined = false;
 };
 
-Times measure(const Link& link, ConvolutionChaining chaining) {
+template <class AnyLink>
+Times measure(const AnyLink& link, ConvolutionChaining chaining) {
   use(chaining);
   for (int warm_up = 0; warm_up < 4; ++warm_up) link.step();
   Times times{.joined = link.joined()};
@@ -159,25 +165,33 @@ Times measure(const Link& link, ConvolutionChaining chaining) {
   return times;
 }
 
+template <class AnyLink>
+void report(const std::string& text, const AnyLink& link) {
+  const bool repeats = check_results(link);
+  const Times apart = measure(link, ConvolutionChaining::never);
+  const Times joined = measure(link, ConvolutionChaining::always);
+  const Times chosen = measure(link, ConvolutionChaining::faster);
+  fmt::print(
+      "{{\"link\":\"{}\",\"apart_ms\":[{:.4f},{:.4f}],\"joined_ms\":[{:.4f},{:.4f}],"
+      "\"possible\":{},\"speedup\":{:.3f},\"chosen\":\"{}\",\"chosen_ms\":{:.4f},"
+      "\"repeats\":{}}}\n",
+      text, apart.forward, apart.step, joined.forward, joined.step, joined.joined,
+      apart.step / joined.step, chosen.joined ? "joined" : "apart", chosen.step, repeats);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   std::vector<std::string> links(argv + 1, argv + argc);
   if (links.empty()) links.assign(std::begin(residual_networks), std::end(residual_networks));
   for (const std::string& text : links) {
-    const Link link(bench::layer_numbers("bench_chain", text));
-    const Repeats repeats = check_results(link);
-    const Times apart = measure(link, ConvolutionChaining::never);
-    const Times joined = measure(link, ConvolutionChaining::always);
-    const Times chosen = measure(link, ConvolutionChaining::faster);
-    fmt::print(
-        "{{\"link\":\"{}\",\"apart_ms\":[{:.4f},{:.4f}],\"joined_ms\":[{:.4f},{:.4f}],"
-        "\"possible\":{},\"speedup\":{:.3f},\"chosen\":\"{}\",\"chosen_ms\":{:.4f},"
-        "\"sums_repeat\":{},\"gradients_repeat\":{}}}\n",
-        text, apart.forward, apart.step, joined.forward, joined.step, joined.joined,
-        apart.step / joined.step, chosen.joined ? "joined" : "apart", chosen.step, repeats.sums,
-        repeats.gradients);
-    std::fflush(stdout);
+    if (text.starts_with("end:")) {
+      const auto numbers = bench::layer_numbers("bench_chain", text.substr(4));
+      report(text, bench::BlockEndLink(numbers, gpu));
+    } else {
+      report(text, Link(bench::layer_numbers("bench_chain", text)));
+    }
   }
 } catch (const whisker::Error& error) {
   fmt::print(stderr, "{}\n", error.what());
