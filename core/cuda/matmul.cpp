@@ -1,7 +1,7 @@
-// Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. Bias
-// and relu ride in the product's epilogue, and the bias gradient in the weight gradient's where
-// there is no activation between.
+// Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. The
+// bias gradient rides in the weight gradient's epilogue where there is no activation between.
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/linear_product.h"
 #include "core/cuda/output_gradient.h"
 #include "core/cuda/small_linear.h"
 
@@ -16,11 +16,6 @@ constexpr int64_t most_batches = 65535;
 char* advance(const Tensor& tensor, int64_t elements) {
   return static_cast<char*>(tensor.raw()) +
          elements * static_cast<int64_t>(size_of(tensor.dtype()));
-}
-
-ProductEpilogue epilogue_of(bool bias, bool relu) {
-  if (bias) return relu ? ProductEpilogue::bias_relu : ProductEpilogue::bias;
-  return relu ? ProductEpilogue::relu : ProductEpilogue::none;
 }
 
 }  // namespace
@@ -51,22 +46,9 @@ void CudaBackend::linear(const LinearGeometry& g, const Tensor& x, const Tensor&
   if (is_small(g)) {
     return small_linear(context_, g, x.raw(), w.raw(), g.bias ? b.raw() : nullptr, y.raw());
   }
-  const bool relu = g.activation.kind == Activation::relu;
-  const bool fused = relu || g.activation.kind == Activation::none;
-  ProductRequest request{.dtype = g.dtype,
-                         .m = g.rows,
-                         .n = g.out,
-                         .k = g.in,
-                         .transpose_b = true,
-                         .epilogue = fused ? epilogue_of(g.bias, relu) : ProductEpilogue::none,
-                         .tf32 = tf32()};
-  void* const bias = g.bias ? b.raw() : nullptr;
-  const ProductOperands operands{.a = x.raw(), .b = w.raw(), .y = y.raw(), .bias = bias};
-  if (fused && plans_.products().run(request, operands)) return;
-  request.epilogue = ProductEpilogue::none;
-  plans_.products().run(request, operands);
-  bias_activation({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation, bias,
-                  y.raw(), context_.stream());
+  linear_product(plans_.products(), g, tf32(),
+                 {.x = x.raw(), .w = w.raw(), .bias = g.bias ? b.raw() : nullptr, .y = y.raw()},
+                 context_.stream());
 }
 
 void CudaBackend::linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,

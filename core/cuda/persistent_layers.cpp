@@ -6,7 +6,6 @@
 
 #include "core/cuda/aligned.h"
 #include "core/cuda/operand.h"
-#include "core/cuda/output_gradient.h"
 #include "core/cuda/pointwise.h"
 #include "core/cuda/recurrent_sizes.h"
 #include "core/cuda/sequence_steps.h"
@@ -15,10 +14,6 @@
 
 namespace whisker::cuda {
 namespace {
-
-int64_t gate_rows(const RecurrentGeometry& g) {
-  return g.gates() * g.hidden;
-}
 
 int64_t gates_bytes(const RecurrentGeometry& g) {
   return on_reserve_grid(sequence_bytes(g, saved_gates(g.kind) * g.hidden));
@@ -171,21 +166,8 @@ void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs
       const RecurrentParameters& p =
           in.parameters[static_cast<size_t>(launch.first * g.directions + direction)];
       void* const gx = take_scratch(scratch, sequence_bytes(g, gate_rows(g)));
-      ProductRequest request{.dtype = g.dtype,
-                             .m = g.steps * g.batch,
-                             .n = gate_rows(g),
-                             .k = g.inputs(launch.first),
-                             .transpose_b = true,
-                             .epilogue = g.bias ? ProductEpilogue::bias : ProductEpilogue::none,
-                             .tf32 = tf32_};
-      ProductOperands operands{
-          .a = input, .b = p.w_ih.raw(), .y = gx, .bias = const_cast<void*>(cell.b_ih)};
-      if (!products_.run(request, operands)) {
-        request.epilogue = ProductEpilogue::none;
-        products_.run(request, operands);
-        bias_activation({.rows = g.steps * g.batch, .channels = gate_rows(g), .dtype = g.dtype}, {},
-                        cell.b_ih, gx, context_.stream());
-      }
+      products_.gate_inputs(g, launch.first,
+                            {.x = input, .w = p.w_ih.raw(), .bias = cell.b_ih, .y = gx});
       cell.gx = gx;
     }
     persistent_forward(prepared(g, launch.tiling, in.lengths, scratch), cells);
@@ -193,84 +175,6 @@ void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs
     const void* const y = cells[cells.size() - static_cast<size_t>(g.directions)].y;
     if (last + 1 < g.layers) input = dropped(g, in, last, y, kept);
   }
-}
-
-// dw (gates hidden, hidden) = the sum over steps of dgh^T h, h being the state before the step.
-void PersistentLayers::recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
-                                         const PersistentGradients& gradients, void* dw) {
-  const cudaStream_t stream = context_.stream();
-  const int64_t rows = (g.steps - 1) * g.batch;  // of the steps that have one before them
-  ProductRequest request{
-      .dtype = g.dtype, .m = gate_rows(g), .n = g.hidden, .transpose_a = true, .tf32 = tf32_};
-  const int64_t row_bytes = g.hidden * width_of(g);
-  const int64_t one_step = g.batch * gate_rows(g) * width_of(g);
-  if (!cell.h0 && g.directions == 1 && rows > 0) {
-    request.k = rows;
-    products_.run(request, {.a = advance(gradients.dgh, one_step), .b = cell.y, .y = dw});
-    return;
-  }
-  const Scratch before(allocator_, g.steps * g.batch * row_bytes);
-  char* const first = before.as<char>() + (cell.reverse ? rows * row_bytes : 0);
-  const auto step_bytes = static_cast<size_t>(g.batch * row_bytes);
-  if (cell.h0) {
-    check(cudaMemcpyAsync(first, cell.h0, step_bytes, cudaMemcpyDeviceToDevice, stream),
-          "copying initial states");
-  } else {
-    check(cudaMemsetAsync(first, 0, step_bytes, stream), "clearing initial states");
-  }
-  if (rows > 0) {
-    const int64_t pitch = g.directions * row_bytes;
-    check(cudaMemcpy2DAsync(before.as<char>() + (cell.reverse ? 0 : g.batch * row_bytes),
-                            static_cast<size_t>(row_bytes),
-                            advance(cell.y, cell.reverse ? g.batch * pitch : 0),
-                            static_cast<size_t>(pitch), static_cast<size_t>(row_bytes),
-                            static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, stream),
-          "copying states");
-  }
-  request.k = g.steps * g.batch;
-  products_.run(request, {.a = gradients.dgh, .b = before.data(), .y = dw});
-}
-
-void PersistentLayers::parameter_gradients(const RecurrentGeometry& g, int64_t layer,
-                                           const PersistentCell& cell,
-                                           const PersistentGradients& gradients, const void* input,
-                                           const RecurrentParameters& wanted) {
-  const RowsGeometry rows{.rows = g.steps * g.batch, .channels = gate_rows(g), .dtype = g.dtype};
-  const auto sums = [&](const void* dgates, const Tensor& db) {
-    output_gradient(rows, {}, nullptr, dgates, nullptr, db.raw(), context_, allocator_);
-  };
-  bool db_ih_done = !wanted.b_ih.defined();
-  if (wanted.w_ih.defined()) {
-    ProductRequest request{
-        .dtype = g.dtype,
-        .m = gate_rows(g),
-        .n = g.inputs(layer),
-        .k = rows.rows,
-        .transpose_a = true,
-        .epilogue = db_ih_done ? ProductEpilogue::none : ProductEpilogue::row_sums,
-        .tf32 = tf32_};
-    const ProductOperands operands{
-        .a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
-    if (products_.run(request, operands)) {
-      db_ih_done = true;
-    } else {
-      request.epilogue = ProductEpilogue::none;
-      products_.run(request, operands);
-    }
-  }
-  if (!db_ih_done) sums(gradients.dgx, wanted.b_ih);
-  if (wanted.b_hh.defined()) {
-    const bool same = gradients.dgh == gradients.dgx && wanted.b_ih.defined();
-    if (same) {
-      check(cudaMemcpyAsync(wanted.b_hh.raw(), wanted.b_ih.raw(),
-                            static_cast<size_t>(wanted.b_hh.bytes()), cudaMemcpyDeviceToDevice,
-                            context_.stream()),
-            "copying a bias' gradient");
-    } else {
-      sums(gradients.dgh, wanted.b_hh);
-    }
-  }
-  if (wanted.w_hh.defined()) recurrent_weights(g, cell, gradients, wanted.w_hh.raw());
 }
 
 void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -328,8 +232,8 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
       if (layer > 0 && number % g.directions == 0) {
         input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), scratch);
       }
-      parameter_gradients(g, layer, cells[c], dcells[c], input,
-                          gradients.dparameters[static_cast<size_t>(number)]);
+      products_.parameter_gradients(g, layer, cells[c], dcells[c], input,
+                                    gradients.dparameters[static_cast<size_t>(number)]);
     }
 
     // What the launch's first layer read, for the launch below or for x itself.
@@ -340,11 +244,8 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       void* const part = direction == 0 ? dx : take_scratch(scratch, sequence_bytes(g, inputs));
       const auto number = static_cast<size_t>(launch.first * g.directions + direction);
-      products_.run(
-          {.dtype = g.dtype, .m = g.steps * g.batch, .n = inputs, .k = gate_rows(g), .tf32 = tf32_},
-          {.a = dcells[static_cast<size_t>(direction)].dgx,
-           .b = in.parameters[number].w_ih.raw(),
-           .y = part});
+      products_.input_gradient(g, launch.first, dcells[static_cast<size_t>(direction)].dgx,
+                               in.parameters[number].w_ih.raw(), part);
       if (direction > 0) {
         kernels::accumulate(stream, g.dtype, part, dx, g.steps * g.batch * inputs);
       }

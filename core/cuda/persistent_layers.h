@@ -1,10 +1,8 @@
-// Recurrent layers by our own persistent kernels: products over all steps before and after them,
-// the kernels in between, lengths read on the device only.
+// Recurrent layers by our own persistent kernels, with products over all steps before and after
+// them (core/cuda/persistent_products.h); lengths are read on the device only.
 #pragma once
 
-#include "core/cuda/persistent_recurrent.h"
-#include "core/cuda/product_plans.h"
-#include "core/recurrent.h"
+#include "core/cuda/persistent_products.h"
 
 #include <deque>
 #include <vector>
@@ -15,7 +13,10 @@ class PersistentLayers {
  public:
   /// `tf32`: f32 operands may be rounded to it, without which f32 is not taken.
   PersistentLayers(Context& context, Allocator& allocator, ProductPlans& products, bool tf32)
-      : context_(context), allocator_(allocator), products_(products), tf32_(tf32) {}
+      : context_(context),
+        allocator_(allocator),
+        products_(context, allocator, products, tf32),
+        tf32_(tf32) {}
 
   /// Whether kernels fit `g` on this GPU.
   bool take(const RecurrentGeometry& g) const { return tiling(g).has_value(); }
@@ -40,15 +41,10 @@ class PersistentLayers {
   std::vector<PersistentCell> cells_of(const RecurrentGeometry& g, const Launch& launch,
                                        const RecurrentInputs& in, const RecurrentOutputs& out,
                                        std::deque<Scratch>& scratch);
-  void parameter_gradients(const RecurrentGeometry& g, int64_t layer, const PersistentCell& cell,
-                           const PersistentGradients& gradients, const void* input,
-                           const RecurrentParameters& wanted);
-  void recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
-                         const PersistentGradients& gradients, void* dw);
 
   Context& context_;
   Allocator& allocator_;
-  ProductPlans& products_;
+  PersistentProducts products_;
   bool tf32_;
 };
 

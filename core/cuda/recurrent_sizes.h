@@ -1,4 +1,4 @@
-// How large what recurrent layers read, leave and keep is, in bytes.
+// How large what recurrent layers read, leave and keep is: extents, and bytes.
 #pragma once
 
 #include "core/geometry.h"
@@ -9,6 +9,11 @@ namespace whisker::cuda {
 inline int64_t on_reserve_grid(int64_t bytes) {
   constexpr int64_t alignment = 256;
   return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Rows of a cell's W_ih and W_hh.
+inline int64_t gate_rows(const RecurrentGeometry& g) {
+  return g.gates() * g.hidden;
 }
 
 inline int64_t width_of(const RecurrentGeometry& g) {
