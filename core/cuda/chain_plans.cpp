@@ -50,6 +50,8 @@ ChainPlans::Choice ChainPlans::tested(const ChainLink& link, const std::string& 
   Choice choice{.joined = false, .settled = true};
   if (!possible(link)) return choice;
   try {
+    // What steps and other trials left goes back first: this one takes memory of its own.
+    allocator_.empty_cache();
     for (const Way* way : {&joined, &apart}) {  // settles what they consist of
       (*way)();
       (*way)();
