@@ -14,8 +14,6 @@ namespace whisker {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int state_version = 1;
-
 WeightsTensor snapshot_of(std::string name, const Parameter& parameter,
                           const std::vector<float>& memory) {
   WeightsTensor tensor{.name = std::move(name), .dtype = DType::f32, .shape = {}, .bytes = {}};
@@ -28,71 +26,24 @@ WeightsTensor snapshot_of(std::string name, const Parameter& parameter,
   return tensor;
 }
 
+constexpr int state_version = 1;
+
 void write_file_entry(JsonWriter& json, const char* key, const fs::path& path,
                       const WrittenFile& file) {
   json.key(key).begin_object().field("name", path.filename().string());
   json.field("bytes", file.bytes).field("hash", file.hash).end_object();
 }
 
-std::string state_json(const TrainState& s, const fs::path& model, const WrittenFile& model_file,
-                       const fs::path& optimizer, const WrittenFile& optimizer_file) {
+std::string state_json(const TrainState& state, const fs::path& model,
+                       const WrittenFile& model_file, const fs::path& optimizer,
+                       const WrittenFile& optimizer_file) {
   JsonWriter json;
   json.begin_object().field("version", state_version);
   write_file_entry(json, "model", model, model_file);
   write_file_entry(json, "optimizer", optimizer, optimizer_file);
-  json.field("epoch", s.epoch).field("batch", s.batch).field("step", s.step);
-  json.field("updates", s.updates).key("loss_scale").begin_object();
-  json.field("value", s.loss_scale.value).field("good_steps", s.loss_scale.good_steps);
-  json.field("skipped_in_row", s.loss_scale.skipped_in_row).end_object();
-  json.field("loss_sum", s.loss_sum).field("correct", s.correct).field("pictures", s.pictures);
-  json.field("best_metric", s.best_metric).field("best_epoch", s.best_epoch);
-  json.field("validations", s.validations).field("stall_metric", s.stall_metric);
-  json.field("stalled", s.stalled).field("ema_updates", s.ema_updates);
-  json.key("schedule").begin_object().field("factor", s.schedule.factor);
-  json.field("best", s.schedule.best).field("any", s.schedule.any);
-  json.field("stalled", s.schedule.stalled).field("cooling", s.schedule.cooling).end_object();
-  json.field("seconds", s.seconds).field("metrics_bytes", s.metrics_bytes);
-  json.field("epochs", s.epochs).field("data_fingerprint", s.data_fingerprint);
-  json.field("preprocess", s.preprocess).field("config", s.config);
-  json.field("plans", s.plans).field("jpeg_share", s.jpeg_share);
+  state.write(json);
   json.end_object();
   return json.str() + "\n";
-}
-
-TrainState read_state(const JsonValue& json) {
-  TrainState s;
-  s.epoch = json.at("epoch").as_int();
-  s.batch = json.at("batch").as_int();
-  s.step = json.at("step").as_int();
-  s.updates = json.at("updates").as_int();
-  const JsonValue& loss_scale = json.at("loss_scale");
-  s.loss_scale.value = static_cast<float>(loss_scale.at("value").as_double());
-  s.loss_scale.good_steps = static_cast<int32_t>(loss_scale.at("good_steps").as_int());
-  s.loss_scale.skipped_in_row = static_cast<int32_t>(loss_scale.at("skipped_in_row").as_int());
-  s.loss_sum = json.at("loss_sum").as_double();
-  s.correct = json.at("correct").as_int();
-  s.pictures = json.at("pictures").as_int();
-  s.best_metric = json.at("best_metric").as_double();
-  s.best_epoch = json.at("best_epoch").as_int();
-  s.validations = json.at("validations").as_int();
-  s.stall_metric = json.at("stall_metric").as_double();
-  s.stalled = json.at("stalled").as_int();
-  s.ema_updates = json.at("ema_updates").as_int();
-  const JsonValue& schedule = json.at("schedule");
-  s.schedule.factor = schedule.at("factor").as_double();
-  s.schedule.best = schedule.at("best").as_double();
-  s.schedule.any = schedule.at("any").as_bool();
-  s.schedule.stalled = static_cast<int>(schedule.at("stalled").as_int());
-  s.schedule.cooling = static_cast<int>(schedule.at("cooling").as_int());
-  s.seconds = json.at("seconds").as_double();
-  s.metrics_bytes = json.at("metrics_bytes").as_uint();
-  s.epochs = json.at("epochs").as_int();
-  s.data_fingerprint = json.at("data_fingerprint").as_string();
-  s.preprocess = json.at("preprocess").as_string();
-  s.config = json.at("config").as_string();
-  s.plans = json.at("plans").as_string();
-  if (const JsonValue* share = json.find("jpeg_share")) s.jpeg_share = share->as_double();
-  return s;
 }
 
 SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
@@ -258,7 +209,7 @@ LoadedCheckpoint load_last(const fs::path& last) {
     fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {})",
          path.string(), version, state_version);
   }
-  return {.state = read_state(json),
+  return {.state = TrainState::read(json),
           .model = open_checked(last, json.at("model")),
           .optimizer = open_checked(last, json.at("optimizer"))};
 }

@@ -1,163 +1,20 @@
-// Every key of the configuration: where it lives, what it may be, what it means.
-#include "train/config.h"
+// Every key of the configuration: where it lives, what it may be, what it means. Those of `data`
+// are in data_fields.cpp.
+#include "train/data_fields.h"
+#include "train/field_ranges.h"
 
 namespace whisker {
 namespace {
 
-using Names = std::span<const std::string_view>;
-constexpr std::string_view cache_names[] = {"none", "memory", "disk", "device"};
-constexpr std::string_view decode_names[] = {"fast", "exact"};
-constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};
-constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
-constexpr std::string_view interpolation_names[] = {"bilinear", "bicubic"};
 constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wrap"};
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
 constexpr std::string_view memory_mode_names[] = {"growth", "preallocate"};
 constexpr std::string_view metric_names[] = {"auto", "accuracy", "f1", "mae", "rmse", "loss"};
-constexpr std::string_view kind_names[] = {"pictures", "text", "language", "rows", "series"};
-constexpr std::string_view level_names[] = {"characters", "words"};
-constexpr std::string_view keep_names[] = {"first", "last"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
 constexpr std::string_view schedule_names[] = {"constant", "step",      "multi_step", "exponential",
                                                "cosine",   "one_cycle", "plateau"};
-
-constexpr FieldInfo share(const char* about) {
-  return {.about = about, .low = 0, .high = 1};
-}
-constexpr FieldInfo at_least(double low, const char* about) {
-  return {.about = about, .low = low};
-}
-constexpr FieldInfo above_zero(const char* about) {
-  return {.about = about, .low = 0, .exclusive_low = true};
-}
-constexpr FieldInfo below_one(const char* about) {
-  return {.about = about, .low = 0, .high = 1, .exclusive_high = true};
-}
-
-void text_fields(FieldVisitor& v, TextConfig& c) {
-  v.field("level", EnumField(c.level, Names(level_names)),
-          {.about = "tokens: characters, or words and punctuation marks"});
-  v.field("lowercase", c.lowercase, {.about = "make capitals small first"});
-  v.field("min_count", c.min_count,
-          {.about = "tokens rarer in the training set are unknown", .low = 1, .high = 1e9});
-  v.field("max_vocabulary", c.max_vocabulary,
-          {.about = "entries, padding and unknown included, the rarest left out; 0: no limit",
-           .low = 0,
-           .high = 1 << 28});
-  v.field("max_length", c.max_length,
-          {.about = "longest text, tokens; 0: no limit", .low = 0, .high = 1e6});
-  v.field("keep", EnumField(c.keep, Names(keep_names)),
-          {.about = "which tokens of a longer text are kept"});
-  v.field("text_column", c.text_column,
-          {.about = "kind text, in a file of rows: a number from 1, or a name in the first row"});
-  v.field(
-      "steps", c.steps,
-      {.about = "kind language: steps through which gradients flow back", .low = 1, .high = 1e5});
-}
-
-void series_fields(FieldVisitor& v, SeriesConfig& c) {
-  v.field("columns", c.columns,
-          {.about = "what is read: names in the first row, or numbers from 1"});
-  v.field("targets", c.targets, {.about = "those of them to forecast; empty: all"});
-  v.field("window", c.window,
-          {.about = "rows that a forecast is made from", .low = 1, .high = 1e6});
-  v.field("horizon", c.horizon, {.about = "rows that are forecast", .low = 1, .high = 1e5});
-  v.field("stride", c.stride, {.about = "rows between windows", .low = 1, .high = 1e6});
-  v.field(
-      "season", c.season,
-      {.about = "rows of a period: the naive forecast, reported beside, is the value one period "
-                "before; 0: the last value",
-       .low = 0,
-       .high = 1e6});
-  v.field("log", c.log, {.about = "take logarithms first"});
-  v.field(
-      "difference", c.difference,
-      {.about = "then differences to the row this many before; 0: none", .low = 0, .high = 1e6});
-}
-
-void data_fields(FieldVisitor& v, DataConfig& c) {
-  v.field(
-      "kind", EnumField(c.kind, Names(kind_names)),
-      {.about = "pictures with labels; text with labels; language: plain text, to continue; rows: "
-                "a labelled sequence each; series: rows in time, to forecast"});
-  v.field(
-      "train", c.train,
-      {.about = "what to train on: a folder of class folders, or a file (text also: a folder of "
-                "one file per class)"});
-  v.field("val", c.val, {.about = "the same, with the same classes, to validate on"});
-  v.field("val_split", c.val_split,
-          {.about = "share held back for validation when data.val is empty: of each class, or the "
-                    "end of a language's text and of a series",
-           .low = 0,
-           .high = 1,
-           .exclusive_high = true});
-  v.field("label_pattern", c.label_pattern,
-          {.about = "label from the file name, such as '{label}.*.jpg'; empty: from the folder"});
-  v.field("csv", c.csv,
-          {.about = "CSV file with the columns path and label of data.train's pictures; empty: "
-                    "from the folder"});
-  v.field("image_size", c.image_size,
-          {.about = "height and width of the network's input, pixels", .low = 1, .high = 4096});
-  v.field("train_image_size", c.train_image_size,
-          {.about = "the same of training pictures, for networks that take any size; 0: image_size",
-           .low = 0,
-           .high = 4096});
-  v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
-  v.field("resize_short", c.resize_short,
-          {.about = "validation: shorter side before the center crop, pixels; 0: image_size",
-           .low = 0,
-           .high = 8192});
-  v.field("resize_mode", EnumField(c.resize_mode, Names(resize_names)),
-          {.about =
-               "how a picture that is not square becomes one: its middle, squashed, or with bars"});
-  v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
-          {.about = "resampling filter when a picture is resized"});
-  v.field("antialias", c.antialias, {.about = "widen the filter when shrinking"});
-  v.field("scale", c.scale, above_zero("factor from 0..255 to the network's range, before mean"));
-  v.field("mean", c.mean, {.about = "subtracted, per channel", .least = 1, .most = 3});
-  v.field(
-      "std", c.std,
-      {.about = "divided by, per channel", .low = 0, .exclusive_low = true, .least = 1, .most = 3});
-  v.field("decode", EnumField(c.decode, Names(decode_names)),
-          {.about = "fast: training crops of JPEG files may be decoded at reduced scale"});
-  v.field("gpu_decode", c.gpu_decode,
-          {.about = "percent of the JPEG files of a training batch that nvJPEG decodes on the GPU; "
-                    "auto: as many as timing finds best, with decode: fast and no cache",
-           .low = 0,
-           .high = 100});
-  v.field("cache", EnumField(c.cache, Names(cache_names)),
-          {.about = "where decoded pictures are kept between epochs"});
-  v.field("cache_limit_mib", c.cache_limit_mib,
-          above_zero("largest cache in memory, the device's or the host's, MiB"));
-  v.field("cache_file", c.cache_file,
-          {.about = "file of the disk cache; empty: cache/FINGERPRINT in the runs folder"});
-  v.field("workers", c.workers,
-          {.about = "decoding threads; 0 decodes in the training thread", .low = 0, .high = 256});
-  v.field("prefetch", c.prefetch, {.about = "batches prepared ahead", .low = 1, .high = 1024});
-  v.field("sampling", EnumField(c.sampling, Names(sampling_names)),
-          {.about = "order of an epoch: each example once; each class as often; each class as "
-                    "likely; as listed"});
-  v.field("max_bad", c.max_bad,
-          share("share of unreadable pictures, or rows, above which a run stops"));
-  v.field("max_pixels", c.max_pixels,
-          {.about = "largest picture accepted, pixels", .low = 1, .high = 4'294'836'225.0});
-  v.field(
-      "buckets", c.buckets,
-      {.about = "sequences: lengths that batches are padded to, at most", .low = 1, .high = 1024});
-  v.field(
-      "label_column", c.label_column,
-      {.about = "of rows, and of text in a file of rows: a number from 1, or a name in the first "
-                "row"});
-  v.section("text", "how text becomes tokens", [&c](FieldVisitor& s) { text_fields(s, c.text); });
-  v.section("rows", "how the values of a row become steps", [&c](FieldVisitor& s) {
-    s.field("features", c.rows.features,
-            {.about = "values per step, one step behind the other", .low = 1, .high = 1e6});
-  });
-  v.section("series", "how rows in time become windows",
-            [&c](FieldVisitor& s) { series_fields(s, c.series); });
-}
 
 // A range as a list of two.
 void range_field(FieldVisitor& v, const char* key, Range& range, const FieldInfo& info) {

@@ -1,0 +1,26 @@
+// What many keys of the configuration have in common: ranges, and names of choices.
+#pragma once
+
+#include "train/config.h"
+
+#include <span>
+#include <string_view>
+
+namespace whisker {
+
+using Names = std::span<const std::string_view>;
+
+constexpr FieldInfo share(const char* about) {
+  return {.about = about, .low = 0, .high = 1};
+}
+constexpr FieldInfo at_least(double low, const char* about) {
+  return {.about = about, .low = low};
+}
+constexpr FieldInfo above_zero(const char* about) {
+  return {.about = about, .low = 0, .exclusive_low = true};
+}
+constexpr FieldInfo below_one(const char* about) {
+  return {.about = about, .low = 0, .high = 1, .exclusive_high = true};
+}
+
+}  // namespace whisker
