@@ -113,7 +113,6 @@ BlockEnd batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, c
         const InputNormGradients out{.dx = g.target_if_needed(0),
                                      .dgamma = g.target_if_needed(1),
                                      .dbeta = g.target_if_needed(2),
-                                     .dw = g.target_if_needed(4),
                                      .dresidual = g.target_if_needed(3)};
         chains->block_end_backward(geometry, x(g),
                                    {.geometry = norm_geometry,
@@ -124,9 +123,9 @@ BlockEnd batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, c
                                                    .variance = {},
                                                    .inverse_deviation = inverse_deviation(g)}},
                                    w(g), g.dy(1), g.dy(0), out);
-        if (!out.dw.defined()) return;
-        backend_of(out.dw.device())
-            .conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, out.dw, {});
+        const Tensor dw = g.target_if_needed(4);
+        if (!dw.defined()) return;
+        backend_of(dw.device()).conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, dw, {});
       });
   return result;
 }
