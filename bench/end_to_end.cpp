@@ -10,20 +10,17 @@
 // usage: bench_end_to_end FOLDER-OF-CLASS-FOLDERS [--device cuda] [--model resnet18] [--side 224]
 //                         [--batch 256] [--precision bf16] [--workers 16] [--batches 200]
 //                         [--search SECONDS]
+#include "bench/plain_files.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
-#include "core/io/file.h"
 #include "core/io/json.h"
 #include "data/device_loader.h"
-#include "data/parallel.h"
 #include "data/picture_dataset.h"
-#include "data/plain_jpeg.h"
 #include "train/experiment.h"
 #include "train/plan_cache.h"
 #include "train/train_step.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -150,13 +147,7 @@ class Bench {
   }
 
   void run() {
-    if (decoder_) {
-      read_files();
-      check();
-      for (const int64_t files : {options_.batch, options_.batch / 4}) {
-        for (const int at_a_time : {1, 2, 4}) nvjpeg(files, at_a_time);
-      }
-    }
+    if (decoder_) decode_alone();
     std::vector<Decoding> ways = {{.name = "fast"}, {.name = "exact", .fast = false}};
     if (decoder_) {
       ways.push_back({.name = "half nvjpeg", .share = 0.5});
@@ -209,59 +200,24 @@ class Bench {
                         .find_jpeg_share = way.search});
   }
 
-  void read_files() {
-    for (int64_t i = 0; i < files_.size(); ++i) {
-      plain_files_.push_back(
-          plain_jpeg(span_of(read_file(files_.file(i), size_t{1} << 30, ErrorKind::data)))
-              .value_or(""));
-    }
-    std::erase(plain_files_, "");
-  }
-  static std::span<const uint8_t> span_of(const std::string& text) {
-    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-  }
-
-  void check() const {
-    constexpr int64_t rounds = 20;
-    const auto count = std::ssize(plain_files_);
-    std::atomic<int64_t> plain = 0;
-    const auto begin = Clock::now();
-    parallel_for(rounds * count, options_.workers, [&](int64_t i) {
-      const std::string& file = plain_files_[static_cast<size_t>(i % count)];
-      const auto checked = plain_jpeg(span_of(file));
-      plain += checked && decoder_->accepts(span_of(*checked));
-    });
-    const double seconds = seconds_since(begin);
+  // The decoder by itself, on files that are in memory and known to be plain.
+  void decode_alone() {
+    const PlainFiles files(files_, *decoder_);
+    const PlainFiles::Checked checked = files.check(options_.workers);
     JsonWriter json = row("check", "none");
-    json.field("images_per_s", static_cast<double>(rounds * count) / seconds);
-    json.field("accepted", static_cast<double>(plain) / static_cast<double>(rounds * count));
+    json.field("images_per_s", checked.files_per_s).field("accepted", checked.accepted);
     print(json);
+    for (const int64_t count : {options_.batch, options_.batch / 4}) {
+      for (const int at_a_time : {1, 2, 4}) nvjpeg(files, count, at_a_time);
+    }
   }
 
-  // Whole batches of files that are in memory and known to be plain.
-  void nvjpeg(int64_t files, int at_a_time) const {
-    std::vector<JpegPicture> pictures;
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < files; ++i) {
-      const auto& file = plain_files_[static_cast<size_t>(i) % plain_files_.size()];
-      const PictureHeader header = read_header(span_of(file));
-      if (!decoder_->accepts(span_of(file))) continue;
-      pictures.push_back(
-          {.bytes = span_of(file), .height = header.height, .width = header.width, .at = bytes});
-      bytes += (int64_t{3} * header.height * header.width + 255) / 256 * 256;
-    }
-    int64_t refused = 0;
-    const auto decode = [&] { return decoder_->decode(pictures, bytes) == nullptr; };
-    for (int i = 0; i < 4; ++i) refused += decode();
-    constexpr int64_t rounds = 60;
-    std::atomic<int64_t> refusals = refused;
-    const auto begin = Clock::now();
-    parallel_for(rounds, at_a_time, [&](int64_t) { refusals += decode(); });
-    const double seconds = seconds_since(begin);
+  void nvjpeg(const PlainFiles& files, int64_t count, int at_a_time) const {
+    const PlainFiles::Decoded decoded = files.decode(count, at_a_time);
     JsonWriter json = row("nvjpeg", decoder_->description().c_str());
-    json.field("at_a_time", at_a_time).field("batch_files", std::ssize(pictures));
-    json.field("images_per_s", static_cast<double>(rounds * std::ssize(pictures)) / seconds);
-    json.field("refused_batches", refusals.load()).field("refusal", decoder_->refusal());
+    json.field("at_a_time", at_a_time).field("batch_files", decoded.files_per_batch);
+    json.field("images_per_s", decoded.files_per_s);
+    json.field("refused_batches", decoded.refused_batches).field("refusal", decoder_->refusal());
     print(json);
   }
 
@@ -349,7 +305,6 @@ class Bench {
   std::unique_ptr<Experiment> experiment_;
   Device device_ = cpu_device;
   std::shared_ptr<JpegDecoder> decoder_;
-  std::vector<std::string> plain_files_;
   Switched* source_ = nullptr;  // the experiment's
   std::unique_ptr<TrainStep> step_;
   Batch kept_;

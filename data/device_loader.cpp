@@ -80,18 +80,18 @@ void DeviceLoader::add_note(const std::string& note) {
 }
 
 std::string DeviceLoader::take_note() {
-  if (decoder_ && !refusal_noted_ && loader_.refused_jpegs() > 0) {
+  if (decoder_ && !refusal_noted_ && loader_.decoding().refused() > 0) {
     refusal_noted_ = true;
     add_note(fmt::format(
         "data.gpu_decode: {} pictures so far were refused on the GPU and decoded by the CPU ({})",
-        loader_.refused_jpegs(), decoder_->refusal()));
+        loader_.decoding().refused(), decoder_->refusal()));
   }
   return std::exchange(note_, {});
 }
 
 // What it has taken on the device is given back.
 void DeviceLoader::drop_decoder() {
-  loader_.drop_decoder();
+  loader_.decoding().drop();
   decoder_.reset();
 }
 
@@ -100,7 +100,7 @@ void DeviceLoader::give_up_decoder() {
   add_note(
       fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on "
                   "the CPU decodes all JPEG files",
-                  Loader::refusals_to_give_up, decoder_->refusal()));
+                  DeviceDecoding::refusals_to_give_up, decoder_->refusal()));
   drop_decoder();
 }
 
@@ -126,7 +126,7 @@ void DeviceLoader::follow_trial(int64_t pictures) {
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch) return batch;
-  if (decoder_ && loader_.gave_up_decoder()) give_up_decoder();
+  if (decoder_ && loader_.decoding().gave_up()) give_up_decoder();
   if (trial_) follow_trial(batch->size());
   PictureBatch pictures = batch->pictures->batch(batch->size());
   pictures.copies = copies_to_keep(*batch->pictures, batch->size());

@@ -2,7 +2,6 @@
 #include "data/loader.h"
 
 #include "core/error.h"
-#include "data/jpeg_stage.h"
 #include "data/mix.h"
 #include "data/parallel.h"
 
@@ -21,7 +20,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void check(const LoaderOptions& options) {
+LoaderOptions checked(LoaderOptions options) {
   const auto need = [](bool good, const char* key, const char* expected, auto got) {
     if (!good) fail(ErrorKind::usage, "data.{}: expected {}, got {}.", key, expected, got);
   };
@@ -43,15 +42,18 @@ void check(const LoaderOptions& options) {
   }
   need(options.jpeg_share >= 0 && options.jpeg_share <= 1, "gpu_decode", "a share from 0 to 1",
        options.jpeg_share);
+  return options;
 }
 
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
                LoaderOptions options)
-    : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(std::move(options)) {
-  check(options_);
-  if (options_.jpeg_decoder) jpeg_share_ = options_.jpeg_share;
+    : dataset_(std::move(dataset)),
+      sampler_(std::move(sampler)),
+      options_(checked(std::move(options))),
+      decoding_(std::move(options_.jpeg_decoder), options_.jpeg_share),
+      bad_(options_.max_bad, dataset_->size(), options_.on_bad) {
   worker_count_ = resolve_workers(options_.workers);
   if (!options_.collate) {
     sample_shape_ = dataset_->sample_shape();
@@ -106,7 +108,7 @@ std::optional<Batch> Loader::next() {
   while (const std::shared_ptr<Work> work = wait_for_front()) {
     work_there_.notify_all();
     try {
-      count_bad(*work);
+      bad_.count(work->bad);
       if (!work->errors.empty()) std::rethrow_exception(work->errors.begin()->second);
     } catch (...) {
       end_epoch();
@@ -125,31 +127,6 @@ std::optional<Batch> Loader::next() {
 LoaderStats Loader::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
-}
-
-void Loader::set_jpeg_share(double share) {
-  const std::lock_guard lock(mutex_);
-  jpeg_share_ = gave_up_decoder_ ? 0 : share;
-}
-
-double Loader::jpeg_share() const {
-  const std::lock_guard lock(mutex_);
-  return jpeg_share_;
-}
-
-int64_t Loader::refused_jpegs() const {
-  const std::lock_guard lock(mutex_);
-  return refused_jpegs_;
-}
-
-void Loader::drop_decoder() {
-  const std::lock_guard lock(mutex_);
-  options_.jpeg_decoder.reset();
-}
-
-bool Loader::gave_up_decoder() const {
-  const std::lock_guard lock(mutex_);
-  return gave_up_decoder_;
 }
 
 // Takes the next batch off the queue once it is ready; nothing at the epoch's end.
@@ -210,10 +187,7 @@ std::shared_ptr<Loader::Work> Loader::begin_work() {
     work->samples.resize(work->indices.size());
   } else {
     work->buffer = ring_->take();
-    if (PictureRows* const pictures = work->buffer->pictures()) {
-      pictures->decoder = options_.jpeg_decoder;
-      pictures->jpeg_share = jpeg_share_;
-    }
+    if (PictureRows* const pictures = work->buffer->pictures()) decoding_.begin(*pictures);
   }
   return work;
 }
@@ -255,7 +229,7 @@ std::vector<BadSample> Loader::produce_row(Work& work, int64_t row) {
   while (std::optional<BadSample> failure = read_row(work, row, index)) {
     bad.push_back(std::move(*failure));
     // Beyond the limit the run stops when this batch is due, so there is no need to search on.
-    if (options_.on_bad == OnBad::skip || std::ssize(bad) > allowed_bad()) {
+    if (options_.on_bad == OnBad::skip || std::ssize(bad) > bad_.most()) {
       index = -1;
       break;
     }
@@ -312,16 +286,8 @@ void Loader::finish_batch(Work& work) {
     work.samples.clear();
     return;
   }
-  if (PictureRows* const pictures = work.buffer->pictures(); pictures && pictures->decoder) {
-    const int64_t refused = decode_staged(*pictures, static_cast<int64_t>(rows));
-    const std::lock_guard lock(mutex_);
-    refused_jpegs_ += refused;
-    if (pictures->decoded) refused_in_row_ = 0;
-    // Each such batch is decoded by this one thread.
-    if (refused > 0 && ++refused_in_row_ == refusals_to_give_up) {
-      gave_up_decoder_ = true;
-      jpeg_share_ = 0;
-    }
+  if (PictureRows* const pictures = work.buffer->pictures()) {
+    decoding_.finish(*pictures, static_cast<int64_t>(rows));
   }
   if (options_.mix.enabled()) {
     const PictureSize size{static_cast<int>(sample_shape_[0]), static_cast<int>(sample_shape_[1])};
@@ -342,32 +308,6 @@ void Loader::finish_batch(Work& work) {
     }
   }
   work.batch = view_batch(std::move(work.buffer), sample_shape_, std::move(indices));
-}
-
-// Counts a batch's bad examples in row order; throws data when they are too many.
-void Loader::count_bad(const Work& work) {
-  for (const auto& [row, bad] : work.bad) {
-    for (const BadSample& one : bad) {
-      if (counted_.insert(one.index).second) bad_.push_back(one);
-    }
-  }
-  if (std::ssize(bad_) <= allowed_bad()) return;
-  std::string first;
-  for (size_t i = 0; i < std::min<size_t>(bad_.size(), 3); ++i) first += "\n  " + bad_[i].reason;
-  fail(ErrorKind::data,
-       "data: {} of {} pictures could not be read so far, more than the {} that data.max_bad {} "
-       "allows. Look with `whisker data check`, then remove or replace them, or raise "
-       "data.max_bad. The first:{}",
-       bad_.size(), dataset_->size(), allowed_bad(), options_.max_bad, first);
-}
-
-int64_t Loader::allowed_bad() const {
-  if (options_.max_bad <= 0) return 0;
-  const int64_t size = dataset_->size();
-  // The small term keeps 0.29 * 100 from being 28.
-  const auto share = static_cast<int64_t>(options_.max_bad * static_cast<double>(size) + 1e-9);
-  const int64_t most = options_.on_bad == OnBad::replace ? size - 1 : size;
-  return std::min(std::max<int64_t>(share, 1), most);
 }
 
 }  // namespace whisker

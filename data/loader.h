@@ -4,8 +4,10 @@
 #pragma once
 
 #include "data/augment_sampler.h"
+#include "data/bad_samples.h"
 #include "data/batch_memory.h"
 #include "data/batch_source.h"
+#include "data/device_decoding.h"
 #include "data/sampler.h"
 
 #include <condition_variable>
@@ -17,7 +19,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_set>
 #include <vector>
 
 namespace whisker {
@@ -30,11 +31,6 @@ namespace whisker {
 
 /// As many workers as the machine has cores, at most 16.
 inline constexpr int auto_workers = -1;
-
-enum class OnBad {
-  replace,  ///< training: batches keep their size
-  skip,     ///< evaluation: the row is left out, the batch is smaller
-};
 
 /// Mixup and cutmix of whole batches, as `augment` says; its other keys are the dataset's.
 struct MixOptions {
@@ -79,17 +75,11 @@ class Loader final : public BatchSource {
   std::optional<Batch> next() override;
   LoaderStats stats() const override;
   /// LoaderOptions::jpeg_share of the batches that are begun from now on.
-  void set_jpeg_share(double share) override;
-  double jpeg_share() const override;
-  /// Pictures that the decoder was given and refused: the host decoded them.
-  int64_t refused_jpegs() const;
-  /// The decoder refused refusals_to_give_up batches in a row: it gets no more.
-  bool gave_up_decoder() const;
-  static constexpr int refusals_to_give_up = 3;
-  /// Batches begun from now on are decoded by the host; the decoder goes when the last one that has
-  /// it does.
-  void drop_decoder();
-  const std::vector<BadSample>& bad_samples() const override { return bad_; }
+  void set_jpeg_share(double share) override { decoding_.set_share(share); }
+  double jpeg_share() const override { return decoding_.share(); }
+  /// How the options' decoder is used.
+  DeviceDecoding& decoding() { return decoding_; }
+  const std::vector<BadSample>& bad_samples() const override { return bad_.counted(); }
 
  private:
   // One batch in preparation. Rows are written by those who claimed them; all else is guarded by
@@ -123,17 +113,15 @@ class Loader final : public BatchSource {
   void finish_batch(Work& work);
   std::shared_ptr<Work> wait_for_front();
   void end_epoch();
-  void count_bad(const Work& work);
-  int64_t allowed_bad() const;
 
   std::shared_ptr<const Dataset> dataset_;
   std::shared_ptr<const Sampler> sampler_;
-  LoaderOptions options_;
+  LoaderOptions options_;  // but the decoder
+  DeviceDecoding decoding_;
   int worker_count_ = 0;
   Shape sample_shape_;
   std::unique_ptr<BatchRing> ring_;
-  std::vector<BadSample> bad_;           // the caller's thread only
-  std::unordered_set<int64_t> counted_;  // indices in bad_
+  BadSamples bad_;  // counted by the caller's thread only
 
   mutable std::mutex mutex_;
   std::condition_variable_any work_there_;
@@ -145,10 +133,6 @@ class Loader final : public BatchSource {
   std::deque<std::shared_ptr<Work>> queue_;    // in preparation or ready, in order
   std::map<int64_t, std::string> unreadable_;  // reasons by index, to ask each file but once
   LoaderStats stats_;
-  double jpeg_share_ = -1;  // nobody decodes, and nobody found out who should
-  int64_t refused_jpegs_ = 0;
-  int refused_in_row_ = 0;  // batches
-  bool gave_up_decoder_ = false;
   std::vector<std::jthread> threads_;  // last: joined before the rest goes
 };
 
