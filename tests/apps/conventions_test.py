@@ -267,6 +267,17 @@ class ExitCodes(ProgramTest):
         self.refused(2, "device: expected cpu, reference, cuda or cuda:N, got 'cuda:x'",
                      "train", "c.yaml", *self.data, "device=cuda:x")
 
+    def test_a_gpu_opens_only_what_layers_need(self):
+        dense = CONFIG[:CONFIG.index("  layers:")] + "  layers: [flatten, {dense: {units: classes}}]\n"
+        (self.folder / "dense.yaml").write_text(dense + "train: {epochs: 1, batch_size: 8}\n")
+        for config, times in (("dense.yaml", r"cuBLASLt 0\.\d{3}, cuDNN 0\.000,"),
+                              ("c.yaml", r"cuBLASLt \d\.\d{3}, cuDNN (?!0\.000)")):
+            done = self.whisker("train", config, *self.data, "name=opens", "device=cuda", "-v", code=None)
+            if done.returncode == 5:
+                self.skipTest(done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, times)
+
     def with_a_broken_driver(self, seconds):
         """The environment of a program whose CUDA driver fails after so long."""
         environment = dict(os.environ, LD_LIBRARY_PATH=os.environ["WHISKER_FAKE_CUDA"],
