@@ -71,8 +71,7 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
     float values[width];
 #pragma unroll
     for (int c = 0; c < width; ++c) {
-      const float d = to_f32(dy.at[c]);
-      values[c] = arguments.y ? activation_gradient(arguments.activation, to_f32(y.at[c]), d) : d;
+      values[c] = activation_gradient(arguments.activation, to_f32(y.at[c]), to_f32(dy.at[c]));
       db[c] += values[c];
     }
 #pragma unroll

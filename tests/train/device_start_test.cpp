@@ -52,9 +52,10 @@ TEST(LibraryStart, OpensWhatLayersNeed) {
   EXPECT_THAT(libraries_of_layers("[flatten, {dense: {units: classes}}]", pictures),
               ElementsAre(CudaLibrary::products));
   EXPECT_THAT(
-      libraries_of_layers("[{residual: {layers: [{conv2d: {filters: 3, kernel: 3, padding: 1}}]}}, flatten, "
-                          "{dense: {units: classes}}]",
-                          pictures),
+      libraries_of_layers(
+          "[{residual: {layers: [{conv2d: {filters: 3, kernel: 3, padding: 1}}]}}, flatten, "
+          "{dense: {units: classes}}]",
+          pictures),
       ElementsAre(CudaLibrary::products, CudaLibrary::convolutions));
   EXPECT_THAT(libraries_of_layers("[{gru: {units: 4}}, {dense: {units: classes}}]", sequences),
               ElementsAre(CudaLibrary::products, CudaLibrary::recurrent_layers));
