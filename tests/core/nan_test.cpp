@@ -1,38 +1,10 @@
 // A NaN survives every activation, on every device and in every form of the operator: alone, fused
-// into a product, a convolution or a normalisation, before or after pooling. Backwards it goes
-// where relu lets gradients through, in every form alike.
-#include "core/autograd.h"
+// into a product, a convolution or a normalisation, before or after pooling.
 #include "core/cpu/cpu_backend.h"
-#include "core/ops.h"
-#include "tests/support/devices.h"
-
-#include <array>
-#include <cmath>
-#include <functional>
-#include <limits>
-
-#include <gtest/gtest.h>
+#include "tests/support/nans.h"
 
 namespace whisker::test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr ActivationSpec activations[] = {
-    {Activation::none},    {Activation::relu}, {Activation::leaky_relu, 0.01f},
-    {Activation::sigmoid}, {Activation::tanh}, {Activation::leaky_relu, 0.0f},
-};
-
-/// Runs fn(options, activation) for every device, dtype and activation.
-void for_each_form(const std::function<void(TensorOptions, ActivationSpec)>& fn) {
-  for (const Device device : test_devices()) {
-    for (const DType dtype : test_dtypes(device)) {
-      for (const ActivationSpec f : activations) {
-        SCOPED_TRACE(fmt::format("{} {} {} {}", device, dtype, name_of(f.kind), f.slope));
-        fn({.dtype = dtype, .device = device}, f);
-      }
-    }
-  }
-}
 
 /// The same for operators that apply the activation in their own product. On a GPU cuDNN's and
 /// cuBLASLt's relu gives 0 for a NaN: a run is stopped by the NaN's other traces instead (the
@@ -44,37 +16,12 @@ void for_each_fused_form(const std::function<void(TensorOptions, ActivationSpec)
   });
 }
 
-/// Small numbers of both signs, with a NaN at `at`.
-Tensor with_nan(const Shape& shape, int64_t at, TensorOptions options) {
-  std::vector<double> values(static_cast<size_t>(shape.count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 7) / 8 - 0.375;
-  if (at >= 0) values[static_cast<size_t>(at)] = nan;
-  return from_vector(values, shape, options);
-}
-
-/// Exactly the elements for which `expected` holds are NaN.
-void expect_nans(const Tensor& y, const std::function<bool(int64_t)>& expected) {
-  const std::vector<double> values = y.to_vector();
-  for (size_t i = 0; i < values.size(); ++i) {
-    ASSERT_EQ(std::isnan(values[i]), expected(static_cast<int64_t>(i))) << "element " << i;
-  }
-}
-
 TEST(NaN, StaysInActivations) {
   for_each_form([](TensorOptions options, ActivationSpec f) {
     const Tensor x = with_nan({3, 37}, 40, options);
     expect_nans(activation(x, f), [](int64_t i) { return i == 40; });
   });
 }
-
-struct ConvCase {
-  int64_t side, c, c_out, kernel;
-};
-
-// Planes, thin and wide blocks, channels that need padding, 1x1.
-constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 64, 3},
-                                     {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
-                                     {5, 2, 3, 2}};
 
 // Without Winograd's algorithm, which computes tiles of outputs together: there a NaN fills its
 // tile.
@@ -166,134 +113,6 @@ TEST(NaN, StaysInBatchNorm) {
       expect_nans(run(sound, spoilt, true), there);
       // The batch's statistics spread it over the channel.
       expect_nans(run(spoilt, {}, true), [&](int64_t i) { return i % channels == 1; });
-    }
-  });
-}
-
-// --- backwards: Note [relu's gradient and NaN] ---------------------------------------------------
-
-constexpr ActivationSpec relu_spec{Activation::relu};
-
-void for_each_relu(const std::function<void(TensorOptions)>& fn) {
-  for_each_form([&](TensorOptions options, ActivationSpec f) {
-    if (f.kind == Activation::relu) fn(options);
-  });
-}
-
-TEST(NaN, PassesBackwardsThroughReluUnlessItsOutputIsZero) {
-  for_each_relu([](TensorOptions options) {
-    for (const int64_t count : {1, 4, 7, 64, 67, 1027}) {  // single elements, packs, and both
-      std::vector<double> at(static_cast<size_t>(count)), arriving(at.size());
-      for (size_t i = 0; i < at.size(); ++i) {
-        constexpr double values[] = {nan, 1, 0, -1};
-        at[i] = values[i % 4];
-        arriving[i] = i / 4 % 2 == 1 ? nan : 2;
-      }
-      const Tensor x = from_vector(at, {count}, options).set_requires_grad();
-      const std::vector<double> dx =
-          grad(relu(x), std::array{x}, {.gradient = from_vector(arriving, {count}, options)})[0]
-              .to_vector();
-      for (size_t i = 0; i < dx.size(); ++i) {
-        const bool passes = i % 4 < 2;
-        ASSERT_EQ(std::isnan(dx[i]), passes && std::isnan(arriving[i])) << i << " of " << count;
-        if (std::isnan(dx[i])) continue;
-        ASSERT_EQ(dx[i], passes ? 2 : 0) << i << " of " << count;
-      }
-    }
-  });
-}
-
-/// A bias that keeps channel 0 below zero and all others above.
-Tensor first_below_zero(int64_t channels, TensorOptions options) {
-  std::vector<double> values(static_cast<size_t>(channels), 100);
-  values[0] = -100;
-  return from_vector(values, {channels}, options).set_requires_grad();
-}
-
-/// Ones but for NaN in channels 0 and 1 of place `row`.
-Tensor gradient_with_nans(const Tensor& y, int64_t row) {
-  const int64_t channels = y.shape()[y.shape().rank() - 1];
-  std::vector<double> values(static_cast<size_t>(y.count()), 1);
-  values[static_cast<size_t>(row * channels)] = nan;
-  values[static_cast<size_t>(row * channels + 1)] = nan;
-  return from_vector(values, y.shape(), y.options());
-}
-
-/// Of a parameter whose first axis is the channels: only channel 1 is NaN.
-void expect_only_the_second(const Tensor& d) {
-  const int64_t each = d.count() / d.shape()[0];
-  expect_nans(d, [&](int64_t i) { return i / each == 1; });
-}
-
-TEST(NaN, InAGradientEndsWhereAFusedReluIsZero) {
-  for_each_relu([](TensorOptions options) {
-    for (const int64_t features : {5, 96}) {
-      SCOPED_TRACE(fmt::format("linear {}", features));
-      const Tensor x = with_nan({4, features}, -1, options);
-      const Tensor w = with_nan({33, features}, -1, options).set_requires_grad();
-      const Tensor b = first_below_zero(33, options);
-      const Tensor y = linear(x, w, b, relu_spec);
-      for (const Tensor& d : grad(y, std::array{w, b}, {.gradient = gradient_with_nans(y, 2)})) {
-        expect_only_the_second(d);
-      }
-    }
-    for (const ConvCase& s : convolutions) {
-      for (const bool pooled : {false, true}) {
-        SCOPED_TRACE(fmt::format("conv2d {} {} {} {} {}", s.side, s.c, s.c_out, s.kernel, pooled));
-        const Tensor x = with_nan({2, s.side, s.side, s.c}, -1, options);
-        const Tensor w =
-            with_nan({s.c_out, s.kernel, s.kernel, s.c}, -1, options).set_requires_grad();
-        const Tensor b = first_below_zero(s.c_out, options);
-        Conv2dOptions how{.activation = relu_spec};
-        if (pooled) how.max_pool = Pool2dOptions{.kernel = 2, .stride = 2};
-        const Tensor y = conv2d(x, w, b, how);
-        for (const Tensor& d : grad(y, std::array{w, b}, {.gradient = gradient_with_nans(y, 1)})) {
-          expect_only_the_second(d);
-        }
-      }
-    }
-  });
-}
-
-TEST(NaN, GoesThroughTheReluOfABatchNormUnlessItIsZero) {
-  for_each_relu([](TensorOptions options) {
-    const bool wide = options.dtype == DType::f64;
-    const TensorOptions statistic{.dtype = wide ? DType::f64 : DType::f32,
-                                  .device = options.device};
-    for (const int64_t channels : {2, 5, 16, 40}) {
-      for (const bool added : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} channels{}", channels, added ? ", residual" : ""));
-        const BatchNormState state{.running_mean = zeros({channels}, statistic),
-                                   .running_var = ones({channels}, statistic),
-                                   .pending_mean = {},
-                                   .pending_var = {}};
-        const Shape shape{2, 3, 3, channels};
-        const Tensor x = with_nan(shape, -1, options).set_requires_grad();
-        const Tensor gamma = ones({channels}, statistic).set_requires_grad();
-        const Tensor beta = first_below_zero(channels, statistic);
-        // What is NaN forwards lets a gradient through.
-        Tensor residual;
-        if (added) residual = with_nan(shape, 2 * channels, options).set_requires_grad();
-        const Tensor y = batch_norm(x, gamma, beta, state,
-                                    {.training = true, .activation = relu_spec}, residual);
-        const Tensor dy = gradient_with_nans(y, 1);
-        for (const Tensor& d :
-             grad(y, std::array{gamma, beta}, {.gradient = dy, .retain_graph = added})) {
-          expect_only_the_second(d);
-        }
-        if (!added) continue;
-        const std::vector<double> passed =
-            grad(y, std::array{residual}, {.gradient = dy})[0].to_vector();
-        for (size_t i = 0; i < passed.size(); ++i) {
-          const auto channel = static_cast<int64_t>(i) % channels;
-          const auto row = static_cast<int64_t>(i) / channels;
-          if (row == 1 && channel == 1) {
-            EXPECT_TRUE(std::isnan(passed[i]));
-          } else {
-            EXPECT_EQ(passed[i], channel > 0 || row == 2 ? 1 : 0) << "element " << i;
-          }
-        }
-      }
     }
   });
 }

@@ -1,0 +1,58 @@
+// Tensors with a NaN in them, and where NaN is expected in what is made of them.
+#pragma once
+
+#include "core/ops.h"
+#include "tests/support/devices.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr ActivationSpec activations[] = {
+    {Activation::none},    {Activation::relu}, {Activation::leaky_relu, 0.01f},
+    {Activation::sigmoid}, {Activation::tanh}, {Activation::leaky_relu, 0.0f},
+};
+
+/// Runs fn(options, activation) for every device, dtype and activation.
+inline void for_each_form(const std::function<void(TensorOptions, ActivationSpec)>& fn) {
+  for (const Device device : test_devices()) {
+    for (const DType dtype : test_dtypes(device)) {
+      for (const ActivationSpec f : activations) {
+        SCOPED_TRACE(fmt::format("{} {} {} {}", device, dtype, name_of(f.kind), f.slope));
+        fn({.dtype = dtype, .device = device}, f);
+      }
+    }
+  }
+}
+
+/// Small numbers of both signs, with a NaN at `at`.
+inline Tensor with_nan(const Shape& shape, int64_t at, TensorOptions options) {
+  std::vector<double> values(static_cast<size_t>(shape.count()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 7) / 8 - 0.375;
+  if (at >= 0) values[static_cast<size_t>(at)] = nan;
+  return from_vector(values, shape, options);
+}
+
+/// Exactly the elements for which `expected` holds are NaN.
+inline void expect_nans(const Tensor& y, const std::function<bool(int64_t)>& expected) {
+  const std::vector<double> values = y.to_vector();
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::isnan(values[i]), expected(static_cast<int64_t>(i))) << "element " << i;
+  }
+}
+
+struct ConvCase {
+  int64_t side, c, c_out, kernel;
+};
+
+// Planes, thin and wide blocks, channels that need padding, 1x1.
+inline constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 64, 3},
+                                            {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
+                                            {5, 2, 3, 2}};
+
+}  // namespace whisker::test
