@@ -95,6 +95,14 @@ cudnnHandle_t Context::cudnn() {
   return cudnn_;
 }
 
+void Context::set_cudnn_stream(cudaStream_t stream) {
+  if (!cudnn_) return;
+  const cudnnStatus_t status = cudnnSetStream(cudnn_, stream);
+  if (status != CUDNN_STATUS_SUCCESS) {
+    fail(ErrorKind::device, "cuDNN: choosing a stream: {}.", cudnnGetErrorString(status));
+  }
+}
+
 cublasLtHandle_t Context::cublas_lt() {
   std::call_once(cublas_lt_made_, [&] {
     const AddTime timer(start_times_.cublas_lt);

@@ -1,5 +1,6 @@
 // What every part of the CUDA backend needs of one GPU: its streams, library handles, properties,
-// notes of faults and tickets. Everything is ordered on one compute stream.
+// notes of faults and tickets. Everything is ordered on one compute stream, but for the branches
+// that core/cuda/side_stream.h forks from it and joins again.
 #pragma once
 
 #include "core/cuda/fault.h"
@@ -52,6 +53,8 @@ class Context {
   /// Makes the handle, and opens the parts of cuDNN that it would open at the first use. For a
   /// thread that has nothing else to do.
   void open(CudaLibrary library);
+  /// What cuDNN is given from now on goes to `stream` instead, in the calling thread's turn.
+  void set_cudnn_stream(cudaStream_t stream);
 
   CudaStartTimes& start_times() { return start_times_; }
   const CudaStartTimes& start_times() const { return start_times_; }

@@ -43,13 +43,20 @@ void CudaBackend::convolve_backward(const ConvolutionRequest& weights,
                                     const Tensor& dx) {
   ConvolutionOperands with_dz = operands;
   with_dz.y = dz;
-  if (operands.w) plans_.convolutions().run(weights, with_dz);
-  if (!dx.defined()) return;
+  if (!dx.defined()) {
+    if (operands.w) plans_.convolutions().run(weights, with_dz);
+    return;
+  }
   const AlignedInput filter(context_, allocator_, w);
   AlignedOutput input_gradient(context_, allocator_, dx);
   ConvolutionRequest input = weights;
   input.pass = ConvolutionPass::backward_input;
-  plans_.convolutions().run(input, {.x = input_gradient.data(), .w = filter.data(), .y = dz});
+  const ConvolutionOperands of_input{.x = input_gradient.data(), .w = filter.data(), .y = dz};
+  if (operands.w) {
+    plans_.convolutions().run_both(weights, with_dz, input, of_input);
+  } else {
+    plans_.convolutions().run(input, of_input);
+  }
   input_gradient.finish();
 }
 

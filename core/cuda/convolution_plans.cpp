@@ -26,12 +26,20 @@ ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
 
+int64_t multiply_adds(const Conv2dGeometry& g) {
+  return g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
+}
+
 // True where the direct kernel takes milliseconds at most.
 bool is_quick(const ConvolutionRequest& request) {
-  constexpr int64_t most = int64_t{1} << 29;  // multiply-adds
-  const Conv2dGeometry& g = request.geometry;
-  return request.pass == ConvolutionPass::forward &&
-         g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups) <= most;
+  return request.pass == ConvolutionPass::forward && multiply_adds(request.geometry) <= int64_t{1}
+                                                                                            << 29;
+}
+
+// True where a large GPU is not filled. Steps of batches of 32 with convolutions of up to 2.3
+// billion multiply-adds were 2.5 % faster by branches, one with 18 billion 2.4 % slower (H200).
+bool leaves_room(const ConvolutionRequest& request) {
+  return multiply_adds(request.geometry) <= int64_t{1} << 32;
 }
 
 }  // namespace
@@ -168,6 +176,31 @@ void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionO
 void ConvolutionPlans::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                            const Separately& separately) {
   run_or(request, operands, &separately);
+}
+
+const ConvolutionAlgorithm* ConvolutionPlans::chosen(const ConvolutionRequest& request) const {
+  const auto found = choices_.find(request);
+  return found == choices_.end() ? nullptr : found->second.algorithm.get();
+}
+
+void ConvolutionPlans::run_both(const ConvolutionRequest& one, const ConvolutionOperands& of_one,
+                                const ConvolutionRequest& other,
+                                const ConvolutionOperands& of_other) {
+  const ConvolutionAlgorithm* const first = chosen(one);
+  const ConvolutionAlgorithm* const second = chosen(other);
+  if (!first || !second || !leaves_room(one) || !capturing(context_.stream())) {
+    run(one, of_one);
+    run(other, of_other);
+    return;
+  }
+  const Scratch workspace(allocator_, first->workspace_bytes());
+  side_.run(
+      [&](cudaStream_t stream) {
+        ConvolutionSite aside = site();
+        aside.stream = stream;
+        first->run(aside, of_one, workspace.data());
+      },
+      [&] { run(*second, of_other); });
 }
 
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,

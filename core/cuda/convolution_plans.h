@@ -16,6 +16,7 @@
 #include "core/cuda/convolution.h"
 #include "core/cuda/plan_table.h"
 #include "core/cuda/search_budget.h"
+#include "core/cuda/side_stream.h"
 #include "core/cuda_library.h"
 
 #include <functional>
@@ -32,7 +33,8 @@ class ConvolutionPlans {
         allocator_(allocator),
         options_(options),
         budget_(budget),
-        table_(table) {}
+        table_(table),
+        side_(context) {}
 
   /// What computes a request with an epilogue by other means.
   using Separately = std::function<void()>;
@@ -42,6 +44,11 @@ class ConvolutionPlans {
   /// Computes `request`, or calls separately() where that is the choice.
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Separately& separately);
+
+  /// Computes two plain requests of one geometry, of which neither writes what the other reads or
+  /// writes. A capture gets small ones as branches: each alone leaves a part of the GPU idle.
+  void run_both(const ConvolutionRequest& one, const ConvolutionOperands& of_one,
+                const ConvolutionRequest& other, const ConvolutionOperands& of_other);
 
   /// Computes `request`, which has sums, where that is known to be faster than rival(), which
   /// computes the same by other means; else returns false, having done nothing.
@@ -67,6 +74,8 @@ class ConvolutionPlans {
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
                                       const Separately* separately);
+  /// The algorithm that was chosen for `request`; null when there is none yet.
+  const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site();
 
   Context& context_;
@@ -74,6 +83,7 @@ class ConvolutionPlans {
   const CudaOptions& options_;
   SearchBudget& budget_;
   PlanTable& table_;
+  SideStream side_;
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
 };
 

@@ -1,0 +1,20 @@
+#include "core/cuda/side_stream.h"
+
+#include "core/cuda/check.h"
+
+namespace whisker::cuda {
+
+// Of the compute stream's priority, which goes before the resampling of the next batch.
+SideStream::SideStream(Context& context) : context_(context) {
+  context_.enter();
+  int priority = 0;
+  check(cudaStreamGetPriority(context_.stream(), &priority), "asking for a priority");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority),
+        "making the side stream");
+}
+
+SideStream::~SideStream() {
+  cudaStreamDestroy(stream_);  // what fails here has failed before, and there is nobody to tell
+}
+
+}  // namespace whisker::cuda
