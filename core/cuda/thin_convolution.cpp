@@ -41,14 +41,14 @@ ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request, 
     return g.c == channels && g.kernel_h == kernel && g.kernel_w == kernel &&
            g.stride_h == stride && g.stride_w == stride;
   };
+  const bool bent = g.activation.kind == Activation::none || has_bend(g.activation.kind);
   const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
   const bool known =
       shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
   const bool supported = known && capability >= 80 && (narrow || request.tf32) &&
                          request.pass != ConvolutionPass::backward_input && g.groups == 1 &&
-                         !request.sums && !request.normalised &&
-                         g.dilation_h == 1 && g.dilation_w == 1 &&
-                         (g.c_out == 32 || g.c_out == 64) && fits(g) &&
+                         !request.sums && !request.normalised && bent && g.dilation_h == 1 &&
+                         g.dilation_w == 1 && (g.c_out == 32 || g.c_out == 64) && fits(g) &&
                          (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));
   if (!supported) return nullptr;
   return std::make_unique<ThinConvolution>(request);

@@ -44,6 +44,27 @@ __device__ inline ThinTile tile_of(const ThinPlaces& p, int tile) {
           .column = across * p.tile_columns};
 }
 
+/// The activations that thin kernels take: none, relu and leaky_relu, lines with a bend at 0. With
+/// all the others in it, unrolled over a lane's elements, the code would not fit the instruction
+/// cache.
+struct Bend {
+  bool flat;    // 0 below 0: relu
+  float slope;  // else the slope there
+
+  __device__ float operator()(float x) const {
+    return x < 0 ? (flat ? 0.0f : slope * x) : x;  // this way round a NaN stays a NaN
+  }
+  /// f'(x) dy, of y = f(x).
+  __device__ float gradient(float y, float dy) const {
+    if (flat) return y <= 0 ? 0.0f : dy;
+    return y > 0 ? dy : slope * dy;
+  }
+};
+inline Bend bend_of(ActivationSpec f) {
+  return {.flat = f.kind == Activation::relu,
+          .slope = f.kind == Activation::leaky_relu ? f.slope : 1.0f};
+}
+
 /// Rows of the patch and elements of each, even, with room for the last column's last unit.
 template <class S>
 __host__ __device__ constexpr int patch_rows(int tile_rows) {
@@ -69,6 +90,19 @@ struct PatchSource {
   }
 };
 
+/// Divides small numbers by one that is only known at run time: exact while number and quotient
+/// times divisor stay below 2^20.
+class SmallDivisor {
+ public:
+  __device__ explicit SmallDivisor(int divisor) : inverse_(1.0f / static_cast<float>(divisor)) {}
+  __device__ int quotient(int number) const {
+    return static_cast<int>((static_cast<float>(number) + 0.5f) * inverse_);
+  }
+
+ private:
+  float inverse_;
+};
+
 /// Calls use(patch row, column, load(patch row, column)) for the columns of all rows: a warp takes
 /// 32 columns at a time, and has many loads under way before it uses the first.
 template <class Load, class Use>
@@ -77,17 +111,19 @@ __device__ void for_each_in_patch(int rows, int columns, const Load& load, const
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int across = (columns + 31) / 32;
+  const SmallDivisor by_across(across);
   for (int first = warp; first < rows * across; first += warps * together) {
     decltype(load(0, 0)) loaded[together];
 #pragma unroll
     for (int i = 0; i < together; ++i) {
-      const int item = first + i * warps;
-      if (item < rows * across) loaded[i] = load(item / across, item % across * 32 + lane);
+      const int item = first + i * warps, row = by_across.quotient(item);
+      if (item < rows * across) loaded[i] = load(row, (item - row * across) * 32 + lane);
     }
 #pragma unroll
     for (int i = 0; i < together; ++i) {
-      const int item = first + i * warps, column = item % across * 32 + lane;
-      if (item < rows * across && column < columns) use(item / across, column, loaded[i]);
+      const int item = first + i * warps, row = by_across.quotient(item);
+      const int column = (item - row * across) * 32 + lane;
+      if (item < rows * across && column < columns) use(row, column, loaded[i]);
     }
   }
 }
@@ -113,18 +149,18 @@ __device__ void fill_patch(const ThinPlaces& p, const ThinTile& tile, const T* x
       return source.template load<uint32_t>(source.first_row + row, first + 2 * word);
     };
     for_each_in_patch(rows, (pitch + odd + 1) / 2, load, [&](int row, int word, uint32_t both) {
-      T* const to = patch + row * pitch;
-      T* const left = shifted ? shifted + row * pitch : nullptr;
+      auto* const to = reinterpret_cast<uint16_t*>(patch + row * pitch);
+      auto* const left = shifted ? reinterpret_cast<uint16_t*>(shifted + row * pitch) : nullptr;
       const int e = 2 * word - (odd ? 1 : 0);  // of the word's first element
-      const auto& pair = reinterpret_cast<const Pack<T, 2>&>(both);
+      const auto low = static_cast<uint16_t>(both), high = static_cast<uint16_t>(both >> 16);
       if (!odd) {
         *reinterpret_cast<uint32_t*>(to + e) = both;
-        if (left && e > 0) left[e - 1] = pair.at[0];
-        if (left) left[e] = pair.at[1];
+        if (left && e > 0) left[e - 1] = low;
+        if (left) left[e] = high;
       } else {
         if (left && e > 0) *reinterpret_cast<uint32_t*>(left + e - 1) = both;
-        if (e > 0) to[e] = pair.at[0];
-        if (e + 1 < pitch) to[e + 1] = pair.at[1];
+        if (e > 0) to[e] = low;
+        if (e + 1 < pitch) to[e + 1] = high;
       }
     });
     return;

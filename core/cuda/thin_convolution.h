@@ -7,6 +7,11 @@
 
 namespace whisker::cuda {
 
+/// True of the activations that thin kernels apply, which are lines with a bend at 0.
+constexpr bool has_bend(Activation kind) {
+  return kind == Activation::relu || kind == Activation::leaky_relu;
+}
+
 inline constexpr std::string_view thin_name = "thin";
 
 /// The thin kernel for `request`; null where there is none: other shapes, f32 without tf32, cards

@@ -1,7 +1,7 @@
 // y = f(x * w + b) of Note [Thin convolutions], optionally followed by 2x2 max-pooling: rows of
 // the product are places, columns are output channels. Weights lie in shared memory as fragments.
 // A warp takes groups of 16-place tiles; with pooling the four places of a window are the same
-// accumulator registers of two tiles, so that a maximum needs no exchange. Each lane holds
+// accumulator registers of two tiles, so that a maximum needs no exchange. Each lane holds packs of
 // neighbouring channels: the product's columns are permuted to that end.
 #include "core/cuda/check.h"
 #include "core/cuda/thin_convolution.h"
@@ -35,10 +35,13 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   const int t = static_cast<int>(threadIdx.x) % 4;
 
   fill_weights<T, S, Tiles>(arguments.w, fragments);
-  float bias[2 * Tiles] = {};  // of channels 2 Tiles t and on
+  float bias[2 * Tiles] = {};  // of the lane's channels
   if (arguments.b) {
+    constexpr int width = Channels<T>::width;
 #pragma unroll
-    for (int i = 0; i < 2 * Tiles; ++i) bias[i] = to_f32(arguments.b[t * 2 * Tiles + i]);
+    for (int i = 0; i < 2 * Tiles; ++i) {
+      bias[i] = to_f32(arguments.b[Channels<T>::first(i / width, t) + i % width]);
+    }
   }
   // Where the taps of output (row, column) of the tile start, for this lane.
   const auto taps_of = [&](int row, int column) {
@@ -104,7 +107,7 @@ void launch(const ConvolutionRequest& request, const ConvolutionOperands& operan
                                           .b = static_cast<const T*>(operands.b),
                                           .y = static_cast<T*>(operands.y),
                                           .marks = static_cast<uint8_t*>(operands.marks),
-                                          .activation = request.geometry.activation};
+                                          .activation = bend_of(request.geometry.activation)};
   constexpr int fragments = S::kernel * S::units * b_registers<T> * Tiles * 32;
   const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
   const size_t bytes = sizeof(uint32_t) * fragments +

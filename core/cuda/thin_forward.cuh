@@ -2,7 +2,6 @@
 // and of windows. See thin_forward.cu and Note [Thin convolutions].
 #pragma once
 
-#include "core/cuda/activations.cuh"
 #include "core/cuda/launch.h"
 #include "core/cuda/thin_convolution.cuh"
 
@@ -15,26 +14,35 @@ struct ThinForwardArguments {
   const T* b;      // (c_out) or null
   T* y;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
   uint8_t* marks;  // of the pooled y, or null
-  ActivationSpec activation;
+  Bend activation;
 };
 
-/// The output channel of column `column` (0..7) of tile `tile` of 8 channels, of Tiles.
-template <int Tiles>
-__device__ int channel_of(int tile, int column) {
-  return column / 2 * (2 * Tiles) + tile * 2 + column % 2;
-}
+/// Lane (g, t) has columns 2t and 2t + 1 of every tile of 8. They are the channels of its packs,
+/// and the packs of the four t lie side by side, so that a store fills whole sectors.
+template <class T>
+struct Channels {
+  static constexpr int width = pack_size<T>;  // channels of a pack: width / 2 tiles
 
-/// w as B fragments: [kernel row][unit][register][tile][lane].
+  /// The output channel of column `column` (0..7) of tile `tile`.
+  __device__ static int of(int tile, int column) {
+    return tile / (width / 2) * (4 * width) + column / 2 * width + tile % (width / 2) * 2 +
+           column % 2;
+  }
+  /// The first channel of pack `pack` of the lanes with `t`.
+  __device__ static int first(int pack, int t) { return (4 * pack + t) * width; }
+};
+
+/// w as B fragments: [kernel row][unit][register][lane][tile].
 template <class T, class S, int Tiles>
 __device__ void fill_weights(const T* w, uint32_t* fragments) {
   constexpr int count = S::kernel * S::units * b_registers<T> * Tiles * 32;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += block_threads) {
-    const int g = i % 32 / 4, t = i % 4;
-    const int tile = i / 32 % Tiles;
+    const int g = i / Tiles % 32 / 4, t = i / Tiles % 4;
+    const int tile = i % Tiles;
     const int reg = i / (32 * Tiles) % b_registers<T>;
     const int unit = i / (32 * Tiles * b_registers<T>) % S::units;
     const int p = i / (32 * Tiles * b_registers<T> * S::units);
-    const T* row = w + (channel_of<Tiles>(tile, g) * S::kernel + p) * S::row_taps;
+    const T* row = w + (Channels<T>::of(tile, g) * S::kernel + p) * S::row_taps;
     const auto tap = [&](int k) { return k < S::row_taps ? operand(row[k]) : from_f32<T>(0.0f); };
     if constexpr (sizeof(T) == 4) {
       fragments[i] = __float_as_uint(tap(8 * unit + t + 4 * reg));
@@ -77,9 +85,13 @@ __device__ void multiply_places(const T* patch, const int (&low)[Group], const i
 #pragma unroll
         for (int reg = 0; reg < regs; ++reg) {
 #pragma unroll
-          for (int tile = 0; tile < Tiles; ++tile) {
-            b[u][tile][reg] =
-                fragments[(((p * S::units + unit + u) * regs + reg) * Tiles + tile) * 32 + lane];
+          for (int tile = 0; tile < Tiles; tile += 4) {
+            const uint4 four = *reinterpret_cast<const uint4*>(
+                fragments + (((p * S::units + unit + u) * regs + reg) * 32 + lane) * Tiles + tile);
+            b[u][tile][reg] = four.x;
+            b[u][tile + 1][reg] = four.y;
+            b[u][tile + 2][reg] = four.z;
+            b[u][tile + 3][reg] = four.w;
           }
         }
       }
@@ -104,16 +116,17 @@ __device__ void multiply_places(const T* patch, const int (&low)[Group], const i
   }
 }
 
-/// Stores a lane's 2 Tiles neighbouring channels.
-template <class T, int Tiles>
-__device__ void store_channels(const float (&values)[2 * Tiles], T* y) {
-  constexpr int width = pack_size<T>;
+/// Stores a lane's 2 Tiles channels of the place at `y`, as Us.
+template <class T, class U, int Tiles, class Value>
+__device__ void store_channels(U* y, const Value& value) {
+  constexpr int width = Channels<T>::width;
+  const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int first = 0; first < 2 * Tiles; first += width) {
-    Pack<T, width> pack;
+    Pack<U, width> pack;
 #pragma unroll
-    for (int i = 0; i < width; ++i) pack.at[i] = from_f32<T>(values[first + i]);
-    *reinterpret_cast<Pack<T, width>*>(y + first) = pack;
+    for (int i = 0; i < width; ++i) pack.at[i] = value(first + i);
+    *reinterpret_cast<Pack<U, width>*>(y + Channels<T>::first(first / width, t)) = pack;
   }
 }
 
@@ -122,18 +135,14 @@ template <class T, int Tiles>
 __device__ void store_places(const ThinPlaces& p, int picture, int i, int j,
                              const float (&acc)[Tiles][4], const float (&bias)[2 * Tiles],
                              const ThinForwardArguments<T>& arguments) {
-  const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int column = j + 8 * half;
     if (i >= p.h_out || column >= p.w_out) continue;
-    float values[2 * Tiles];
-#pragma unroll
-    for (int c = 0; c < 2 * Tiles; ++c) {
-      values[c] = activate(arguments.activation, acc[c / 2][2 * half + c % 2] + bias[c]);
-    }
     const int64_t at = ((int64_t{picture} * p.h_out + i) * p.w_out + column) * p.c_out;
-    store_channels<T, Tiles>(values, arguments.y + at + t * 2 * Tiles);
+    store_channels<T, T, Tiles>(arguments.y + at, [&](int c) {
+      return from_f32<T>(arguments.activation(acc[c / 2][2 * half + c % 2] + bias[c]));
+    });
   }
 }
 
@@ -145,9 +154,8 @@ __device__ void store_windows(const ThinPlaces& p, int picture, int i, int j,
                               const float (&bias)[2 * Tiles],
                               const ThinForwardArguments<T>& arguments) {
   if (i >= p.h_out / 2 || j >= p.w_out / 2) return;
-  const int t = static_cast<int>(threadIdx.x) % 4;
   float values[2 * Tiles];
-  Pack<uint8_t, 2 * Tiles> marks;
+  uint8_t marks[2 * Tiles];
 #pragma unroll
   for (int c = 0; c < 2 * Tiles; ++c) {
     const float window[4] = {upper[c / 2][c % 2], upper[c / 2][2 + c % 2], lower[c / 2][c % 2],
@@ -162,13 +170,13 @@ __device__ void store_windows(const ThinPlaces& p, int picture, int i, int j,
         place = static_cast<uint8_t>(k);
       }
     }
-    values[c] = activate(arguments.activation, largest + bias[c]);
-    marks.at[c] = place;
+    values[c] = arguments.activation(largest + bias[c]);
+    marks[c] = place;
   }
   const int64_t at = ((int64_t{picture} * (p.h_out / 2) + i) * (p.w_out / 2) + j) * p.c_out;
-  store_channels<T, Tiles>(values, arguments.y + at + t * 2 * Tiles);
+  store_channels<T, T, Tiles>(arguments.y + at, [&](int c) { return from_f32<T>(values[c]); });
   if (arguments.marks) {
-    *reinterpret_cast<Pack<uint8_t, 2 * Tiles>*>(arguments.marks + at + t * 2 * Tiles) = marks;
+    store_channels<T, uint8_t, Tiles>(arguments.marks + at, [&](int c) { return marks[c]; });
   }
 }
 

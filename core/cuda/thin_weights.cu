@@ -36,7 +36,11 @@ __global__ void __launch_bounds__(block_threads, 2)
     const ThinTile tile = tile_of(p, at);
     __syncthreads();  // the last tile is read
     fill_patch<S>(p, tile, arguments.x, patch, static_cast<T*>(nullptr));
-    fill_gradient<T, Channels, Pooled>(p, tile, arguments, dz, db);
+    if (sizeof(T) == 2 && !Pooled && !arguments.y && !arguments.wants_db) {
+      copy_gradient<T, Channels>(p, tile, arguments.dy, dz);
+    } else {
+      fill_gradient<T, Channels, Pooled>(p, tile, arguments, dz, db);
+    }
     __syncthreads();
     const int steps_across = p.tile_columns / 16;
     const int steps = p.tile_rows * steps_across;
@@ -117,16 +121,12 @@ int64_t tile_bytes(const Conv2dGeometry& g, const ThinPlaces& p) {
   return (dz + rows * pitch) * static_cast<int64_t>(size_of(g.dtype));
 }
 
-/// The largest tiles that fit the shared memory which every block may have.
-ThinPlaces weights_places(const Conv2dGeometry& g) {
-  constexpr int64_t most_bytes = 48 * 1024;
+/// The largest tiles of which two fit a multiprocessor of this kind.
+ThinPlaces weights_places(const Conv2dGeometry& g, const ConvolutionSite& site) {
+  const int64_t most_bytes = site.capability >= 90 ? 100 * 1024 : 48 * 1024;
   int places = 512;
   while (places > 32 && tile_bytes(g, thin_places(g, places)) > most_bytes) places -= 32;
   return thin_places(g, places);
-}
-
-int block_count(const Conv2dGeometry& g) {
-  return std::min(tile_count(weights_places(g)), most_blocks);
 }
 
 template <class T, class S, int Channels, bool Pooled>
@@ -134,29 +134,33 @@ void launch(const ConvolutionRequest& request, const ConvolutionOperands& operan
             const ConvolutionSite& site, float* sums) {
   using Share = Split<S, Channels>;
   const Conv2dGeometry& g = request.geometry;
-  const ThinPlaces p = weights_places(g);
-  const bool active = g.activation.kind != Activation::none;
+  const ThinPlaces p = weights_places(g, site);
+  T* const db = g.bias ? static_cast<T*>(operands.b) : nullptr;
   const ThinWeightsArguments<T> arguments{
       .x = static_cast<const T*>(operands.x),
       .dy = static_cast<const T*>(operands.y),
-      .y = active ? static_cast<const T*>(operands.output) : nullptr,
+      .y = has_bend(g.activation.kind) ? static_cast<const T*>(operands.output) : nullptr,
       .marks = static_cast<const uint8_t*>(operands.marks),
-      .activation = g.activation,
+      .activation = bend_of(g.activation),
+      .wants_db = db != nullptr,
       .sums = sums};
   constexpr size_t warp_sums = sizeof(float) * 32 * 4 * 2 * Share::kernel_rows * S::units *
                                Share::groups * (Share::place_groups / 2);
   constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
   const size_t bytes = std::max({static_cast<size_t>(tile_bytes(g, p)), warp_sums, thread_sums});
-  const int blocks = block_count(g);
+  const int blocks = std::min(tile_count(p), most_blocks);
+  const auto kernel = thin_weights_kernel<T, S, Channels, Pooled>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "asking for shared memory");
   LaunchPlace place{.stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-  launch_early(place, static_cast<unsigned>(blocks), block_threads,
-               thin_weights_kernel<T, S, Channels, Pooled>, p, arguments);
+  launch_early(place, static_cast<unsigned>(blocks), block_threads, kernel, p, arguments);
   check_launch("thin weight gradient");
   constexpr int weights = Channels * S::kernel * S::row_taps;
   place.shared_bytes = 0;
   launch_early(place, static_cast<unsigned>((weights + Channels + 31) / 32), dim3(32, 8),
                add_blocks_kernel<T>, blocks, weights, Channels, sums, static_cast<T*>(operands.w),
-               static_cast<T*>(operands.b));
+               db);
   check_launch("thin weight gradient's sum");
 }
 
@@ -174,7 +178,7 @@ void launch_either(const ConvolutionRequest& request, const ConvolutionOperands&
 int64_t thin_weights_workspace_bytes(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
   const int64_t sums = g.c_out * (g.kernel_h * g.kernel_w * g.c + 1);
-  return block_count(g) * sums * static_cast<int64_t>(sizeof(float));
+  return most_blocks * sums * static_cast<int64_t>(sizeof(float));
 }
 
 void thin_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,

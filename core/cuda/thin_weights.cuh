@@ -2,7 +2,6 @@
 // and the sum over warps. See thin_weights.cu and Note [Thin convolutions].
 #pragma once
 
-#include "core/cuda/activations.cuh"
 #include "core/cuda/launch.h"
 #include "core/cuda/thin_convolution.cuh"
 
@@ -12,9 +11,10 @@ template <class T>
 struct ThinWeightsArguments {
   const T* x;            // (N,H,W,C)
   const T* dy;           // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
-  const T* y;            // like dy: f's result; null without an activation
+  const T* y;            // like dy: f's result; null without a bend
   const uint8_t* marks;  // like dy, pooled
-  ActivationSpec activation;
+  Bend activation;
+  bool wants_db;
   float* sums;  // (blocks, c_out kernel kernel C + c_out)
 };
 
@@ -34,28 +34,76 @@ struct Split {
 template <int Channels>
 inline constexpr int dz_pitch = Channels + 8;
 
+/// A tile of dy as packs of neighbouring channels: item i is pack i % packs of the place (or
+/// window) i / packs, counted row by row.
+template <class T, int Channels, bool Pooled>
+class GradientItems {
+ public:
+  static constexpr int width = pack_size<T>;
+  static constexpr int packs = Channels / width;
+  static constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
+
+  __device__ GradientItems(const ThinPlaces& p, const ThinTile& tile)
+      : p_(p), tile_(tile), columns_(p.tile_columns / step), by_columns_(columns_) {}
+
+  __device__ int count() const { return p_.tile_rows / step * columns_ * packs; }
+  __device__ int row(int item) const { return by_columns_.quotient(item / packs); }
+  __device__ int column(int item) const { return item / packs - row(item) * columns_; }
+  __device__ static int channel(int item) { return item % packs * width; }
+  /// Where the pack starts in dy; negative when it is outside, or no item.
+  __device__ int64_t offset(int item) const {
+    const int i = tile_.row / step + row(item), j = tile_.column / step + column(item);
+    const int h = p_.h_out / step, w = p_.w_out / step;
+    if (item >= count() || i >= h || j >= w) return -1;
+    return ((int64_t{tile_.picture} * h + i) * w + j) * Channels + channel(item);
+  }
+
+ private:
+  const ThinPlaces& p_;
+  const ThinTile& tile_;
+  int columns_;
+  SmallDivisor by_columns_;
+};
+
+/// Writes dy of `tile`, places outside the output 0.
+template <class T, int Channels>
+__device__ void copy_gradient(const ThinPlaces& p, const ThinTile& tile, const T* dy, T* dz) {
+  constexpr int together = 8;  // loads under way before the first is used
+  const GradientItems<T, Channels, false> items(p, tile);
+  for (int first = static_cast<int>(threadIdx.x); first < items.count();
+       first += together * block_threads) {
+    uint4 packs[together];
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int64_t at = items.offset(first + i * block_threads);
+      packs[i] = at < 0 ? uint4{} : *reinterpret_cast<const uint4*>(dy + at);
+    }
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int item = first + i * block_threads;
+      if (item >= items.count()) break;
+      const int place = item / items.packs;
+      *reinterpret_cast<uint4*>(dz + place * dz_pitch<Channels> + items.channel(item)) = packs[i];
+    }
+  }
+}
+
 /// Writes dz of `tile`, places outside the output 0, and adds each thread's channels to `db`.
 template <class T, int Channels, bool Pooled>
 __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
                               const ThinWeightsArguments<T>& arguments, T* dz,
                               float (&db)[pack_size<T>]) {
-  constexpr int width = pack_size<T>;
-  constexpr int packs = Channels / width;
-  constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
-  const int columns = p.tile_columns / step;
-  const int items = p.tile_rows / step * columns * packs;
+  using Items = GradientItems<T, Channels, Pooled>;
+  constexpr int width = Items::width, step = Items::step;
+  const Items items(p, tile);
   struct Loaded {  // whole words: elements of their own would take twice the registers
     uint4 dy, y;
     std::conditional_t<width == 8, uint2, uint32_t> marks;
   };
   const auto load = [&](int item) {
     Loaded loaded{};
-    const int i = tile.row / step + item / packs / columns;
-    const int j = tile.column / step + item / packs % columns;
-    if (item >= items || i >= p.h_out / step || j >= p.w_out / step) return loaded;
-    const int64_t at =
-        ((int64_t{tile.picture} * (p.h_out / step) + i) * (p.w_out / step) + j) * Channels +
-        item % packs * width;
+    const int64_t at = items.offset(item);
+    if (at < 0) return loaded;
     loaded.dy = *reinterpret_cast<const uint4*>(arguments.dy + at);
     if (arguments.y) loaded.y = *reinterpret_cast<const uint4*>(arguments.y + at);
     if (Pooled) {
@@ -64,14 +112,13 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
     return loaded;
   };
   const auto store = [&](int item, const Loaded& loaded) {
-    const int column = item / packs % columns, row = item / packs / columns;
     const auto& dy = reinterpret_cast<const Pack<T, width>&>(loaded.dy);
     const auto& y = reinterpret_cast<const Pack<T, width>&>(loaded.y);
     const auto& marks = reinterpret_cast<const Pack<uint8_t, width>&>(loaded.marks);
     float values[width];
 #pragma unroll
     for (int c = 0; c < width; ++c) {
-      values[c] = activation_gradient(arguments.activation, to_f32(y.at[c]), to_f32(dy.at[c]));
+      values[c] = arguments.activation.gradient(to_f32(y.at[c]), to_f32(dy.at[c]));
       db[c] += values[c];
     }
 #pragma unroll
@@ -82,22 +129,22 @@ __device__ void fill_gradient(const ThinPlaces& p, const ThinTile& tile,
         const bool here = !Pooled || marks.at[c] == place;
         pack.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
       }
-      const int at = (row * step + place / 2) * p.tile_columns + column * step + place % 2;
-      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + item % packs * width) =
-          pack;
+      const int at = (items.row(item) * step + place / 2) * p.tile_columns +
+                     items.column(item) * step + place % 2;
+      *reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Channels> + items.channel(item)) = pack;
     }
   };
   // block_threads is a multiple of packs: a thread always has the same channels. All loads of some
   // items are under way before the first is used.
   constexpr int together = Pooled ? 2 : 4;
-  for (int first = static_cast<int>(threadIdx.x); first < items;
+  for (int first = static_cast<int>(threadIdx.x); first < items.count();
        first += together * block_threads) {
     Loaded loaded[together];
 #pragma unroll
     for (int i = 0; i < together; ++i) loaded[i] = load(first + i * block_threads);
 #pragma unroll
     for (int i = 0; i < together; ++i) {
-      if (first + i * block_threads < items) store(first + i * block_threads, loaded[i]);
+      if (first + i * block_threads < items.count()) store(first + i * block_threads, loaded[i]);
     }
   }
 }
