@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(column_threads)
     running.pending_variance[channel] =
         running.kept * running.variance[channel] + running.added * variance;
   };
-  column_sums<V>(t, partials, tickets, add, finish);
+  column_sums<V, 4>(t, partials, tickets, add, finish);
 }
 
 // y = f(z + residual), z = (x - mean) scale + beta with scale = gamma / deviation. Both ways
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(column_threads)
       out.shift[c] = -scale * sum / rows;
     }
   };
-  column_sums<V>(t, partials, tickets, add, finish);
+  column_sums<V, 2>(t, partials, tickets, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.

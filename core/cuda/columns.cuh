@@ -20,34 +20,49 @@ __device__ inline int64_t own_channel(const Columns& t) {
   return (int64_t{blockIdx.x} * t.width + threadIdx.x % static_cast<unsigned>(t.width)) * V;
 }
 
-// Adds up the threads of one column; calls done(channel, sum of a, sum of b) in one thread each.
+// Adds up the threads of one column, first those of a warp, then the warps; calls done(channel, sum
+// of a, sum of b) in one thread each.
 template <int V, class Done>
-__device__ void add_rows(const Columns& t, const float (&a)[V], const float (&b)[V],
-                         const Done& done) {
+__device__ void add_rows(const Columns& t, float (&a)[V], float (&b)[V], const Done& done) {
+  constexpr int warps = column_threads / 32;
   constexpr int together = V < 4 ? V : 4;  // as much as 32 KiB of shared memory hold
   __shared__ float2 share[together][column_threads];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int apart = 16; apart >= t.width; apart /= 2) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      a[v] += __shfl_xor_sync(~0u, a[v], apart);
+      b[v] += __shfl_xor_sync(~0u, b[v], apart);
+    }
+  }
+#pragma unroll
   for (int v = 0; v < V; v += together) {
     __syncthreads();
+    if (lane < t.width) {
 #pragma unroll
-    for (int k = 0; k < together; ++k) share[k][threadIdx.x] = {a[v + k], b[v + k]};
+      for (int k = 0; k < together; ++k) share[k][warp * t.width + lane] = {a[v + k], b[v + k]};
+    }
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < together * t.width; i += column_threads) {
       const int k = i / t.width;
-      const int lane = i % t.width;
+      const int column = i % t.width;
       float2 sum{0, 0};
-      for (int from = lane; from < column_threads; from += t.width) {
-        sum.x += share[k][from].x;
-        sum.y += share[k][from].y;
+#pragma unroll 8
+      for (int from = 0; from < warps; ++from) {
+        sum.x += share[k][from * t.width + column].x;
+        sum.y += share[k][from * t.width + column].y;
       }
-      const int64_t channel = (int64_t{blockIdx.x} * t.width + lane) * V + v + k;
+      const int64_t channel = (int64_t{blockIdx.x} * t.width + column) * V + v + k;
       if (channel < t.channels) done(channel, sum.x, sum.y);
     }
   }
 }
 
 /// add(row, channel, a, b) adds what the V channels of a row contribute to two sums each;
-/// finish(channel, sum of a, sum of b) is called once per channel. partials (chunks, channels).
-template <int V, class Add, class Finish>
+/// finish(channel, sum of a, sum of b) is called once per channel. partials (chunks, channels). The
+/// reads of `Rows` rows are under way together: four of one tensor, two of several, or registers
+/// spill.
+template <int V, int Rows, class Add, class Finish>
 __device__ void column_sums(const Columns& t, float2* partials, uint32_t* tickets, const Add& add,
                             const Finish& finish) {
   const int64_t channel = own_channel<V>(t);
@@ -55,7 +70,7 @@ __device__ void column_sums(const Columns& t, float2* partials, uint32_t* ticket
   const int64_t end = min(begin + t.chunk, t.rows);
   float a[V] = {}, b[V] = {};
   if (channel < t.channels) {
-#pragma unroll 4
+#pragma unroll Rows
     for (int64_t r = begin + threadIdx.x / static_cast<unsigned>(t.width); r < end;
          r += column_threads / t.width) {
       add(r, channel, a, b);
