@@ -130,6 +130,7 @@ BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options) {
   config.data.cache = CacheKind::none;
   config.data.prefetch = 1;
   config.train.drop_last = false;
+  if (options.inference) config.data.train_image_size = 0;
   Experiment experiment(std::move(config));
   Backend& backend = backend_of(experiment.device);
   experiment.train->start_epoch(0);

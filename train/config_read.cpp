@@ -188,6 +188,13 @@ void check_together(const YamlNode& root, const Config& config) {
     refuse("data.resize_short",
            fmt::format("0 or at least data.image_size {}, which is cut from it", data.image_size));
   }
+  constexpr int64_t largest_short_side = 8192;
+  if (data.resize_short * data.train_image_size > largest_short_side * data.image_size) {
+    refuse("data.train_image_size",
+           fmt::format("less than {} data.image_size / data.resize_short, as data.resize_short "
+                       "grows with it",
+                       largest_short_side));
+  }
   for (const auto& [path, range] : {std::pair{"augment.crop_scale", config.augment.crop_scale},
                                     {"augment.crop_ratio", config.augment.crop_ratio}}) {
     if (range.low > range.high) refuse(path, "the smaller number first");

@@ -126,7 +126,9 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
 std::string memory_advice(const Experiment& experiment, int64_t capacity_bytes) {
   const int64_t fits = batch_that_fits(experiment, capacity_bytes);
   std::string text =
-      fits < 1 ? "Not even a batch of one picture fits: use a smaller data.image_size or network."
+      fits < 1 ? fmt::format("Not even a batch of one picture fits: use a smaller {} or network.",
+                             experiment.config.data.train_image_size > 0 ? "data.train_image_size"
+                                                                         : "data.image_size")
                : fmt::format(
                      "train.batch_size={} should fit; train.batch_size=auto finds the largest that "
                      "does.",

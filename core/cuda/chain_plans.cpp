@@ -4,11 +4,12 @@
 #include "core/cuda/stopwatch.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace whisker::cuda {
 namespace {
 
-constexpr std::string_view joined_name = "joined", separate_name = "separate";
+constexpr std::string_view joined_name = "joined";
 
 }  // namespace
 
@@ -59,7 +60,9 @@ ChainPlans::Choice ChainPlans::tested(const ChainLink& link, const std::string& 
     if (!budget_.may_search(context_.stream())) return {};  // parts of it stayed untimed
     const SearchBudget::Use use(budget_);
     const float longest = time_of(apart, std::numeric_limits<float>::infinity());
-    if (use.seconds() < budget_.worth(longest)) choice.joined = time_of(joined, longest) < longest;
+    // What does not pay in this run may in a longer one.
+    if (use.seconds() >= budget_.worth(longest)) return choice;
+    choice.joined = time_of(joined, longest) < longest;
   } catch (const Error&) {
     // No memory to try them in, or an engine that fails after all: that is no choice for others.
     return choice;

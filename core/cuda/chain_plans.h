@@ -1,6 +1,6 @@
 // Which links of a chain are joined, decided once per shape: the table's choice; without one, when
-// a shape comes back while searching is allowed, the faster of both ways, timed as a step would
-// replay them; else apart. See Note [Chains].
+// a shape comes back while searching is allowed, the faster of both ways, timed as replays of
+// their passes one after the other; else apart. See Note [Chains].
 #pragma once
 
 #include "core/cuda/convolution_plans.h"

@@ -8,14 +8,13 @@
 #include "core/cuda/thin_convolution.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace whisker::cuda {
 namespace {
 
 // One request may take this long to settle.
 constexpr double longest_search_seconds = 1.5;
-
-constexpr std::string_view separate_name = "separate";
 
 // Of a request that no library computes. A chain is made only of what cuDNN has engines for.
 ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
@@ -32,14 +31,15 @@ int64_t multiply_adds(const Conv2dGeometry& g) {
 
 // True where the direct kernel takes milliseconds at most.
 bool is_quick(const ConvolutionRequest& request) {
-  return request.pass == ConvolutionPass::forward && multiply_adds(request.geometry) <= int64_t{1}
-                                                                                            << 29;
+  constexpr int64_t most = int64_t{1} << 29;
+  return request.pass == ConvolutionPass::forward && multiply_adds(request.geometry) <= most;
 }
 
 // True where a large GPU is not filled. Steps of batches of 32 with convolutions of up to 2.3
 // billion multiply-adds were 2.5 % faster by branches, one with 18 billion 2.4 % slower (H200).
 bool leaves_room(const ConvolutionRequest& request) {
-  return multiply_adds(request.geometry) <= int64_t{1} << 32;
+  constexpr int64_t most = int64_t{1} << 32;
+  return multiply_adds(request.geometry) <= most;
 }
 
 }  // namespace

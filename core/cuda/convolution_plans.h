@@ -25,6 +25,9 @@
 
 namespace whisker::cuda {
 
+/// The plan table's word for what is computed apart from the rest, by other requests.
+inline constexpr std::string_view separate_name = "separate";
+
 class ConvolutionPlans {
  public:
   ConvolutionPlans(Context& context, Allocator& allocator, const CudaOptions& options,

@@ -15,7 +15,8 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   /// Enqueues aside(stream) here and beside() on the compute stream. Both come after all that was
-  /// there before; what is enqueued there later comes after both.
+  /// there before; what is enqueued there later comes after both. For captures only, of which an
+  /// exception throws away everything: it leaves the branch without its end.
   template <class Aside, class Beside>
   void run(Aside&& aside, Beside&& beside) {
     begun_.record(context_.stream());

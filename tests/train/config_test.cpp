@@ -247,6 +247,9 @@ TEST(Config, KeysThatBelongTogetherAreChecked) {
               HasSubstr("Set data.val_split=0"));
   EXPECT_THAT(error_of("model: chollet\ndata: {image_size: 96, resize_short: 72}\n"),
               HasSubstr("2:38: data.resize_short: expected 0 or at least data.image_size 96"));
+  EXPECT_THAT(error_of("model: chollet\ndata: {image_size: 16, resize_short: 300, "
+                       "train_image_size: 1000}\n"),
+              HasSubstr("data.train_image_size: expected less than 8192"));
   EXPECT_EQ(error_of("model: chollet\ndata: {image_size: 96, resize_short: 72, resize_mode: "
                      "squash}\n"),
             "accepted");

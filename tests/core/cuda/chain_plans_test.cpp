@@ -78,8 +78,7 @@ TEST_F(CudaChainPlans, StayApartWhereSearchingCostsMoreThanItSaves) {
   for (int run = 0; run < 3; ++run) run_chain(c, gpu);
   EXPECT_FALSE(joins(c));
   const std::string table = backend_of(gpu).export_plans();
-  EXPECT_EQ(link_rows(table).size(), 1u) << table;
-  EXPECT_EQ(with_links(table, "separate"), table);
+  EXPECT_TRUE(link_rows(table).empty()) << "of no use to a longer run: " << table;
 }
 
 }  // namespace
