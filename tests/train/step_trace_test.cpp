@@ -120,13 +120,16 @@ TEST(Benchmark, OperationsAreThoseOfTheProducts) {
   EXPECT_GT(training.work.floor_ms(ceilings), training.work.operations() / 1e6);
 }
 
-TEST(Benchmark, RefusesMoreThanThereIs) {
+TEST(Benchmark, InferenceIsOfPicturesAsLargeAsThoseClassified) {
   const StripeFolder data;
-  // Inference is of pictures as large as those that are classified.
   const auto work_at = [&](const char* size) {
     return run_benchmark(data.config({size}), {.inference = true, .steps = 1}).work.operations();
   };
   EXPECT_EQ(work_at("data.train_image_size=12"), work_at("data.image_size=16"));
+}
+
+TEST(Benchmark, RefusesMoreThanThereIs) {
+  const StripeFolder data;
   EXPECT_THROW(run_benchmark(data.config({"train.batch_size=64"}), {.steps = 1}), Error);
   EXPECT_THROW(run_benchmark(data.config(), {.steps = 0}), Error);
 }
