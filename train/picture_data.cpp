@@ -164,7 +164,7 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   } catch (const Error& error) {
     fail(error.kind(),
          "data.train_image_size: {} fits the network, but not pictures of data.image_size {} as "
-         "well: {} Leave data.train_image_size out, or end the network's picture part with "
+         "well ({}). Leave data.train_image_size out, or end the network's picture part with "
          "global_avg_pool2d, which takes any size.",
          data.train_image_size, data.image_size, error.what());
   }
