@@ -72,6 +72,9 @@ void run_steps(Experiment& experiment) {
 }  // namespace
 
 int64_t find_batch_size(const Config& config) {
+  // What is wrong with data and layers is told before the device is there.
+  const Config smallest = trial_config(config, 1);
+  build_model(model_section(smallest), training_build(smallest, open_data(smallest)));
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
   int64_t pictures = 1;  // in the training set; known after the first trial

@@ -52,8 +52,9 @@ bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tens
 
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options) {
+  if (norm.residual.defined()) return batch_norm_add_conv2d(x, norm, w, options).convolved;
   Joint joint = joint_of(x, norm, w, options);
-  if (!joint.chains || norm.residual.defined()) return apart(x, norm, w, options).convolved;
+  if (!joint.chains) return apart(x, norm, w, options).convolved;
   check_training(joint.norm.geometry, norm.options, x);
   check_sums(norm.state.sums, x);
   const Conv2dGeometry& geometry = joint.convolution;

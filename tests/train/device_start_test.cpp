@@ -5,6 +5,7 @@
 #include "core/backend.h"
 #include "layers/model_builder.h"
 #include "support/tiny_training.h"
+#include "train/batch_size_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,6 +88,15 @@ TEST(DeviceStart, DataAndLayersAreReadBeforeTheDeviceIsThere) {
   EXPECT_THAT(error_of("model=[convolution]"), HasSubstr("convolution"));
   EXPECT_THAT(error_of("freeze=['nothing*']"), HasSubstr("nothing*"));
   EXPECT_THAT(error_of("train.epochs=1"), HasSubstr("device cuda:63: "));
+  EXPECT_THAT(error_of("train.batch_size=auto"), HasSubstr("device cuda:63: "));
+  const Config mistyped =
+      data.config({"device=cuda:63", "train.batch_size=auto", "model=[convolution]"});
+  try {
+    find_batch_size(mistyped);
+    ADD_FAILURE() << "found";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("convolution"));
+  }
 }
 
 }  // namespace

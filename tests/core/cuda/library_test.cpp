@@ -81,9 +81,11 @@ TEST(CudaLibrary, OpensWithoutCublasLt) {
   const std::string loaded{std::istreambuf_iterator<char>(maps), {}};
   ASSERT_THAT(loaded, HasSubstr("libwhisker_cuda.so"));
   if (loaded.find("libcublasLt") == std::string::npos) return;
-  // Within a process that multiplies or convolves, too: by then it, or cuDNN, was asked for.
-  const CudaStartTimes times = cuda_start_times({DeviceKind::cuda, 0});
-  EXPECT_GT(times.cublas_lt + times.cudnn, 0);
+  // Within a process that ran other tests: one that multiplied asked for it, or a part of cuDNN
+  // that opens it by itself is there.
+  const bool by_cudnn = loaded.find("libcudnn_engines_precompiled") != std::string::npos ||
+                        loaded.find("libcudnn_adv") != std::string::npos;
+  EXPECT_TRUE(by_cudnn || cuda_start_times({DeviceKind::cuda, 0}).cublas_lt > 0);
 }
 
 }  // namespace
