@@ -47,7 +47,9 @@ class CapturedGraph {
 };
 
 struct GradientParts;
+class BatchNormPairs;
 class ConvolutionChains;
+class LinearChains;
 
 /// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
 /// become (1 - momentum) running + momentum batch. All undefined where there are none.
@@ -198,6 +200,10 @@ class Backend {
 
   /// Convolutions that do parts of the batch_norms around them; null where there are none.
   virtual ConvolutionChains* convolution_chains() { return nullptr; }
+  /// Two batch_norms whose results are added, in passes over both; null where there are none.
+  virtual BatchNormPairs* batch_norm_pairs() { return nullptr; }
+  /// Small dense layers one behind the other in one kernel; null where there are none.
+  virtual LinearChains* linear_chains() { return nullptr; }
 
   // --- recurrent layers ----------------------------------------------------------------------
   /// Bytes that recurrent leaves for its backward pass.
