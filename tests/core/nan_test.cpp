@@ -54,15 +54,16 @@ TEST(NaN, InAPictureReachesItsNeighboursThroughAConvolution) {
 
 TEST(NaN, InAFilterOrABiasFillsItsChannel) {
   for_each_fused_form([](TensorOptions options, ActivationSpec f) {
-    for (const ConvCase& s : convolutions) {
+    for_each_convolution([&](const ConvCase& s) {
+      const Conv2dOptions how{.stride = s.stride, .activation = f};
       const Tensor x = with_nan({2, s.side, s.side, s.c}, -1, options);
       const Shape shape{s.c_out, s.kernel, s.kernel, s.c};
       const auto second = [&](int64_t i) { return i % s.c_out == 1; };
       const Tensor spoilt = with_nan(shape, shape.count() / s.c_out, options);
-      expect_nans(conv2d(x, spoilt, with_nan({s.c_out}, -1, options), {.activation = f}), second);
+      expect_nans(conv2d(x, spoilt, with_nan({s.c_out}, -1, options), how), second);
       const Tensor sound = with_nan(shape, -1, options);
-      expect_nans(conv2d(x, sound, with_nan({s.c_out}, 1, options), {.activation = f}), second);
-    }
+      expect_nans(conv2d(x, sound, with_nan({s.c_out}, 1, options), how), second);
+    });
   });
 }
 
