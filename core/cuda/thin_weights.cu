@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(block_threads, 2)
   constexpr int acc_tiles = 2 * Share::kernel_rows * S::units;
   extern __shared__ __align__(16) uint32_t memory[];
   T* const dz = reinterpret_cast<T*>(memory);
-  T* const patch = dz + p.tile_rows * p.tile_columns * dz_pitch<Channels>;
+  T* const patch = dz + dz_elements<Channels>(p);
   const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int group = warp % Share::groups, share = warp / Share::groups;
@@ -113,19 +113,20 @@ __global__ void add_blocks_kernel(int blocks, int weights, int channels, const f
 }
 
 /// Bytes of a tile's dz and patch.
-int64_t tile_bytes(const Conv2dGeometry& g, const ThinPlaces& p) {
-  const int64_t dz = p.tile_rows * p.tile_columns * (g.c_out + 8);
-  const int64_t rows = (p.tile_rows - 1) * g.stride_h + g.kernel_h;
-  const int64_t units = (g.kernel_w * g.c + 7) / 8;
-  const int64_t pitch = ((p.tile_columns - 1) * g.stride_w * g.c + 8 * units + 1) / 2 * 2;
-  return (dz + rows * pitch) * static_cast<int64_t>(size_of(g.dtype));
+template <class T, class S, int Channels>
+size_t tile_bytes(const ThinPlaces& p) {
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
+  return sizeof(T) * static_cast<size_t>(dz_elements<Channels>(p) + patch);
 }
 
 /// The largest tiles of which two fit a multiprocessor of this kind.
+template <class T, class S, int Channels>
 ThinPlaces weights_places(const Conv2dGeometry& g, const ConvolutionSite& site) {
-  const int64_t most_bytes = site.capability >= 90 ? 100 * 1024 : 48 * 1024;
+  const size_t most_bytes = site.capability >= 90 ? 100 * 1024 : 48 * 1024;
   int places = 512;
-  while (places > 32 && tile_bytes(g, thin_places(g, places)) > most_bytes) places -= 32;
+  while (places > 32 && tile_bytes<T, S, Channels>(thin_places(g, places)) > most_bytes) {
+    places -= 32;
+  }
   return thin_places(g, places);
 }
 
@@ -134,7 +135,7 @@ void launch(const ConvolutionRequest& request, const ConvolutionOperands& operan
             const ConvolutionSite& site, float* sums) {
   using Share = Split<S, Channels>;
   const Conv2dGeometry& g = request.geometry;
-  const ThinPlaces p = weights_places(g, site);
+  const ThinPlaces p = weights_places<T, S, Channels>(g, site);
   T* const db = g.bias ? static_cast<T*>(operands.b) : nullptr;
   const ThinWeightsArguments<T> arguments{
       .x = static_cast<const T*>(operands.x),
@@ -147,7 +148,7 @@ void launch(const ConvolutionRequest& request, const ConvolutionOperands& operan
   constexpr size_t warp_sums = sizeof(float) * 32 * 4 * 2 * Share::kernel_rows * S::units *
                                Share::groups * (Share::place_groups / 2);
   constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
-  const size_t bytes = std::max({static_cast<size_t>(tile_bytes(g, p)), warp_sums, thread_sums});
+  const size_t bytes = std::max({tile_bytes<T, S, Channels>(p), warp_sums, thread_sums});
   const int blocks = std::min(tile_count(p), most_blocks);
   const auto kernel = thin_weights_kernel<T, S, Channels, Pooled>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

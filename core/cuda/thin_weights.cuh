@@ -34,6 +34,12 @@ struct Split {
 template <int Channels>
 inline constexpr int dz_pitch = Channels + 8;
 
+/// Of a tile's dz in shared memory; the patch lies behind it.
+template <int Channels>
+__host__ __device__ constexpr int dz_elements(const ThinPlaces& p) {
+  return p.tile_rows * p.tile_columns * dz_pitch<Channels>;
+}
+
 /// A tile of dy as packs of neighbouring channels: item i is pack i % packs of the place (or
 /// window) i / packs, counted row by row.
 template <class T, int Channels, bool Pooled>
