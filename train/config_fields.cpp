@@ -6,6 +6,12 @@
 namespace whisker {
 namespace {
 
+using fields::above_zero;
+using fields::at_least;
+using fields::below_one;
+using fields::Names;
+using fields::share;
+
 constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wrap"};
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};

@@ -5,6 +5,10 @@
 namespace whisker {
 namespace {
 
+using fields::above_zero;
+using fields::Names;
+using fields::share;
+
 constexpr std::string_view cache_names[] = {"none", "memory", "disk", "device"};
 constexpr std::string_view decode_names[] = {"fast", "exact"};
 constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};

@@ -1,12 +1,13 @@
-// What many keys of the configuration have in common: ranges, and names of choices.
+// What many keys of the configuration have in common: ranges, and names of choices. For the files
+// that list the keys.
 #pragma once
 
-#include "train/config.h"
+#include "train/schema.h"
 
 #include <span>
 #include <string_view>
 
-namespace whisker {
+namespace whisker::fields {
 
 using Names = std::span<const std::string_view>;
 
@@ -23,4 +24,4 @@ constexpr FieldInfo below_one(const char* about) {
   return {.about = about, .low = 0, .high = 1, .exclusive_high = true};
 }
 
-}  // namespace whisker
+}  // namespace whisker::fields
