@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -53,20 +55,59 @@ Config trial_config(Config config, int64_t batch) {
   return config;
 }
 
+// The batch of an epoch that takes most memory. Pictures' are all alike; those of texts and rows
+// are as long as their bucket's sequences.
+Batch largest_batch(const Config& config, BatchSource& source, std::string_view key) {
+  const bool alike = config.data.kind != DataKind::text && config.data.kind != DataKind::rows;
+  source.start_epoch(0);
+  std::optional<Batch> largest = source.next();
+  if (!largest) fail(ErrorKind::data, "{}: no batch could be read", key);
+  while (!alike) {
+    std::optional<Batch> batch = source.next();
+    if (!batch) break;
+    if (batch->inputs.count() > largest->inputs.count()) largest = std::move(batch);
+  }
+  return std::move(*largest);
+}
+
 // As many steps as it takes until a GPU has captured one and replayed it.
-void run_steps(Experiment& experiment) {
-  experiment.train->start_epoch(0);
-  const std::optional<Batch> batch = experiment.train->next();
-  if (!batch) fail(ErrorKind::data, "data.train: no batch of pictures could be read");
-  TrainStep step(experiment);
+void train_some(Experiment& experiment, TrainStep& step) {
+  const Batch batch = largest_batch(experiment.config, *experiment.train, "data.train");
   const bool captures =
       experiment.device.kind == DeviceKind::cuda && experiment.config.runtime.graph;
   const int64_t steps = captures ? 3 * experiment.config.train.accumulate + 3 : 1;
   for (int64_t i = 0; i < steps; ++i) {
     step.begin({});
-    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+    step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
   }
   step.read();
+}
+
+// One batch several times.
+class Repeated final : public BatchSource {
+ public:
+  Repeated(Batch batch, int64_t times) : batch_(std::move(batch)), times_(times) {}
+  int64_t batches() const override { return times_; }
+  void start_epoch(int64_t, int64_t from) override { next_ = from; }
+  std::optional<Batch> next() override {
+    return next_++ < times_ ? std::optional(batch_) : std::nullopt;
+  }
+  LoaderStats stats() const override { return {}; }
+  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
+
+ private:
+  Batch batch_;
+  int64_t times_;
+  int64_t next_ = 0;
+  std::vector<BadSample> no_bad_;
+};
+
+// Up to where the most outputs wait to be read. The captured steps' memory is taken meanwhile.
+void validate_some(Experiment& experiment) {
+  Repeated source(largest_batch(experiment.config, *experiment.val, "data.val"),
+                  batches_read_at_once(experiment.device));
+  const AverageScope averaged(experiment.average.get());
+  evaluate(*experiment.network, *experiment.objective, source);
 }
 
 }  // namespace
@@ -82,8 +123,10 @@ int64_t find_batch_size(const Config& config) {
     try {
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
       pictures = experiment.data.train_size;
-      const auto run = [&] { run_steps(experiment); };
-      batch == 1 ? with_memory_advice(experiment, run) : run();
+      TrainStep step(experiment);
+      const auto train = [&] { train_some(experiment, step); };
+      batch == 1 ? with_memory_advice(experiment, train) : train();
+      validate_some(experiment);
     } catch (const OutOfMemory&) {
       backend_of(device).empty_cache();
       if (batch == 1) throw;

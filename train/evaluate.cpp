@@ -41,13 +41,16 @@ std::unique_ptr<Metrics> make_metrics(const Network& network) {
       signature.classes, std::ssize(signature.classes) > top_k ? top_k : 0, signature.examples());
 }
 
+int64_t batches_read_at_once(Device device) {
+  return device.kind == DeviceKind::cuda ? 16 : 1;
+}
+
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
                                   BatchSource& source, const std::atomic<int>* stop) {
   const NoGrad no_grad;
   std::unique_ptr<Metrics> metrics = make_metrics(network);
   const bool classification = network.signature().task() == Task::classification;
-  const bool gpu = network.arena().device().kind == DeviceKind::cuda;
-  const size_t batches_at_once = gpu ? 16 : 1;
+  const int64_t batches_at_once = batches_read_at_once(network.arena().device());
   std::vector<Outcome> outcomes;
   CarriedStates states;
   source.start_epoch(0);
@@ -61,7 +64,7 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
                                   .labels = batch->labels.clone(),
                                   .indices = batch->indices,
                                   .bases = batch->bases}});
-    if (outcomes.size() == batches_at_once) read(outcomes, *metrics);
+    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics);
     if (stop && stop->load() != 0) break;
   }
   read(outcomes, *metrics);

@@ -2,6 +2,7 @@
 #include "train/memory_limit.h"
 
 #include "core/backend.h"
+#include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
 #include "train/dry_run.h"
@@ -78,11 +79,50 @@ TEST_F(BatchSizeAuto, FindsTheLargestBatchWithinTheLimit) {
     ASSERT_LT(found, 200);
     EXPECT_THAT(experiment.notes,
                 testing::Contains(fmt::format("train.batch_size: auto is {}", found)));
-    EXPECT_NO_THROW(dry_run(config(fmt::format("{}", found), limit_mib)));
+    EXPECT_NO_THROW(TestRun(config(fmt::format("{}", found), limit_mib)).train());
     // Trained, not only tried: a GPU's captured step takes memory of its own.
     const int64_t larger = found + found / 8 + 9;
     EXPECT_THROW(TestRun(config(fmt::format("{}", larger), limit_mib)).train(), OutOfMemory)
         << larger;
+  }
+}
+
+// Validation may need more than training: here of pictures six times as high and wide.
+TEST_F(BatchSizeAuto, FitsValidationToo) {
+  const StripeFolder data(2, 100, 100);
+  const auto config = [&](const std::string& batch, const char* train_image_size) {
+    return data.config({"train.batch_size=" + batch, "data.image_size=96", "train.epochs=1",
+                        std::string("data.train_image_size=") + train_image_size, "ema.decay=0.9",
+                        "deterministic=true", "runtime.memory.limit=16MiB"});
+  };
+  const int64_t found = find_batch_size(config("auto", "16"));
+  fmt::print("16 MiB: batches of {}\n", found);
+  EXPECT_GT(found, 1);
+  EXPECT_NO_THROW(TestRun(config(fmt::format("{}", found), "16")).train());
+  const std::string larger = fmt::format("{}", found + found / 8 + 9);
+  EXPECT_NO_THROW(dry_run(config(larger, "16"))) << "training is what limits";
+  EXPECT_THROW(TestRun(config(larger, "16")).train(), OutOfMemory);
+}
+
+// The first batch of an epoch may be one of short texts.
+TEST_F(BatchSizeAuto, FitsTheLongestSequences) {
+  const TemporaryFolder folder;
+  std::string texts[2];
+  for (size_t i = 0; i < 800; ++i) {
+    texts[i % 2] += std::string(i % 8 < 6 ? 4 : 80, i % 2 == 0 ? 'a' : 'b') + "\n";
+  }
+  folder.write("words/a.txt", texts[0]);
+  folder.write("words/b.txt", texts[1]);
+  for (const int seed : {1, 2, 3, 4}) {
+    const auto config = [&](const std::string& batch) {
+      return text_config(folder, {"train.batch_size=" + batch, fmt::format("seed={}", seed),
+                                  "train.epochs=1", "runtime.memory.limit=2MiB"});
+    };
+    const int64_t found = find_batch_size(config("auto"));
+    fmt::print("seed {}: batches of {}\n", seed, found);
+    EXPECT_GT(found, 1);
+    EXPECT_LT(found, 160) << "all of the long ones are in one batch";
+    EXPECT_NO_THROW(TestRun(config(fmt::format("{}", found))).train());
   }
 }
 
