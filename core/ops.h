@@ -239,6 +239,13 @@ struct BatchNormOperands {
   BatchNormOptions options;
   Tensor residual = {};  ///< added before the activation, where defined
 };
+/// activation(batch_norm(x) + batch_norm(added)), with the activation of x's norm; neither norm has
+/// a residual. In training one operator where joins_batch_norms(), which stores only the result;
+/// elsewhere batch_norm after batch_norm.
+Tensor batch_norm_pair(const Tensor& x, const BatchNormOperands& norm, const Tensor& added,
+                       const BatchNormOperands& added_norm);
+/// True where the device of x has passes over two batch norms at a time.
+bool joins_batch_norms(const Tensor& x);
 /// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
 /// device has kernels that normalise as they read and they are faster, what lies between is never
 /// stored, and backward makes it again. Elsewhere it is those two operators.

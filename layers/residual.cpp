@@ -6,27 +6,46 @@
 #include "layers/plan.h"
 
 namespace whisker {
+namespace {
+
+/// The last layer when that is a batch_norm without an activation, else null.
+BatchNorm* plain_norm_behind(const Sequential& layers) {
+  if (layers.size() == 0) return nullptr;
+  auto* last = dynamic_cast<BatchNorm*>(layers.layer(layers.size() - 1).get());
+  return last && last->options().activation.kind == Activation::none ? last : nullptr;
+}
+
+}  // namespace
 
 Residual::Residual(std::shared_ptr<Sequential> body, std::shared_ptr<Sequential> projection,
                    const Options& options)
     : options_(options), body_(std::move(body)), projection_(std::move(projection)) {
   add_child("", body_);
   if (projection_) add_child(options_.projection_name, projection_);
-  if (!options_.fuse || body_->size() == 0 || !BatchNorm::fuses(options_.activation)) return;
-  auto* last = dynamic_cast<BatchNorm*>(body_->layer(body_->size() - 1).get());
-  if (!last || last->options().activation.kind != Activation::none) return;
-  tail_ = last;
+  if (!options_.fuse || !BatchNorm::fuses(options_.activation)) return;
+  tail_ = plain_norm_behind(*body_);
+  if (!tail_) return;
   head_ = dynamic_cast<Conv2D*>(body_->layer(0).get());
+  if (projection_) projection_tail_ = plain_norm_behind(*projection_);
 }
 
 Tensor Residual::forward(const Tensor& x, const Pass& pass) {
   return forward_between({.y = x}, nullptr, pass).y;
 }
 
+Residual::Shortcut Residual::shortcut_of(const Tensor& x, const Pass& pass) {
+  if (!projection_) return {.x = {.y = x}};
+  const bool pair = projection_tail_ && projection_->fuses() && tail_->uses_batch(pass) &&
+                    projection_tail_->uses_batch(pass) && joins_batch_norms(x);
+  if (!pair) return {.x = {.y = (*projection_)(x, pass)}};
+  return {.x = projection_->forward_range(0, projection_->size() - 1, {.y = x}, pass),
+          .norm = projection_tail_};
+}
+
 BlockEnd Residual::forward_between(const BlockEnd& x, const Residual* next, const Pass& pass) {
-  const Tensor shortcut = projection_ ? (*projection_)(x.y, pass) : x.y;
+  const Shortcut shortcut = shortcut_of(x.y, pass);
   if (!tail_) {
-    const Tensor sum = (*body_)(x.y, pass) + shortcut;
+    const Tensor sum = (*body_)(x.y, pass) + shortcut.x.y;
     return {.y = activation(sum, options_.activation)};
   }
   const bool begun = x.convolved.y.defined();
@@ -34,14 +53,22 @@ BlockEnd Residual::forward_between(const BlockEnd& x, const Residual* next, cons
                                            begun ? x.convolved : Convolved{.y = x.y}, pass);
   if (next && next->head_ && tail_->uses_batch(pass)) {
     BatchNormOperands norm = tail_->operands(y.sums, options_.activation, pass);
-    norm.residual = shortcut;
+    norm.residual = shortcut.x.y;  // whether normalised or not, what joins is the same
     if (next->head_->joins(y.y, norm)) {
+      if (BatchNorm* const last = shortcut.norm) {
+        const TapeScope scope(last->path());
+        norm.residual = last->forward_add(shortcut.x, {}, {}, pass);
+      }
       const TapeScope scope(next->head_->path());
       return next->head_->forward_block_end(y.y, norm);
     }
   }
   const TapeScope scope(tail_->path());
-  return {.y = tail_->forward_add(y, shortcut, options_.activation, pass)};
+  if (shortcut.norm) {
+    return {.y = batch_norm_pair(y.y, tail_->operands(y.sums, options_.activation, pass),
+                                 shortcut.x.y, shortcut.norm->operands(shortcut.x.sums, {}, pass))};
+  }
+  return {.y = tail_->forward_add(y, shortcut.x.y, options_.activation, pass)};
 }
 
 std::string Residual::describe() const {

@@ -10,7 +10,8 @@
 namespace whisker {
 
 /// The shortcut is x itself, or the projection where shapes change. A batch_norm at the end of the
-/// body computes add and relu in its own operator.
+/// body computes add and relu in its own operator, where the device can, together with the one at
+/// the projection's end.
 class Residual final : public Module {
  public:
   struct Options {
@@ -36,10 +37,18 @@ class Residual final : public Module {
   bool fused() const { return tail_ != nullptr; }
 
  private:
+  /// What is added: still to be normalised by `norm`, unless that is null.
+  struct Shortcut {
+    Convolved x;
+    BatchNorm* norm = nullptr;
+  };
+  Shortcut shortcut_of(const Tensor& x, const Pass& pass);
+
   Options options_;
   std::shared_ptr<Sequential> body_, projection_;
-  BatchNorm* tail_ = nullptr;  // the body's last layer, when it takes the add
-  Conv2D* head_ = nullptr;     // then its first layer, when that is a convolution
+  BatchNorm* tail_ = nullptr;             // the body's last layer, when it takes the add
+  BatchNorm* projection_tail_ = nullptr;  // then the projection's, when that only normalises
+  Conv2D* head_ = nullptr;                // then its first layer, when that is a convolution
 };
 
 }  // namespace whisker

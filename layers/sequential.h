@@ -38,6 +38,7 @@ class Sequential final : public Module {
   Convolved forward_range(size_t begin, size_t end, const Convolved& x, const Pass& pass);
   /// Off: every layer is an operator of its own.
   void set_fuse(bool fuse) { fuse_ = fuse; }
+  bool fuses() const { return fuse_; }
   std::string type() const override { return "sequential"; }
   Shape output_shape(const Shape& x) const override;
   int add_to(Plan& plan, int x) const override;

@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/cuda/allocator.h"
+#include "core/cuda/batch_norm_pairs.h"
 #include "core/cuda/context.h"
 #include "core/cuda/convolution_chains.h"
 #include "core/cuda/plans.h"
@@ -105,6 +106,7 @@ class CudaBackend final : public Backend {
                             const Tensor& db) override;
 
   ConvolutionChains* convolution_chains() override { return &chains_; }
+  BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
 
   // --- recurrent layers ----------------------------------------------------------------------
   int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override;
@@ -182,6 +184,7 @@ class CudaBackend final : public Backend {
   CudaOptions options_;
   Plans plans_;
   CudaConvolutionChains chains_;
+  CudaBatchNormPairs pairs_{context_, allocator_};
 };
 
 }  // namespace whisker::cuda

@@ -26,6 +26,23 @@ __device__ inline uint32_t& word(Pack<T, N>& pack, int i) {
   return reinterpret_cast<uint32_t*>(&pack)[i];
 }
 
+/// A pack's bytes between its load and its use. Packs of bf16 are taken apart as they arrive, to a
+/// register for each element, where loads of several wait for each other.
+template <class T, int N>
+using Unopened = std::conditional_t<
+    sizeof(Pack<T, N>) == 16, uint4,
+    std::conditional_t<sizeof(Pack<T, N>) == 8, uint2,
+                       std::conditional_t<sizeof(Pack<T, N>) == 4, uint32_t, uint16_t>>>;
+
+template <int N, class T>
+__device__ inline Unopened<T, N> load_unopened(const T* x, int64_t at) {
+  return *reinterpret_cast<const Unopened<T, N>*>(x + at);
+}
+template <class T, int N>
+__device__ inline Pack<T, N> open_pack(const Unopened<T, N>& bytes) {
+  return reinterpret_cast<const Pack<T, N>&>(bytes);
+}
+
 /// All bits of those elements of a word that are neither below 0 nor 0; a NaN is neither.
 template <class T>
 __device__ inline uint32_t not_below_or_zero(uint32_t x) {

@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/host_memory.h"
+#include "core/reference/batch_norm_pairs.h"
 
 #include <memory>
 
@@ -100,6 +101,7 @@ class ReferenceBackend final : public Backend {
                            const Tensor& mean, const Tensor& inverse_deviation,
                            const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
                            const Tensor& dbeta, const Tensor& dresidual) override;
+  BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
                   const Tensor& inverse_deviation) override;
@@ -129,6 +131,7 @@ class ReferenceBackend final : public Backend {
 
  private:
   HostMemory memory_{"reference"};
+  ReferenceBatchNormPairs pairs_{*this};
 };
 
 std::unique_ptr<Backend> make_reference_backend();

@@ -350,6 +350,21 @@ std::vector<BadCall> norms_and_losses() {
                     {.training = true, .epsilon = 0});
        },
        "batch_norm: expected an epsilon above 0, got 0."},
+      {"batch_norm_pair_shapes",
+       [](auto o) {
+         const BatchNormOperands norm{ones({3}, o), zeros({3}, o), {}, {.training = true}};
+         batch_norm_pair(zeros({4, 3}, o), norm, zeros({2, 3}, o), norm);
+       },
+       "batch_norm_pair: expected two tensors of one shape, got (4,3) and (2,3)."},
+      {"batch_norm_pair_residual",
+       [](auto o) {
+         const BatchNormOperands norm{ones({3}, o), zeros({3}, o), {}, {.training = true}};
+         BatchNormOperands added = norm;
+         added.residual = zeros({4, 3}, o);
+         batch_norm_pair(zeros({4, 3}, o), norm, zeros({4, 3}, o), added);
+       },
+       "batch_norm_pair: expected norms without residuals, the second without an activation. What "
+       "is added is the second norm's result; the first norm's activation follows."},
       {"layer_norm_beta",
        [](auto o) {
          layer_norm(zeros({4, 3}, o), ones({3}, o), zeros({1}, o));

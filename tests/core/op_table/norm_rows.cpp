@@ -171,10 +171,54 @@ OpCase block_end_row() {
       .scale = 4};
 }
 
+// Two batch norms whose results are added before the first one's activation.
+std::vector<OpCase> batch_norm_pair_rows() {
+  const BatchNormCase cases[] = {
+      {"plain", {4, 3, 2, 5}, true, true},
+      {"17_channels", {6, 17}, true, true},
+      {"relu", {2, 3, 3, 4}, true, true, {Activation::relu}, plain_relu},
+      {"relu_of_packs", {4, 2, 1, 16}, true, true, {Activation::relu}, plain_relu},
+      {"inference_relu", {2, 2, 2, 3}, false, true, {Activation::relu}, plain_relu},
+  };
+  std::vector<OpCase> rows;
+  for (const BatchNormCase& s : cases) {
+    const Shape channels{s.shape[-1]};
+    const auto norm = [s](Inputs x, size_t first) {
+      return BatchNormOperands{.gamma = parameter(x[first + 1]),
+                               .beta = parameter(x[first + 2]),
+                               .state = running_state(x[first]),
+                               .options = {.training = s.training}};
+    };
+    rows.push_back({.name = fmt::format("batch_norm_pair_{}", s.name),
+                    .inputs = {variable(s.shape, -2, 3), variable(channels, 0.5, 1.5),
+                               variable(channels), variable(s.shape, -1, 2),
+                               variable(channels, -1.5, -0.5), variable(channels, 0, 1)},
+                    .op =
+                        [s, norm](Inputs x) {
+                          BatchNormOperands own = norm(x, 0);
+                          own.options.activation = s.activation;
+                          return batch_norm_pair(x[0], own, x[3], norm(x, 3));
+                        },
+                    .expected =
+                        [s](Plain x) {
+                          BatchNormCase added = s;
+                          added.residual = false;
+                          added.plain = [](double z) { return z; };
+                          return plain_batch_norm(
+                              s, {x[0], x[1], x[2], plain_batch_norm(added, {x[3], x[4], x[5]})});
+                        },
+                    .twice = Twice::refused,
+                    .terms = s.shape.count(),
+                    .scale = 3});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<OpCase> norm_rows() {
   std::vector<OpCase> rows = batch_norm_rows();
+  append(rows, batch_norm_pair_rows());
   rows.push_back(convolved_norm_row());
   rows.push_back(block_end_row());
   for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {

@@ -1,0 +1,273 @@
+// Two batch norms at a time. Forward one pass reads both tensors and writes the sum. Backward the
+// first pass adds up for both norms and leaves dz = f'(y) dy where the second's gradient will lie;
+// the second pass makes both gradients of it, backwards, as what was read last is in the L2 cache.
+#include "core/cuda/batch_norm_pair.h"
+#include "core/cuda/channels.cuh"
+#include "core/cuda/column_sums.cuh"
+#include "core/cuda/columns.cuh"
+#include "core/cuda/early_launch.cuh"
+#include "core/cuda/launch.h"
+#include "core/cuda/words.cuh"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+/// Calls use(at, load(at)) for this thread's packs, from the last row of the block's chunk up; the
+/// next `Together` loads are under way before the first is used, which stores of use() would not
+/// let the compiler arrange.
+template <int Together, class Load, class Use>
+__device__ void for_rows_upwards(const Columns& t, int64_t channel, const Load& load,
+                                 const Use& use) {
+  const int64_t begin = blockIdx.y * t.chunk;
+  const int64_t end = min(begin + t.chunk, t.rows);
+  const int step = block_threads / t.width;
+  for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin;
+       r -= Together * step) {
+    decltype(load(r)) loaded[Together];
+#pragma unroll
+    for (int i = 0; i < Together; ++i) {
+      if (r - i * step >= begin) loaded[i] = load((r - i * step) * t.channels + channel);
+    }
+#pragma unroll
+    for (int i = 0; i < Together; ++i) {
+      if (r - i * step >= begin) use((r - i * step) * t.channels + channel, loaded[i]);
+    }
+  }
+}
+
+/// What a row of the two tensors holds for a thread.
+template <class T, int V>
+struct TwoPacks {
+  Unopened<T, V> first, second;
+};
+
+// y = f(first scale + second scale' + shift).
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads)
+    normalise_pair_kernel(Columns t, bool relu, PairedColumns first, PairedColumns second, T* y) {
+  wait_for_previous();
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  float scale[V], other_scale[V], shift[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int64_t c = channel + v;
+    scale[v] = first.inverse_deviation[c] * load(first.gamma, c);
+    other_scale[v] = second.inverse_deviation[c] * load(second.gamma, c);
+    const float own = fmaf(-first.mean[c], scale[v], load(first.beta, c));
+    shift[v] = own + fmaf(-second.mean[c], other_scale[v], load(second.beta, c));
+  }
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  for_rows_upwards<2>(
+      t, channel,
+      [&](int64_t at) {
+        return TwoPacks<T, V>{load_unopened<V>(x, at), load_unopened<V>(added, at)};
+      },
+      [&](int64_t at, const TwoPacks<T, V>& in) {
+        const auto own = open_pack<T, V>(in.first), other = open_pack<T, V>(in.second);
+        Pack<T, V> out;
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          float z = fmaf(to_f32(other.at[v]), other_scale[v], shift[v]);
+          z = fmaf(to_f32(own.at[v]), scale[v], z);
+          if (relu) z = z < 0 ? 0 : z;
+          out.at[v] = from_f32<T>(z);
+        }
+        store_pack<V>(y, at, out);
+      });
+}
+
+/// What a row holds for a thread of the pass that adds up; `more` and `y` where they are there.
+template <class T, int V>
+struct GradientPacks {
+  Unopened<T, V> dy, more, y, x, added;
+};
+
+// For each pack of channels sum(dz), sum(dz (x - mean)) and the same of the second norm: sums
+// (packs, 3, V). dz (rows, channels), or null, is written on the way, rounded once for all readers.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads, 3)
+    pair_sums_kernel(ColumnSums<float> g, PairedColumns first, PairedColumns second, PairGradient p,
+                     T* dz) {
+  wait_for_previous();
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  const auto* y = static_cast<const T*>(p.y);
+  const auto* dy = static_cast<const T*>(p.dy);
+  const auto* more = static_cast<const T*>(p.more);
+  const int64_t own = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  float center[V] = {}, other_center[V] = {};
+  if (own < g.packs) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      center[v] = first.mean[own * V + v];
+      other_center[v] = second.mean[own * V + v];
+    }
+  }
+  const auto load = [&](int64_t row, int64_t pack) {
+    const int64_t at = (row * g.packs + pack) * V;
+    GradientPacks<T, V> in;
+    in.dy = load_unopened<V>(dy, at);
+    if (more) in.more = load_unopened<V>(more, at);
+    if (y) in.y = load_unopened<V>(y, at);
+    in.x = load_unopened<V>(x, at);
+    in.added = load_unopened<V>(added, at);
+    return in;
+  };
+  const auto use = [&](int64_t row, int64_t pack, const GradientPacks<T, V>& in,
+                       float(&sum)[3 * V]) {
+    auto d = open_pack<T, V>(in.dy);
+    const auto term = open_pack<T, V>(in.more), result = open_pack<T, V>(in.y);
+    const auto one = open_pack<T, V>(in.x), other = open_pack<T, V>(in.added);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
+      if (y && to_f32(result.at[v]) <= 0) d.at[v] = from_f32<T>(0.0f);
+      const float value = to_f32(d.at[v]);
+      sum[v] += value;
+      sum[V + v] = fmaf(value, to_f32(one.at[v]) - center[v], sum[V + v]);
+      sum[2 * V + v] = fmaf(value, to_f32(other.at[v]) - other_center[v], sum[2 * V + v]);
+    }
+    if (dz) store_pack<V>(dz, (row * g.packs + pack) * V, d);
+  };
+  sum_columns<float, 3 * V>(g, load, use);
+}
+
+/// dx = dz of_dz + x of_x + offset, per channel.
+template <int V>
+struct InputGradient {
+  float of_dz[V], of_x[V], offset[V];
+
+  __device__ InputGradient(const PairedColumns& norm, int64_t channel, float rows, const float* sum,
+                           const float* correlation) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float inverse = norm.inverse_deviation[channel + v];
+      of_dz[v] = inverse * load(norm.gamma, channel + v);
+      of_x[v] = -of_dz[v] * inverse * inverse * correlation[v] / rows;
+      offset[v] = fmaf(-norm.mean[channel + v], of_x[v], -of_dz[v] * sum[v] / rows);
+    }
+  }
+  template <class T>
+  __device__ Pack<T, V> of(const Pack<T, V>& dz, const Pack<T, V>& x) const {
+    Pack<T, V> dx;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float through_statistics = fmaf(to_f32(x.at[v]), of_x[v], offset[v]);
+      dx.at[v] = from_f32<T>(fmaf(to_f32(dz.at[v]), of_dz[v], through_statistics));
+    }
+    return dx;
+  }
+};
+
+template <int V>
+__device__ void store_parameter_gradients(const PairedColumns& norm,
+                                          const PairedColumnGradients& out, int64_t channel,
+                                          const float* sum, const float* correlation) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int64_t c = channel + v;
+    if (out.dbeta.data) store(out.dbeta, c, sum[v]);
+    if (out.dgamma.data) store(out.dgamma, c, correlation[v] * norm.inverse_deviation[c]);
+  }
+}
+
+// Both dx from dz, which one of them replaces; and both norms' own gradients, from the sums alone.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads)
+    pair_gradients_kernel(Columns t, PairedColumns first, PairedColumns second, const float* sums,
+                          const T* dz, PairGradient p) {
+  wait_for_previous();
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  float sum[V], correlation[V], other_correlation[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    sum[v] = sums[channel * 3 + v];
+    correlation[v] = sums[channel * 3 + V + v];
+    other_correlation[v] = sums[channel * 3 + 2 * V + v];
+  }
+  if (blockIdx.y == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
+    store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
+    store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
+  }
+  if (!dz) return;
+  const auto rows = static_cast<float>(t.rows);
+  const InputGradient<V> gradient(first, channel, rows, sum, correlation);
+  const InputGradient<V> other(second, channel, rows, sum, other_correlation);
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  auto* dx = static_cast<T*>(p.first.dx);
+  auto* dadded = static_cast<T*>(p.second.dx);
+  struct Loaded {
+    Unopened<T, V> dz;
+    TwoPacks<T, V> in;
+  };
+  for_rows_upwards<sizeof(T) == 2 ? 4 : 2>(
+      t, channel,
+      [&](int64_t at) {
+        return Loaded{load_unopened<V>(dz, at),
+                      {load_unopened<V>(x, at), load_unopened<V>(added, at)}};
+      },
+      [&](int64_t at, const Loaded& row) {
+        const auto d = open_pack<T, V>(row.dz);
+        if (dx) store_pack<V>(dx, at, gradient.of(d, open_pack<T, V>(row.in.first)));
+        if (dadded) store_pack<V>(dadded, at, other.of(d, open_pack<T, V>(row.in.second)));
+      });
+}
+
+// The layout of the passes that read and write.
+Columns map_columns(const Context& context, const BatchNormGeometry& g, int pack) {
+  return Columns::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
+}
+
+template <class T, int V>
+void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+              const PairedColumns& first, const PairedColumns& second, const PairGradient& p) {
+  auto* const dz = static_cast<T*>(p.second.dx ? p.second.dx : p.first.dx);
+  const int64_t packs = g.channels / V;
+  const ColumnLaunch launch = column_launch(g.rows, packs, 3 * V, context.multiprocessors());
+  const Scratch memory(allocator, 3 * g.channels * int64_t{sizeof(float)} + launch.sums_bytes);
+  auto* const sums = memory.as<float>();
+  const ColumnSums<float> columns{.rows = g.rows,
+                                  .packs = packs,
+                                  .sums = launch.sums_bytes > 0 ? sums + 3 * g.channels : nullptr,
+                                  .result = sums,
+                                  .tickets = context.tickets()};
+  launch_early({.stream = context.stream(),
+                .capability = context.capability(),
+                .shared_bytes = launch.shared_bytes},
+               launch.grid, launch.block, pair_sums_kernel<T, V>, columns, first, second, p, dz);
+  check_launch("batch_norm_pair_backward sums");
+  const Columns t = map_columns(context, g, V);
+  launch_early(context, {t.tiles, dz ? t.chunks : 1}, block_threads, pair_gradients_kernel<T, V>, t,
+               first, second, sums, dz, p);
+  check_launch("batch_norm_pair_backward");
+}
+
+}  // namespace
+
+void normalise_pair(Context& context, const BatchNormGeometry& g, const PairedColumns& first,
+                    const PairedColumns& second, void* y) {
+  const auto run = [&]<class T, int V>() {
+    const Columns t = map_columns(context, g, V);
+    launch_early(context, {t.tiles, t.chunks}, block_threads, normalise_pair_kernel<T, V>, t,
+                 g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
+  };
+  with_packs(g.dtype, g.channels, run, first.x, second.x, y);
+  check_launch("batch_norm_pair");
+}
+
+void batch_norm_pair_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                              const PairedColumns& first, const PairedColumns& second,
+                              const PairGradient& p) {
+  const auto run = [&]<class T, int V>() {
+    // Sums, factors and several rows' packs of eight channels do not fit 80 registers.
+    backward<T, (V > 4 ? 4 : V)>(context, allocator, g, first, second, p);
+  };
+  with_packs(g.dtype, g.channels, run, first.x, second.x, p.y, p.dy, p.more, p.first.dx,
+             p.second.dx);
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,31 @@
+// Means its parts, so that the joint operator can be held to its definition without a GPU.
+#include "core/reference/batch_norm_pairs.h"
+
+#include "core/autograd.h"
+#include "core/ops.h"
+
+namespace whisker {
+
+void ReferenceBatchNormPairs::normalise(const PairedNorm& first, const PairedNorm& second,
+                                        const Tensor& y) {
+  const Tensor residual = empty_like(second.x);
+  backend_.batch_norm_train(second.geometry, second.x, second.gamma, second.beta, {}, residual,
+                            second.mean, second.inverse_deviation, second.running);
+  backend_.batch_norm_train(first.geometry, first.x, first.gamma, first.beta, residual, y,
+                            first.mean, first.inverse_deviation, first.running);
+}
+
+void ReferenceBatchNormPairs::backward(const PairedNorm& first, const PairedNorm& second,
+                                       const Tensor& y, const GradientParts& dy,
+                                       const PairedGradients& of_first,
+                                       const PairedGradients& of_second) {
+  const Tensor residual_gradient = empty_like(second.x);
+  backend_.batch_norm_backward(first.geometry, true, first.x, first.gamma, first.beta, y,
+                               first.mean, first.inverse_deviation, dy, of_first.dx,
+                               of_first.dgamma, of_first.dbeta, residual_gradient);
+  backend_.batch_norm_backward(second.geometry, true, second.x, second.gamma, second.beta, {},
+                               second.mean, second.inverse_deviation, {residual_gradient, {}},
+                               of_second.dx, of_second.dgamma, of_second.dbeta, {});
+}
+
+}  // namespace whisker

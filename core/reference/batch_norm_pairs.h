@@ -1,0 +1,21 @@
+// Two batch norms whose results are added, by their definition: one after the other.
+#pragma once
+
+#include "core/batch_norm_pairs.h"
+
+namespace whisker {
+
+class ReferenceBatchNormPairs final : public BatchNormPairs {
+ public:
+  explicit ReferenceBatchNormPairs(Backend& backend) : backend_(backend) {}
+
+  void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) override;
+  void backward(const PairedNorm& first, const PairedNorm& second, const Tensor& y,
+                const GradientParts& dy, const PairedGradients& of_first,
+                const PairedGradients& of_second) override;
+
+ private:
+  Backend& backend_;
+};
+
+}  // namespace whisker
