@@ -28,6 +28,16 @@ DType shown_compute_dtype(const Config& config) {
   return gpu ? DType::bf16 : DType::f32;
 }
 
+// Which of the two sizes of pictures the table is of; "" where there is one.
+std::string sizes_text(const DataConfig& data) {
+  const bool two = data.kind == DataKind::pictures && data.train_image_size > 0 &&
+                   data.train_image_size != data.image_size;
+  if (!two) return {};
+  return fmt::format(
+      "pictures: training {} px, which the figures above are for; validation {} px\n",
+      data.train_image_size, data.image_size);
+}
+
 }  // namespace
 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
@@ -58,7 +68,7 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       const ModelSummary result =
           summarize(model, summary_options(config, shown_compute_dtype(config)));
       print_result(fmt::format(
-          "{}\nclasses {}{}\n", to_text(result), options.classes,
+          "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
           assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
       return 0;
     };

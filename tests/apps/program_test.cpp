@@ -121,6 +121,18 @@ TEST(Program, GraphsAreWrittenToFiles) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Program, TheSummarySaysWhichPicturesItIsOf) {
+  const std::string command = "whisker summary configs/cats_vs_dogs.yaml data.image_size=128 ";
+  const Result two = run(command + "data.train_image_size=112");
+  EXPECT_EQ(two.exit_code, 0);
+  EXPECT_THAT(two.output, HasSubstr("(32,112,112,3)"));
+  EXPECT_THAT(two.output, HasSubstr("training 112 px"));
+  EXPECT_THAT(two.output, HasSubstr("validation 128 px"));
+  for (const char* one : {"", "data.train_image_size=128"}) {
+    EXPECT_THAT(run(command + one).output, ::testing::Not(HasSubstr(" px"))) << one;
+  }
+}
+
 TEST(Program, BenchCountsExamplesOfEveryKind) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "bench_words";
   std::filesystem::create_directories(folder / "words");
