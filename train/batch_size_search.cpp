@@ -115,7 +115,9 @@ void validate_some(Experiment& experiment) {
 int64_t find_batch_size(const Config& config) {
   // What is wrong with data and layers is told before the device is there.
   const Config smallest = trial_config(config, 1);
-  build_model(model_section(smallest), training_build(smallest, open_data(smallest)));
+  const RunData data = open_data(smallest);
+  check_takes_both_sizes(build_model(model_section(smallest), training_build(smallest, data)),
+                         smallest.data);
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
   int64_t pictures = 1;  // in the training set; known after the first trial

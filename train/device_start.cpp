@@ -37,6 +37,8 @@ DeviceStart::DeviceStart(const std::string& device) {
   });
 }
 
+// cuDNN is opened beside recurrent layers that our own kernels may turn out to compute: which do is
+// decided by batches, by a table that is read later, and by timing both.
 std::vector<CudaLibrary> libraries_of(const Module& network) {
   std::vector<CudaLibrary> libraries = {CudaLibrary::products};
   if (has<Conv2D>(network)) libraries.push_back(CudaLibrary::convolutions);

@@ -22,7 +22,7 @@ class DeviceStart {
   std::jthread thread_;
 };
 
-/// What of CUDA's libraries the layers of `network` compute with.
+/// What of CUDA's libraries the layers of `network` may compute with.
 std::vector<CudaLibrary> libraries_of(const Module& network);
 
 /// Opens `libraries` in a thread of its own, where `device` is a GPU. One that cannot be opened is

@@ -7,14 +7,39 @@
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
 
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::ExitedWithCode;
 using testing::HasSubstr;
+using testing::Not;
+
+// Ends the process after work(), saying which of these libraries it has opened: what one test opens
+// stays open, so that each has to be looked at in a process of its own.
+[[noreturn]] void end_after(const std::function<void()>& work) {
+  work();
+  std::ifstream maps("/proc/self/maps");
+  const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
+  std::string opened;
+  for (const char* name :
+       {"whisker_cuda", "cublasLt", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_adv"}) {
+    if (mapped.find(fmt::format("lib{}.so", name)) != std::string::npos) {
+      opened += fmt::format(" {}", name);
+    }
+  }
+  fmt::print(stderr, "opened:{}.\n", opened);
+  std::exit(0);
+}
 
 TEST(DeviceStart, WhatIsWrongIsSaidByWhoeverUsesTheDevice) {
   for (const char* device : {"cuda:63", "cuda:99"}) {
@@ -43,6 +68,28 @@ TEST(DeviceStart, DevicesThatAreThereAreStarted) {
   }
 }
 
+void start(const char* device) {
+  const DeviceStart starting(device);
+}
+
+TEST(DeviceStart, HostDevicesOpenNothing) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const char* device : {"cpu", "reference"}) {
+    EXPECT_EXIT(end_after([&] { start(device); }), ExitedWithCode(0), HasSubstr("opened:."))
+        << device;
+  }
+}
+
+TEST(DeviceStart, AGpusLibraryIsOpenAfterwards) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: " << why_no_cuda();
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const char* device : {"auto", "cuda", "cuda:0"}) {
+    EXPECT_EXIT(end_after([&] { start(device); }), ExitedWithCode(0),
+                HasSubstr("opened: whisker_cuda."))
+        << device;
+  }
+}
+
 std::vector<CudaLibrary> libraries_of_layers(const std::string& layers, const BuildOptions& build) {
   return libraries_of(*build_model(YamlNode::parse(layers, "layers"), build).net);
 }
@@ -62,15 +109,42 @@ TEST(LibraryStart, OpensWhatLayersNeed) {
               ElementsAre(CudaLibrary::products, CudaLibrary::recurrent_layers));
 }
 
-TEST(LibraryStart, OnAGpuTheyAreOpenAfterwards) {
+TEST(LibraryStart, AHostDeviceHasNone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto open = [] {
+    LibraryStart libraries(cpu_device, {CudaLibrary::products});
+    libraries.wait();
+    libraries.wait();
+  };
+  EXPECT_EXIT(end_after(open), ExitedWithCode(0), HasSubstr("opened:."));
+}
+
+TEST(LibraryStart, OpensThoseAndNoOthersAndCountsTheTime) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: " << why_no_cuda();
-  const Device gpu{DeviceKind::cuda, 0};
-  LibraryStart libraries(
-      gpu, {CudaLibrary::products, CudaLibrary::convolutions, CudaLibrary::recurrent_layers});
-  libraries.wait();
-  const CudaStartTimes times = cuda_start_times(gpu);
-  EXPECT_GT(times.cublas_lt, 0);
-  EXPECT_GT(times.cudnn, 0);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto open = [](std::vector<CudaLibrary> wanted) {
+    const Device gpu{DeviceKind::cuda, 0};
+    LibraryStart libraries(gpu, std::move(wanted));
+    libraries.wait();
+    const CudaStartTimes times = cuda_start_times(gpu);
+    fmt::print(stderr, "timed:{}{}.\n", times.cublas_lt > 0 ? " cuBLASLt" : "",
+               times.cudnn > 0 ? " cuDNN" : "");
+  };
+  EXPECT_EXIT(end_after([&] { open({}); }), ExitedWithCode(0),
+              AllOf(HasSubstr("timed:."), HasSubstr("opened: whisker_cuda.")));
+  EXPECT_EXIT(end_after([&] { open({CudaLibrary::products}); }), ExitedWithCode(0),
+              AllOf(HasSubstr("timed: cuBLASLt."), HasSubstr("opened: whisker_cuda cublasLt.")));
+  EXPECT_EXIT(end_after([&] { open({CudaLibrary::convolutions}); }), ExitedWithCode(0),
+              AllOf(HasSubstr("timed: cuDNN."), HasSubstr(" cudnn_heuristic"),
+                    HasSubstr(" cudnn_engines_precompiled"), Not(HasSubstr("cudnn_adv"))));
+  EXPECT_EXIT(end_after([&] { open({CudaLibrary::recurrent_layers}); }), ExitedWithCode(0),
+              AllOf(HasSubstr("timed: cuDNN."), HasSubstr(" cudnn_adv"),
+                    Not(HasSubstr("cudnn_engines_precompiled"))));
+  EXPECT_EXIT(end_after([&] {
+                open({CudaLibrary::products, CudaLibrary::recurrent_layers});
+              }),
+              ExitedWithCode(0),
+              AllOf(HasSubstr("timed: cuBLASLt cuDNN."), HasSubstr(" cudnn_adv")));
 }
 
 // What a person mistyped is told before a device is asked for.
@@ -87,16 +161,24 @@ TEST(DeviceStart, DataAndLayersAreReadBeforeTheDeviceIsThere) {
   EXPECT_THAT(error_of("data.train=nowhere"), HasSubstr("nowhere"));
   EXPECT_THAT(error_of("model=[convolution]"), HasSubstr("convolution"));
   EXPECT_THAT(error_of("freeze=['nothing*']"), HasSubstr("nothing*"));
+  EXPECT_THAT(error_of("optimizer.groups=[{pattern: 'nothing*'}]"), HasSubstr("nothing*"));
   EXPECT_THAT(error_of("train.epochs=1"), HasSubstr("device cuda:63: "));
   EXPECT_THAT(error_of("train.batch_size=auto"), HasSubstr("device cuda:63: "));
-  const Config mistyped =
-      data.config({"device=cuda:63", "train.batch_size=auto", "model=[convolution]"});
-  try {
-    find_batch_size(mistyped);
-    ADD_FAILURE() << "found";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("convolution"));
-  }
+  const auto error_of_search = [&](const std::vector<std::string>& mistyped) {
+    std::vector<std::string> overrides = {"device=cuda:63", "train.batch_size=auto"};
+    overrides.insert(overrides.end(), mistyped.begin(), mistyped.end());
+    try {
+      find_batch_size(data.config(overrides));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("found");
+  };
+  EXPECT_THAT(error_of_search({"model=[convolution]"}), HasSubstr("convolution"));
+  EXPECT_THAT(
+      error_of_search({"model=[flatten, {dense: {units: classes}}]", "data.train_image_size=12"}),
+      HasSubstr("data.train_image_size"));
+  EXPECT_THAT(error_of_search({}), HasSubstr("device cuda:63: "));
 }
 
 }  // namespace
