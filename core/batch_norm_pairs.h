@@ -32,10 +32,9 @@ class BatchNormPairs {
   /// y = f(first + second), with the statistics of both batches and what becomes of the running
   /// ones.
   virtual void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) = 0;
-  /// y is undefined without an activation, dy.second unless adds_gradient_parts().
-  virtual void backward(const PairedNorm& first, const PairedNorm& second, const Tensor& y,
-                        const GradientParts& dy, const PairedGradients& of_first,
-                        const PairedGradients& of_second) = 0;
+  /// dy.second is undefined unless adds_gradient_parts(). relu's slope follows from both tensors.
+  virtual void backward(const PairedNorm& first, const PairedNorm& second, const GradientParts& dy,
+                        const PairedGradients& of_first, const PairedGradients& of_second) = 0;
 };
 
 }  // namespace whisker

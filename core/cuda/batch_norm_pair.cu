@@ -41,22 +41,35 @@ struct TwoPacks {
   Unopened<T, V> first, second;
 };
 
-// y = f(first scale + second scale' + shift).
+/// A thread's channels: both norms as one line, x scale + added scale' + shift. Both ways compute
+/// it, so that the backward pass finds the very sign of the forward one without its result.
+template <int V>
+struct SummedNorms {
+  float scale[V] = {}, other_scale[V] = {}, shift[V] = {};
+
+  __device__ SummedNorms(const PairedColumns& first, const PairedColumns& second, int64_t channel) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int64_t c = channel + v;
+      scale[v] = first.inverse_deviation[c] * load(first.gamma, c);
+      other_scale[v] = second.inverse_deviation[c] * load(second.gamma, c);
+      const float own = fmaf(-first.mean[c], scale[v], load(first.beta, c));
+      shift[v] = own + fmaf(-second.mean[c], other_scale[v], load(second.beta, c));
+    }
+  }
+  __device__ float at(int v, float x, float added) const {
+    return fmaf(x, scale[v], fmaf(added, other_scale[v], shift[v]));
+  }
+};
+
+// y = f(first norm + second norm).
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     normalise_pair_kernel(Columns t, bool relu, PairedColumns first, PairedColumns second, T* y) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float scale[V], other_scale[V], shift[V];
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const int64_t c = channel + v;
-    scale[v] = first.inverse_deviation[c] * load(first.gamma, c);
-    other_scale[v] = second.inverse_deviation[c] * load(second.gamma, c);
-    const float own = fmaf(-first.mean[c], scale[v], load(first.beta, c));
-    shift[v] = own + fmaf(-second.mean[c], other_scale[v], load(second.beta, c));
-  }
+  const SummedNorms<V> norms(first, second, channel);
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
   for_rows_upwards<2>(
@@ -69,8 +82,7 @@ __global__ void __launch_bounds__(block_threads)
         Pack<T, V> out;
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-          float z = fmaf(to_f32(other.at[v]), other_scale[v], shift[v]);
-          z = fmaf(to_f32(own.at[v]), scale[v], z);
+          float z = norms.at(v, to_f32(own.at[v]), to_f32(other.at[v]));
           if (relu) z = z < 0 ? 0 : z;
           out.at[v] = from_f32<T>(z);
         }
@@ -78,39 +90,37 @@ __global__ void __launch_bounds__(block_threads)
       });
 }
 
-/// What a row holds for a thread of the pass that adds up; `more` and `y` where they are there.
+/// What a row holds for a thread of the pass that adds up; `more` where it is there.
 template <class T, int V>
 struct GradientPacks {
-  Unopened<T, V> dy, more, y, x, added;
+  Unopened<T, V> dy, more, x, added;
 };
 
 // For each pack of channels sum(dz), sum(dz (x - mean)) and the same of the second norm: sums
 // (packs, 3, V). dz (rows, channels), or null, is written on the way, rounded once for all readers.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, 3)
-    pair_sums_kernel(ColumnSums<float> g, PairedColumns first, PairedColumns second, PairGradient p,
-                     T* dz) {
+    pair_sums_kernel(ColumnSums<float> g, bool relu, PairedColumns first, PairedColumns second,
+                     PairGradient p, T* dz) {
   wait_for_previous();
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
-  const auto* y = static_cast<const T*>(p.y);
   const auto* dy = static_cast<const T*>(p.dy);
   const auto* more = static_cast<const T*>(p.more);
-  const int64_t own = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  float center[V] = {}, other_center[V] = {};
-  if (own < g.packs) {
+  // Of the last channels where this thread has none.
+  const int64_t own = min(int64_t{blockIdx.x} * blockDim.x + threadIdx.x, g.packs - 1) * V;
+  const SummedNorms<V> norms(first, second, own);
+  float center[V], other_center[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      center[v] = first.mean[own * V + v];
-      other_center[v] = second.mean[own * V + v];
-    }
+  for (int v = 0; v < V; ++v) {
+    center[v] = first.mean[own + v];
+    other_center[v] = second.mean[own + v];
   }
   const auto load = [&](int64_t row, int64_t pack) {
     const int64_t at = (row * g.packs + pack) * V;
     GradientPacks<T, V> in;
     in.dy = load_unopened<V>(dy, at);
     if (more) in.more = load_unopened<V>(more, at);
-    if (y) in.y = load_unopened<V>(y, at);
     in.x = load_unopened<V>(x, at);
     in.added = load_unopened<V>(added, at);
     return in;
@@ -118,16 +128,18 @@ __global__ void __launch_bounds__(block_threads, 3)
   const auto use = [&](int64_t row, int64_t pack, const GradientPacks<T, V>& in,
                        float(&sum)[3 * V]) {
     auto d = open_pack<T, V>(in.dy);
-    const auto term = open_pack<T, V>(in.more), result = open_pack<T, V>(in.y);
+    const auto term = open_pack<T, V>(in.more);
     const auto one = open_pack<T, V>(in.x), other = open_pack<T, V>(in.added);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
+      const float in_x = to_f32(one.at[v]), in_added = to_f32(other.at[v]);
+      const T y = from_f32<T>(norms.at(v, in_x, in_added));
       if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
-      if (y && to_f32(result.at[v]) <= 0) d.at[v] = from_f32<T>(0.0f);
+      if (relu && to_f32(y) <= 0) d.at[v] = from_f32<T>(0.0f);
       const float value = to_f32(d.at[v]);
       sum[v] += value;
-      sum[V + v] = fmaf(value, to_f32(one.at[v]) - center[v], sum[V + v]);
-      sum[2 * V + v] = fmaf(value, to_f32(other.at[v]) - other_center[v], sum[2 * V + v]);
+      sum[V + v] = fmaf(value, in_x - center[v], sum[V + v]);
+      sum[2 * V + v] = fmaf(value, in_added - other_center[v], sum[2 * V + v]);
     }
     if (dz) store_pack<V>(dz, (row * g.packs + pack) * V, d);
   };
@@ -238,7 +250,8 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   launch_early({.stream = context.stream(),
                 .capability = context.capability(),
                 .shared_bytes = launch.shared_bytes},
-               launch.grid, launch.block, pair_sums_kernel<T, V>, columns, first, second, p, dz);
+               launch.grid, launch.block, pair_sums_kernel<T, V>, columns,
+               g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("batch_norm_pair_backward sums");
   const Columns t = map_columns(context, g, V);
   launch_early(context, {t.tiles, dz ? t.chunks : 1}, block_threads, pair_gradients_kernel<T, V>, t,
@@ -266,8 +279,7 @@ void batch_norm_pair_backward(Context& context, Allocator& allocator, const Batc
     // Sums, factors and several rows' packs of eight channels do not fit 80 registers.
     backward<T, (V > 4 ? 4 : V)>(context, allocator, g, first, second, p);
   };
-  with_packs(g.dtype, g.channels, run, first.x, second.x, p.y, p.dy, p.more, p.first.dx,
-             p.second.dx);
+  with_packs(g.dtype, g.channels, run, first.x, second.x, p.dy, p.more, p.first.dx, p.second.dx);
 }
 
 }  // namespace whisker::cuda::kernels

@@ -25,7 +25,6 @@ struct PairedColumnGradients {
   Channels dgamma = {}, dbeta = {};
 };
 struct PairGradient {
-  const void* y = nullptr;     // (rows, channels); null without relu
   const void* dy = nullptr;    // (rows, channels)
   const void* more = nullptr;  // (rows, channels): added to dy
   PairedColumnGradients first, second;

@@ -52,14 +52,12 @@ void CudaBatchNormPairs::normalise(const PairedNorm& first, const PairedNorm& se
 }
 
 void CudaBatchNormPairs::backward(const PairedNorm& first, const PairedNorm& second,
-                                  const Tensor& y, const GradientParts& dy,
-                                  const PairedGradients& of_first,
+                                  const GradientParts& dy, const PairedGradients& of_first,
                                   const PairedGradients& of_second) {
   context_.enter();
   kernels::batch_norm_pair_backward(context_, allocator_, first.geometry, columns(first),
                                     columns(second),
-                                    {.y = pointer(y),
-                                     .dy = dy.first.raw(),
+                                    {.dy = dy.first.raw(),
                                      .more = pointer(dy.second),
                                      .first = columns(of_first),
                                      .second = columns(of_second)});

@@ -12,9 +12,8 @@ class CudaBatchNormPairs final : public BatchNormPairs {
       : context_(context), allocator_(allocator) {}
 
   void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) override;
-  void backward(const PairedNorm& first, const PairedNorm& second, const Tensor& y,
-                const GradientParts& dy, const PairedGradients& of_first,
-                const PairedGradients& of_second) override;
+  void backward(const PairedNorm& first, const PairedNorm& second, const GradientParts& dy,
+                const PairedGradients& of_first, const PairedGradients& of_second) override;
 
  private:
   void find_statistics(const PairedNorm& norm);

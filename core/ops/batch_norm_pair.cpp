@@ -1,5 +1,6 @@
 // Two batch norms whose results are added, as one operator where the device has kernels over both:
-// neither the second's result nor its gradient is stored.
+// neither the second's result nor its gradient is stored, and relu's slope is found from both
+// tensors again.
 #include "core/autograd.h"
 #include "core/backend.h"
 #include "core/batch_norm_pairs.h"
@@ -47,19 +48,20 @@ struct SavedNorm {
       : geometry(norm.geometry),
         x(save(norm.x)),
         gamma(save(norm.gamma)),
+        beta(save(norm.beta)),
         mean(save(norm.mean)),
         inverse_deviation(save(norm.inverse_deviation)) {}
   PairedNorm operator()(const Gradients& g) const {
     return {.geometry = geometry,
             .x = x(g),
             .gamma = gamma(g),
-            .beta = {},
+            .beta = beta(g),
             .mean = mean(g),
             .inverse_deviation = inverse_deviation(g)};
   }
 
   BatchNormGeometry geometry;
-  Saved x, gamma, mean, inverse_deviation;
+  Saved x, gamma, beta, mean, inverse_deviation;
 };
 
 PairedGradients wanted(Gradients& g, size_t first_input) {
@@ -94,8 +96,7 @@ Tensor batch_norm_pair(const Tensor& x, const BatchNormOperands& norm, const Ten
   note_pending(second.running);
   record("batch_norm_pair",
          {&x, &norm.gamma, &norm.beta, &added, &added_norm.gamma, &added_norm.beta}, y,
-         [pairs, first = SavedNorm(first), second = SavedNorm(second),
-          y = activation == Activation::none ? Saved() : save_output(y)](Gradients& g) {
+         [pairs, first = SavedNorm(first), second = SavedNorm(second)](Gradients& g) {
            g.once_only();
            const PairedGradients of_first = wanted(g, 0);
            const PairedGradients of_second = wanted(g, 3);
@@ -103,7 +104,7 @@ Tensor batch_norm_pair(const Tensor& x, const BatchNormOperands& norm, const Ten
            const GradientParts dy = backend_of(one.x.device()).adds_gradient_parts()
                                         ? g.dy_parts()
                                         : GradientParts{g.dy(), {}};
-           pairs->backward(one, second(g), y(g), dy, of_first, of_second);
+           pairs->backward(one, second(g), dy, of_first, of_second);
          });
   return y;
 }

@@ -1,4 +1,5 @@
-// Means its parts, so that the joint operator can be held to its definition without a GPU.
+// Means its parts, so that the joint operator can be held to its definition without a GPU. The
+// result, whose sign is relu's slope, is made again.
 #include "core/reference/batch_norm_pairs.h"
 
 #include "core/autograd.h"
@@ -16,9 +17,16 @@ void ReferenceBatchNormPairs::normalise(const PairedNorm& first, const PairedNor
 }
 
 void ReferenceBatchNormPairs::backward(const PairedNorm& first, const PairedNorm& second,
-                                       const Tensor& y, const GradientParts& dy,
-                                       const PairedGradients& of_first,
+                                       const GradientParts& dy, const PairedGradients& of_first,
                                        const PairedGradients& of_second) {
+  PairedNorm one = first, other = second;  // without running statistics
+  for (PairedNorm* norm : {&one, &other}) {
+    norm->mean = empty_like(norm->mean);
+    norm->inverse_deviation = empty_like(norm->inverse_deviation);
+  }
+  const bool active = first.geometry.activation.kind != Activation::none;
+  const Tensor y = active ? empty_like(first.x) : Tensor();
+  if (active) normalise(one, other, y);
   const Tensor residual_gradient = empty_like(second.x);
   backend_.batch_norm_backward(first.geometry, true, first.x, first.gamma, first.beta, y,
                                first.mean, first.inverse_deviation, dy, of_first.dx,

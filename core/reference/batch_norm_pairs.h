@@ -10,9 +10,8 @@ class ReferenceBatchNormPairs final : public BatchNormPairs {
   explicit ReferenceBatchNormPairs(Backend& backend) : backend_(backend) {}
 
   void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) override;
-  void backward(const PairedNorm& first, const PairedNorm& second, const Tensor& y,
-                const GradientParts& dy, const PairedGradients& of_first,
-                const PairedGradients& of_second) override;
+  void backward(const PairedNorm& first, const PairedNorm& second, const GradientParts& dy,
+                const PairedGradients& of_first, const PairedGradients& of_second) override;
 
  private:
   Backend& backend_;
