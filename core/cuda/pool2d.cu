@@ -1,9 +1,10 @@
 // One thread per pack of channels of one window (forward, and backward where windows do not
-// overlap) or of one picture element (backward elsewhere), so that nobody adds to what another
-// thread writes. Blocks run along (columns x packs), rows and pictures.
+// overlap) or of one picture element (backward elsewhere), or of a strip of them below each other
+// (pool2d_strips.cuh), so that nobody adds to what another thread writes. Blocks run along
+// (columns x packs), rows and pictures.
 #include "core/cuda/check.h"
 #include "core/cuda/pool2d.h"
-#include "core/cuda/pool2d_square.cuh"
+#include "core/cuda/pool2d_strips.cuh"
 
 #include <algorithm>
 
@@ -136,11 +137,24 @@ struct PlaneLaunch {
 };
 PlaneLaunch plane_launch(const Places& p, int rows, int columns) {
   const int64_t across = int64_t{columns} * p.packs;
-  const int threads = static_cast<int>(std::clamp<int64_t>((across + 31) / 32 * 32, 32, 256));
-  return {.grid = dim3(static_cast<unsigned>((across + threads - 1) / threads),
-                       static_cast<unsigned>(std::min(rows, 65535)),
+  const int64_t blocks = (across + block_threads - 1) / block_threads;
+  const int64_t warps = (across + blocks * 32 - 1) / (blocks * 32);  // of a block
+  return {.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, 65535)),
                        static_cast<unsigned>(std::min<int64_t>(p.n, 65535))),
-          .block = dim3(static_cast<unsigned>(threads))};
+          .block = dim3(static_cast<unsigned>(warps * 32))};
+}
+
+/// Planes of which each thread takes `strip` rows below each other: at most 8, and so few that the
+/// GPU is full of threads.
+struct StripLaunch {
+  int strip;
+  PlaneLaunch blocks;
+};
+StripLaunch strip_launch(const Context& context, const Places& p, int rows, int columns) {
+  const int64_t places = p.n * rows * columns * p.packs;
+  const int64_t threads = int64_t{context.multiprocessors()} * 2048;
+  const auto strip = static_cast<int>(std::clamp<int64_t>(places / threads, 1, 8));
+  return {.strip = strip, .blocks = plane_launch(p, (rows + strip - 1) / strip, columns)};
 }
 
 bool aligned(const void* pointer, size_t bytes) {
@@ -172,8 +186,15 @@ void visit_mark(const Pool2dGeometry& g, Fn&& fn) {
   }
 }
 
-bool is_square(const Pool2dGeometry& g, int64_t kernel) {
-  return g.kernel_h == kernel && g.kernel_w == kernel;
+bool is_square(const Pool2dGeometry& g, int64_t kernel, int64_t stride) {
+  return g.kernel_h == kernel && g.kernel_w == kernel && g.stride_h == stride &&
+         g.stride_w == stride;
+}
+
+/// No window lies beyond the picture altogether.
+bool all_see_picture(const Pool2dGeometry& g) {
+  return g.pad_top < g.kernel_h && (g.h_out - 1) * g.stride_h - g.pad_top < g.h &&
+         g.pad_left < g.kernel_w && (g.w_out - 1) * g.stride_w - g.pad_left < g.w;
 }
 
 }  // namespace
@@ -188,12 +209,17 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
       launch_early(context, launch.grid, launch.block, average_kernel<T, N>, p, in, out);
       return;
     }
-    const auto square = [&]<int K>() {
-      launch_early(context, launch.grid, launch.block, square_max_kernel<T, N, K>, p, in, out,
+    const auto strips = [&]<int K, int S>() {
+      const StripLaunch by_strips = strip_launch(context, p, p.h_out, p.w_out);
+      launch_early(context, by_strips.blocks.grid, by_strips.blocks.block,
+                   strip_max_kernel<T, N, K, S>, p, by_strips.strip, in, out,
                    static_cast<Pack<uint8_t, N>*>(marks));
     };
-    if (is_square(g, 2)) return square.template operator()<2>();
-    if (is_square(g, 3)) return square.template operator()<3>();
+    if (all_see_picture(g)) {
+      if (is_square(g, 2, 2)) return strips.template operator()<2, 2>();
+      if (is_square(g, 3, 2)) return strips.template operator()<3, 2>();
+      if (is_square(g, 3, 1)) return strips.template operator()<3, 1>();
+    }
     visit_mark(g, [&]<class Mark>() {
       launch_early(context, launch.grid, launch.block, max_kernel<T, N, Mark>, p, in, out,
                    static_cast<Pack<Mark, N>*>(marks));
@@ -208,12 +234,16 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
   visit_packed(g, marks, dy, dx, [&]<class T, int N>(const Places& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
     auto* out = static_cast<Pack<T, N>*>(dx);
-    if (g.kind == PoolKind::max && is_square(g, 3) && g.stride_h == 2 && g.stride_w == 2) {
+    const auto strips = [&]<int K>() {
       const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
-      const PlaneLaunch launch = plane_launch(p, down, across);
-      launch_early(context, launch.grid, launch.block, square_gradient_kernel<T, N>, p, down,
-                   across, static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
-      return;
+      const StripLaunch by_strips = strip_launch(context, p, down, across);
+      launch_early(context, by_strips.blocks.grid, by_strips.blocks.block,
+                   strip_gradient_kernel<T, N, K>, p, down, across, by_strips.strip,
+                   static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
+    };
+    if (g.kind == PoolKind::max) {
+      if (is_square(g, 2, 2)) return strips.template operator()<2>();
+      if (is_square(g, 3, 2)) return strips.template operator()<3>();
     }
     visit_mark(g, [&]<class Mark>() {
       const auto* winners = static_cast<const Pack<Mark, N>*>(marks);

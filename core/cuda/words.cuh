@@ -49,18 +49,73 @@ __device__ inline uint32_t not_below_or_zero(uint32_t x) {
   if constexpr (sizeof(T) == 4) return __uint_as_float(x) <= 0 ? 0u : ~0u;
   if constexpr (sizeof(T) == 2) return __hgtu2_mask(two_elements<T>(x), two_elements<T>(0));
 }
-/// All bits of those elements that are equal in both words; a NaN is not.
+/// All bits of those elements of `later` that win over those of `earlier`: larger ones and the
+/// first NaN.
 template <class T>
-__device__ inline uint32_t equal(uint32_t a, uint32_t b) {
-  static_assert(sizeof(T) == 2);
-  return __heq2_mask(two_elements<T>(a), two_elements<T>(b));
+__device__ inline uint32_t beats(uint32_t later, uint32_t earlier) {
+  if constexpr (sizeof(T) == 4) {
+    const float first = __uint_as_float(earlier);
+    return !(__uint_as_float(later) <= first) && first == first ? ~0u : 0u;
+  } else {
+    const TwoElements<T> first = two_elements<T>(earlier);
+    return __hgtu2_mask(two_elements<T>(later), first) & __heq2_mask(first, first);
+  }
 }
-/// The larger elements; a NaN wins.
-template <class T>
-__device__ inline uint32_t larger(uint32_t a, uint32_t b) {
-  static_assert(sizeof(T) == 2);
-  const TwoElements<T> result = __hmax2_nan(two_elements<T>(a), two_elements<T>(b));
-  return reinterpret_cast<const uint32_t&>(result);
+/// The bits of a where the mask has ones, those of b elsewhere.
+__device__ inline uint32_t choose(uint32_t mask, uint32_t a, uint32_t b) {
+  return (mask & a) | (~mask & b);
+}
+/// The sum of each element of some words, rounded once: two of 16 bits are as exact in one
+/// instruction as in f32 (Figueroa 1995, "When is double rounding innocuous?").
+template <class T, class... W>
+__device__ inline uint32_t sum_of(W... words) {
+  if constexpr (sizeof(T) == 4) {
+    return __float_as_uint((... + __uint_as_float(words)));
+  } else {
+    TwoElements<T> sum;
+    if constexpr (sizeof...(words) == 2) {
+      sum = __hadd2(two_elements<T>(words)...);
+    } else {
+      sum.x = from_f32<T>((... + to_f32(two_elements<T>(words).x)));
+      sum.y = from_f32<T>((... + to_f32(two_elements<T>(words).y)));
+    }
+    return reinterpret_cast<const uint32_t&>(sum);
+  }
+}
+
+/// A pack of 16 bytes as words; the only element of a pack of one in the low end of a word.
+template <class T, int N>
+struct Words {
+  static constexpr int count = N == 1 ? 1 : 4;
+  uint32_t at[count];
+
+  __device__ static Words filled(uint32_t word) {
+    Words words;
+#pragma unroll
+    for (int i = 0; i < count; ++i) words.at[i] = word;
+    return words;
+  }
+};
+template <class T, int N>
+__device__ inline Words<T, N> load_words(const Pack<T, N>* from) {
+  if constexpr (N > 1) {
+    const uint4 loaded = *reinterpret_cast<const uint4*>(from);
+    return {loaded.x, loaded.y, loaded.z, loaded.w};
+  } else if constexpr (sizeof(T) == 4) {
+    return {*reinterpret_cast<const uint32_t*>(from)};
+  } else {
+    return {*reinterpret_cast<const uint16_t*>(from)};
+  }
+}
+template <class T, int N>
+__device__ inline void store_words(Pack<T, N>* to, const Words<T, N>& words) {
+  if constexpr (N > 1) {
+    *reinterpret_cast<uint4*>(to) = {words.at[0], words.at[1], words.at[2], words.at[3]};
+  } else if constexpr (sizeof(T) == 4) {
+    *reinterpret_cast<uint32_t*>(to) = words.at[0];
+  } else {
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(words.at[0]);
+  }
 }
 
 /// The elements of a pack of 16 bytes (or the only one) whose winner is `place`, 0 elsewhere.
