@@ -17,4 +17,26 @@ SideStream::~SideStream() {
   cudaStreamDestroy(stream_);  // what fails here has failed before, and there is nobody to tell
 }
 
+void SideStream::fork() {
+  begun_.record(context_.stream());
+  begun_.make_wait(stream_);
+}
+
+void SideStream::join() {
+  ended_.record(stream_);
+  ended_.make_wait(context_.stream());
+}
+
+// Fails where the error has broken the capture or lost the device; the error itself says so.
+void SideStream::abandon() noexcept {
+  try {
+    context_.set_cudnn_stream(context_.stream());
+  } catch (...) {
+  }
+  try {
+    join();
+  } catch (...) {
+  }
+}
+
 }  // namespace whisker::cuda

@@ -15,26 +15,30 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   /// Enqueues aside(stream) here and beside() on the compute stream. Both come after all that was
-  /// there before; what is enqueued there later comes after both. For captures only, of which an
-  /// exception throws away everything: it leaves the branch without its end.
+  /// there before; what is enqueued there later comes after both. That holds for what either has
+  /// enqueued before it throws, too, so that a capture can be ended and memory given back. cuDNN
+  /// follows: in aside() it enqueues here.
   template <class Aside, class Beside>
   void run(Aside&& aside, Beside&& beside) {
-    begun_.record(context_.stream());
-    begun_.make_wait(stream_);
-    context_.set_cudnn_stream(stream_);
+    fork();
     try {
+      context_.set_cudnn_stream(stream_);
       aside(stream_);
-    } catch (...) {
       context_.set_cudnn_stream(context_.stream());
+      beside();
+    } catch (...) {
+      abandon();
       throw;
     }
-    context_.set_cudnn_stream(context_.stream());
-    beside();
-    ended_.record(stream_);
-    ended_.make_wait(context_.stream());
+    join();
   }
 
  private:
+  void fork();
+  void join();
+  /// As well as it can be done after an error.
+  void abandon() noexcept;
+
   Context& context_;
   cudaStream_t stream_ = nullptr;
   Event begun_, ended_;

@@ -148,6 +148,42 @@ TEST_F(CudaConvolution, RepeatsBitForBitWhenDeterministic) {
   }
 }
 
+// A capture gets the two gradients of small convolutions as branches.
+TEST_F(CudaConvolution, GradientsSideBySideInACaptureAreThoseOneAfterTheOther) {
+  CudaOptions options = exact_options();
+  options.deterministic = true;
+  set_cuda_options(gpu, options);
+  for (const ConvolutionCase& c : convolution_cases()) {
+    for (const DType dtype : dtypes) {
+      SCOPED_TRACE(fmt::format("{} x {} w {}", dtype, c.x, c.w));
+      std::vector<Tensor> leaves;
+      for (const Shape& shape : {c.x, c.w, Shape{c.w[0]}}) {
+        leaves.push_back(rand_normal(shape, 0, 1, 3, leaves.size()).to(dtype).to(gpu));
+        leaves.back().set_requires_grad();
+      }
+      const auto gradients = [&] {
+        const Tensor y = conv2d(leaves[0], leaves[1], leaves[2], c.options);
+        return grad(mul(y, y), leaves, {.gradient = y.detach()});
+      };
+      gradients();  // chooses algorithms
+      const std::vector<Tensor> eager = gradients();
+      std::vector<Tensor> captured;
+      for (const Tensor& gradient : eager) captured.push_back(empty_like(gradient));
+      const auto graph = backend_of(gpu).capture([&] {
+        const std::vector<Tensor> got = gradients();
+        for (size_t i = 0; i < got.size(); ++i) captured[i].copy_(got[i]);
+      });
+      for (int round = 0; round < 3; ++round) {
+        for (const Tensor& gradient : captured) gradient.fill_(round);
+        graph->replay();
+        for (size_t i = 0; i < eager.size(); ++i) {
+          ASSERT_EQ(captured[i].to_vector(), eager[i].to_vector()) << "gradient " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CudaConvolution, FollowsImportedChoices) {
   const ConvolutionCase c = convolution_cases()[6];
   CudaOptions timed = exact_options();
