@@ -1,13 +1,15 @@
 // Single operators of ResNet-18 at 256 pictures on a GPU in bf16, as the backend runs them: max
-// pooling and batch normalisation, forward and backward. One JSON line per operator: microseconds
-// (median of 9 groups of captured runs) over operands so many that no cache holds them, and
-// "cached_us" over the same ones again and again, as a step finds what the operator before has just
-// written where it fits. floor_us: every operand read and every result written once at the rate of
-// large copies; passes_us: with what batch statistics need read a second time.
+// pooling and batch normalisation, forward and backward; and two batch norms that are added, of
+// ResNet-50 as well, as one operator (pair) and as two (apart). One JSON line per operator:
+// microseconds (median of 9 groups of captured runs) over operands so many that no cache holds
+// them, and "cached_us" over the same ones again and again, as a step finds what the operator
+// before has just written where it fits. floor_us: every operand read and every result written once
+// at the rate of large copies; passes_us: with what batch statistics need read a second time.
 // usage: bench_operators [ID...]
 // Without arguments: all of them.
 #include "core/autograd.h"
 #include "core/backend.h"
+#include "core/batch_norm_pairs.h"
 #include "core/cuda_library.h"
 #include "core/error.h"
 #include "core/ops.h"
@@ -107,6 +109,61 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   return {backward, bytes_of({x, dy, dx}), bytes_of({x, dy})};
 }
 
+/// The end of a residual block with a projection, whose result two layers read.
+Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
+  Backend& backend = backend_of(gpu);
+  const Shape channels{shape[3]};
+  const auto norm = [&](uint64_t stream) {
+    return PairedNorm{.geometry = {.rows = shape.count() / shape[3],
+                                   .channels = shape[3],
+                                   .n = shape[0],
+                                   .h = shape[1],
+                                   .w = shape[2],
+                                   .activation = {},
+                                   .dtype = DType::bf16},
+                      .x = random(shape, stream),
+                      .gamma = ones(channels, f32),
+                      .beta = zeros(channels, f32),
+                      .mean = zeros(channels, f32),
+                      .inverse_deviation = ones(channels, f32),
+                      .running = {zeros(channels, f32), ones(channels, f32), zeros(channels, f32),
+                                  ones(channels, f32), 0.1}};
+  };
+  PairedNorm own = norm(1);
+  const PairedNorm added = norm(2);
+  own.geometry.activation = {Activation::relu};
+  const Tensor y = empty(shape, bf16), between = joint ? Tensor() : empty(shape, bf16);
+  const auto forward = [=, &backend] {
+    if (joint) return backend.batch_norm_pairs()->normalise(own, added, y);
+    backend.batch_norm_train(added.geometry, added.x, added.gamma, added.beta, {}, between,
+                             added.mean, added.inverse_deviation, added.running);
+    BatchNormGeometry with_residual = own.geometry;
+    with_residual.residual = true;
+    backend.batch_norm_train(with_residual, own.x, own.gamma, own.beta, between, y, own.mean,
+                             own.inverse_deviation, own.running);
+  };
+  const int64_t one = y.bytes();
+  if (!backward) return {forward, 3 * one, joint ? 2 * one : 4 * one};
+  forward();
+  const GradientParts dy{random(shape, 3), random(shape, 4)};
+  const auto gradients = [&] {
+    return PairedGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+  };
+  const PairedGradients of_own = gradients(), of_added = gradients();
+  const auto run = [=, &backend] {
+    if (joint) return backend.batch_norm_pairs()->backward(own, added, dy, of_own, of_added);
+    BatchNormGeometry with_residual = own.geometry;
+    with_residual.residual = true;
+    backend.batch_norm_backward(with_residual, true, own.x, own.gamma, own.beta, y, own.mean,
+                                own.inverse_deviation, dy, of_own.dx, of_own.dgamma, of_own.dbeta,
+                                between);
+    backend.batch_norm_backward(added.geometry, true, added.x, added.gamma, added.beta, {},
+                                added.mean, added.inverse_deviation, {between, {}}, of_added.dx,
+                                of_added.dgamma, of_added.dbeta, {});
+  };
+  return {run, 6 * one, joint ? 4 * one : 7 * one};
+}
+
 std::vector<Row> all_rows() {
   std::vector<Row> rows;
   const Pool2dOptions stem{.kernel = 3, .stride = Pair(2), .padding = 1};
@@ -134,6 +191,18 @@ std::vector<Row> all_rows() {
     add("backward", Part::backward, false);
     add("residual_forward", Part::train, true);
     add("residual_backward", Part::backward, true);
+  }
+  const Shape block_ends[] = {{256, 28, 28, 128}, {256, 14, 14, 256}, {256, 7, 7, 512},
+                              {256, 56, 56, 256}, {256, 28, 28, 512}, {256, 14, 14, 1024},
+                              {256, 7, 7, 2048}};
+  for (const Shape& map : block_ends) {
+    for (const bool backward : {false, true}) {
+      for (const bool joint : {true, false}) {
+        rows.push_back({fmt::format("batch_norm_{}_{}_{}x{}x{}", joint ? "pair" : "apart",
+                                    backward ? "backward" : "forward", map[1], map[2], map[3]),
+                        [=] { return batch_norm_pair(map, backward, joint); }});
+      }
+    }
   }
   return rows;
 }
