@@ -7,35 +7,17 @@ namespace whisker::cuda {
 
 // The block's result stands in for the gradient of its other readers.
 void CudaConvolutionChains::BlockEndTrial::prepare() {
-  if (link_.x) return;
-  Context& context = chains_.context_;
-  Allocator& allocator = chains_.allocator_;
-  in_.emplace(context, allocator, x_);
-  filter_.emplace(context, allocator, w_);
-  gamma_.emplace(context, allocator, norm_.gamma);
-  beta_.emplace(context, allocator, norm_.beta);
-  residual_.emplace(context, allocator, norm_.residual);
-  const int64_t results = g_.n * g_.h_out * g_.w_out * g_.c_out;
-  void* const dy = memory_.take(results * f16_bytes);
-  kernels::noise(context.stream(), g_.dtype, 1, dy, results);
+  if (prepared_) return;
+  take_operands();
+  residual_.emplace(chains_.context_, chains_.allocator_, norm_.residual);
   y_ = memory_.take(x_.bytes());
   gradient_ = memory_.take(x_.bytes());
-  link_ = {.convolution = g_,
-           .norm = norm_.geometry,
-           .x = in_->data(),
-           .w = filter_->data(),
-           .gamma = static_cast<float*>(gamma_->data()),
-           .beta = static_cast<float*>(beta_->data()),
-           .mean = memory_.take_floats(g_.c),
-           .inverse_deviation = memory_.take_floats(g_.c),
-           .residual = residual_->data(),
-           .others = y_,
-           .dy = dy,
-           .dx = memory_.take(x_.bytes()),
-           .dz = memory_.take(x_.bytes()),
-           .dgamma = memory_.take_floats(g_.c),
-           .dbeta = memory_.take_floats(g_.c)};
-  kernels::batch_norm_train(context, allocator, link_.norm,
+  link_.residual = residual_->data();
+  link_.others = y_;
+  link_.dy = memory_.take(results() * f16_bytes);
+  link_.dz = memory_.take(x_.bytes());
+  kernels::noise(chains_.context_.stream(), g_.dtype, 1, link_.dy, results());
+  kernels::batch_norm_train(chains_.context_, chains_.allocator_, link_.norm,
                             {.x = link_.x,
                              .residual = link_.residual,
                              .y = y_,
@@ -44,6 +26,7 @@ void CudaConvolutionChains::BlockEndTrial::prepare() {
                              .mean = link_.mean,
                              .inverse_deviation = link_.inverse_deviation},
                             {});
+  prepared_ = true;
 }
 
 void CudaConvolutionChains::BlockEndTrial::joined() {

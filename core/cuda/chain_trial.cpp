@@ -6,33 +6,17 @@
 namespace whisker::cuda {
 
 void CudaConvolutionChains::Trial::prepare() {
-  if (link_.x) return;
-  Context& context = chains_.context_;
-  Allocator& allocator = chains_.allocator_;
-  in_.emplace(context, allocator, x_);
-  filter_.emplace(context, allocator, w_);
-  gamma_.emplace(context, allocator, norm_.gamma);
-  beta_.emplace(context, allocator, norm_.beta);
-  void* const y = memory_.take(g_.n * g_.h_out * g_.w_out * g_.c_out * f16_bytes);
+  if (prepared_) return;
+  take_operands();
+  link_.y = memory_.take(results() * f16_bytes);
+  link_.sums = memory_.take_floats(2 * g_.c_out);
+  link_.folded = memory_.take(2 * g_.c * f16_bytes);
+  link_.dy = link_.y;
+  link_.dw = memory_.take(w_.bytes());
+  variance_ = memory_.take_floats(g_.c);
   z_ = memory_.take(x_.bytes());
   dz_ = memory_.take(x_.bytes());
-  variance_ = memory_.take_floats(g_.c);
-  link_ = {.convolution = g_,
-           .norm = norm_.geometry,
-           .x = in_->data(),
-           .w = filter_->data(),
-           .y = y,
-           .sums = memory_.take_floats(2 * g_.c_out),
-           .gamma = static_cast<float*>(gamma_->data()),
-           .beta = static_cast<float*>(beta_->data()),
-           .mean = memory_.take_floats(g_.c),
-           .inverse_deviation = memory_.take_floats(g_.c),
-           .folded = memory_.take(2 * g_.c * f16_bytes),
-           .dy = y,
-           .dx = memory_.take(x_.bytes()),
-           .dw = memory_.take(w_.bytes()),
-           .dgamma = memory_.take_floats(g_.c),
-           .dbeta = memory_.take_floats(g_.c)};
+  prepared_ = true;
 }
 
 void CudaConvolutionChains::Trial::find_statistics() {

@@ -2,20 +2,15 @@
 // chooses between. The result stands in for its own gradient.
 #pragma once
 
-#include "core/cuda/aligned.h"
-#include "core/cuda/convolution_chains.h"
-#include "core/cuda/stopwatch.h"
-
-#include <optional>
+#include "core/cuda/link_trial.h"
 
 namespace whisker::cuda {
 
-class CudaConvolutionChains::Trial {
+class CudaConvolutionChains::Trial : LinkTrial {
  public:
-  /// Cheap: memory is taken by the first call of a method below.
   Trial(CudaConvolutionChains& chains, const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
         const InputNorm& norm, const Tensor& w)
-      : chains_(chains), g_(g), x_(x), sums_(sums), norm_(norm), w_(w) {}
+      : LinkTrial(chains, g, x, norm, w), sums_(sums) {}
 
   void joined();
   void apart();
@@ -24,14 +19,7 @@ class CudaConvolutionChains::Trial {
   void prepare();
   void find_statistics();
 
-  CudaConvolutionChains& chains_;
-  const Conv2dGeometry& g_;
-  const Tensor &x_, &sums_;
-  const InputNorm& norm_;
-  const Tensor& w_;
-  std::optional<AlignedInput> in_, filter_, gamma_, beta_;
-  DriverMemories memory_;
-  Link link_;
+  const Tensor& sums_;
   float* variance_ = nullptr;          // (c)
   void *z_ = nullptr, *dz_ = nullptr;  // the normalised x, its gradient
 };

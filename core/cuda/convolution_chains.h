@@ -31,6 +31,7 @@ class CudaConvolutionChains final : public ConvolutionChains {
 
  private:
   /// Both ways to compute a link, to be timed.
+  class LinkTrial;
   class Trial;
   class BlockEndTrial;
   static constexpr int64_t f16_bytes = 2;
