@@ -23,7 +23,8 @@ std::vector<ConvolutionRequest> ChainLink::passes() const {
 }
 
 std::string ChainLink::describe() const {
-  return fmt::format("chain {}{}", request.describe(), given_sums ? " given sums" : "");
+  return fmt::format("chain {}{}{}", request.describe(), given_sums ? " given sums" : "",
+                     paired ? " or a pair" : "");
 }
 
 bool ChainPlans::possible(const ChainLink& link) {

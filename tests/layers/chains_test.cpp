@@ -125,16 +125,18 @@ TEST(Chains, LayersTogetherAreTheLayersApart) {
   }
 }
 
-/// How many batch norms a step computes with the convolution behind them.
+/// How many batch norms a step computes with the convolution behind them, and how many with
+/// another batch norm.
 struct Joined {
-  int64_t inside = 0, block_ends = 0;
+  int64_t inside = 0, block_ends = 0, pairs = 0;
 };
 Joined joined_in(Training& training) {
   TapeListing listing;
   training.step();
   const std::vector<TapeEntry> entries = listing.entries();
   return {.inside = std::ranges::count(entries, "batch_norm_conv2d", &TapeEntry::name),
-          .block_ends = std::ranges::count(entries, "batch_norm_add_conv2d", &TapeEntry::name)};
+          .block_ends = std::ranges::count(entries, "batch_norm_add_conv2d", &TapeEntry::name),
+          .pairs = std::ranges::count(entries, "batch_norm_pair", &TapeEntry::name)};
 }
 
 class CudaLayerChains : public ::testing::Test {
@@ -173,9 +175,11 @@ TEST_F(CudaLayerChains, TrainAsLayersApart) {
       const Joined joined = joined_in(narrow);
       if (chaining == ConvolutionChaining::never) {
         EXPECT_EQ(joined.inside + joined.block_ends, 0);
+        EXPECT_EQ(joined.pairs, frozen.size() < 3 ? 1 : 0) << "at the end of the first block";
       } else if (frozen.empty()) {
         EXPECT_EQ(joined.inside, 4) << "two in each block";
         EXPECT_EQ(joined.block_ends, 1) << "between the blocks";
+        EXPECT_EQ(joined.pairs, 0) << "what ends the first block";
       } else {
         EXPECT_LT(joined.inside, 4);
       }
@@ -190,6 +194,26 @@ TEST_F(CudaLayerChains, TrainAsLayersApart) {
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LT(errors[1][i], 2 * errors[0][i] + 0.01) << expected[i].first;
     }
+  }
+}
+
+// Joined with the next convolution or as a pair: timing says which, under a name of its own.
+TEST_F(CudaLayerChains, TimeTheEndOfABlockWithAProjectionAgainstAPair) {
+  use(ConvolutionChaining::always);
+  Training possible(gpu, DType::f16, true);
+  if (joined_in(possible).block_ends == 0) GTEST_SKIP() << "skipped: cuDNN joins no block's end";
+  use(ConvolutionChaining::faster, 600);
+  Training training(gpu, DType::f16, true), exact(cpu_device, {}, true);
+  EXPECT_EQ(joined_in(training).pairs, 1) << "nothing is joined untested";
+  for (int step = 0; step < 3; ++step) training.step();
+  const std::string table = backend_of(gpu).export_plans();
+  EXPECT_NE(table.find(" or a pair"), std::string::npos) << table;
+  const Joined joined = joined_in(training);
+  EXPECT_EQ(joined.block_ends + joined.pairs, 1) << table;
+  for (int step = 0; step < 5; ++step) exact.step();
+  const auto got = training.results(), expected = exact.results();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(relative_error(got[i].second, expected[i].second), 0.3) << expected[i].first;
   }
 }
 
