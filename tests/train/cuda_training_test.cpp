@@ -133,11 +133,11 @@ TEST_F(CudaTraining, FindsABatchWithinALimit) {
   const StripeFolder data(2, 150, 150);
   const auto config = [&](const std::string& batch) {
     return data.config({"device=cuda", "deterministic=true", "train.batch_size=" + batch,
-                        "data.image_size=96", "train.epochs=6", "ema.decay=0.9",
-                        "runtime.memory.limit=64MiB"});
+                        "data.image_size=256", "train.epochs=6", "ema.decay=0.9",
+                        "runtime.memory.limit=512MiB"});
   };
   const int64_t found = find_batch_size(config("auto"));
-  fmt::print("64 MiB: batches of {}\n", found);
+  fmt::print("512 MiB: batches of {}\n", found);
   EXPECT_GT(found, 1);
   ASSERT_LT(found, 120) << "larger ones come too seldom to be captured";
   EXPECT_NO_THROW(TestRun(config(fmt::format("{}", found))).train());
