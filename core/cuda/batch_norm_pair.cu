@@ -9,6 +9,8 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/words.cuh"
 
+#include <algorithm>
+
 namespace whisker::cuda::kernels {
 namespace {
 
@@ -239,7 +241,9 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
               const PairedColumns& first, const PairedColumns& second, const PairGradient& p) {
   auto* const dz = static_cast<T*>(p.second.dx ? p.second.dx : p.first.dx);
   const int64_t packs = g.channels / V;
-  const ColumnLaunch launch = column_launch(g.rows, packs, 3 * V, context.multiprocessors());
+  constexpr unsigned cache_line = 128 / (sizeof(T) * V);  // in packs
+  const ColumnLaunch launch =
+      column_launch(g.rows, packs, 3 * V, context.multiprocessors(), std::min(cache_line, 32u));
   const Scratch memory(allocator, 3 * g.channels * int64_t{sizeof(float)} + launch.sums_bytes);
   auto* const sums = memory.as<float>();
   const ColumnSums<float> columns{.rows = g.rows,

@@ -101,10 +101,13 @@ struct ColumnLaunch {
 };
 
 /// Eight rows per thread, fewer where that leaves multiprocessors without a block, and no more
-/// blocks than run at a time (three for each multiprocessor: what the kernels' registers allow).
-inline ColumnLaunch column_launch(int64_t rows, int64_t packs, int pack, int multiprocessors) {
+/// blocks than run at a time (three for each multiprocessor: what the kernels' registers allow). Of
+/// narrower blocks, at most `widest` packs side by side, fewer share a column: less for the last of
+/// them to add up.
+inline ColumnLaunch column_launch(int64_t rows, int64_t packs, int pack, int multiprocessors,
+                                  unsigned widest = 32) {
   unsigned across = 1;
-  while (across < packs && across < 32) across *= 2;
+  while (across < packs && across < widest) across *= 2;
   const unsigned down = block_threads / across;
   const int64_t blocks_across = (packs + across - 1) / across;
   const int64_t most_parts = std::max<int64_t>(3 * int64_t{multiprocessors} / blocks_across, 1);
