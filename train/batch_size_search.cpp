@@ -71,8 +71,7 @@ Batch largest_batch(const Config& config, BatchSource& source, std::string_view 
 }
 
 // As many steps as it takes until a GPU has captured one and replayed it.
-void train_some(Experiment& experiment, TrainStep& step) {
-  const Batch batch = largest_batch(experiment.config, *experiment.train, "data.train");
+void train_some(Experiment& experiment, TrainStep& step, const Batch& batch) {
   const bool captures =
       experiment.device.kind == DeviceKind::cuda && experiment.config.runtime.graph;
   const int64_t steps = captures ? 3 * experiment.config.train.accumulate + 3 : 1;
@@ -110,14 +109,17 @@ void validate_some(Experiment& experiment) {
   evaluate(*experiment.network, *experiment.objective, source);
 }
 
+// What is wrong with them is told before the device is there.
+void check_data_and_layers(const Config& config) {
+  const RunData data = open_data(config);
+  check_takes_both_sizes(build_model(model_section(config), training_build(config, data)),
+                         config.data);
+}
+
 }  // namespace
 
 int64_t find_batch_size(const Config& config) {
-  // What is wrong with data and layers is told before the device is there.
-  const Config smallest = trial_config(config, 1);
-  const RunData data = open_data(smallest);
-  check_takes_both_sizes(build_model(model_section(smallest), training_build(smallest, data)),
-                         smallest.data);
+  check_data_and_layers(trial_config(config, 1));
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
   int64_t pictures = 1;  // in the training set; known after the first trial
@@ -126,7 +128,13 @@ int64_t find_batch_size(const Config& config) {
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
       pictures = experiment.data.train_size;
       TrainStep step(experiment);
-      const auto train = [&] { train_some(experiment, step); };
+      // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
+      // GPU captures as well where epochs are short.
+      std::optional<Batch> trained;
+      const auto train = [&] {
+        trained = largest_batch(experiment.config, *experiment.train, "data.train");
+        train_some(experiment, step, *trained);
+      };
       batch == 1 ? with_memory_advice(experiment, train) : train();
       validate_some(experiment);
     } catch (const OutOfMemory&) {
