@@ -198,6 +198,17 @@ std::vector<GradcheckOperator> norms() {
                                     zeros({4}, f64)};
          return batch_norm(o[0], o[1], o[2], state, {.training = true}, o[3]);
        }},
+      {"batch_norm_pair",
+       {{"x", {3, 2, 2, 4}},
+        {"gamma", {4}, 0.5, 2},
+        {"beta", {4}},
+        {"added", {3, 2, 2, 4}},
+        {"added_gamma", {4}, 0.5, 2},
+        {"added_beta", {4}}},
+       [](Operands o) {
+         const BatchNormOptions training{.training = true};
+         return batch_norm_pair(o[0], {o[1], o[2], {}, training}, o[3], {o[4], o[5], {}, training});
+       }},
       {"layer_norm",
        {{"x", {3, 6}}, {"gamma", {6}, 0.5, 2}, {"beta", {6}}},
        [](Operands o) { return layer_norm(o[0], o[1], o[2]); }},
