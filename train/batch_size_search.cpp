@@ -70,6 +70,13 @@ Batch largest_batch(const Config& config, BatchSource& source, std::string_view 
   return std::move(*largest);
 }
 
+// A language model's batch cuts both of its texts into so many rows, of a token and the next at
+// least.
+int64_t most_examples(const Config& config, const RunData& data) {
+  const bool rows = config.data.kind == DataKind::language;
+  return rows ? std::min(data.train_size, data.val_size) : data.train_size;
+}
+
 // As many steps as it takes until a GPU has captured one and replayed it.
 void train_some(Experiment& experiment, TrainStep& step, const Batch& batch) {
   const bool captures =
@@ -122,11 +129,11 @@ int64_t find_batch_size(const Config& config) {
   check_data_and_layers(trial_config(config, 1));
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
-  int64_t pictures = 1;  // in the training set; known after the first trial
+  int64_t examples = 1;  // that a batch may have; known after the first trial
   const auto fits = [&](int64_t batch) {
     try {
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
-      pictures = experiment.data.train_size;
+      examples = most_examples(config, experiment.data);
       TrainStep step(experiment);
       // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
       // GPU captures as well where epochs are short.
@@ -148,7 +155,7 @@ int64_t find_batch_size(const Config& config) {
   int64_t largest = 0, too_large = first_batch;
   if (fits(first_batch)) {
     largest = first_batch;
-    const int64_t most = std::min(largest_auto_batch, pictures);
+    const int64_t most = std::min(largest_auto_batch, examples);
     if (most <= largest) return std::max<int64_t>(most, 1);
     for (too_large = most + 1; largest < most;) {
       const int64_t next = std::min(2 * largest, most);

@@ -126,6 +126,19 @@ TEST_F(BatchSizeAuto, FitsTheLongestSequences) {
   }
 }
 
+// Of text and series as well, whose validation has figures of its own kind.
+TEST_F(BatchSizeAuto, IsFoundForSequences) {
+  const TemporaryFolder folder;
+  for (const auto config : {language_config, series_config}) {
+    TestRun run(config(folder, {"train.batch_size=auto", "train.epochs=1"}));
+    const int64_t found = run.experiment.config.train.batch_size;
+    fmt::print("{}: batches of {}\n", run.experiment.config.name, found);
+    EXPECT_GE(found, 1);
+    EXPECT_LE(found, run.experiment.data.train_size);
+    EXPECT_NO_THROW(run.train());
+  }
+}
+
 TEST_F(BatchSizeAuto, TakesNoMoreThanThereArePictures) {
   const StripeFolder data;
   const Config config = data.config({"train.batch_size=auto"});
