@@ -38,13 +38,13 @@ TEST(Summary, MultiplyAddsAreThePublishedOnes) {
 constexpr double padding = 0.05;
 
 // Bytes alive after a training pass that were not before; `x_kept`: the first layer is trained.
-int64_t measured_bytes(const Model& model, bool x_kept) {
-  const ParameterArena arena(model.net->parameters(), cpu_device, 1);
-  const Tensor x = rand_normal(model.input, 0, 1, 1, 1);
-  const Backend& cpu = backend_of(cpu_device);
-  const int64_t before = cpu.memory_stats().allocated;
+int64_t measured_bytes(const Model& model, bool x_kept, Device device = cpu_device) {
+  const ParameterArena arena(model.net->parameters(), device, 1);
+  const Tensor x = rand_normal(model.input, 0, 1, 1, 1, {.device = device});
+  const Backend& backend = backend_of(device);
+  const int64_t before = backend.memory_stats().allocated;
   const Tensor y = model.net->forward(x, {.training = true});
-  return cpu.memory_stats().allocated - before + (x_kept ? x.bytes() : 0);
+  return backend.memory_stats().allocated - before + (x_kept ? x.bytes() : 0);
 }
 
 TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
@@ -58,6 +58,32 @@ TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
     EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, padding * predicted)
         << preset;
   }
+}
+
+// The reference joins the batch norms at the end of a block with a projection.
+TEST(Summary, ActivationsKeptByPairedNormsAreThePredictedOnes) {
+  const Model model = build(R"(
+layers:
+  - conv2d: {filters: 8, kernel: 3, padding: 1, activation: relu}
+  - residual:
+      body:
+        - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
+        - batch_norm
+        - relu
+        - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
+        - batch_norm
+      projection:
+        - conv2d: {filters: 16, kernel: 1, bias: false}
+        - batch_norm
+  - conv2d: {filters: 4, kernel: 3}
+head:
+  - flatten
+  - dense: {units: classes}
+)",
+                            {4, 16, 16, 3}, 2);
+  const auto predicted = static_cast<double>(summarize(model).training.activations);
+  EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, reference_device)), predicted,
+              padding * predicted);
 }
 
 TEST(Summary, FrozenLayersKeepNothing) {
