@@ -22,10 +22,10 @@ using ::testing::ElementsAre;
 
 constexpr ActivationSpec relu_spec{.kind = Activation::relu};
 
-// Odd rows; channels for packs of 16 and 8 bytes and for none; one block and many, below and beside
-// each other.
-const Shape shapes[] = {{7, 5},    {2, 17},         {9, 24},          {3, 3, 5, 36},
-                        {3, 4100}, {2, 15, 17, 64}, {5, 29, 31, 128}, {67, 2048}};
+// Odd rows, and enough for deviations that rounding does not swamp; channels for packs of 16 and 8
+// bytes and for none; one block and many, below and beside each other.
+const Shape shapes[] = {{7, 5},    {5, 17},         {9, 24},          {3, 3, 5, 36},
+                        {7, 4100}, {2, 15, 17, 64}, {5, 29, 31, 128}, {67, 2048}};
 
 using Results = std::vector<std::pair<std::string, std::vector<double>>>;
 
@@ -205,7 +205,7 @@ TEST(BatchNormPair, IsTheNormsApart) {
 TEST(BatchNormPair, TakesStatisticsFromSums) {
   for_each_case([](Device device, DType dtype, const Shape& shape) {
     expect_close(run(device, dtype, shape, {.from_sums = true}), run(device, dtype, shape, {}),
-                 dtype, shape, 2e-5);
+                 dtype, shape, 1e-4);
   });
 }
 
