@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/cuda/channels.h"
-#include "core/cuda/types.cuh"
+#include "core/cuda/words.cuh"
 
 #include <cstdint>
 
@@ -12,6 +12,17 @@ __device__ inline float load(const Channels& x, int64_t i) {
   if (x.dtype == DType::bf16) return to_f32(static_cast<const bfloat_t*>(x.data)[i]);
   if (x.dtype == DType::f16) return to_f32(static_cast<const half_t*>(x.data)[i]);
   return static_cast<const float*>(x.data)[i];
+}
+/// V neighbours, with one look at the type: reads that wait for a branch each wait for each other.
+template <int V>
+__device__ inline void load(const Channels& x, int64_t i, float (&values)[V]) {
+  const auto read = [&](const auto* from) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) values[v] = to_f32(from[i + v]);
+  };
+  if (x.dtype == DType::bf16) return read(static_cast<const bfloat_t*>(x.data));
+  if (x.dtype == DType::f16) return read(static_cast<const half_t*>(x.data));
+  read(static_cast<const float*>(x.data));
 }
 __device__ inline void store(const Channels& y, int64_t i, float value) {
   if (y.dtype == DType::f32) static_cast<float*>(y.data)[i] = value;
@@ -23,9 +34,14 @@ template <int V, class T>
 __device__ inline Pack<T, V> load_pack(const T* x, int64_t at) {
   return *reinterpret_cast<const Pack<T, V>*>(x + at);
 }
+/// A pack of 16 bytes in one store: of 16-bit elements the compiler would store two at a time.
 template <int V, class T>
 __device__ inline void store_pack(T* y, int64_t at, const Pack<T, V>& pack) {
-  *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
+  if constexpr (sizeof(pack) == 16) {
+    __stwb(reinterpret_cast<uint4*>(y + at), reinterpret_cast<const uint4&>(pack));
+  } else {
+    *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
+  }
 }
 
 /// Calls run.operator()<T, V>() for rows of `channels` elements at `pointers` (null: not there): in

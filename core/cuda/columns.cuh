@@ -1,5 +1,7 @@
-// Sums down the columns of (rows, channels), two at a time, in one kernel: see core/cuda/columns.h.
-// A block adds up its chunk; the last block of a tile adds up the chunks, in their order.
+// Sums down the columns of (rows, channels), two at a time, in one kernel, and walks over the same
+// rows: see core/cuda/columns.h. A block adds up its chunk; the last block of a tile adds up the
+// chunks, in their order. Reads run ahead of their use by some rows: one of 16 bytes per thread
+// would leave a multiprocessor 8 KiB under way, where memory at 4 TB/s takes 40.
 #pragma once
 
 #include "core/cuda/channels.cuh"
@@ -11,8 +13,9 @@
 
 namespace whisker::cuda {
 
-// A whole multiprocessor's threads in one block, so that there are few chunks to add up.
-inline constexpr int column_threads = 1024;
+// A whole multiprocessor's registers in one block, so that there are few chunks to add up.
+inline constexpr int column_threads = 512;
+inline constexpr int tile_channels = 64;  // at most
 
 /// First channel of this thread's pack; at least `channels` when it has none.
 template <int V>
@@ -20,13 +23,11 @@ __device__ inline int64_t own_channel(const Columns& t) {
   return (int64_t{blockIdx.x} * t.width + threadIdx.x % static_cast<unsigned>(t.width)) * V;
 }
 
-// Adds up the threads of one column, first those of a warp, then the warps; calls done(channel, sum
-// of a, sum of b) in one thread each.
-template <int V, class Done>
-__device__ void add_rows(const Columns& t, float (&a)[V], float (&b)[V], const Done& done) {
+/// Adds up the threads of each column, first those of a warp, then the warps: thread i gets the
+/// sums of the tile's channel i. `share` (column_threads / 32, tile_channels).
+template <int V>
+__device__ float2 add_rows(const Columns& t, float (&a)[V], float (&b)[V], float2* share) {
   constexpr int warps = column_threads / 32;
-  constexpr int together = V < 4 ? V : 4;  // as much as 32 KiB of shared memory hold
-  __shared__ float2 share[together][column_threads];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int apart = 16; apart >= t.width; apart /= 2) {
 #pragma unroll
@@ -35,85 +36,141 @@ __device__ void add_rows(const Columns& t, float (&a)[V], float (&b)[V], const D
       b[v] += __shfl_xor_sync(~0u, b[v], apart);
     }
   }
+  if (lane < t.width) {
 #pragma unroll
-  for (int v = 0; v < V; v += together) {
-    __syncthreads();
-    if (lane < t.width) {
+    for (int v = 0; v < V; ++v) share[warp * tile_channels + lane * V + v] = {a[v], b[v]};
+  }
+  __syncthreads();
+  float2 sum{0, 0};
+  if (threadIdx.x < static_cast<unsigned>(t.width * V)) {
 #pragma unroll
-      for (int k = 0; k < together; ++k) share[k][warp * t.width + lane] = {a[v + k], b[v + k]};
+    for (int from = 0; from < warps; ++from) {
+      const float2 term = share[from * tile_channels + static_cast<int>(threadIdx.x)];
+      sum.x += term.x;
+      sum.y += term.y;
     }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < together * t.width; i += column_threads) {
-      const int k = i / t.width;
-      const int column = i % t.width;
-      float2 sum{0, 0};
-#pragma unroll 8
-      for (int from = 0; from < warps; ++from) {
-        sum.x += share[k][from * t.width + column].x;
-        sum.y += share[k][from * t.width + column].y;
-      }
-      const int64_t channel = (int64_t{blockIdx.x} * t.width + column) * V + v + k;
-      if (channel < t.channels) done(channel, sum.x, sum.y);
+  }
+  return sum;
+}
+
+/// Adds up the chunks of the tile's `across` channels, as many threads below each other as the
+/// block has: thread i gets the sums of channel `first` + i. `share` (column_threads).
+__device__ inline float2 add_chunks(const Columns& t, int64_t first, unsigned across,
+                                    const float2* partials, float2* share) {
+  constexpr int together = 16;
+  const int64_t channel = first + threadIdx.x % across;
+  const unsigned step = column_threads / across;
+  float2 sum{0, 0};
+  for (unsigned chunk = threadIdx.x / across; chunk < gridDim.y; chunk += together * step) {
+    float2 terms[together];
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      const unsigned own = chunk + k * step;
+      terms[k] = own < gridDim.y && channel < t.channels
+                     ? __ldcg(partials + own * t.channels + channel)
+                     : float2{0, 0};
+    }
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      sum.x += terms[k].x;
+      sum.y += terms[k].y;
+    }
+  }
+  share[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x < across) {
+    const unsigned used = min(step, gridDim.y) * across;
+    for (unsigned from = threadIdx.x + across; from < used; from += across) {
+      sum.x += share[from].x;
+      sum.y += share[from].y;
+    }
+  }
+  return sum;
+}
+
+/// A row of a thread's channels: its number, and where they begin.
+struct RowPlace {
+  int64_t row, at;
+};
+
+/// Calls use(place, load(place)) for `count` rows from `first` on, `step` rows apart; the loads of
+/// `Together` rows are always under way.
+template <int Together, class Load, class Use>
+__device__ void for_rows(const Columns& t, RowPlace first, int step, int count, const Load& load,
+                         const Use& use) {
+  const auto advance = [&, pitch = step * t.channels](RowPlace& place) {
+    place.row += step;
+    place.at += pitch;
+  };
+  decltype(load(first)) loaded[Together];
+  RowPlace ahead = first, place = first;
+#pragma unroll
+  for (int k = 0; k < Together; ++k) {
+    if (k < count) loaded[k] = load(ahead);
+    advance(ahead);
+  }
+  for (int done = 0; done < count; done += Together) {
+#pragma unroll
+    for (int k = 0; k < Together; ++k) {
+      if (done + k < count) use(place, loaded[k]);
+      if (done + k + Together < count) loaded[k] = load(ahead);
+      advance(place);
+      advance(ahead);
     }
   }
 }
 
-/// add(row, channel, a, b) adds what the V channels of a row contribute to two sums each;
-/// finish(channel, sum of a, sum of b) is called once per channel. partials (chunks, channels). The
-/// reads of `Rows` rows are under way together: four of one tensor, two of several, or registers
-/// spill.
-template <int V, int Rows, class Add, class Finish>
-__device__ void column_sums(const Columns& t, float2* partials, uint32_t* tickets, const Add& add,
-                            const Finish& finish) {
-  const int64_t channel = own_channel<V>(t);
+/// for_rows over this thread's rows of the block's chunk, from the last one up: what a pass before
+/// read last still lies in the L2 cache. The gridDim.z blocks of a chunk take turns.
+template <int V, int Together, class Load, class Use>
+__device__ void for_rows_upwards(const Columns& t, const Load& load, const Use& use) {
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows);
-  float a[V] = {}, b[V] = {};
-  if (channel < t.channels) {
-#pragma unroll Rows
-    for (int64_t r = begin + threadIdx.x / static_cast<unsigned>(t.width); r < end;
-         r += column_threads / t.width) {
-      add(r, channel, a, b);
-    }
-  }
-  add_rows<V>(t, a, b, [&](int64_t c, float sum_a, float sum_b) {
-    if (gridDim.y == 1) {
-      finish(c, sum_a, sum_b);
-    } else {
-      partials[blockIdx.y * t.channels + c] = {sum_a, sum_b};
-    }
-  });
-  if (gridDim.y == 1) return;
-  if (!is_last_block(tickets + blockIdx.x, gridDim.y)) return;
+  const auto rows = static_cast<int>(blockDim.x) / t.width;  // of the block at a time
+  const auto own = static_cast<int>(blockIdx.z) * rows + static_cast<int>(threadIdx.x) / t.width;
+  const int step = static_cast<int>(gridDim.z) * rows;
+  const auto left = static_cast<int>(end - begin) - own;
+  const int64_t row = end - 1 - own;
+  for_rows<Together>(t, {row, row * t.channels + own_channel<V>(t)}, -step,
+                     (left + step - 1) / step, load, use);
+}
 
-  // The tile's channels side by side, and as many threads below each as the block has.
-  const int across = t.width * V;
-  const int64_t own = int64_t{blockIdx.x} * across + threadIdx.x % static_cast<unsigned>(across);
-  float2 sum{0, 0};
-  if (own < t.channels) {
-#pragma unroll 8
-    for (int64_t j = threadIdx.x / static_cast<unsigned>(across); j < gridDim.y;
-         j += column_threads / across) {
-      const float2 partial = __ldcg(partials + j * t.channels + own);
-      sum.x += partial.x;
-      sum.y += partial.y;
-    }
+/// add(place, loaded, a, b) adds what the V channels of a row contribute to two sums each, from
+/// what load(place) gave; finish(channel, sum of a, sum of b) is called once per channel. partials
+/// (chunks, channels).
+template <int V, int Together, class Load, class Add, class Finish>
+__device__ void column_sums(const Columns& t, float2* partials, uint32_t* tickets, const Load& load,
+                            const Add& add, const Finish& finish) {
+  __shared__ float2 share[column_threads / 32 * tile_channels];
+  float a[V] = {}, b[V] = {};
+  if (own_channel<V>(t) < t.channels) {
+    const int64_t begin = blockIdx.y * t.chunk;
+    const int64_t end = min(begin + t.chunk, t.rows);
+    const auto own = static_cast<int>(threadIdx.x) / t.width;
+    const int step = column_threads / t.width;
+    const auto left = static_cast<int>(end - begin) - own;
+    const int64_t row = begin + own;
+    for_rows<Together>(
+        t, {row, row * t.channels + own_channel<V>(t)}, step, (left + step - 1) / step, load,
+        [&](const RowPlace& place, const auto& loaded) { add(place, loaded, a, b); });
   }
-  __shared__ float2 below[column_threads];
-  below[threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.x < static_cast<unsigned>(across) && own < t.channels) {
-    for (int from = static_cast<int>(threadIdx.x) + across; from < column_threads; from += across) {
-      sum.x += below[from].x;
-      sum.y += below[from].y;
-    }
-    finish(own, sum.x, sum.y);
+  const auto across = static_cast<unsigned>(t.width * V);
+  const int64_t first = int64_t{blockIdx.x} * across;
+  const bool sums_channel = threadIdx.x < across && first + threadIdx.x < t.channels;
+  float2 sum = add_rows<V>(t, a, b, share);
+  if (gridDim.y > 1) {
+    if (sums_channel) partials[blockIdx.y * t.channels + first + threadIdx.x] = sum;
+    if (!is_last_block(tickets + blockIdx.x, gridDim.y)) return;
+    sum = add_chunks(t, first, across, partials, share);
   }
+  if (sums_channel) finish(first + threadIdx.x, sum.x, sum.y);
 }
 
 /// The layout of column_sums on this GPU; its partials are float2 (chunks, channels).
 inline Columns sum_columns(const Context& context, int64_t rows, int64_t channels, int pack) {
-  Columns c = Columns::of(rows, channels, pack, column_threads, context.multiprocessors(), 4);
+  const int widest = std::min(tile_channels / pack, 32);
+  Columns c =
+      Columns::of(rows, channels, pack, column_threads, context.multiprocessors(), 4, widest);
   if (c.tiles > Context::ticket_count) {
     c.chunk = rows;
     c.chunks = 1;

@@ -105,22 +105,27 @@ __global__ void __launch_bounds__(column_threads)
                                  uint32_t* tickets) {
   const auto* x = static_cast<const T*>(p.x);
   const auto* dy = static_cast<const T*>(p.dy);
-  const auto add = [&](int64_t row, int64_t channel, float(&sum)[V], float(&correlation)[V]) {
-    const int64_t at = row * t.channels + channel;
-    const Pack<T, V> gradient = load_pack<V>(dy, at);
-    Pack<T, V> in;
-    float mean = 0;
-    float inverse = 0;
+  struct Row {
+    Unopened<T, V> dy, x;
+    float mean = 0, inverse = 0;
+  };
+  const auto load_row = [&](const RowPlace& place) {
+    Row row;
+    row.dy = load_unopened<V>(dy, place.at);
     if (x) {
-      in = load_pack<V>(x, at);
-      mean = p.mean[row];
-      inverse = p.inverse_deviation[row];
+      row.x = load_unopened<V>(x, place.at);
+      row.mean = p.mean[place.row];
+      row.inverse = p.inverse_deviation[place.row];
     }
+    return row;
+  };
+  const auto add = [&](const RowPlace&, const Row& row, float(&sum)[V], float(&correlation)[V]) {
+    const auto gradient = open_pack<T, V>(row.dy), in = open_pack<T, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       sum[v] += to_f32(gradient.at[v]);
       if (x) {
-        const float normalised = (to_f32(in.at[v]) - mean) * inverse;
+        const float normalised = (to_f32(in.at[v]) - row.mean) * row.inverse;
         correlation[v] = fmaf(to_f32(gradient.at[v]), normalised, correlation[v]);
       }
     }
@@ -129,7 +134,7 @@ __global__ void __launch_bounds__(column_threads)
     if (p.dbeta.data) store(p.dbeta, c, sum);
     if (p.dgamma.data) store(p.dgamma, c, correlation);
   };
-  column_sums<V, 4>(t, partials, tickets, add, finish);
+  column_sums<V, 4>(t, partials, tickets, load_row, add, finish);
 }
 
 // Calls run.operator()<G>(blocks): a warp for each row, or a block for each long row.
