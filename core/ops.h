@@ -132,6 +132,18 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::f32);
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// activation(x w^T + b): x (..., in), w (out, in), b (out) or undefined.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec activation = {});
+/// What linear takes besides x.
+struct LinearOperands {
+  Tensor w, b;
+  ActivationSpec activation;
+};
+/// linear by each of `layers`, one behind the other; one operator, which cannot be differentiated
+/// twice, where linear_chain_length() is that of all.
+Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers);
+/// How many of `layers`, from the first one, the device joins: small ones. 0 where it joins none.
+size_t linear_chain_length(const Tensor& x, std::span<const LinearOperands> layers);
+/// Whether it ever joins any.
+bool joins_linear_chains(Device device);
 
 // --- convolution and pooling ------------------------------------------------------------------
 enum class PaddingMode : uint8_t { number, same, valid };

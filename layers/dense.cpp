@@ -21,7 +21,12 @@ Dense::Dense(const Options& options) : options_(options) {
 }
 
 Tensor Dense::forward(const Tensor& x, const Pass&) {
-  return linear(x, weight_->value(), bias_ ? bias_->value() : Tensor(), options_.activation);
+  const LinearOperands own = operands();
+  return linear(x, own.w, own.b, own.activation);
+}
+
+LinearOperands Dense::operands() const {
+  return {weight_->value(), bias_ ? bias_->value() : Tensor(), options_.activation};
 }
 
 std::string Dense::describe() const {

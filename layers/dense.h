@@ -1,6 +1,7 @@
 // The fully connected layer, with bias and activation in the same operator.
 #pragma once
 
+#include "core/ops.h"
 #include "layers/activation.h"
 #include "layers/initializers.h"
 
@@ -25,6 +26,8 @@ class Dense final : public Module {
 
   /// x (..., in_features) -> (..., units).
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// What the operator takes besides x.
+  LinearOperands operands() const;
   std::string type() const override { return "dense"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

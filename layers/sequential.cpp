@@ -4,6 +4,7 @@
 #include "core/autograd.h"
 #include "layers/batch_norm.h"
 #include "layers/conv2d.h"
+#include "layers/dense.h"
 #include "layers/residual.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace whisker {
 void Sequential::add_named(const std::string& name, std::shared_ptr<Module> module) {
   links_.push_back({.convolution = dynamic_cast<Conv2D*>(module.get()),
                     .norm = dynamic_cast<BatchNorm*>(module.get()),
-                    .block = dynamic_cast<Residual*>(module.get())});
+                    .block = dynamic_cast<Residual*>(module.get()),
+                    .dense = dynamic_cast<Dense*>(module.get())});
   add_child(name, std::move(module));
 }
 
@@ -29,6 +31,17 @@ Conv2D* Sequential::partner_of(size_t index, size_t end, const Convolved& x,
   const ActivationSpec activation = norm->options().activation;
   if (!next || activation.kind != Activation::relu) return nullptr;
   return next->joins(x.y, norm->operands(x.sums, activation, pass)) ? next : nullptr;
+}
+
+std::vector<LinearOperands> Sequential::dense_chain(size_t index, size_t end,
+                                                    const Tensor& x) const {
+  std::vector<LinearOperands> layers;
+  if (!fuse_ || !joins_linear_chains(x.device())) return layers;
+  for (size_t i = index; i < end && links_[i].dense; ++i) {
+    layers.push_back(links_[i].dense->operands());
+  }
+  layers.resize(linear_chain_length(x, layers));
+  return layers;
 }
 
 Convolved Sequential::forward_range(size_t begin, size_t end, const Convolved& x,
@@ -50,6 +63,12 @@ Convolved Sequential::forward_range(size_t begin, size_t end, const Convolved& x
       y = partner->forward_normalised(y.y,
                                       norm->operands(y.sums, norm->options().activation, pass));
       ++i;
+      continue;
+    }
+    if (const auto chain = dense_chain(i, end, y.y); chain.size() > 1) {
+      i += chain.size() - 1;
+      const TapeScope scope(layer(i)->path());
+      y = {.y = linear_chain(y.y, chain)};
       continue;
     }
     const BatchNorm* const next = norm_at(i + 1);

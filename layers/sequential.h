@@ -1,5 +1,6 @@
 // Layers one after the other. Convolutions and the batch norms between them hand each other what
-// spares passes over memory, where the device has kernels for it: docs/cuda.md, "Chains".
+// spares passes over memory, and small dense layers are one operator, where the device has kernels
+// for it: docs/cuda.md, "Chains".
 #pragma once
 
 #include "core/ops.h"
@@ -14,6 +15,7 @@ namespace whisker {
 
 class BatchNorm;
 class Conv2D;
+class Dense;
 class Residual;
 
 class Sequential final : public Module {
@@ -53,12 +55,15 @@ class Sequential final : public Module {
     Conv2D* convolution = nullptr;
     BatchNorm* norm = nullptr;
     Residual* block = nullptr;
+    Dense* dense = nullptr;
   };
   BatchNorm* norm_at(size_t index) const {
     return index < links_.size() ? links_[index].norm : nullptr;
   }
   /// The convolution behind layer `index` when that is a batch_norm which it may compute.
   Conv2D* partner_of(size_t index, size_t end, const Convolved& x, const Pass& pass) const;
+  /// The dense layers from `index` on that are one operator on x; empty where they are not.
+  std::vector<LinearOperands> dense_chain(size_t index, size_t end, const Tensor& x) const;
 
   template <class Layer>
   Layer& append(std::shared_ptr<Layer> layer, const std::string& name) {

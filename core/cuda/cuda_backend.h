@@ -8,6 +8,7 @@
 #include "core/cuda/batch_norm_pairs.h"
 #include "core/cuda/context.h"
 #include "core/cuda/convolution_chains.h"
+#include "core/cuda/linear_chains.h"
 #include "core/cuda/plans.h"
 #include "core/cuda/staging.h"
 #include "core/cuda_library.h"
@@ -107,6 +108,7 @@ class CudaBackend final : public Backend {
 
   ConvolutionChains* convolution_chains() override { return &chains_; }
   BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
+  LinearChains* linear_chains() override { return &linear_chains_; }
 
   // --- recurrent layers ----------------------------------------------------------------------
   int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) override;
@@ -185,6 +187,7 @@ class CudaBackend final : public Backend {
   Plans plans_;
   CudaConvolutionChains chains_;
   CudaBatchNormPairs pairs_{context_, allocator_};
+  CudaLinearChains linear_chains_{context_, allocator_};
 };
 
 }  // namespace whisker::cuda

@@ -253,5 +253,51 @@ TEST_F(CudaLayerChains, CapturedAreEager) {
   expect_captured_equals_eager(0);
 }
 
+std::shared_ptr<Sequential> dense_layers(bool fuse) {
+  auto net = std::make_shared<Sequential>();
+  net->add<Dense>({.in_features = 100, .units = 32, .activation = relu_spec}, "wide");
+  net->add<Dense>({.in_features = 32, .units = 48, .activation = {Activation::tanh}}, "first");
+  net->add<Dense>({.in_features = 48, .units = 16, .bias = false}, "second");
+  net->add<Dense>({.in_features = 16, .units = 3}, "third");
+  net->set_fuse(fuse);
+  return net;
+}
+
+/// What a step gives on a GPU, and how many operators of each kind it took.
+struct DenseStep {
+  std::vector<std::vector<double>> results;  ///< logits, then gradients
+  int64_t single = 0, chains = 0;
+};
+DenseStep dense_step(bool fuse, const std::vector<std::string>& frozen) {
+  const auto net = dense_layers(fuse);
+  if (!frozen.empty()) net->freeze(frozen);
+  ParameterArena arena(net->parameters(), gpu, 5, ArenaTypes{});
+  const Tensor x = rand_normal({20, 100}, 0, 1, 1, 1).to(gpu);
+  arena.zero_grad();
+  TapeListing listing;
+  const Tensor y = (*net)(x, {.training = true});
+  backward(sum(mul(y, y)));
+  DenseStep step{.results = {y.to_vector()}};
+  for (const auto& parameter : arena.parameters()) {
+    if (parameter->trainable()) step.results.push_back(parameter->value().grad().to_vector());
+  }
+  const std::vector<TapeEntry> entries = listing.entries();
+  step.single = std::ranges::count(entries, "linear", &TapeEntry::name);
+  step.chains = std::ranges::count(entries, "linear_chain", &TapeEntry::name);
+  return step;
+}
+
+TEST_F(CudaLayerChains, SmallDenseLayersAreOne) {
+  const std::vector<std::string> freezings_of_dense[] = {{}, {"first"}, {"wide", "first"}};
+  for (const auto& frozen : freezings_of_dense) {
+    const DenseStep joined = dense_step(true, frozen), apart = dense_step(false, frozen);
+    EXPECT_EQ(joined.results, apart.results);
+    EXPECT_EQ(joined.single, 1) << "the wide one";
+    EXPECT_EQ(joined.chains, 1);
+    EXPECT_EQ(apart.single, 4);
+    EXPECT_EQ(apart.chains, 0);
+  }
+}
+
 }  // namespace
 }  // namespace whisker

@@ -66,10 +66,10 @@ TEST_F(MemoryLimit, ABadOneIsRefusedWhereItStands) {
 TEST_F(BatchSizeAuto, FindsTheLargestBatchWithinTheLimit) {
   const StripeFolder data(2, 100, 5);
   const auto config = [&](const std::string& batch, int limit_mib) {
-    return data.config({"train.batch_size=" + batch, "data.image_size=48", "deterministic=true",
+    return data.config({"train.batch_size=" + batch, "data.image_size=128", "deterministic=true",
                         fmt::format("runtime.memory.limit={}MiB", limit_mib)});
   };
-  for (const int limit_mib : {12, 20}) {
+  for (const int limit_mib : {100, 200}) {
     const Config automatic = config("auto", limit_mib);
     EXPECT_EQ(automatic.train.batch_size, 0);
     Experiment experiment(automatic);

@@ -93,6 +93,60 @@ std::vector<OpCase> linear_rows() {
   return rows;
 }
 
+// Dense layers of these features one behind the other, with biases but in the second.
+OpCase linear_chain_row(int64_t rows, const std::vector<int64_t>& features) {
+  const Fused activations[] = {
+      {"tanh", {Activation::tanh}, [](double z) { return std::tanh(z); }, Twice::refused},
+      {"sigmoid",
+       {Activation::sigmoid},
+       [](double z) { return 1 / (1 + std::exp(-z)); },
+       Twice::refused},
+      {"none", {}, [](double z) { return z; }, Twice::refused},
+  };
+  const size_t count = features.size() - 1;
+  const auto layers_of = [=](Inputs x) {
+    std::vector<LinearOperands> layers;
+    size_t next = 1;
+    for (size_t l = 0; l < count; ++l) {
+      const Tensor w = x[next++];
+      layers.push_back({w, l == 1 ? Tensor() : x[next++], activations[l % 3].f});
+    }
+    return layers;
+  };
+  std::vector<Input> inputs{variable({rows, features[0]})};
+  for (size_t l = 0; l < count; ++l) {
+    inputs.push_back(variable({features[l + 1], features[l]}));
+    if (l != 1) inputs.push_back(variable({features[l + 1]}));
+  }
+  return {.name = fmt::format("linear_chain_{}_rows_{}", rows, fmt::join(features, "_")),
+          .inputs = inputs,
+          .op = [=](Inputs x) { return linear_chain(x[0], layers_of(x)); },
+          .expected =
+              [=](Plain x) {
+                Values y = x[0];
+                size_t next = 1;
+                for (size_t l = 0; l < count; ++l) {
+                  const auto in = static_cast<size_t>(features[l]);
+                  const auto out = static_cast<size_t>(features[l + 1]);
+                  const Values& w = x[next++];
+                  const Values bias = l == 1 ? Values(out) : x[next++];
+                  Values result;
+                  for (size_t r = 0; r < y.size() / in; ++r) {
+                    for (size_t o = 0; o < out; ++o) {
+                      double z = bias[o];
+                      for (size_t i = 0; i < in; ++i) z += y[r * in + i] * w[o * in + i];
+                      result.push_back(activations[l % 3].plain(z));
+                    }
+                  }
+                  y = std::move(result);
+                }
+                return y;
+              },
+          .twice = Twice::refused,
+          .terms = 64 * static_cast<int64_t>(count),
+          .scale = 8};
+}
+
 }  // namespace
 
 std::vector<OpCase> matmul_rows() {
@@ -108,6 +162,10 @@ std::vector<OpCase> matmul_rows() {
                            matmul_row({3, 0}, {0, 2}, {3, 2}),
                            matmul_row({0, 3}, {3, 2}, {0, 2})};
   append(rows, linear_rows());
+  rows.push_back(linear_chain_row(3, {5, 4, 3}));
+  rows.push_back(linear_chain_row(9, {16, 24, 64, 2}));
+  rows.push_back(linear_chain_row(11, {24, 32, 8}));
+  rows.push_back(linear_chain_row(1, {1, 1, 1, 1, 1}));
   return rows;
 }
 

@@ -1,0 +1,107 @@
+// Dense layers one behind the other, as one operator where the device has kernels for that.
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/linear_chains.h"
+#include "core/ops.h"
+#include "core/ops/checks.h"
+
+#include <vector>
+
+namespace whisker {
+namespace {
+
+// Whether linear would take them; what it would not, it is left to say.
+bool fits(const Tensor& x, int64_t features, const LinearOperands& layer) {
+  const auto alike = [&](const Tensor& t) {
+    return t.dtype() == x.dtype() && t.device() == x.device();
+  };
+  const auto& [w, b, f] = layer;
+  return derivable_from_output(f.kind) && w.defined() && w.rank() == 2 && w.count() > 0 &&
+         alike(w) && w.extent(1) == features &&
+         (!b.defined() || (b.shape() == Shape{w.extent(0)} && alike(b)));
+}
+
+// The layers as links without results, up to the first that does not fit.
+std::vector<LinearLink> links_of(const Tensor& x, std::span<const LinearOperands> layers) {
+  std::vector<LinearLink> links;
+  int64_t features = x.extent(-1);
+  for (const LinearOperands& layer : layers) {
+    if (!fits(x, features, layer)) break;
+    const LinearGeometry geometry{.rows = x.count() / x.extent(-1),
+                                  .in = features,
+                                  .out = layer.w.extent(0),
+                                  .bias = layer.b.defined(),
+                                  .activation = layer.activation,
+                                  .dtype = x.dtype()};
+    links.push_back({.geometry = geometry, .w = layer.w, .b = layer.b, .y = {}});
+    features = geometry.out;
+  }
+  return links;
+}
+
+// A link as backward finds it again. The last result is the operator's own output.
+struct SavedLink {
+  LinearGeometry geometry;
+  Saved w, y;
+};
+
+}  // namespace
+
+bool joins_linear_chains(Device device) {
+  return backend_of(device).linear_chains() != nullptr;
+}
+
+size_t linear_chain_length(const Tensor& x, std::span<const LinearOperands> layers) {
+  const LinearChains* const chains = backend_of(x.device()).linear_chains();
+  const bool takes =
+      chains && x.rank() > 0 && x.count() > 0 && computes_in(x.device().kind, x.dtype());
+  return takes ? chains->joined(links_of(x, layers)) : 0;
+}
+
+Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers) {
+  if (layers.size() < 2 || linear_chain_length(x, layers) < layers.size()) {
+    Tensor y = x;
+    for (const auto& [w, b, f] : layers) y = linear(y, w, b, f);
+    return y;
+  }
+  std::vector<const Tensor*> inputs = {&x};
+  bool needs = needs_grad(x);
+  for (const LinearOperands& layer : layers) {
+    for (const Tensor* const input : {&layer.w, &layer.b}) {
+      inputs.push_back(input);
+      needs = needs || needs_grad(*input);
+    }
+  }
+  std::vector<LinearLink> links = links_of(x, layers);
+  for (LinearLink& link : links) {
+    if (!needs && &link != &links.back()) continue;  // nobody reads it again
+    link.y = empty(x.shape().with(-1, link.geometry.out), x.options());
+  }
+  backend_of(x.device()).linear_chains()->forward(x, links);
+  const Tensor y = links.back().y;
+  std::vector<SavedLink> saved;
+  for (const LinearLink& link : links) {
+    const bool last = saved.size() + 1 == links.size();
+    const bool active = link.geometry.activation.kind != Activation::none;
+    Saved result = last ? (active ? save_output(y) : Saved()) : save_if(needs, link.y);
+    saved.push_back({link.geometry, save_if(needs, link.w), std::move(result)});
+  }
+  const Tensor* const outputs[] = {&y};
+  record("linear_chain", inputs, outputs,
+         [x = save_if(needs, x), saved = std::move(saved)](Gradients& g) {
+           g.once_only("Use fuse: false to differentiate it twice.");
+           const Tensor dx = g.target_if_needed(0);
+           std::vector<LinearLink> of;
+           std::vector<LinearLinkGradients> out;
+           for (const SavedLink& link : saved) {
+             of.push_back({.geometry = link.geometry, .w = link.w(g), .b = {}, .y = link.y(g)});
+             const size_t input = 2 * out.size() + 1;
+             out.push_back({.dw = g.target_if_needed(input), .db = g.target_if_needed(input + 1)});
+           }
+           const Tensor& dy = g.dy();
+           backend_of(dy.device()).linear_chains()->backward(x(g), of, dy, dx, out);
+         });
+  return y;
+}
+
+}  // namespace whisker
