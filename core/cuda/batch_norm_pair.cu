@@ -14,29 +14,6 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-/// Calls use(at, load(at)) for this thread's packs, from the last row of the block's chunk up; the
-/// next `Together` loads are under way before the first is used, which stores of use() would not
-/// let the compiler arrange.
-template <int Together, class Load, class Use>
-__device__ void for_rows_upwards(const Columns& t, int64_t channel, const Load& load,
-                                 const Use& use) {
-  const int64_t begin = blockIdx.y * t.chunk;
-  const int64_t end = min(begin + t.chunk, t.rows);
-  const int step = block_threads / t.width;
-  for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin;
-       r -= Together * step) {
-    decltype(load(r)) loaded[Together];
-#pragma unroll
-    for (int i = 0; i < Together; ++i) {
-      if (r - i * step >= begin) loaded[i] = load((r - i * step) * t.channels + channel);
-    }
-#pragma unroll
-    for (int i = 0; i < Together; ++i) {
-      if (r - i * step >= begin) use((r - i * step) * t.channels + channel, loaded[i]);
-    }
-  }
-}
-
 /// What a row of the two tensors holds for a thread.
 template <class T, int V>
 struct TwoPacks {
@@ -50,17 +27,33 @@ struct SummedNorms {
   float scale[V] = {}, other_scale[V] = {}, shift[V] = {};
 
   __device__ SummedNorms(const PairedColumns& first, const PairedColumns& second, int64_t channel) {
+    float other_shift[V];
+    line_of(first, channel, scale, shift);
+    line_of(second, channel, other_scale, other_shift);
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const int64_t c = channel + v;
-      scale[v] = first.inverse_deviation[c] * load(first.gamma, c);
-      other_scale[v] = second.inverse_deviation[c] * load(second.gamma, c);
-      const float own = fmaf(-first.mean[c], scale[v], load(first.beta, c));
-      shift[v] = own + fmaf(-second.mean[c], other_scale[v], load(second.beta, c));
-    }
+    for (int v = 0; v < V; ++v) shift[v] += other_shift[v];
   }
   __device__ float at(int v, float x, float added) const {
     return fmaf(x, scale[v], fmaf(added, other_scale[v], shift[v]));
+  }
+
+ private:
+  /// One norm as x scale + shift.
+  __device__ static void line_of(const PairedColumns& norm, int64_t channel, float (&scale)[V],
+                                 float (&shift)[V]) {
+    float inverse[V], mean[V];
+    load<V>(norm.gamma, channel, scale);
+    load<V>(norm.beta, channel, shift);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      inverse[v] = norm.inverse_deviation[channel + v];
+      mean[v] = norm.mean[channel + v];
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      scale[v] *= inverse[v];
+      shift[v] = fmaf(-mean[v], scale[v], shift[v]);
+    }
   }
 };
 
@@ -74,12 +67,12 @@ __global__ void __launch_bounds__(block_threads)
   const SummedNorms<V> norms(first, second, channel);
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
-  for_rows_upwards<2>(
-      t, channel,
-      [&](int64_t at) {
-        return TwoPacks<T, V>{load_unopened<V>(x, at), load_unopened<V>(added, at)};
+  for_rows_upwards<V, 2>(
+      t,
+      [&](const RowPlace& place) {
+        return TwoPacks<T, V>{load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)};
       },
-      [&](int64_t at, const TwoPacks<T, V>& in) {
+      [&](const RowPlace& place, const TwoPacks<T, V>& in) {
         const auto own = open_pack<T, V>(in.first), other = open_pack<T, V>(in.second);
         Pack<T, V> out;
 #pragma unroll
@@ -88,7 +81,7 @@ __global__ void __launch_bounds__(block_threads)
           if (relu) z = z < 0 ? 0 : z;
           out.at[v] = from_f32<T>(z);
         }
-        store_pack<V>(y, at, out);
+        store_pack<V>(y, place.at, out);
       });
 }
 
@@ -155,10 +148,11 @@ struct InputGradient {
 
   __device__ InputGradient(const PairedColumns& norm, int64_t channel, float rows, const float* sum,
                            const float* correlation) {
+    load<V>(norm.gamma, channel, of_dz);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float inverse = norm.inverse_deviation[channel + v];
-      of_dz[v] = inverse * load(norm.gamma, channel + v);
+      of_dz[v] *= inverse;
       of_x[v] = -of_dz[v] * inverse * inverse * correlation[v] / rows;
       offset[v] = fmaf(-norm.mean[channel + v], of_x[v], -of_dz[v] * sum[v] / rows);
     }
@@ -218,16 +212,16 @@ __global__ void __launch_bounds__(block_threads)
     Unopened<T, V> dz;
     TwoPacks<T, V> in;
   };
-  for_rows_upwards<sizeof(T) == 2 ? 4 : 2>(
-      t, channel,
-      [&](int64_t at) {
-        return Loaded{load_unopened<V>(dz, at),
-                      {load_unopened<V>(x, at), load_unopened<V>(added, at)}};
+  for_rows_upwards<V, sizeof(T) == 2 ? 4 : 2>(
+      t,
+      [&](const RowPlace& place) {
+        return Loaded{load_unopened<V>(dz, place.at),
+                      {load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)}};
       },
-      [&](int64_t at, const Loaded& row) {
+      [&](const RowPlace& place, const Loaded& row) {
         const auto d = open_pack<T, V>(row.dz);
-        if (dx) store_pack<V>(dx, at, gradient.of(d, open_pack<T, V>(row.in.first)));
-        if (dadded) store_pack<V>(dadded, at, other.of(d, open_pack<T, V>(row.in.second)));
+        if (dx) store_pack<V>(dx, place.at, gradient.of(d, open_pack<T, V>(row.in.first)));
+        if (dadded) store_pack<V>(dadded, place.at, other.of(d, open_pack<T, V>(row.in.second)));
       });
 }
 

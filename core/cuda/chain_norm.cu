@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <int V>
-__global__ void __launch_bounds__(block_threads) chain_gradient_kernel(Columns t, ChainGradient p) {
+__global__ void __launch_bounds__(block_threads, 3)
+    chain_gradient_kernel(Columns t, ChainGradient p) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -59,21 +60,22 @@ __global__ void __launch_bounds__(block_threads) chain_gradient_kernel(Columns t
   const auto* dz = static_cast<const half_t*>(p.dz);
   const auto* x = static_cast<const half_t*>(p.x);
   auto* dx = static_cast<half_t*>(p.dx);
-  const int64_t begin = blockIdx.y * t.chunk;
-  const int64_t end = min(begin + t.chunk, t.rows);
-  const int step = block_threads / t.width;
-#pragma unroll 4
-  for (int64_t r = end - 1 - threadIdx.x / static_cast<unsigned>(t.width); r >= begin; r -= step) {
-    const int64_t at = r * t.channels + channel;
-    Pack<half_t, V> d = load_pack<V>(dz, at);
-    const Pack<half_t, V> in = load_pack<V>(x, at);
+  struct Row {
+    Unopened<half_t, V> dz, x;
+  };
+  const auto load_row = [&](const RowPlace& place) {
+    return Row{load_unopened<V>(dz, place.at), load_unopened<V>(x, place.at)};
+  };
+  for_rows_upwards<V, 4>(t, load_row, [&](const RowPlace& place, const Row& row) {
+    auto d = open_pack<half_t, V>(row.dz);
+    const auto in = open_pack<half_t, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float other = fmaf(x_factor[v], to_f32(in.at[v]), offset[v]);
       d.at[v] = from_f32<half_t>(fmaf(dz_factor[v], to_f32(d.at[v]), other));
     }
-    store_pack<V>(dx, at, d);
-  }
+    store_pack<V>(dx, place.at, d);
+  });
 }
 
 dim3 grid_over(int64_t channels) {

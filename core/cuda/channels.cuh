@@ -34,11 +34,12 @@ template <int V, class T>
 __device__ inline Pack<T, V> load_pack(const T* x, int64_t at) {
   return *reinterpret_cast<const Pack<T, V>*>(x + at);
 }
-/// A pack of 16 bytes in one store: of 16-bit elements the compiler would store two at a time.
+/// In one store: of 16-bit elements the compiler would store two at a time.
 template <int V, class T>
 __device__ inline void store_pack(T* y, int64_t at, const Pack<T, V>& pack) {
-  if constexpr (sizeof(pack) == 16) {
-    __stwb(reinterpret_cast<uint4*>(y + at), reinterpret_cast<const uint4&>(pack));
+  if constexpr (sizeof(pack) >= 8) {
+    using Bytes = Unopened<T, V>;
+    __stwb(reinterpret_cast<Bytes*>(y + at), reinterpret_cast<const Bytes&>(pack));
   } else {
     *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
   }
