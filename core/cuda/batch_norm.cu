@@ -37,13 +37,12 @@ __global__ void __launch_bounds__(column_threads)
   __shared__ float tile_shift[tile_channels];
   const int64_t channel = own_channel<V>(t);
   float shift[V];
-  if (channel < t.channels) {
+  const auto prepare = [&] {
     load_shift<V>(x, t, channel, shift);
-    if (threadIdx.x < static_cast<unsigned>(t.width)) {
+    if (threadIdx.x >= static_cast<unsigned>(t.width)) return;
 #pragma unroll
-      for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
-    }
-  }
+    for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
+  };
   const auto load = [&](const RowPlace& place) { return load_unopened<V>(x, place.at); };
   const auto add = [&](const RowPlace&, const Unopened<T, V>& loaded, float(&sum)[V],
                        float(&squares)[V]) {
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(column_threads)
     running.pending_mean[c] = running.kept * running.mean[c] + running.added * mean;
     running.pending_variance[c] = running.kept * running.variance[c] + running.added * variance;
   };
-  column_sums<V, 8>(t, partials, tickets, load, add, finish);
+  column_sums<V, 8>(t, partials, tickets, load, prepare, add, finish);
 }
 
 // y = f(z + residual). Constant statistics have a variance, those of a batch `inverse_deviation`.
@@ -80,19 +79,22 @@ __global__ void __launch_bounds__(block_threads, 3)
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float center[V], scale[V], shift[V], inverse[V];
-  load<V>(gamma, channel, scale);
-  load<V>(beta, channel, shift);
-  const float* const spread = variance ? variance : inverse_deviation;
+  float center[V], scale[V], shift[V];
+  const auto prepare = [&] {
+    float inverse[V];
+    load<V>(gamma, channel, scale);
+    load<V>(beta, channel, shift);
+    const float* const spread = variance ? variance : inverse_deviation;
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    center[v] = mean[channel + v];
-    inverse[v] = spread[channel + v];
-  }
+    for (int v = 0; v < V; ++v) {
+      center[v] = mean[channel + v];
+      inverse[v] = spread[channel + v];
+    }
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
-  }
+    for (int v = 0; v < V; ++v) {
+      scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
+    }
+  };
   const float lowest = relu ? 0 : -INFINITY;
   struct Row {
     Unopened<T, V> x, residual;
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(block_threads, 3)
     if (residual) loaded.residual = load_unopened<V>(residual, place.at);
     return loaded;
   };
-  for_rows_upwards<V, 4>(t, load_row, [&](const RowPlace& place, const Row& loaded) {
+  for_rows_upwards<V, 3>(t, load_row, prepare, [&](const RowPlace& place, const Row& loaded) {
     const auto in = open_pack<T, V>(loaded.x), added = open_pack<T, V>(loaded.residual);
     Pack<T, V> out;
 #pragma unroll

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(column_threads)
                                  static_cast<const T*>(p.dy), static_cast<const T*>(p.more)};
   auto* dresidual = static_cast<T*>(p.dresidual);
   Factors<V> f;
-  if (own_channel<V>(t) < t.channels) f = factors_of<S, V>(p, own_channel<V>(t));
+  const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
   const auto load_row = [&](const RowPlace& place) { return in.load(place.at); };
   const auto add = [&](const RowPlace& place, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(column_threads)
       out.shift[c] = -scale * sum / rows;
     }
   };
-  column_sums<V, 4>(t, partials, tickets, load_row, add, finish);
+  column_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
@@ -137,15 +137,17 @@ __global__ void __launch_bounds__(block_threads, 2)
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  const Factors<V> f = factors_of<S, V>(p, channel);
+  Factors<V> f;
   float slope[V] = {}, shift[V] = {};
-  if (k.slope) {
+  const auto prepare = [&] {
+    f = factors_of<S, V>(p, channel);
+    if (!k.slope) return;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       slope[v] = k.slope[channel + v];
       shift[v] = k.shift[channel + v];
     }
-  }
+  };
   const bool of_x = k.slope || S == Slope::x;
   const GradientRows<T, V, S> in{of_x ? static_cast<const T*>(p.x) : nullptr,
                                  static_cast<const T*>(p.y),
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(block_threads, 2)
                                  p.dresidual ? nullptr : static_cast<const T*>(p.more)};
   auto* dx = static_cast<T*>(p.dx);
   const auto load_row = [&](const RowPlace& place) { return in.load(place.at); };
-  for_rows_upwards<V, 3>(t, load_row, [&](const RowPlace& place, const auto& row) {
+  for_rows_upwards<V, 3>(t, load_row, prepare, [&](const RowPlace& place, const auto& row) {
     Pack<T, V> d = in.dz(row, f);
     const auto x = open_pack<T, V>(row.x);
 #pragma unroll

@@ -26,6 +26,7 @@ template <int V>
 struct SummedNorms {
   float scale[V] = {}, other_scale[V] = {}, shift[V] = {};
 
+  SummedNorms() = default;
   __device__ SummedNorms(const PairedColumns& first, const PairedColumns& second, int64_t channel) {
     float other_shift[V];
     line_of(first, channel, scale, shift);
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(block_threads)
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  const SummedNorms<V> norms(first, second, channel);
+  SummedNorms<V> norms;
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
   for_rows_upwards<V, 2>(
@@ -72,6 +73,7 @@ __global__ void __launch_bounds__(block_threads)
       [&](const RowPlace& place) {
         return TwoPacks<T, V>{load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)};
       },
+      [&] { norms = SummedNorms<V>(first, second, channel); },
       [&](const RowPlace& place, const TwoPacks<T, V>& in) {
         const auto own = open_pack<T, V>(in.first), other = open_pack<T, V>(in.second);
         Pack<T, V> out;
@@ -218,6 +220,7 @@ __global__ void __launch_bounds__(block_threads)
         return Loaded{load_unopened<V>(dz, place.at),
                       {load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)}};
       },
+      [] {},
       [&](const RowPlace& place, const Loaded& row) {
         const auto d = open_pack<T, V>(row.dz);
         if (dx) store_pack<V>(dx, place.at, gradient.of(d, open_pack<T, V>(row.in.first)));

@@ -51,12 +51,14 @@ __global__ void __launch_bounds__(block_threads, 3)
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
   float dz_factor[V], x_factor[V], offset[V];
+  const auto prepare = [&] {
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    dz_factor[v] = p.dz_factor[channel + v];
-    x_factor[v] = p.x_factor[channel + v];
-    offset[v] = p.offset[channel + v];
-  }
+    for (int v = 0; v < V; ++v) {
+      dz_factor[v] = p.dz_factor[channel + v];
+      x_factor[v] = p.x_factor[channel + v];
+      offset[v] = p.offset[channel + v];
+    }
+  };
   const auto* dz = static_cast<const half_t*>(p.dz);
   const auto* x = static_cast<const half_t*>(p.x);
   auto* dx = static_cast<half_t*>(p.dx);
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   const auto load_row = [&](const RowPlace& place) {
     return Row{load_unopened<V>(dz, place.at), load_unopened<V>(x, place.at)};
   };
-  for_rows_upwards<V, 4>(t, load_row, [&](const RowPlace& place, const Row& row) {
+  for_rows_upwards<V, 4>(t, load_row, prepare, [&](const RowPlace& place, const Row& row) {
     auto d = open_pack<half_t, V>(row.dz);
     const auto in = open_pack<half_t, V>(row.x);
 #pragma unroll

@@ -94,10 +94,11 @@ struct RowPlace {
 };
 
 /// Calls use(place, load(place)) for `count` rows from `first` on, `step` rows apart; the loads of
-/// `Together` rows are always under way.
-template <int Together, class Load, class Use>
+/// `Together` rows are always under way. prepare() reads what use() needs of the thread's channels
+/// while the first of them are.
+template <int Together, class Load, class Prepare, class Use>
 __device__ void for_rows(const Columns& t, RowPlace first, int step, int count, const Load& load,
-                         const Use& use) {
+                         const Prepare& prepare, const Use& use) {
   const auto advance = [&, pitch = step * t.channels](RowPlace& place) {
     place.row += step;
     place.at += pitch;
@@ -109,6 +110,7 @@ __device__ void for_rows(const Columns& t, RowPlace first, int step, int count, 
     if (k < count) loaded[k] = load(ahead);
     advance(ahead);
   }
+  prepare();
   for (int done = 0; done < count; done += Together) {
 #pragma unroll
     for (int k = 0; k < Together; ++k) {
@@ -122,8 +124,9 @@ __device__ void for_rows(const Columns& t, RowPlace first, int step, int count, 
 
 /// for_rows over this thread's rows of the block's chunk, from the last one up: what a pass before
 /// read last still lies in the L2 cache. The gridDim.z blocks of a chunk take turns.
-template <int V, int Together, class Load, class Use>
-__device__ void for_rows_upwards(const Columns& t, const Load& load, const Use& use) {
+template <int V, int Together, class Load, class Prepare, class Use>
+__device__ void for_rows_upwards(const Columns& t, const Load& load, const Prepare& prepare,
+                                 const Use& use) {
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows);
   const auto rows = static_cast<int>(blockDim.x) / t.width;  // of the block at a time
@@ -132,15 +135,15 @@ __device__ void for_rows_upwards(const Columns& t, const Load& load, const Use& 
   const auto left = static_cast<int>(end - begin) - own;
   const int64_t row = end - 1 - own;
   for_rows<Together>(t, {row, row * t.channels + own_channel<V>(t)}, -step,
-                     (left + step - 1) / step, load, use);
+                     (left + step - 1) / step, load, prepare, use);
 }
 
 /// add(place, loaded, a, b) adds what the V channels of a row contribute to two sums each, from
-/// what load(place) gave; finish(channel, sum of a, sum of b) is called once per channel. partials
-/// (chunks, channels).
-template <int V, int Together, class Load, class Add, class Finish>
+/// what load(place) gave, prepare() as for for_rows; finish(channel, sum of a, sum of b) is called
+/// once per channel. partials (chunks, channels).
+template <int V, int Together, class Load, class Prepare, class Add, class Finish>
 __device__ void column_sums(const Columns& t, float2* partials, uint32_t* tickets, const Load& load,
-                            const Add& add, const Finish& finish) {
+                            const Prepare& prepare, const Add& add, const Finish& finish) {
   __shared__ float2 share[column_threads / 32 * tile_channels];
   float a[V] = {}, b[V] = {};
   if (own_channel<V>(t) < t.channels) {
@@ -152,7 +155,7 @@ __device__ void column_sums(const Columns& t, float2* partials, uint32_t* ticket
     const int64_t row = begin + own;
     for_rows<Together>(
         t, {row, row * t.channels + own_channel<V>(t)}, step, (left + step - 1) / step, load,
-        [&](const RowPlace& place, const auto& loaded) { add(place, loaded, a, b); });
+        prepare, [&](const RowPlace& place, const auto& loaded) { add(place, loaded, a, b); });
   }
   const auto across = static_cast<unsigned>(t.width * V);
   const int64_t first = int64_t{blockIdx.x} * across;

@@ -134,7 +134,8 @@ __global__ void __launch_bounds__(column_threads)
     if (p.dbeta.data) store(p.dbeta, c, sum);
     if (p.dgamma.data) store(p.dgamma, c, correlation);
   };
-  column_sums<V, 4>(t, partials, tickets, load_row, add, finish);
+  column_sums<V, 4>(
+      t, partials, tickets, load_row, [] {}, add, finish);
 }
 
 // Calls run.operator()<G>(blocks): a warp for each row, or a block for each long row.
