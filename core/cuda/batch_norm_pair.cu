@@ -1,18 +1,17 @@
 // Two batch norms at a time. Forward one pass reads both tensors and writes the sum. Backward the
 // first pass adds up for both norms and leaves dz = f'(y) dy where the second's gradient will lie;
 // the second pass makes both gradients of it, backwards, as what was read last is in the L2 cache.
+#include "core/cuda/batch_norm.cuh"
 #include "core/cuda/batch_norm_pair.h"
-#include "core/cuda/channels.cuh"
 #include "core/cuda/column_sums.cuh"
-#include "core/cuda/columns.cuh"
-#include "core/cuda/early_launch.cuh"
-#include "core/cuda/launch.h"
-#include "core/cuda/words.cuh"
 
 #include <algorithm>
 
 namespace whisker::cuda::kernels {
 namespace {
+
+/// Of the passes that write: see map_grid.
+constexpr unsigned map_blocks = 3;
 
 /// What a row of the two tensors holds for a thread.
 template <class T, int V>
@@ -60,7 +59,7 @@ struct SummedNorms {
 
 // y = f(first norm + second norm).
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, map_blocks)
     normalise_pair_kernel(Columns t, bool relu, PairedColumns first, PairedColumns second, T* y) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(block_threads)
   SummedNorms<V> norms;
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
-  for_rows_upwards<V, 2>(
+  for_rows_upwards<V, 3>(
       t,
       [&](const RowPlace& place) {
         return TwoPacks<T, V>{load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)};
@@ -185,7 +184,7 @@ __device__ void store_parameter_gradients(const PairedColumns& norm,
 
 // Both dx from dz, which one of them replaces; and both norms' own gradients, from the sums alone.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, map_blocks)
     pair_gradients_kernel(Columns t, PairedColumns first, PairedColumns second, const float* sums,
                           const T* dz, PairGradient p) {
   wait_for_previous();
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(block_threads)
     correlation[v] = sums[channel * 3 + V + v];
     other_correlation[v] = sums[channel * 3 + 2 * V + v];
   }
-  if (blockIdx.y == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
+  if (blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
     store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
     store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
   }
@@ -228,11 +227,6 @@ __global__ void __launch_bounds__(block_threads)
       });
 }
 
-// The layout of the passes that read and write.
-Columns map_columns(const Context& context, const BatchNormGeometry& g, int pack) {
-  return Columns::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
-}
-
 template <class T, int V>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               const PairedColumns& first, const PairedColumns& second, const PairGradient& p) {
@@ -254,9 +248,10 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
                launch.grid, launch.block, pair_sums_kernel<T, V>, columns,
                g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("batch_norm_pair_backward sums");
-  const Columns t = map_columns(context, g, V);
-  launch_early(context, {t.tiles, dz ? t.chunks : 1}, block_threads, pair_gradients_kernel<T, V>, t,
-               first, second, sums, dz, p);
+  const Columns t = sum_columns(context, g.rows, g.channels, V);
+  const dim3 parameters_alone{t.tiles};
+  launch_early(context, dz ? map_grid(t, map_blocks) : parameters_alone, block_threads,
+               pair_gradients_kernel<T, V>, t, first, second, sums, dz, p);
   check_launch("batch_norm_pair_backward");
 }
 
@@ -265,8 +260,8 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 void normalise_pair(Context& context, const BatchNormGeometry& g, const PairedColumns& first,
                     const PairedColumns& second, void* y) {
   const auto run = [&]<class T, int V>() {
-    const Columns t = map_columns(context, g, V);
-    launch_early(context, {t.tiles, t.chunks}, block_threads, normalise_pair_kernel<T, V>, t,
+    const Columns t = sum_columns(context, g.rows, g.channels, V);
+    launch_early(context, map_grid(t, map_blocks), block_threads, normalise_pair_kernel<T, V>, t,
                  g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, y);
