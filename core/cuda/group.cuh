@@ -57,14 +57,17 @@ __device__ inline T group_sum(T value) {
 
 /// True in the block that is the last of `blocks` to call this with `ticket`, a zero in device
 /// memory that is zero again afterwards. What all of them wrote before is visible to it (read it
-/// with __ldcg). All threads of a block call it together.
+/// with __ldcg). All threads of a block call it together; one of them has fences for all, as in
+/// CUDA's own barriers over a grid, since what comes before a block's barrier comes before them.
 __device__ inline bool is_last_block(uint32_t* ticket, unsigned blocks) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) last = atomicInc(ticket, blocks - 1) == blocks - 1;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();
+    last = atomicInc(ticket, blocks - 1) == blocks - 1;
+    __threadfence();
+  }
   __syncthreads();
-  if (last) __threadfence();
   return last;
 }
 
