@@ -11,7 +11,7 @@ namespace whisker::cuda::kernels {
 namespace {
 
 /// Of the passes that write: see map_grid.
-constexpr unsigned map_blocks = 3;
+constexpr unsigned result_blocks = 3, gradient_blocks = 2;
 
 /// What a row of the two tensors holds for a thread.
 template <class T, int V>
@@ -59,7 +59,7 @@ struct SummedNorms {
 
 // y = f(first norm + second norm).
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads, map_blocks)
+__global__ void __launch_bounds__(block_threads, result_blocks)
     normalise_pair_kernel(Columns t, bool relu, PairedColumns first, PairedColumns second, T* y) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -103,43 +103,53 @@ __global__ void __launch_bounds__(block_threads, 3)
   const auto* added = static_cast<const T*>(second.x);
   const auto* dy = static_cast<const T*>(p.dy);
   const auto* more = static_cast<const T*>(p.more);
-  // Of the last channels where this thread has none.
-  const int64_t own = min(int64_t{blockIdx.x} * blockDim.x + threadIdx.x, g.packs - 1) * V;
-  const SummedNorms<V> norms(first, second, own);
-  float center[V], other_center[V];
+  const int64_t own = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * V;
+  float sum[3 * V] = {};
+  if (own < g.packs * V) {
+    SummedNorms<V> norms;
+    float center[V], other_center[V];
+    const auto prepare = [&] {
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    center[v] = first.mean[own + v];
-    other_center[v] = second.mean[own + v];
+      for (int v = 0; v < V; ++v) {
+        center[v] = first.mean[own + v];
+        other_center[v] = second.mean[own + v];
+      }
+      norms = SummedNorms<V>(first, second, own);
+    };
+    const auto load_row = [&](const RowPlace& place) {
+      GradientPacks<T, V> in;
+      in.dy = load_unopened<V>(dy, place.at);
+      if (more) in.more = load_unopened<V>(more, place.at);
+      in.x = load_unopened<V>(x, place.at);
+      in.added = load_unopened<V>(added, place.at);
+      return in;
+    };
+    const auto use = [&](const RowPlace& place, const GradientPacks<T, V>& in) {
+      auto d = open_pack<T, V>(in.dy);
+      const auto term = open_pack<T, V>(in.more);
+      const auto one = open_pack<T, V>(in.x), other = open_pack<T, V>(in.added);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const float in_x = to_f32(one.at[v]), in_added = to_f32(other.at[v]);
+        const T y = from_f32<T>(norms.at(v, in_x, in_added));
+        if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
+        if (relu && to_f32(y) <= 0) d.at[v] = from_f32<T>(0.0f);
+        const float value = to_f32(d.at[v]);
+        sum[v] += value;
+        sum[V + v] = fmaf(value, in_x - center[v], sum[V + v]);
+        sum[2 * V + v] = fmaf(value, in_added - other_center[v], sum[2 * V + v]);
+      }
+      if (dz) store_pack<V>(dz, place.at, d);
+    };
+    const Columns t{.rows = g.rows, .channels = g.packs * V};
+    const auto [begin, end] = block_rows(g);
+    const int64_t row = begin + threadIdx.y;
+    const auto down = static_cast<int>(blockDim.y);
+    const auto left = static_cast<int>(end - row);
+    for_rows<2>(t, {row, row * t.channels + own}, down, (left + down - 1) / down, load_row, prepare,
+                use);
   }
-  const auto load = [&](int64_t row, int64_t pack) {
-    const int64_t at = (row * g.packs + pack) * V;
-    GradientPacks<T, V> in;
-    in.dy = load_unopened<V>(dy, at);
-    if (more) in.more = load_unopened<V>(more, at);
-    in.x = load_unopened<V>(x, at);
-    in.added = load_unopened<V>(added, at);
-    return in;
-  };
-  const auto use = [&](int64_t row, int64_t pack, const GradientPacks<T, V>& in,
-                       float(&sum)[3 * V]) {
-    auto d = open_pack<T, V>(in.dy);
-    const auto term = open_pack<T, V>(in.more);
-    const auto one = open_pack<T, V>(in.x), other = open_pack<T, V>(in.added);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const float in_x = to_f32(one.at[v]), in_added = to_f32(other.at[v]);
-      const T y = from_f32<T>(norms.at(v, in_x, in_added));
-      if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
-      if (relu && to_f32(y) <= 0) d.at[v] = from_f32<T>(0.0f);
-      const float value = to_f32(d.at[v]);
-      sum[v] += value;
-      sum[V + v] = fmaf(value, in_x - center[v], sum[V + v]);
-      sum[2 * V + v] = fmaf(value, in_added - other_center[v], sum[2 * V + v]);
-    }
-    if (dz) store_pack<V>(dz, (row * g.packs + pack) * V, d);
-  };
-  sum_columns<float, 3 * V>(g, load, use);
+  add_parts(g, sum);
 }
 
 /// dx = dz of_dz + x of_x + offset, per channel.
@@ -147,6 +157,7 @@ template <int V>
 struct InputGradient {
   float of_dz[V], of_x[V], offset[V];
 
+  InputGradient() = default;
   __device__ InputGradient(const PairedColumns& norm, int64_t channel, float rows, const float* sum,
                            const float* correlation) {
     load<V>(norm.gamma, channel, of_dz);
@@ -184,27 +195,30 @@ __device__ void store_parameter_gradients(const PairedColumns& norm,
 
 // Both dx from dz, which one of them replaces; and both norms' own gradients, from the sums alone.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads, map_blocks)
+__global__ void __launch_bounds__(block_threads, gradient_blocks)
     pair_gradients_kernel(Columns t, PairedColumns first, PairedColumns second, const float* sums,
                           const T* dz, PairGradient p) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float sum[V], correlation[V], other_correlation[V];
+  InputGradient<V> gradient, other;
+  const auto prepare = [&] {
+    float sum[V], correlation[V], other_correlation[V];
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    sum[v] = sums[channel * 3 + v];
-    correlation[v] = sums[channel * 3 + V + v];
-    other_correlation[v] = sums[channel * 3 + 2 * V + v];
-  }
-  if (blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
-    store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
-    store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
-  }
-  if (!dz) return;
-  const auto rows = static_cast<float>(t.rows);
-  const InputGradient<V> gradient(first, channel, rows, sum, correlation);
-  const InputGradient<V> other(second, channel, rows, sum, other_correlation);
+    for (int v = 0; v < V; ++v) {
+      sum[v] = sums[channel * 3 + v];
+      correlation[v] = sums[channel * 3 + V + v];
+      other_correlation[v] = sums[channel * 3 + 2 * V + v];
+    }
+    const auto rows = static_cast<float>(t.rows);
+    gradient = InputGradient<V>(first, channel, rows, sum, correlation);
+    other = InputGradient<V>(second, channel, rows, sum, other_correlation);
+    if (blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
+      store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
+      store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
+    }
+  };
+  if (!dz) return prepare();
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
   auto* dx = static_cast<T*>(p.first.dx);
@@ -213,13 +227,13 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
     Unopened<T, V> dz;
     TwoPacks<T, V> in;
   };
-  for_rows_upwards<V, sizeof(T) == 2 ? 4 : 2>(
+  for_rows_upwards<V, 6>(
       t,
       [&](const RowPlace& place) {
         return Loaded{load_unopened<V>(dz, place.at),
                       {load_unopened<V>(x, place.at), load_unopened<V>(added, place.at)}};
       },
-      [] {},
+      prepare,
       [&](const RowPlace& place, const Loaded& row) {
         const auto d = open_pack<T, V>(row.dz);
         if (dx) store_pack<V>(dx, place.at, gradient.of(d, open_pack<T, V>(row.in.first)));
@@ -250,7 +264,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   check_launch("batch_norm_pair_backward sums");
   const Columns t = sum_columns(context, g.rows, g.channels, V);
   const dim3 parameters_alone{t.tiles};
-  launch_early(context, dz ? map_grid(t, map_blocks) : parameters_alone, block_threads,
+  launch_early(context, dz ? map_grid(t, gradient_blocks) : parameters_alone, block_threads,
                pair_gradients_kernel<T, V>, t, first, second, sums, dz, p);
   check_launch("batch_norm_pair_backward");
 }
@@ -261,7 +275,7 @@ void normalise_pair(Context& context, const BatchNormGeometry& g, const PairedCo
                     const PairedColumns& second, void* y) {
   const auto run = [&]<class T, int V>() {
     const Columns t = sum_columns(context, g.rows, g.channels, V);
-    launch_early(context, map_grid(t, map_blocks), block_threads, normalise_pair_kernel<T, V>, t,
+    launch_early(context, map_grid(t, result_blocks), block_threads, normalise_pair_kernel<T, V>, t,
                  g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, y);
@@ -272,8 +286,8 @@ void batch_norm_pair_backward(Context& context, Allocator& allocator, const Batc
                               const PairedColumns& first, const PairedColumns& second,
                               const PairGradient& p) {
   const auto run = [&]<class T, int V>() {
-    // Sums, factors and several rows' packs of eight channels do not fit 80 registers.
-    backward<T, (V > 4 ? 4 : V)>(context, allocator, g, first, second, p);
+    // Of packs of 16 bytes the sums, factors and several rows do not fit 80 registers.
+    backward<T, (V > 1 ? V / 2 : V)>(context, allocator, g, first, second, p);
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, p.dy, p.more, p.first.dx, p.second.dx);
 }

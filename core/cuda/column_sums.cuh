@@ -41,35 +41,24 @@ __device__ void add_down(float (&sum)[N]) {
   for (int i = 0; i < N; ++i) sum[i] = own[i];
 }
 
-/// Calls use(row, pack, load(row, pack), sum) for every pack of the rows, which adds to the
-/// channels' sums float[N]; a thread's next `together` loads are under way before it uses the
-/// first, which stores of use() would not let the compiler arrange. Block: (across, down), powers
-/// of two; grid: (packs / across, parts of the rows).
-template <class T, int N, class Load, class Use>
-__device__ void sum_columns(const ColumnSums<T>& g, Load&& load, Use&& use) {
-  constexpr int together = 2;
-  const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+/// The rows that this thread's block shares out among its threads.
+struct RowRange {
+  int64_t begin, end;
+};
+template <class T>
+__device__ RowRange block_rows(const ColumnSums<T>& g) {
   const int64_t rows_per_block = (g.rows + gridDim.y - 1) / gridDim.y;
   const int64_t begin = blockIdx.y * rows_per_block;
-  const int64_t end = begin + rows_per_block < g.rows ? begin + rows_per_block : g.rows;
-  const bool inside = pack < g.packs;
-  float sum[N] = {};
-  if (inside) {
-    for (int64_t row = begin + threadIdx.y; row < end; row += together * blockDim.y) {
-      decltype(load(row, pack)) loaded[together];
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const int64_t own = row + i * blockDim.y;
-        if (own < end) loaded[i] = load(own, pack);
-      }
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const int64_t own = row + i * blockDim.y;
-        if (own < end) use(own, pack, loaded[i], sum);
-      }
-    }
-  }
+  return {begin, begin + rows_per_block < g.rows ? begin + rows_per_block : g.rows};
+}
+
+/// Adds up what the threads of all blocks hold in `sum` for the channels of their pack, 0 where
+/// there is none. Block: (across, down), powers of two; grid: (packs / across, parts of the rows).
+template <class T, int N>
+__device__ void add_parts(const ColumnSums<T>& g, float (&sum)[N]) {
   if (!g.result) return;
+  const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const bool inside = pack < g.packs;
   add_down(sum);
   if (g.sums) {
     if (threadIdx.y == 0 && inside) {
@@ -91,6 +80,33 @@ __device__ void sum_columns(const ColumnSums<T>& g, Load&& load, Use&& use) {
   if (threadIdx.y != 0 || !inside) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) g.result[pack * N + i] = from_f32<T>(sum[i]);
+}
+
+/// Calls use(row, pack, load(row, pack), sum) for every pack of the rows, which adds to the
+/// channels' sums float[N]; a thread's next `together` loads are under way before it uses the
+/// first, which stores of use() would not let the compiler arrange. Launched as add_parts says.
+template <class T, int N, class Load, class Use>
+__device__ void sum_columns(const ColumnSums<T>& g, Load&& load, Use&& use) {
+  constexpr int together = 2;
+  const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const auto [begin, end] = block_rows(g);
+  float sum[N] = {};
+  if (pack < g.packs) {
+    for (int64_t row = begin + threadIdx.y; row < end; row += together * blockDim.y) {
+      decltype(load(row, pack)) loaded[together];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const int64_t own = row + i * blockDim.y;
+        if (own < end) loaded[i] = load(own, pack);
+      }
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const int64_t own = row + i * blockDim.y;
+        if (own < end) use(own, pack, loaded[i], sum);
+      }
+    }
+  }
+  add_parts(g, sum);
 }
 
 /// How a pass is launched.
