@@ -35,7 +35,7 @@ class BlockEndLink {
     const std::vector<Tensor> leaves{x_, residual_, w_, gamma_, beta_};
     return grad(both_of(forward(x_, residual_)), leaves);
   }
-  bool joined() const { return joins_batch_norm(x_, norm(residual_), w_, options_); }
+  bool joined() const { return batch_norm_conv2d_is_joint(x_, norm(residual_), w_, options_); }
 
  private:
   Tensor picture(const Shape& shape, uint64_t stream) const {

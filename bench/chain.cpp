@@ -72,7 +72,7 @@ class Link {
     return all;
   }
   void look() const { look_at(forward()); }
-  bool joined() const { return joins_batch_norm(x_, norm(), w_, options_); }
+  bool joined() const { return batch_norm_conv2d_is_joint(x_, norm(), w_, options_); }
 
  private:
   static constexpr TensorOptions f32{.device = gpu};

@@ -25,8 +25,8 @@ struct InputNorm {
   Tensor residual = {};        ///< as x, or undefined
   BatchStatistics statistics = {};
   Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
-  /// joins() alone: what makes the residual of its x, which batch_norm_pair does where the answer
-  /// is no; null where the residual is there.
+  /// prefers_joined() alone: what makes the residual of its x, which batch_norm_pair does where the
+  /// answer is no; null where the residual is there.
   const PairedNorm* residual_norm = nullptr;
 };
 
@@ -53,8 +53,8 @@ class ConvolutionChains {
   /// True where the two methods below are known to be faster, all passes taken together, than
   /// batch_norm and conv2d; at the end of a block, where block_end_backward() is.
   /// norm.statistics and norm.folded may be undefined here.
-  virtual bool joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
-                     const InputNorm& norm, const Tensor& w) = 0;
+  virtual bool prefers_joined(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
+                              const InputNorm& norm, const Tensor& w) = 0;
   /// y = norm(x) * w and the sums of y; also writes norm.folded.
   virtual void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
                                    const Tensor& w, const Tensor& y, const Tensor& sums) = 0;

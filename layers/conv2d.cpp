@@ -50,10 +50,10 @@ Convolved Conv2D::forward_with_sums(const Tensor& x) {
   return conv2d_with_sums(x, weight_->value(), operator_options());
 }
 
-bool Conv2D::joins(const Tensor& x, const BatchNormOperands& norm,
-                   const BatchNormOperands* residual_norm) const {
+bool Conv2D::takes_norm(const Tensor& x, const BatchNormOperands& norm,
+                        const BatchNormOperands* residual_norm) const {
   return is_bare() &&
-         joins_batch_norm(x, norm, weight_->value(), operator_options(), residual_norm);
+         batch_norm_conv2d_is_joint(x, norm, weight_->value(), operator_options(), residual_norm);
 }
 
 Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& norm) {

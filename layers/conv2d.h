@@ -37,9 +37,9 @@ class Conv2D final : public Module {
   /// True when a batch_norm before this layer may be computed in it: it adds and pools nothing.
   bool is_bare() const;
   /// True where forward_normalised(), or with a residual forward_block_end(), is one operator; see
-  /// joins_batch_norm.
-  bool joins(const Tensor& x, const BatchNormOperands& norm,
-             const BatchNormOperands* residual_norm = nullptr) const;
+  /// batch_norm_conv2d_is_joint.
+  bool takes_norm(const Tensor& x, const BatchNormOperands& norm,
+                  const BatchNormOperands* residual_norm = nullptr) const;
   /// forward_with_sums() of what `norm` makes of x.
   Convolved forward_normalised(const Tensor& x, const BatchNormOperands& norm);
   /// What `norm` with its residual makes of x, and forward_with_sums() of that.

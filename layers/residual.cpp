@@ -58,7 +58,7 @@ BlockEnd Residual::forward_between(const BlockEnd& x, const Residual* next, cons
   if (shortcut.norm) shortcut_norm = shortcut.norm->operands(shortcut.x.sums, {}, pass);
   if (next && next->head_ && tail_->uses_batch(pass)) {
     norm.residual = shortcut.x.y;
-    if (next->head_->joins(y.y, norm, shortcut_norm ? &*shortcut_norm : nullptr)) {
+    if (next->head_->takes_norm(y.y, norm, shortcut_norm ? &*shortcut_norm : nullptr)) {
       if (shortcut.norm) {
         const TapeScope scope(shortcut.norm->path());
         norm.residual = shortcut.norm->forward_add(shortcut.x, {}, {}, pass);

@@ -30,7 +30,7 @@ Conv2D* Sequential::partner_of(size_t index, size_t end, const Convolved& x,
   Conv2D* const next = links_[index + 1].convolution;
   const ActivationSpec activation = norm->options().activation;
   if (!next || activation.kind != Activation::relu) return nullptr;
-  return next->joins(x.y, norm->operands(x.sums, activation, pass)) ? next : nullptr;
+  return next->takes_norm(x.y, norm->operands(x.sums, activation, pass)) ? next : nullptr;
 }
 
 std::vector<LinearOperands> Sequential::dense_chain(size_t index, size_t end,

@@ -10,7 +10,7 @@ namespace whisker::cuda {
 namespace {
 
 /// Windows of 2x2 side by side, all of them whole: what an algorithm may have as an epilogue.
-bool joins(const Pool2dGeometry& p) {
+bool is_epilogue(const Pool2dGeometry& p) {
   return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 &&
          p.pad_top == 0 && p.pad_left == 0 && p.h_out == p.h / 2 && p.w_out == p.w / 2 &&
          p.n * p.h_out * p.w_out < int64_t{1} << 32;
@@ -50,7 +50,7 @@ void CudaBackend::conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& poo
     pool2d_forward(context_, pool, z.data(), y.raw(), marks);
     if (!first) bias_activation(rows_of(pool), g.activation, nullptr, y.raw(), context_.stream());
   };
-  if (joins(pool) && is_aligned(y.raw()) && is_aligned(marks)) {
+  if (is_epilogue(pool) && is_aligned(y.raw()) && is_aligned(marks)) {
     plans_.convolutions().run(request, operands, separately);
   } else {
     separately();
@@ -84,7 +84,7 @@ void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeom
                              bias_gradient.data(), context_, allocator_);
     }
     const Scratch dz(allocator_, bytes_before_pooling(g));  // (N, h_out, w_out, c_out)
-    if (joins(pool)) {
+    if (is_epilogue(pool)) {
       window_gradient(pool, g.activation, output.data(), gradient.data(), workspace.raw(),
                       dz.data(), bias_gradient.data(), context_, allocator_);
     } else {
@@ -95,7 +95,7 @@ void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeom
     }
     convolve_backward(weights.plain(), operands, dz.data(), w, dx);
   };
-  if (dw.defined() && !dx.defined() && joins(pool) && is_aligned(workspace.raw())) {
+  if (dw.defined() && !dx.defined() && is_epilogue(pool) && is_aligned(workspace.raw())) {
     plans_.convolutions().run(weights, operands, separately);
   } else {
     separately();

@@ -122,8 +122,9 @@ void CudaConvolutionChains::statistics(const BatchNormGeometry& g, const Tensor&
   }
 }
 
-bool CudaConvolutionChains::joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
-                                  const InputNorm& norm, const Tensor& w) {
+bool CudaConvolutionChains::prefers_joined(const Conv2dGeometry& g, const Tensor& x,
+                                           const Tensor& sums, const InputNorm& norm,
+                                           const Tensor& w) {
   if (!allowed() || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   const PairedNorm* const other = norm.residual_norm;
   if (other && other->gamma.dtype() != DType::f32) return false;

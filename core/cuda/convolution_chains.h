@@ -18,8 +18,8 @@ class CudaConvolutionChains final : public ConvolutionChains {
                 const Tensor& sums) override;
   void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
                   const BatchStatistics& out, const RunningStatistics& running) override;
-  bool joins(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums, const InputNorm& norm,
-             const Tensor& w) override;
+  bool prefers_joined(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
+                      const InputNorm& norm, const Tensor& w) override;
   void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
                            const Tensor& w, const Tensor& y, const Tensor& sums) override;
   void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,

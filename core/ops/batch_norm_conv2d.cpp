@@ -35,7 +35,7 @@ Joint joint_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                        .beta = norm.beta,
                        .residual = norm.residual,
                        .residual_norm = residual_norm}};
-  if (!chains->joins(joint.convolution, x, norm.state.sums, joint.norm, w)) return {};
+  if (!chains->prefers_joined(joint.convolution, x, norm.state.sums, joint.norm, w)) return {};
   return joint;
 }
 
@@ -47,8 +47,9 @@ BlockEnd apart(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
 
 }  // namespace
 
-bool joins_batch_norm(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-                      const Conv2dOptions& options, const BatchNormOperands* residual_norm) {
+bool batch_norm_conv2d_is_joint(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                                const Conv2dOptions& options,
+                                const BatchNormOperands* residual_norm) {
   if (!residual_norm) return joint_of(x, norm, w, options).chains != nullptr;
   const PairedNorm of_residual{
       .geometry = batch_norm_geometry(norm.residual, residual_norm->gamma, residual_norm->beta,

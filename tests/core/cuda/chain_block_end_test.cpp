@@ -46,23 +46,24 @@ Results run_block_end(const ChainCase& c, Device device) {
           {"dw", w.grad().to_vector()}};
 }
 
-bool joins_block_end(const ChainCase& c) {
+bool is_joint_block_end(const ChainCase& c) {
   const Shape channels{c.x[3]};
   const TensorOptions f16{.dtype = DType::f16, .device = gpu}, f32{.device = gpu};
-  return joins_batch_norm(zeros(c.x, f16),
-                          {.gamma = ones(channels, f32),
-                           .beta = zeros(channels, f32),
-                           .state = {},
-                           .options = {.training = true, .activation = {Activation::relu}},
-                           .residual = zeros(c.x, f16)},
-                          zeros(c.w, f16), c.options);
+  return batch_norm_conv2d_is_joint(
+      zeros(c.x, f16),
+      {.gamma = ones(channels, f32),
+       .beta = zeros(channels, f32),
+       .state = {},
+       .options = {.training = true, .activation = {Activation::relu}},
+       .residual = zeros(c.x, f16)},
+      zeros(c.w, f16), c.options);
 }
 
 class CudaChainBlockEnds : public CudaChains {
  protected:
   void SetUp() override {
     CudaChains::SetUp();
-    if (IsSkipped() || joins_block_end(chain_cases()[1])) return;
+    if (IsSkipped() || is_joint_block_end(chain_cases()[1])) return;
     GTEST_SKIP() << "skipped: cuDNN joins no block's end on this GPU";
   }
   void expect_agreement(const char* what) {
@@ -75,10 +76,10 @@ class CudaChainBlockEnds : public CudaChains {
 // cuDNN has the pattern for convolutions that do not stride.
 TEST_F(CudaChainBlockEnds, JoinWithEveryConvolutionThatDoesNotStride) {
   for (const ChainCase& c : chain_cases()) {
-    EXPECT_EQ(joins_block_end(c), c.options.stride.h == 1) << c.x.str() << c.w.str();
+    EXPECT_EQ(is_joint_block_end(c), c.options.stride.h == 1) << c.x.str() << c.w.str();
   }
   use(ConvolutionChaining::never, 0);
-  EXPECT_FALSE(joins_block_end(chain_cases()[1]));
+  EXPECT_FALSE(is_joint_block_end(chain_cases()[1]));
 }
 
 TEST_F(CudaChainBlockEnds, AgreeWithTheReference) {

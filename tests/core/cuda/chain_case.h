@@ -86,17 +86,18 @@ inline Results run_chain(const ChainCase& c, Device device, int passes = 1) {
           {"variance", state.pending_var.to_vector()}};
 }
 
-inline bool joins(const ChainCase& c, const Tensor& sums = {}) {
+inline bool is_joint(const ChainCase& c, const Tensor& sums = {}) {
   BatchNormState state;
   state.sums = sums;
   const Shape channels{c.x[3]};
   const TensorOptions f16{.dtype = DType::f16, .device = gpu}, f32{.device = gpu};
-  return joins_batch_norm(zeros(c.x, f16),
-                          {.gamma = ones(channels, f32),
-                           .beta = zeros(channels, f32),
-                           .state = state,
-                           .options = {.training = true, .activation = {Activation::relu}}},
-                          zeros(c.w, f16), c.options);
+  return batch_norm_conv2d_is_joint(
+      zeros(c.x, f16),
+      {.gamma = ones(channels, f32),
+       .beta = zeros(channels, f32),
+       .state = state,
+       .options = {.training = true, .activation = {Activation::relu}}},
+      zeros(c.w, f16), c.options);
 }
 
 class CudaChains : public GpuTest {
@@ -105,7 +106,7 @@ class CudaChains : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped()) return;
     use(ConvolutionChaining::always, 0);
-    if (!joins(chain_cases()[1])) GTEST_SKIP() << "skipped: cuDNN joins nothing on this GPU";
+    if (!is_joint(chain_cases()[1])) GTEST_SKIP() << "skipped: cuDNN joins nothing on this GPU";
   }
   void use(ConvolutionChaining chaining, double search_seconds, bool deterministic = false) {
     CudaOptions options = exact_options();

@@ -38,10 +38,10 @@ TEST_F(CudaChainPlans, FollowImportedChoices) {
   const Results expected = run_chain(c, reference_device);
   for (const bool joined : {true, false}) {
     use(ConvolutionChaining::faster, 0);
-    EXPECT_FALSE(joins(c)) << "nothing is joined untested";
+    EXPECT_FALSE(is_joint(c)) << "nothing is joined untested";
     const std::string table = with_links(timed, joined ? "joined" : "separate");
     backend_of(gpu).import_plans(table);
-    EXPECT_EQ(joins(c), joined) << table;
+    EXPECT_EQ(is_joint(c), joined) << table;
     expect_close(joined ? "joined" : "separate", c, run_chain(c, gpu), expected);
     EXPECT_EQ(backend_of(gpu).export_plans(), table);
   }
@@ -52,8 +52,8 @@ TEST_F(CudaChainPlans, TellLinksWithGivenSumsApart) {
   use(ConvolutionChaining::faster, 600);
   const ChainCase& c = chain_cases()[1];
   for (int run = 0; run < 2; ++run) {
-    joins(c);
-    joins(c, zeros({2, c.x[3]}, {.device = gpu}));
+    is_joint(c);
+    is_joint(c, zeros({2, c.x[3]}, {.device = gpu}));
   }
   const std::string table = backend_of(gpu).export_plans();
   const std::vector<size_t> rows = link_rows(table);
@@ -76,7 +76,7 @@ TEST_F(CudaChainPlans, StayApartWhereSearchingCostsMoreThanItSaves) {
   forget_choices(options);
   const ChainCase& c = chain_cases()[1];
   for (int run = 0; run < 3; ++run) run_chain(c, gpu);
-  EXPECT_FALSE(joins(c));
+  EXPECT_FALSE(is_joint(c));
   const std::string table = backend_of(gpu).export_plans();
   EXPECT_TRUE(link_rows(table).empty()) << "of no use to a longer run: " << table;
 }

@@ -6,9 +6,9 @@ namespace whisker::test {
 namespace {
 
 TEST_F(CudaChains, JoinEveryCase) {
-  for (const ChainCase& c : chain_cases()) EXPECT_TRUE(joins(c)) << c.x.str() << c.w.str();
+  for (const ChainCase& c : chain_cases()) EXPECT_TRUE(is_joint(c)) << c.x.str() << c.w.str();
   use(ConvolutionChaining::never, 0);
-  EXPECT_FALSE(joins(chain_cases()[1]));
+  EXPECT_FALSE(is_joint(chain_cases()[1]));
 }
 
 TEST_F(CudaChains, AgreeWithTheReference) {
@@ -39,7 +39,7 @@ TEST_F(CudaChains, AddToGradients) {
 TEST_F(CudaChains, RepeatBitForBitWhenDeterministic) {
   use(ConvolutionChaining::always, 0, true);
   for (const ChainCase& c : chain_cases()) {
-    EXPECT_FALSE(joins(c)) << c.x.str() << c.w.str();
+    EXPECT_FALSE(is_joint(c)) << c.x.str() << c.w.str();
     const Results once = run_chain(c, gpu), again = run_chain(c, gpu);
     for (size_t i = 0; i < once.size(); ++i) {
       EXPECT_EQ(once[i].second, again[i].second)
