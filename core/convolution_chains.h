@@ -8,8 +8,6 @@
 
 namespace whisker {
 
-struct PairedNorm;
-
 /// A batch's statistics, (channels) each, f32.
 struct BatchStatistics {
   Tensor mean;
@@ -25,9 +23,6 @@ struct InputNorm {
   Tensor residual = {};        ///< as x, or undefined
   BatchStatistics statistics = {};
   Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
-  /// prefers_joined() alone: what makes the residual of its x, which batch_norm_pair does where the
-  /// answer is no; null where the residual is there.
-  const PairedNorm* residual_norm = nullptr;
 };
 
 /// Gradients of a convolution behind a batch_norm; undefined ones are not wanted.

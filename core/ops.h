@@ -273,12 +273,9 @@ struct BlockEnd {
 /// is faster. Elsewhere it is those two operators.
 BlockEnd batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                const Conv2dOptions& options = {});
-/// True where batch_norm_conv2d, with a residual batch_norm_add_conv2d, is one operator. With
-/// `residual_norm`, what norm.residual still goes through before: where that is better than
-/// batch_norm_pair and a convolution apart.
+/// True where batch_norm_conv2d, with a residual batch_norm_add_conv2d, is one operator.
 bool batch_norm_conv2d_is_joint(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-                                const Conv2dOptions& options = {},
-                                const BatchNormOperands* residual_norm = nullptr);
+                                const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 

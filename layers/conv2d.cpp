@@ -50,10 +50,8 @@ Convolved Conv2D::forward_with_sums(const Tensor& x) {
   return conv2d_with_sums(x, weight_->value(), operator_options());
 }
 
-bool Conv2D::takes_norm(const Tensor& x, const BatchNormOperands& norm,
-                        const BatchNormOperands* residual_norm) const {
-  return is_bare() &&
-         batch_norm_conv2d_is_joint(x, norm, weight_->value(), operator_options(), residual_norm);
+bool Conv2D::takes_norm(const Tensor& x, const BatchNormOperands& norm) const {
+  return is_bare() && batch_norm_conv2d_is_joint(x, norm, weight_->value(), operator_options());
 }
 
 Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& norm) {

@@ -36,10 +36,8 @@ class Conv2D final : public Module {
   Convolved forward_with_sums(const Tensor& x);
   /// True when a batch_norm before this layer may be computed in it: it adds and pools nothing.
   bool is_bare() const;
-  /// True where forward_normalised(), or with a residual forward_block_end(), is one operator; see
-  /// batch_norm_conv2d_is_joint.
-  bool takes_norm(const Tensor& x, const BatchNormOperands& norm,
-                  const BatchNormOperands* residual_norm = nullptr) const;
+  /// True where forward_normalised(), or with a residual forward_block_end(), is one operator.
+  bool takes_norm(const Tensor& x, const BatchNormOperands& norm) const;
   /// forward_with_sums() of what `norm` makes of x.
   Convolved forward_normalised(const Tensor& x, const BatchNormOperands& norm);
   /// What `norm` with its residual makes of x, and forward_with_sums() of that.

@@ -5,8 +5,6 @@
 #include "layers/conv2d.h"
 #include "layers/plan.h"
 
-#include <optional>
-
 namespace whisker {
 namespace {
 
@@ -54,23 +52,18 @@ BlockEnd Residual::forward_between(const BlockEnd& x, const Residual* next, cons
   const Convolved y = body_->forward_range(begun ? 1 : 0, body_->size() - 1,
                                            begun ? x.convolved : Convolved{.y = x.y}, pass);
   BatchNormOperands norm = tail_->operands(y.sums, options_.activation, pass);
-  std::optional<BatchNormOperands> shortcut_norm;
-  if (shortcut.norm) shortcut_norm = shortcut.norm->operands(shortcut.x.sums, {}, pass);
-  if (next && next->head_ && tail_->uses_batch(pass)) {
-    norm.residual = shortcut.x.y;
-    if (next->head_->takes_norm(y.y, norm, shortcut_norm ? &*shortcut_norm : nullptr)) {
-      if (shortcut.norm) {
-        const TapeScope scope(shortcut.norm->path());
-        norm.residual = shortcut.norm->forward_add(shortcut.x, {}, {}, pass);
-      }
-      const TapeScope scope(next->head_->path());
-      return next->head_->forward_block_end(y.y, norm);
-    }
-    norm.residual = {};
+  if (shortcut.norm) {
+    const TapeScope scope(tail_->path());
+    return {.y = batch_norm_pair(y.y, norm, shortcut.x.y,
+                                 shortcut.norm->operands(shortcut.x.sums, {}, pass))};
+  }
+  norm.residual = shortcut.x.y;
+  if (next && next->head_ && tail_->uses_batch(pass) && next->head_->takes_norm(y.y, norm)) {
+    const TapeScope scope(next->head_->path());
+    return next->head_->forward_block_end(y.y, norm);
   }
   const TapeScope scope(tail_->path());
-  if (shortcut_norm) return {.y = batch_norm_pair(y.y, norm, shortcut.x.y, *shortcut_norm)};
-  return {.y = batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, shortcut.x.y)};
+  return {.y = tail_->forward_add(y, shortcut.x.y, options_.activation, pass)};
 }
 
 std::string Residual::describe() const {

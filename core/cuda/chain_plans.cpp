@@ -23,8 +23,7 @@ std::vector<ConvolutionRequest> ChainLink::passes() const {
 }
 
 std::string ChainLink::describe() const {
-  return fmt::format("chain {}{}{}", request.describe(), given_sums ? " given sums" : "",
-                     paired ? " or a pair" : "");
+  return fmt::format("chain {}{}", request.describe(), given_sums ? " given sums" : "");
 }
 
 bool ChainPlans::possible(const ChainLink& link) {

@@ -17,7 +17,6 @@ struct ChainLink {
   /// Forward, normalised and with sums, for all three passes; or the only one that is joined.
   ConvolutionRequest request;
   bool given_sums = false;  ///< the batch_norm need not look for its statistics itself
-  bool paired = false;      ///< what is apart is a batch_norm_pair and the convolution
 
   /// Every pass that needs an engine.
   std::vector<ConvolutionRequest> passes() const;

@@ -1,12 +1,10 @@
 #include "core/cuda/convolution_chains.h"
 
-#include "core/batch_norm_pairs.h"
 #include "core/cuda/aligned.h"
 #include "core/cuda/block_end_trial.h"
 #include "core/cuda/chain_norm.h"
 #include "core/cuda/chain_trial.h"
 #include "core/cuda/operand.h"
-#include "core/cuda/pair_trial.h"
 
 namespace whisker::cuda {
 
@@ -126,20 +124,14 @@ bool CudaConvolutionChains::prefers_joined(const Conv2dGeometry& g, const Tensor
                                            const Tensor& sums, const InputNorm& norm,
                                            const Tensor& w) {
   if (!allowed() || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
-  const PairedNorm* const other = norm.residual_norm;
-  if (other && other->gamma.dtype() != DType::f32) return false;
   context_.enter();
   if (norm.residual.defined()) {
     ConvolutionRequest joined = request(ConvolutionPass::backward_input, g);
     joined.normalised = true;
     joined.added = true;
-    const auto prefers_joined = [&](auto trial) {
-      return links_.prefers_joined(
-          {.request = joined, .paired = other != nullptr}, [&] { trial.joined(); },
-          [&] { trial.apart(); });
-    };
-    if (other) return prefers_joined(PairTrial(*this, g, x, norm, w));
-    return prefers_joined(BlockEndTrial(*this, g, x, norm, w));
+    BlockEndTrial trial(*this, g, x, norm, w);
+    return links_.prefers_joined(
+        {.request = joined}, [&] { trial.joined(); }, [&] { trial.apart(); });
   }
   ConvolutionRequest joined = request(ConvolutionPass::forward, g);
   joined.normalised = true;

@@ -34,7 +34,6 @@ class CudaConvolutionChains final : public ConvolutionChains {
   class LinkTrial;
   class Trial;
   class BlockEndTrial;
-  class PairTrial;
   static constexpr int64_t f16_bytes = 2;
   /// Memory of a batch_norm, x (rows, channels), and the convolution behind it. What a pass does
   /// not touch is null.

@@ -3,7 +3,6 @@
 // left, is kept; with one, which others read, too, only backward is joined.
 #include "core/autograd.h"
 #include "core/backend.h"
-#include "core/batch_norm_pairs.h"
 #include "core/convolution_chains.h"
 #include "core/ops/checks.h"
 #include "core/ops/conv2d.h"
@@ -21,7 +20,7 @@ struct Joint {
 
 // Without chains where the two cannot be one.
 Joint joint_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-               const Conv2dOptions& options, const PairedNorm* residual_norm = nullptr) {
+               const Conv2dOptions& options) {
   ConvolutionChains* const chains = backend_of(x.device()).convolution_chains();
   const bool fits = norm.options.training && norm.options.activation.kind == Activation::relu &&
                     options.activation.kind == Activation::none && !options.max_pool;
@@ -33,8 +32,7 @@ Joint joint_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                                        norm.residual),
                        .gamma = norm.gamma,
                        .beta = norm.beta,
-                       .residual = norm.residual,
-                       .residual_norm = residual_norm}};
+                       .residual = norm.residual}};
   if (!chains->prefers_joined(joint.convolution, x, norm.state.sums, joint.norm, w)) return {};
   return joint;
 }
@@ -48,18 +46,8 @@ BlockEnd apart(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
 }  // namespace
 
 bool batch_norm_conv2d_is_joint(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-                                const Conv2dOptions& options,
-                                const BatchNormOperands* residual_norm) {
-  if (!residual_norm) return joint_of(x, norm, w, options).chains != nullptr;
-  const PairedNorm of_residual{
-      .geometry = batch_norm_geometry(norm.residual, residual_norm->gamma, residual_norm->beta,
-                                      residual_norm->options, {}),
-      .x = norm.residual,
-      .gamma = residual_norm->gamma,
-      .beta = residual_norm->beta,
-      .mean = {},
-      .inverse_deviation = {}};
-  return joint_of(x, norm, w, options, &of_residual).chains != nullptr;
+                                const Conv2dOptions& options) {
+  return joint_of(x, norm, w, options).chains != nullptr;
 }
 
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
