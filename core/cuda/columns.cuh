@@ -13,7 +13,7 @@
 
 namespace whisker::cuda {
 
-// A whole multiprocessor's registers in one block, so that there are few chunks to add up.
+// Half or all of a multiprocessor's registers in one block, so that there are few chunks to add up.
 inline constexpr int column_threads = 512;
 inline constexpr int tile_channels = 64;  // at most
 
@@ -169,11 +169,13 @@ __device__ void column_sums(const Columns& t, float2* partials, uint32_t* ticket
   if (sums_channel) finish(first + threadIdx.x, sum.x, sum.y);
 }
 
-/// The layout of column_sums on this GPU; its partials are float2 (chunks, channels).
-inline Columns sum_columns(const Context& context, int64_t rows, int64_t channels, int pack) {
+/// The layout of column_sums on this GPU, with `resident` blocks on a multiprocessor; its partials
+/// are float2 (chunks, channels).
+inline Columns sum_columns(const Context& context, int64_t rows, int64_t channels, int pack,
+                           int resident = 1) {
   const int widest = std::min(tile_channels / pack, 32);
-  Columns c =
-      Columns::of(rows, channels, pack, column_threads, context.multiprocessors(), 4, widest);
+  const int64_t blocks = int64_t{resident} * context.multiprocessors();
+  Columns c = Columns::of(rows, channels, pack, column_threads, blocks, 4, widest);
   if (c.tiles > Context::ticket_count) {
     c.chunk = rows;
     c.chunks = 1;
