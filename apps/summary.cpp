@@ -4,6 +4,7 @@
 #include "apps/command.h"
 #include "core/cuda_library.h"
 #include "train/memory_advice.h"
+#include "train/run_data.h"
 
 #include <filesystem>
 
@@ -64,6 +65,7 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       BuildOptions options = expected_build(config);
       if (arguments->classes > 0) options.classes = arguments->classes;
       const Model model = build_model(model_section(config), options);
+      check_takes_both_sizes(model, config.data);
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
       const ModelSummary result =
           summarize(model, summary_options(config, shown_compute_dtype(config)));

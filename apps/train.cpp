@@ -92,10 +92,8 @@ int run_train(const TrainArguments& arguments, Invocation& invocation) {
     for (const std::string& assignment : arguments.words) {
       if (!may_change_on_resume(assignment.substr(0, assignment.find('=')))) {
         fail(ErrorKind::usage,
-             "--resume: '{}' would make another run of this one. A resumed run may change its "
-             "epochs, "
-             "time budget, workers, logging, device, threads and checkpoints. Start a new run "
-             "instead.",
+             "--resume: '{}' would make another run of this one. A resumed run may change the keys "
+             "marked with * in 'whisker config keys'. Start a new run instead.",
              assignment);
       }
     }

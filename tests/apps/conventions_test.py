@@ -252,7 +252,8 @@ class ExitCodes(ProgramTest):
         content[-1] ^= 1
         model.write_bytes(content)
         self.whisker("train", "--resume", "runs/damaged", "train.epochs=4", code=4)
-        self.refused(2, "another run", "train", "--resume", "runs/damaged", "optimizer.lr=1")
+        self.refused(2, "'optimizer.lr=1' would make another run of this one. A resumed run may change the keys "
+                     "marked with * in 'whisker config keys'.", "train", "--resume", "runs/damaged", "optimizer.lr=1")
 
     def test_device_is_5(self):
         run = self.train("elsewhere")

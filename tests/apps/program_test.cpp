@@ -133,6 +133,17 @@ TEST(Program, TheSummarySaysWhichPicturesItIsOf) {
   }
 }
 
+TEST(Program, TheSummaryRefusesANetworkForOneOfTwoSizes) {
+  const std::string command =
+      "whisker summary configs/mnist.yaml data.image_size=32 "
+      "'model={layers: [flatten, {dense: classes}]}' ";
+  EXPECT_EQ(run(command).exit_code, 0);
+  const Result two = run(command + "data.train_image_size=16 2>&1");
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_THAT(two.output, HasSubstr("data.train_image_size: 16 fits the network, but not pictures "
+                                    "of data.image_size 32"));
+}
+
 TEST(Program, BenchCountsExamplesOfEveryKind) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "bench_words";
   std::filesystem::create_directories(folder / "words");
