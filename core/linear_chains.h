@@ -1,5 +1,5 @@
 // Small dense layers one behind the other as one operator, for backends that have kernels for it:
-// Backend::linear_chains(). docs/cuda.md, "Chains", says when and why.
+// Backend::linear_chains(). docs/cuda.md, "Small dense layers", says when.
 #pragma once
 
 #include "core/geometry.h"

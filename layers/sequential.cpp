@@ -66,8 +66,10 @@ Convolved Sequential::forward_range(size_t begin, size_t end, const Convolved& x
       continue;
     }
     if (const auto chain = dense_chain(i, end, y.y); chain.size() > 1) {
+      const std::string& first = layer(i)->path();
       i += chain.size() - 1;
-      const TapeScope scope(layer(i)->path());
+      const TapeScope scope(grad_mode.observer ? fmt::format("{} to {}", first, layer(i)->path())
+                                               : std::string());
       y = {.y = linear_chain(y.y, chain)};
       continue;
     }

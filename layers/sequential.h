@@ -1,6 +1,6 @@
 // Layers one after the other. Convolutions and the batch norms between them hand each other what
 // spares passes over memory, and small dense layers are one operator, where the device has kernels
-// for it: docs/cuda.md, "Chains".
+// for it: docs/cuda.md.
 #pragma once
 
 #include "core/ops.h"

@@ -248,6 +248,7 @@ std::shared_ptr<Sequential> dense_layers(bool fuse) {
 struct DenseStep {
   std::vector<std::vector<double>> results;  ///< logits, then gradients
   int64_t single = 0, chains = 0;
+  std::string chain_layers;  ///< whose the chain is said to be
 };
 DenseStep dense_step(bool fuse, const std::vector<std::string>& frozen) {
   const auto net = dense_layers(fuse);
@@ -265,6 +266,8 @@ DenseStep dense_step(bool fuse, const std::vector<std::string>& frozen) {
   const std::vector<TapeEntry> entries = listing.entries();
   step.single = std::ranges::count(entries, "linear", &TapeEntry::name);
   step.chains = std::ranges::count(entries, "linear_chain", &TapeEntry::name);
+  const auto chain = std::ranges::find(entries, "linear_chain", &TapeEntry::name);
+  if (chain != entries.end()) step.chain_layers = chain->layer;
   return step;
 }
 
@@ -275,6 +278,7 @@ TEST_F(CudaLayerChains, SmallDenseLayersAreOne) {
     EXPECT_EQ(joined.results, apart.results);
     EXPECT_EQ(joined.single, 1) << "the wide one";
     EXPECT_EQ(joined.chains, 1);
+    EXPECT_EQ(joined.chain_layers, "first to third");
     EXPECT_EQ(apart.single, 4);
     EXPECT_EQ(apart.chains, 0);
   }
