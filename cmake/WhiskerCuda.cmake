@@ -1,10 +1,31 @@
 # The CUDA backend's outside world, found once: nvcc, the toolkit's libraries and cuDNN; and the
 # language's flags. Included only when WHISKER_CUDA is ON.
 
-find_program(WHISKER_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+# What scripts/find_cuda.sh prints, given its arguments and CUDACXX; ends the configuration where it
+# says what is missing.
+function(whisker_find_cuda result cudacxx)
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E env "CUDACXX=${cudacxx}" "${PROJECT_SOURCE_DIR}/scripts/find_cuda.sh" ${ARGN}
+    OUTPUT_VARIABLE said OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "WHISKER_CUDA is ON, but ${said}: needs nvcc and cuDNN 9.14 or newer. Install them (cuda-toolkit, "
+      "cudnn9-cuda-13), or name others: -DWHISKER_NVCC=FILE -DCUDNN_INCLUDE_DIR=FOLDER -DCUDNN_LIBRARY=FILE.")
+  endif()
+  set(${result} "${said}" PARENT_SCOPE)
+endfunction()
+
 if(NOT WHISKER_NVCC)
-  message(FATAL_ERROR "WHISKER_CUDA is ON but nvcc was not found: install the CUDA toolkit, or set CUDACXX to nvcc.")
+  whisker_find_cuda(nvcc "$ENV{CUDACXX}" nvcc)
+  set(WHISKER_NVCC "${nvcc}" CACHE FILEPATH "nvcc; scripts/find_cuda.sh says where it is looked for" FORCE)
 endif()
+get_filename_component(toolkit "${WHISKER_NVCC}/../.." ABSOLUTE)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS "${toolkit}/include" DOC "Headers of cuDNN 9.14 or newer (package cudnn9-cuda-13)")
+if(NOT CUDNN_INCLUDE_DIR)
+  set(CUDNN_INCLUDE_DIR "${toolkit}/include")  # where it is then said not to be
+endif()
+whisker_find_cuda(cudnn_version "" cudnn "${CUDNN_INCLUDE_DIR}")
+message(STATUS "CUDA: ${WHISKER_NVCC}, cuDNN ${cudnn_version}")
+
 set(CMAKE_CUDA_COMPILER "${WHISKER_NVCC}")
 set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
 if(CCACHE)
@@ -43,9 +64,7 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 find_package(CUDAToolkit REQUIRED)
-find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED
-          DOC "cuDNN 9's headers (package cudnn9-cuda-13)")
-find_library(CUDNN_LIBRARY cudnn HINTS "${CUDAToolkit_LIBRARY_DIR}" REQUIRED DOC "libcudnn.so of cuDNN 9")
+find_library(CUDNN_LIBRARY cudnn HINTS "${CUDAToolkit_LIBRARY_DIR}" REQUIRED DOC "libcudnn.so of cuDNN 9.14 or newer")
 
 # Where a program finds libwhisker_cuda.so: in the build tree, or installed beside its own lib.
 list(APPEND CMAKE_BUILD_RPATH "${PROJECT_BINARY_DIR}")

@@ -1,32 +1,83 @@
 #!/usr/bin/env bash
-# What scripts/find_cuda.sh says of toolkits that are whole, too old or not there.
+# What scripts/find_cuda.sh, and CMake by it, say of toolkits that are whole, too old or not there, and
+# which of several they take.
 #   find_cuda_test.sh SOURCE
 set -euo pipefail
 source=$1
-scratch=$(mktemp -d)
+scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
-mkdir "$scratch/bin" "$scratch/include"
+unset CUDACXX CUDA_PATH
 
-expect() {  # the exit code, and a part of what is said
-  local status=0 said
-  said=$(CUDACXX="$scratch/bin/nvcc" "$source/scripts/find_cuda.sh") || status=$?
-  if [ "$status" -ne "$1" ] || [[ "$said" != *"$2"* ]]; then
-    echo "FAILED: expected $1 and '$2', got $status and '$said'"
+toolkit() {  # a folder with an nvcc in it
+  mkdir -p "$scratch/$1/bin" "$scratch/$1/include"
+  printf '#!/bin/sh\n' >"$scratch/$1/bin/nvcc"
+  chmod +x "$scratch/$1/bin/nvcc"
+}
+cudnn() {  # beside that nvcc, of this version
+  touch "$scratch/$1/include/cudnn.h"
+  printf '#define CUDNN_MAJOR %s\n#define CUDNN_MINOR %s\n#define CUDNN_PATCHLEVEL 0\n' "$2" "$3" \
+    >"$scratch/$1/include/cudnn_version.h"
+}
+expect() {  # exit code and text of the script with these variables
+  local wanted=$1 text=$2 status=0 said; shift 2
+  said=$(env "$@" "$source/scripts/find_cuda.sh") || status=$?
+  if [ "$status" -ne "$wanted" ] || [ "$said" != "$text" ]; then
+    echo "FAILED with $*: expected $wanted and '$text', got $status and '$said'"
     exit 1
   fi
 }
-cudnn() { printf '#define CUDNN_MAJOR %s\n#define CUDNN_MINOR %s\n#define CUDNN_PATCHLEVEL 0\n' "$@" \
-  >"$scratch/include/cudnn_version.h"; }
 
-expect 1 "no nvcc"
-printf '#!/bin/sh\n' >"$scratch/bin/nvcc"
-chmod +x "$scratch/bin/nvcc"
-cudnn 9 13
-expect 1 "cuDNN 9.13, which is older than 9.14"
-cudnn 8 9
-expect 1 "cuDNN 8.9"
-cudnn 9 14
-expect 0 ""
-cudnn 10 0
-expect 0 ""
+one=$scratch/one/bin/nvcc header=$scratch/one/bin/../include/cudnn_version.h
+expect 1 "no nvcc (CUDA toolkit) at $one" CUDACXX="$one"
+toolkit one
+cudnn one 9 13
+expect 1 "cuDNN 9.13, which is older than 9.14 ($header)" CUDACXX="$one"
+cudnn one 8 9
+expect 1 "cuDNN 8.9, which is older than 9.14 ($header)" CUDACXX="$one"
+cudnn one 10 0
+expect 0 "$one" CUDACXX="$one"
+cudnn one 9 14
+expect 0 "$one" CUDACXX="$one"
+# What cudnn.h includes counts, whatever else lies there.
+printf '#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n' >"$scratch/one/include/cudnn_version_v9.h"
+expect 0 "$one" CUDACXX="$one"
+
+# A name on PATH; a link from elsewhere, but not to a compiler cache.
+expect 0 "$one" CUDACXX=nvcc PATH="$scratch/one/bin:$PATH"
+expect 1 "no nvcc (CUDA toolkit) at nvcc-0" CUDACXX=nvcc-0 PATH="$scratch/one/bin:$PATH"
+mkdir -p "$scratch/links/bin" "$scratch/links/include"
+ln -s "$one" "$scratch/links/bin/nvcc"
+expect 0 "$one" CUDACXX="$scratch/links/bin/nvcc"
+expect 0 "$one" PATH="$scratch/links/bin:$PATH"
+toolkit cache
+cudnn cache 9 14
+mv "$scratch/cache/bin/nvcc" "$scratch/cache/bin/ccache"
+ln -s ccache "$scratch/cache/bin/nvcc"
+expect 0 "$scratch/cache/bin/nvcc" PATH="$scratch/cache/bin:$PATH"
+
+# CUDACXX, then CUDA_PATH, then PATH.
+for name in two three; do
+  toolkit $name
+  cudnn $name 9 14
+done
+path=$scratch/three/bin:$PATH
+expect 0 "$one" CUDACXX="$one" CUDA_PATH="$scratch/two" PATH="$path"
+expect 0 "$scratch/two/bin/nvcc" CUDACXX= CUDA_PATH="$scratch/two" PATH="$path"
+expect 0 "$scratch/three/bin/nvcc" CUDA_PATH="$scratch/nowhere" PATH="$path"
+expect 0 "$scratch/three/bin/nvcc" CUDA_PATH= PATH="$path"
+
+# CMake: the same nvcc, and one line on what is wrong before anything is compiled.
+configure() {  # that fails with this text, with these variables
+  local text=$1 said; shift
+  if said=$(env "$@" cmake -S "$source" -B "$scratch/build" -G Ninja -DWHISKER_CUDA=ON 2>&1) ||
+      [[ "$(tr -s ' \n' ' ' <<<"$said")" != *"WHISKER_CUDA is ON, but $text: needs nvcc and cuDNN 9.14 or newer."* ]]; then
+    echo "FAILED with $*: expected '$text' of CMake, got $said"
+    exit 1
+  fi
+}
+configure "no nvcc (CUDA toolkit) at $scratch/nowhere" CUDACXX="$scratch/nowhere"
+cudnn one 9 13
+configure "cuDNN 9.13, which is older than 9.14 ($scratch/one/include/cudnn_version.h)" \
+  CUDACXX="$scratch/links/bin/nvcc" CUDA_PATH="$scratch/two" PATH="$path"
+grep -qx "WHISKER_NVCC:FILEPATH=$one" "$scratch/build/CMakeCache.txt"
 echo "toolkits are told apart"
