@@ -27,11 +27,11 @@ class LinearChains {
   virtual ~LinearChains() = default;
 
   /// How many of the links, from the first one, the methods below take at once. Here none has a y.
-  virtual size_t joined(std::span<const LinearLink> links) const = 0;
+  virtual size_t length(std::span<const LinearLink> links) const = 0;
   /// y of every link, from x (rows, in of the first).
   virtual void forward(const Tensor& x, std::span<const LinearLink> links) = 0;
-  /// What is wanted of dx and `out`, a link's each, from dy of the last link. Every link has its y,
-  /// but the last none without an activation.
+  /// What is wanted of dx and `out`, a link's each, from dy of the last link. x, w and y are
+  /// undefined where nothing that is wanted needs them.
   virtual void backward(const Tensor& x, std::span<const LinearLink> links, const Tensor& dy,
                         const Tensor& dx, std::span<const LinearLinkGradients> out) = 0;
 };

@@ -39,6 +39,7 @@ std::vector<LinearOperands> Sequential::dense_chain(size_t index, size_t end,
   if (!fuse_ || !joins_linear_chains(x.device())) return layers;
   for (size_t i = index; i < end && links_[i].dense; ++i) {
     layers.push_back(links_[i].dense->operands());
+    if (layers.size() == 2 && linear_chain_length(x, layers) < 2) break;
   }
   layers.resize(linear_chain_length(x, layers));
   return layers;

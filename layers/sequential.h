@@ -62,7 +62,7 @@ class Sequential final : public Module {
   }
   /// The convolution behind layer `index` when that is a batch_norm which it may compute.
   Conv2D* partner_of(size_t index, size_t end, const Convolved& x, const Pass& pass) const;
-  /// The dense layers from `index` on that are one operator on x; empty where they are not.
+  /// The dense layers from `index` on that are one operator on x: fewer than two where they are not.
   std::vector<LinearOperands> dense_chain(size_t index, size_t end, const Tensor& x) const;
 
   template <class Layer>

@@ -9,6 +9,7 @@ namespace {
 // Blocks that add up on a multiprocessor. Normalising 411 MB on an H200 took 407 us with one, whose
 // 16 warps read as much ahead, and takes 334 with two.
 constexpr int resident = 2;
+constexpr unsigned map_blocks = 3;  // see map_grid
 
 /// What the first pass leaves for the others: f32 (channels).
 struct Statistics {
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(column_threads, resident)
 
 // y = f(z + residual). Constant statistics have a variance, those of a batch `inverse_deviation`.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads, 3)
+__global__ void __launch_bounds__(block_threads, map_blocks)
     normalise_kernel(Columns t, bool relu, const T* x, const T* residual, T* y, Channels gamma,
                      Channels beta, const float* mean, const float* inverse_deviation,
                      const float* variance, float epsilon) {
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(block_threads, 3)
 template <class T, int V>
 void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                 const BatchNorm& p, const Running& running) {
-  const Columns t = sum_columns(context, g.rows, g.channels, V, resident);
+  const Columns t = sums_layout(context, g.rows, g.channels, V, resident);
   const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
   launch_early(context, {t.tiles, t.chunks}, column_threads, statistics_kernel<T, V>, t,
                static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
@@ -136,8 +137,8 @@ void statistics(Context& context, Allocator& allocator, const BatchNormGeometry&
 
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
-  const Columns t = sum_columns(context, g.rows, g.channels, V, training ? resident : 1);
-  launch_early(context, map_grid(t, 3), block_threads, normalise_kernel<T, V>, t,
+  const Columns t = sums_layout(context, g.rows, g.channels, V, training ? resident : 1);
+  launch_early(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V>, t,
                g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
                static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
                p.inverse_deviation, training ? nullptr : p.variance, static_cast<float>(g.epsilon));

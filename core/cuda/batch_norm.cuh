@@ -13,8 +13,8 @@ __device__ inline float normalised(float x, float center, float scale, float shi
   return fmaf(x - center, scale, shift);
 }
 
-/// For each block that added up a chunk before `blocks` of block_threads that share it: as many as
-/// the kernel's registers leave room for on a multiprocessor.
+/// For each chunk `blocks` of block_threads that share it: as many as the kernel's registers leave
+/// room for on a multiprocessor.
 inline dim3 map_grid(const Columns& t, unsigned blocks) {
   return {t.tiles, t.chunks, blocks};
 }

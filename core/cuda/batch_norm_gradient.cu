@@ -41,8 +41,8 @@ __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   return f;
 }
 
-/// The tensors that a pass reads (rows, channels): null is not there, but y and dy always are, y
-/// where the slope comes from it.
+/// The tensors that a pass reads (rows, channels): dy always, y where the slope comes from it, the
+/// others where they are not null.
 template <class T, int V, Slope S>
 struct GradientRows {
   const T* x;
@@ -83,6 +83,8 @@ struct GradientRows {
     return d;
   }
 };
+
+constexpr unsigned map_blocks = 2;  // see map_grid
 
 /// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each.
 struct InputCoefficients {
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(column_threads)
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
 // dz is dresidual where the first pass wrote one, else it is made again.
 template <class T, int V, Slope S>
-__global__ void __launch_bounds__(block_threads, 2)
+__global__ void __launch_bounds__(block_threads, map_blocks)
     input_gradient_kernel(Columns t, BatchNormGradient p, InputCoefficients k) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -172,7 +174,7 @@ template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               bool batch_statistics, const BatchNormGradient& p) {
   const bool through_statistics = p.dx && batch_statistics;
-  const Columns t = sum_columns(context, g.rows, g.channels, V);
+  const Columns t = sums_layout(context, g.rows, g.channels, V);
   const int64_t partial_floats = int64_t{t.chunks} * g.channels * 2;
   const Scratch memory(allocator, (partial_floats + 2 * g.channels) * int64_t{sizeof(float)});
   InputCoefficients k{nullptr, nullptr};
@@ -187,10 +189,11 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   }
   if (!p.dx) return;
   if (p.dresidual) {
-    launch_early(context, map_grid(t, 2), block_threads, input_gradient_kernel<T, V, Slope::one>, t,
-                 p, k);
+    launch_early(context, map_grid(t, map_blocks), block_threads,
+                 input_gradient_kernel<T, V, Slope::one>, t, p, k);
   } else {
-    launch_early(context, map_grid(t, 2), block_threads, input_gradient_kernel<T, V, S>, t, p, k);
+    launch_early(context, map_grid(t, map_blocks), block_threads, input_gradient_kernel<T, V, S>, t,
+                 p, k);
   }
   check_launch("batch_norm_backward");
 }

@@ -262,7 +262,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
                launch.grid, launch.block, pair_sums_kernel<T, V>, columns,
                g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("batch_norm_pair_backward sums");
-  const Columns t = sum_columns(context, g.rows, g.channels, V);
+  const Columns t = sums_layout(context, g.rows, g.channels, V);
   const dim3 parameters_alone{t.tiles};
   launch_early(context, dz ? map_grid(t, gradient_blocks) : parameters_alone, block_threads,
                pair_gradients_kernel<T, V>, t, first, second, sums, dz, p);
@@ -274,7 +274,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 void normalise_pair(Context& context, const BatchNormGeometry& g, const PairedColumns& first,
                     const PairedColumns& second, void* y) {
   const auto run = [&]<class T, int V>() {
-    const Columns t = sum_columns(context, g.rows, g.channels, V);
+    const Columns t = sums_layout(context, g.rows, g.channels, V);
     launch_early(context, map_grid(t, result_blocks), block_threads, normalise_pair_kernel<T, V>, t,
                  g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };

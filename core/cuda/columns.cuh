@@ -1,7 +1,8 @@
 // Sums down the columns of (rows, channels), two at a time, in one kernel, and walks over the same
-// rows: see core/cuda/columns.h. A block adds up its chunk; the last block of a tile adds up the
-// chunks, in their order. Reads run ahead of their use by some rows: one of 16 bytes per thread
-// would leave a multiprocessor 8 KiB under way, where memory at 4 TB/s takes 40.
+// rows: see core/cuda/columns.h; core/cuda/column_sums.cuh is for any number of sums. A block adds
+// up its chunk; the last block of a tile adds up the chunks, in their order. Reads run ahead of
+// their use by some rows: one of 16 bytes per thread would leave a multiprocessor 8 KiB under way,
+// where memory at 4 TB/s takes 40.
 #pragma once
 
 #include "core/cuda/channels.cuh"
@@ -171,7 +172,7 @@ __device__ void column_sums(const Columns& t, float2* partials, uint32_t* ticket
 
 /// The layout of column_sums on this GPU, with `resident` blocks on a multiprocessor; its partials
 /// are float2 (chunks, channels).
-inline Columns sum_columns(const Context& context, int64_t rows, int64_t channels, int pack,
+inline Columns sums_layout(const Context& context, int64_t rows, int64_t channels, int pack,
                            int resident = 1) {
   const int widest = std::min(tile_channels / pack, 32);
   const int64_t blocks = int64_t{resident} * context.multiprocessors();

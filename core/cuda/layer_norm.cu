@@ -170,7 +170,7 @@ void layer_norm_backward(Context& context, Allocator& allocator, const LayerNorm
       check_launch("layer_norm_backward input");
     }
     if (!p.dgamma.data && !p.dbeta.data) return;
-    const Columns t = sum_columns(context, g.rows, g.features, V);
+    const Columns t = sums_layout(context, g.rows, g.features, V);
     const Scratch partials(allocator, int64_t{t.chunks} * g.features * int64_t{sizeof(float2)});
     layer_norm_parameters_kernel<T, V>
         <<<dim3(t.tiles, t.chunks), column_threads, 0, context.stream()>>>(

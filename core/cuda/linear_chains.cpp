@@ -17,7 +17,7 @@ SmallChain chain_of(std::span<const LinearLink> links) {
     chain.links[chain.count++] = {.in = static_cast<int>(g.in),
                                   .out = static_cast<int>(g.out),
                                   .activation = g.activation,
-                                  .w = link.w.raw(),
+                                  .w = memory(link.w),
                                   .b = memory(link.b),
                                   .y = memory(link.y),
                                   .dz = nullptr,
@@ -29,7 +29,7 @@ SmallChain chain_of(std::span<const LinearLink> links) {
 
 }  // namespace
 
-size_t CudaLinearChains::joined(std::span<const LinearLink> links) const {
+size_t CudaLinearChains::length(std::span<const LinearLink> links) const {
   size_t count = 0;
   for (const auto& [g, w, b, y] : links) {
     const bool small = g.rows <= SmallChain::most_rows && g.in <= SmallChain::most_features &&
@@ -66,7 +66,7 @@ void CudaLinearChains::backward(const Tensor& x, std::span<const LinearLink> lin
     link.dz = dz;
     dz += chain.rows * link.out;
   }
-  small_chain_backward(context_, dy.dtype(), chain, x.raw(), dy.raw(), memory(dx));
+  small_chain_backward(context_, dy.dtype(), chain, memory(x), dy.raw(), memory(dx));
 }
 
 }  // namespace whisker::cuda

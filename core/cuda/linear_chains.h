@@ -11,7 +11,7 @@ class CudaLinearChains final : public LinearChains {
   CudaLinearChains(Context& context, Allocator& allocator)
       : context_(context), allocator_(allocator) {}
 
-  size_t joined(std::span<const LinearLink> links) const override;
+  size_t length(std::span<const LinearLink> links) const override;
   void forward(const Tensor& x, std::span<const LinearLink> links) override;
   void backward(const Tensor& x, std::span<const LinearLink> links, const Tensor& dy,
                 const Tensor& dx, std::span<const LinearLinkGradients> out) override;

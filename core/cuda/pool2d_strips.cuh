@@ -18,11 +18,11 @@ __device__ inline uint32_t in_lanes(int place) {
 
 /// The largest of some elements of each channel, and its place in the window.
 template <class T, int N>
-struct Largest {
+struct LargestSoFar {
   Words<T, N> value, place;
 
   /// Looks at elements whose places are later.
-  __device__ void take(const Largest& later) {
+  __device__ void take(const LargestSoFar& later) {
 #pragma unroll
     for (int i = 0; i < Words<T, N>::count; ++i) {
       const uint32_t wins = beats<T>(later.value.at[i], value.at[i]);
@@ -31,8 +31,8 @@ struct Largest {
     }
   }
   /// For the window whose place 0 is the place `places` of this one.
-  __device__ Largest moved_up(int places) const {
-    Largest moved = *this;
+  __device__ LargestSoFar moved_up(int places) const {
+    LargestSoFar moved = *this;
 #pragma unroll
     for (int i = 0; i < Words<T, N>::count; ++i) moved.place.at[i] -= in_lanes<T>(places);
     return moved;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(block_threads, 4)
       return row;
     };
     const auto largest_of = [&](const Row& row) {
-      Largest<T, N> largest{row.values[0], Words<T, N>::filled(row.first + place[0])};
+      LargestSoFar<T, N> largest{row.values[0], Words<T, N>::filled(row.first + place[0])};
 #pragma unroll
       for (int q = 1; q < K; ++q) {
         largest.take({row.values[q], Words<T, N>::filled(row.first + place[q])});
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(block_threads, 4)
     int i = number * strip;
     const int end = min(i + strip, p.h_out);
     int64_t to = p.y_at(picture, i, j, pack);
-    Largest<T, N> rows[K];
+    LargestSoFar<T, N> rows[K];
 #pragma unroll
     for (int r = 0; r < shared; ++r) rows[r] = largest_of(read(i, r));
     for (; i < end; ++i, to += p.w_out * p.packs) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(block_threads, 4)
       for (int r = 0; r < S; ++r) below[r] = read(i, shared + r);
 #pragma unroll
       for (int r = 0; r < S; ++r) rows[shared + r] = largest_of(below[r]);
-      Largest<T, N> largest = rows[0];
+      LargestSoFar<T, N> largest = rows[0];
 #pragma unroll
       for (int r = 1; r < K; ++r) largest.take(rows[r]);
       largest.store(y + to, marks ? marks + to : nullptr);

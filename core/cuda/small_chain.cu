@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(block_threads)
   const int across = (in + tile_columns - 1) / tile_columns;
   const int row = static_cast<int>(blockIdx.x) / across * tile_rows;
   const int column = static_cast<int>(blockIdx.x) % across * tile_columns;
-  if (row >= out || !(link.dw || link.db)) return;
+  if (row >= out || !(link.dw || link.db)) return;  // narrower than others, or not wanted
   const float* const dz = link.dz;
   const T* const inputs = l == 0 ? x : typed<T>(chain.links[l - 1].y);
   const TileSums sums = tile_product(
@@ -282,6 +282,7 @@ void small_chain_backward(const Context& context, DType dtype, const SmallChain&
   int most_tiles = 0;  // of a layer's weights
   for (int l = first; l < chain.count; ++l) {
     const SmallLink& link = chain.links[l];
+    if (!link.dw && !link.db) continue;
     most_tiles = std::max(most_tiles, tiles(link.out, tile_rows) * tiles(link.in, tile_columns));
   }
   const auto blocks = static_cast<unsigned>(tiles(chain.rows, tile_rows));
@@ -290,6 +291,7 @@ void small_chain_backward(const Context& context, DType dtype, const SmallChain&
   visit_kernel(dtype, chain, [&]<class T, int Width>() {
     launch_early(context, blocks, block_threads, gradient_kernel<T, Width>, chain, first,
                  static_cast<const T*>(dy), static_cast<T*>(dx));
+    if (most_tiles == 0) return;  // dx alone is wanted
     launch_early(context, weight_blocks, block_threads, weights_kernel<T>, chain, first,
                  static_cast<const T*>(x));
   });

@@ -16,7 +16,8 @@ struct SmallLink {
   float* dz;  ///< (rows, out) of workspace: the gradient before the activation
   void *dw, *db;
 };
-/// Weights lie at multiples of 16 bytes and have multiples of eight inputs.
+/// Weights and what lies between layers begin at multiples of 16 bytes; inputs are multiples of
+/// eight.
 struct SmallChain {
   static constexpr int most_links = 32;
   static constexpr int most_rows = 128;

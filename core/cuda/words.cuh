@@ -36,6 +36,7 @@ using Unopened = std::conditional_t<
 
 template <int N, class T>
 __device__ inline Unopened<T, N> load_unopened(const T* x, int64_t at) {
+  static_assert(sizeof(Unopened<T, N>) == sizeof(Pack<T, N>));
   return *reinterpret_cast<const Unopened<T, N>*>(x + at);
 }
 template <class T, int N>

@@ -55,7 +55,7 @@ size_t linear_chain_length(const Tensor& x, std::span<const LinearOperands> laye
   const LinearChains* const chains = backend_of(x.device()).linear_chains();
   const bool takes =
       chains && x.rank() > 0 && x.count() > 0 && computes_in(x.device().kind, x.dtype());
-  return takes ? chains->joined(links_of(x, layers)) : 0;
+  return takes ? chains->length(links_of(x, layers)) : 0;
 }
 
 Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers) {
@@ -80,15 +80,18 @@ Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers) {
   backend_of(x.device()).linear_chains()->forward(x, links);
   const Tensor y = links.back().y;
   std::vector<SavedLink> saved;
-  for (const LinearLink& link : links) {
-    const bool last = saved.size() + 1 == links.size();
-    const bool active = link.geometry.activation.kind != Activation::none;
-    Saved result = last ? (active ? save_output(y) : Saved()) : save_if(needs, link.y);
-    saved.push_back({link.geometry, save_if(needs, link.w), std::move(result)});
+  bool flows = needs_grad(x);  // a gradient goes on to what is below the link
+  for (size_t l = 0; l < links.size(); ++l) {
+    const LinearLink& link = links[l];
+    if (l > 0) saved[l - 1].y = save_if(flows || needs_grad(link.w), links[l - 1].y);
+    saved.push_back({link.geometry, save_if(flows, link.w), {}});
+    flows = flows || needs_grad(link.w) || needs_grad(link.b);
   }
+  const bool active = links.back().geometry.activation.kind != Activation::none;
+  if (active) saved.back().y = save_output(y);
   const Tensor* const outputs[] = {&y};
   record("linear_chain", inputs, outputs,
-         [x = save_if(needs, x), saved = std::move(saved)](Gradients& g) {
+         [x = save_if(needs_grad(layers.front().w), x), saved = std::move(saved)](Gradients& g) {
            g.once_only("Use fuse: false to differentiate it twice.");
            const Tensor dx = g.target_if_needed(0);
            std::vector<LinearLink> of;

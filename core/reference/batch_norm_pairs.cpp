@@ -10,10 +10,12 @@ namespace whisker {
 void ReferenceBatchNormPairs::normalise(const PairedNorm& first, const PairedNorm& second,
                                         const Tensor& y) {
   const Tensor residual = empty_like(second.x);
+  BatchNormGeometry added = first.geometry;
+  added.residual = true;
   backend_.batch_norm_train(second.geometry, second.x, second.gamma, second.beta, {}, residual,
                             second.mean, second.inverse_deviation, second.running);
-  backend_.batch_norm_train(first.geometry, first.x, first.gamma, first.beta, residual, y,
-                            first.mean, first.inverse_deviation, first.running);
+  backend_.batch_norm_train(added, first.x, first.gamma, first.beta, residual, y, first.mean,
+                            first.inverse_deviation, first.running);
 }
 
 void ReferenceBatchNormPairs::backward(const PairedNorm& first, const PairedNorm& second,
@@ -28,9 +30,11 @@ void ReferenceBatchNormPairs::backward(const PairedNorm& first, const PairedNorm
   const Tensor y = active ? empty_like(first.x) : Tensor();
   if (active) normalise(one, other, y);
   const Tensor residual_gradient = empty_like(second.x);
-  backend_.batch_norm_backward(first.geometry, true, first.x, first.gamma, first.beta, y,
-                               first.mean, first.inverse_deviation, dy, of_first.dx,
-                               of_first.dgamma, of_first.dbeta, residual_gradient);
+  BatchNormGeometry added = first.geometry;
+  added.residual = true;
+  backend_.batch_norm_backward(added, true, first.x, first.gamma, first.beta, y, first.mean,
+                               first.inverse_deviation, dy, of_first.dx, of_first.dgamma,
+                               of_first.dbeta, residual_gradient);
   backend_.batch_norm_backward(second.geometry, true, second.x, second.gamma, second.beta, {},
                                second.mean, second.inverse_deviation, {residual_gradient, {}},
                                of_second.dx, of_second.dgamma, of_second.dbeta, {});

@@ -248,7 +248,7 @@ std::shared_ptr<Sequential> dense_layers(bool fuse) {
 struct DenseStep {
   std::vector<std::vector<double>> results;  ///< logits, then gradients
   int64_t single = 0, chains = 0;
-  std::string chain_layers;  ///< whose the chain is said to be
+  std::string chain_layers = {};  ///< whose the chain is said to be
 };
 DenseStep dense_step(bool fuse, const std::vector<std::string>& frozen) {
   const auto net = dense_layers(fuse);
