@@ -2,9 +2,12 @@
 // Gray 2016), which is 1.2 to 2.7 times as fast on many layers and slower on small or thin ones.
 #include "core/cpu/conv2d_plans.h"
 
+#include "core/error.h"
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <optional>
 
 namespace whisker::cpu {
 namespace {
@@ -28,6 +31,16 @@ Clock::duration fastest_run(DnnlConvolution& convolution, const ConvolutionOpera
     if (after - start > time_per_candidate) break;
   }
   return fastest;
+}
+
+// False when memory is short of it.
+bool take(std::optional<Scratch<char>>& scratch, Allocator& allocator, int64_t bytes) {
+  try {
+    scratch.emplace(allocator, bytes);
+    return true;
+  } catch (const OutOfMemory&) {
+    return false;
+  }
 }
 
 // What is right more often than not where nothing is timed.
@@ -85,14 +98,31 @@ Conv2dPlans::Plan Conv2dPlans::choose(Allocator& allocator, const CpuOptions& op
   if (options.deterministic) return pick(heuristic(request));
   request.algorithm = ConvolutionAlgorithm::direct;  // the key names no algorithm
   if (const auto known = table_.find(request)) return pick(*known);
-  const Scratch<char> scratch(allocator,
-                              std::max(direct->scratch_bytes(), winograd->scratch_bytes()));
-  const auto direct_time = fastest_run(*direct, operands, scratch.data());
-  const auto winograd_time = fastest_run(*winograd, operands, scratch.data());
+  const int64_t direct_bytes = direct->scratch_bytes(), winograd_bytes = winograd->scratch_bytes();
+  std::optional<Scratch<char>> scratch;
+  if (!take(scratch, allocator, std::max(direct_bytes, winograd_bytes))) {
+    scratch.emplace(allocator, std::min(direct_bytes, winograd_bytes));  // or nothing is chosen
+    return winograd_bytes < direct_bytes ? std::move(winograd) : std::move(direct);
+  }
+  const auto direct_time = fastest_run(*direct, operands, scratch->data());
+  const auto winograd_time = fastest_run(*winograd, operands, scratch->data());
   const auto faster =
       winograd_time < direct_time ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
   table_.set(request, faster);
   return pick(faster);
+}
+
+// The algorithm that takes less scratch memory; null where there is none, or a choice for want of
+// memory would be against the options.
+Conv2dPlans::Plan Conv2dPlans::smaller(const CpuOptions& options, ConvolutionRequest request,
+                                       int64_t than) {
+  if (options.deterministic || !options.winograd) return nullptr;
+  for (const auto algorithm : {ConvolutionAlgorithm::direct, ConvolutionAlgorithm::winograd}) {
+    request.algorithm = algorithm;
+    Plan plan = DnnlConvolution::make(request);
+    if (plan && plan->scratch_bytes() < than) return plan;
+  }
+  return nullptr;
 }
 
 bool Conv2dPlans::hopeless(const ConvolutionRequest& request) const {
@@ -107,9 +137,15 @@ bool Conv2dPlans::run(Allocator& allocator, const CpuOptions& options, Convoluti
   if (found == plans_.end()) {
     found = plans_.emplace(request, choose(allocator, options, request, operands)).first;
   }
-  if (!found->second) return false;
-  const Scratch<char> scratch(allocator, found->second->scratch_bytes());
-  found->second->run(operands, scratch.data());
+  Plan& plan = found->second;
+  if (!plan) return false;
+  std::optional<Scratch<char>> scratch;
+  if (!take(scratch, allocator, plan->scratch_bytes())) {
+    Plan other = smaller(options, request, plan->scratch_bytes());
+    scratch.emplace(allocator, (other ? other : plan)->scratch_bytes());
+    if (other) plan = std::move(other);
+  }
+  plan->run(operands, scratch->data());
   return true;
 }
 

@@ -19,7 +19,10 @@ class Conv2dPlans {
  public:
   /// Computes `request` (its algorithm is chosen here) on the operands; false when oneDNN has
   /// nothing for it. The first call for a request takes the table's choice or, where it has none,
-  /// times the candidates on the operands themselves and adds the faster one to the table.
+  /// times the candidates on the operands themselves and adds the faster one to the table. Where
+  /// memory is short of what that one takes, or of what timing takes, the algorithm that takes less
+  /// is run from then on, and the table stays as it is: other runs may have the memory. Throws
+  /// OutOfMemory when there is not even as much, and for options.deterministic at once.
   bool run(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
            const ConvolutionOperands& operands);
   /// True once a call has found that oneDNN has nothing for `request`.
@@ -41,6 +44,7 @@ class Conv2dPlans {
   using Plan = std::unique_ptr<DnnlConvolution>;  // null: nothing there
   Plan choose(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
               const ConvolutionOperands& operands);
+  static Plan smaller(const CpuOptions& options, ConvolutionRequest request, int64_t than);
 
   std::unordered_map<ConvolutionRequest, Plan, RequestHash> plans_;
   PlanTable table_;

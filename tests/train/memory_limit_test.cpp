@@ -2,6 +2,7 @@
 #include "train/memory_limit.h"
 
 #include "core/backend.h"
+#include "core/cpu/cpu_backend.h"
 #include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
@@ -85,6 +86,28 @@ TEST_F(BatchSizeAuto, FindsTheLargestBatchWithinTheLimit) {
     EXPECT_THROW(TestRun(config(fmt::format("{}", larger), limit_mib)).train(), OutOfMemory)
         << larger;
   }
+}
+
+// Timing algorithms takes memory that no trial took: a run does without where there is none.
+TEST_F(BatchSizeAuto, TrainsByAlgorithmsThatFit) {
+  const StripeFolder data(2, 100, 5);
+  const auto config = [&](const std::string& batch, const char* deterministic) {
+    return data.config({"train.batch_size=" + batch, "data.image_size=12", "train.epochs=1",
+                        "model.layers=[{conv2d: {filters: 128, kernel: 3, activation: relu}}, "
+                        "{conv2d: {filters: 128, kernel: 3, padding: same}}]",
+                        "model.head=[global_avg_pool2d, {dense: {units: classes}}]",
+                        "runtime.memory.limit=24MiB",
+                        std::string("deterministic=") + deterministic});
+  };
+  const int64_t found = find_batch_size(config("auto", "false"));
+  fmt::print("24 MiB: batches of {}\n", found);
+  ASSERT_GT(found, 1);
+  ASSERT_LT(found, 200);
+  set_cpu_options({.winograd = false});  // and with it all choices of algorithms
+  set_cpu_options({});
+  EXPECT_NO_THROW(TestRun(config(fmt::format("{}", found), "false")).train());
+  const std::string larger = fmt::format("{}", found + found / 8 + 9);
+  EXPECT_THROW(TestRun(config(larger, "true")).train(), OutOfMemory) << larger;
 }
 
 // Validation may need more than training: here of pictures six times as high and wide.

@@ -1,6 +1,7 @@
 // Timed choices of algorithms as data: exported, imported, obeyed.
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/error.h"
 #include "core/io/json.h"
 #include "core/ops.h"
 
@@ -132,6 +133,77 @@ TEST_F(CpuPlans, SurviveTheSameOptionsButNotOtherThreads) {
   EXPECT_EQ(cpu().export_plans(), "");
   convolve();
   EXPECT_EQ(JsonValue::parse(cpu().export_plans(), {}).at("threads").as_int(), 3);
+}
+
+/// The same with so many channels that Winograd is what the heuristic picks. `limit_` is what the
+/// direct convolution takes, which is less than Winograd does.
+class CpuPlansWithinALimit : public CpuPlans {
+ protected:
+  void SetUp() override {
+    x_ = rand_normal({2, 16, 16, 64}, 0, 1, 1, 0);
+    w_ = rand_normal({64, 3, 3, 64}, 0, 1, 1, 1);
+    CpuPlans::SetUp();
+    if (IsSkipped()) return;
+    limit_ = peak_by("direct", direct_);
+    ASSERT_LT(limit_, peak_by("winograd", winograd_));
+    ASSERT_NE(direct_, winograd_);
+    forget_choices();
+  }
+  void TearDown() override {
+    lift();
+    CpuPlans::TearDown();
+  }
+
+  void limit(int64_t bytes) const { cpu().set_memory_options({.limit_bytes = bytes}); }
+  void lift() const { limit(0); }
+  int64_t peak_by(const char* algorithm, std::vector<double>& result) const {
+    cpu().import_plans(with_algorithm(timed_, algorithm));
+    cpu().reset_peak();
+    result = convolve();
+    return cpu().memory_stats().peak;
+  }
+
+  int64_t limit_ = 0;
+  std::vector<double> direct_, winograd_;
+};
+
+TEST_F(CpuPlansWithinALimit, DirectIsTakenAndNothingWrittenDown) {
+  limit(limit_);
+  EXPECT_EQ(convolve(), direct_);
+  EXPECT_EQ(convolve(), direct_) << "and again";
+  EXPECT_EQ(cpu().export_plans(), "");
+}
+
+TEST_F(CpuPlansWithinALimit, DirectIsTakenWhateverTheTableSays) {
+  const std::string table = with_algorithm(timed_, "winograd");
+  cpu().import_plans(table);
+  limit(limit_);
+  EXPECT_EQ(convolve(), direct_);
+  EXPECT_EQ(cpu().export_plans(), table) << "which is as right as before";
+}
+
+TEST_F(CpuPlansWithinALimit, DirectIsTakenByPlansMadeBefore) {
+  cpu().import_plans(with_algorithm(timed_, "winograd"));
+  EXPECT_EQ(convolve(), winograd_);
+  limit(limit_);
+  EXPECT_EQ(convolve(), direct_);
+}
+
+TEST_F(CpuPlansWithinALimit, TooLittleForDirectIsAnError) {
+  limit(limit_ - 1);
+  EXPECT_THROW(convolve(), OutOfMemory);
+  lift();
+  convolve();
+  EXPECT_NE(cpu().export_plans(), "") << "nothing was chosen for want of memory";
+}
+
+// What a deterministic run computes does not hang on the memory that is free.
+TEST_F(CpuPlansWithinALimit, DeterministicOnesStayWithTheHeuristic) {
+  set_cpu_options({.deterministic = true});
+  limit(limit_);
+  EXPECT_THROW(convolve(), OutOfMemory);
+  lift();
+  EXPECT_EQ(convolve(), winograd_);
 }
 
 TEST(CpuPlansElsewhere, ReferenceHasNone) {
