@@ -31,6 +31,18 @@ std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(bytes));
 }
 
+// Predictions leave room for what kernels work in: batches that they exclude may fit.
+std::string batch_advice(const Config& config, int64_t fits) {
+  if (fits < 1 && config.train.batch_size == 1) {
+    return fmt::format(
+        "Not even a batch of one picture fits: use a smaller {} or network.",
+        config.data.train_image_size > 0 ? "data.train_image_size" : "data.image_size");
+  }
+  return fmt::format("{}; train.batch_size=auto finds the largest that does.",
+                     fits > 0 ? fmt::format("train.batch_size={} should fit", fits)
+                              : "A smaller train.batch_size may fit");
+}
+
 /// Collects what is worth telling.
 class Remedies {
  public:
@@ -124,21 +136,13 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
 }
 
 std::string memory_advice(const Experiment& experiment, int64_t capacity_bytes) {
-  const int64_t fits = batch_that_fits(experiment, capacity_bytes);
-  std::string text =
-      fits < 1 ? fmt::format("Not even a batch of one picture fits: use a smaller {} or network.",
-                             experiment.config.data.train_image_size > 0 ? "data.train_image_size"
-                                                                         : "data.image_size")
-               : fmt::format(
-                     "train.batch_size={} should fit; train.batch_size=auto finds the largest that "
-                     "does.",
-                     fits);
+  const Config& config = experiment.config;
+  std::string text = batch_advice(config, batch_that_fits(experiment, capacity_bytes));
   const auto remedies = memory_remedies(experiment, capacity_bytes);
   if (remedies.empty()) return text;
-  text += fmt::format(
-      " Of the {} predicted for {} pictures are saved by",
-      bytes_text(predict_memory(experiment, experiment.config.train.batch_size).total()),
-      experiment.config.train.batch_size);
+  text += fmt::format(" Of the {} predicted for {} pictures are saved by",
+                      bytes_text(predict_memory(experiment, config.train.batch_size).total()),
+                      config.train.batch_size);
   for (size_t i = 0; i < remedies.size(); ++i) {
     const MemoryRemedy& remedy = remedies[i];
     text += fmt::format("{} {}: {}{}", i == 0 ? "" : ";", remedy.settings,

@@ -16,6 +16,8 @@ namespace whisker::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 // The CPU has this much while the object lives.
 struct CpuLimit {
@@ -57,12 +59,18 @@ TEST(MemoryAdvice, TheBatchItNamesFits) {
   fmt::print("limits of memory for which a batch was named that fits: {}\n", told);
 }
 
-TEST(MemoryAdvice, SaysWhenNothingFits) {
+TEST(MemoryAdvice, SaysThatNothingFitsOfOnePictureOnly) {
   const StripeFolder data;
-  Experiment experiment(data.config());
-  EXPECT_EQ(batch_that_fits(experiment, 1000), 0);
-  EXPECT_THAT(memory_advice(experiment, 1000), HasSubstr("smaller data.image_size"));
-  EXPECT_EQ(batch_that_fits(experiment, int64_t{1} << 40), 4) << "half of what did not fit";
+  const char* const nothing = "Not even a batch of one picture fits: use a smaller data.image_size";
+  const Experiment one(data.config({"train.batch_size=1"}));
+  EXPECT_THAT(memory_advice(one, 1000), HasSubstr(nothing));
+  const Experiment eight(data.config());
+  EXPECT_EQ(batch_that_fits(eight, 1000), 0) << "none is predicted to";
+  EXPECT_THAT(memory_advice(eight, 1000), Not(HasSubstr(nothing)));
+  EXPECT_THAT(memory_advice(eight, 1000),
+              StartsWith("A smaller train.batch_size may fit; train.batch_size=auto finds the "
+                         "largest that does."));
+  EXPECT_EQ(batch_that_fits(eight, int64_t{1} << 40), 4) << "half of what did not fit";
 }
 
 // What the first step takes at most, tensors only, and what was predicted.
