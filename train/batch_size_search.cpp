@@ -70,13 +70,6 @@ Batch largest_batch(const Config& config, BatchSource& source, std::string_view 
   return std::move(*largest);
 }
 
-// A language model's batch cuts both of its texts into so many rows, of a token and the next at
-// least.
-int64_t most_examples(const Config& config, const RunData& data) {
-  const bool rows = config.data.kind == DataKind::language;
-  return rows ? std::min(data.train_size, data.val_size) : data.train_size;
-}
-
 // As many steps as it takes until a GPU has captured one and replayed it.
 void train_some(Experiment& experiment, TrainStep& step, const Batch& batch) {
   const bool captures =
@@ -116,24 +109,28 @@ void validate_some(Experiment& experiment) {
   evaluate(*experiment.network, *experiment.objective, source);
 }
 
-// What is wrong with them is told before the device is there.
-void check_data_and_layers(const Config& config) {
+// Needs no device, so that what is wrong with data and layers is told before one is there. Examples
+// that train.overfit_batches leaves out count, as it keeps more of them for larger batches.
+int64_t check_and_count_examples(Config config) {
+  if (config.train.overfit_batches > 0) config.train.overfit_batches = int64_t{1} << 40;
   const RunData data = open_data(config);
   check_takes_both_sizes(build_model(model_section(config), training_build(config, data)),
                          config.data);
+  if (config.data.kind != DataKind::language) return data.train_size;
+  // A batch cuts both texts into as many rows, and more rows than sequences only shorten these.
+  return std::min(std::max<int64_t>(1, data.train_size / config.data.text.steps), data.val_size);
 }
 
 }  // namespace
 
 int64_t find_batch_size(const Config& config) {
-  check_data_and_layers(trial_config(config, 1));
+  const int64_t most =
+      std::clamp<int64_t>(check_and_count_examples(trial_config(config, 1)), 1, largest_auto_batch);
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
-  int64_t examples = 1;  // that a batch may have; known after the first trial
   const auto fits = [&](int64_t batch) {
     try {
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
-      examples = most_examples(config, experiment.data);
       TrainStep step(experiment);
       // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
       // GPU captures as well where epochs are short.
@@ -152,11 +149,10 @@ int64_t find_batch_size(const Config& config) {
     backend_of(device).empty_cache();
     return true;
   };
-  int64_t largest = 0, too_large = first_batch;
-  if (fits(first_batch)) {
-    largest = first_batch;
-    const int64_t most = std::min(largest_auto_batch, examples);
-    if (most <= largest) return std::max<int64_t>(most, 1);
+  int64_t largest = 0, too_large = std::min(first_batch, most);
+  if (fits(too_large)) {
+    largest = too_large;
+    if (largest == most) return most;
     for (too_large = most + 1; largest < most;) {
       const int64_t next = std::min(2 * largest, most);
       if (!fits(next)) {

@@ -8,6 +8,8 @@
 #include "train/batch_size_search.h"
 #include "train/dry_run.h"
 
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,23 +151,55 @@ TEST_F(BatchSizeAuto, FitsTheLongestSequences) {
   }
 }
 
-// Of text and series as well, whose validation has figures of its own kind.
+// Of text and series as well, whose validation has figures of its own kind. More rows than 65 would
+// cut the 4201 characters into sequences of fewer than 64 steps; the series has 48 windows.
 TEST_F(BatchSizeAuto, IsFoundForSequences) {
   const TemporaryFolder folder;
-  for (const auto config : {language_config, series_config}) {
-    TestRun run(config(folder, {"train.batch_size=auto", "train.epochs=1"}));
-    const int64_t found = run.experiment.config.train.batch_size;
-    fmt::print("{}: batches of {}\n", run.experiment.config.name, found);
-    EXPECT_GE(found, 1);
-    EXPECT_LE(found, run.experiment.data.train_size);
+  const Config text =
+      language_config(folder, {"train.batch_size=auto", "train.epochs=1", "data.text.steps=64"});
+  const Config series = series_config(folder, {"train.batch_size=auto", "train.epochs=1"});
+  const std::pair<Config, int64_t> cases[] = {{text, 64}, {series, 48}};
+  for (const auto& [config, most] : cases) {
+    TestRun run(config);
+    EXPECT_EQ(run.experiment.config.train.batch_size, most) << config.name;
     EXPECT_NO_THROW(run.train());
   }
+}
+
+// Too short for the rows that the search would begin with: four of the 36 characters' eight steps.
+TEST_F(BatchSizeAuto, IsFoundForAShortText) {
+  const TemporaryFolder folder;
+  Config config = language_config(folder, {"train.batch_size=auto", "train.epochs=1"});
+  folder.write("text.txt", "the cat sat. a dog ran. the cat sat. a do");
+  EXPECT_EQ(find_batch_size(config), 4);
+  config.train.batch_size = 4;
+  EXPECT_NO_THROW(TestRun(config).train());
+}
+
+// A text shorter than one sequence is one row.
+TEST_F(BatchSizeAuto, IsOneRowAtLeast) {
+  const TemporaryFolder folder;
+  const Config config =
+      language_config(folder, {"train.batch_size=auto", "data.text.steps=100000"});
+  EXPECT_EQ(find_batch_size(config), 1);
+}
+
+// What train.overfit_batches keeps grows with the batch: all examples bound it, as without.
+TEST_F(BatchSizeAuto, IsNotBoundByOverfitBatches) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> few = {"train.batch_size=auto", "train.overfit_batches=1",
+                                        "data.text.steps=64"};
+  EXPECT_EQ(find_batch_size(language_config(folder, few)), 64);
+  const StripeFolder data;
+  EXPECT_EQ(find_batch_size(data.config({"train.batch_size=auto", "train.overfit_batches=1"})), 40);
 }
 
 TEST_F(BatchSizeAuto, TakesNoMoreThanThereArePictures) {
   const StripeFolder data;
   const Config config = data.config({"train.batch_size=auto"});
   EXPECT_EQ(find_batch_size(config), 40);
+  const StripeFolder few(2, 10);
+  EXPECT_EQ(find_batch_size(few.config({"train.batch_size=auto"})), 20) << "no multiple of 8";
   EXPECT_THAT(print_config(config), HasSubstr("batch_size: auto"));
   Experiment experiment(config);
   EXPECT_THAT(print_config(experiment.config), HasSubstr("batch_size: 40"));
