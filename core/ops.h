@@ -142,8 +142,6 @@ struct LinearOperands {
 Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers);
 /// How many of `layers`, from the first one, the device joins: small ones. 0 where it joins none.
 size_t linear_chain_length(const Tensor& x, std::span<const LinearOperands> layers);
-/// Whether it ever joins any.
-bool joins_linear_chains(Device device);
 
 // --- convolution and pooling ------------------------------------------------------------------
 enum class PaddingMode : uint8_t { number, same, valid };

@@ -36,8 +36,7 @@ Conv2D* Sequential::partner_of(size_t index, size_t end, const Convolved& x,
 std::vector<LinearOperands> Sequential::dense_chain(size_t index, size_t end,
                                                     const Tensor& x) const {
   std::vector<LinearOperands> layers;
-  if (!fuse_ || !joins_linear_chains(x.device())) return layers;
-  for (size_t i = index; i < end && links_[i].dense; ++i) {
+  for (size_t i = index; fuse_ && i < end && links_[i].dense; ++i) {
     layers.push_back(links_[i].dense->operands());
     if (layers.size() == 2 && linear_chain_length(x, layers) < 2) break;
   }

@@ -39,6 +39,17 @@ std::vector<LinearLink> links_of(const Tensor& x, std::span<const LinearOperands
   return links;
 }
 
+// Those that are one operator.
+std::vector<LinearLink> joint_links_of(const Tensor& x, std::span<const LinearOperands> layers) {
+  const LinearChains* const chains = backend_of(x.device()).linear_chains();
+  const bool takes =
+      chains && x.rank() > 0 && x.count() > 0 && computes_in(x.device().kind, x.dtype());
+  if (!takes) return {};
+  std::vector<LinearLink> links = links_of(x, layers);
+  links.resize(chains->length(links));
+  return links;
+}
+
 // A link as backward finds it again. The last result is the operator's own output.
 struct SavedLink {
   LinearGeometry geometry;
@@ -47,19 +58,13 @@ struct SavedLink {
 
 }  // namespace
 
-bool joins_linear_chains(Device device) {
-  return backend_of(device).linear_chains() != nullptr;
-}
-
 size_t linear_chain_length(const Tensor& x, std::span<const LinearOperands> layers) {
-  const LinearChains* const chains = backend_of(x.device()).linear_chains();
-  const bool takes =
-      chains && x.rank() > 0 && x.count() > 0 && computes_in(x.device().kind, x.dtype());
-  return takes ? chains->length(links_of(x, layers)) : 0;
+  return joint_links_of(x, layers).size();
 }
 
 Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers) {
-  if (layers.size() < 2 || linear_chain_length(x, layers) < layers.size()) {
+  std::vector<LinearLink> links = joint_links_of(x, layers);
+  if (layers.size() < 2 || links.size() < layers.size()) {
     Tensor y = x;
     for (const auto& [w, b, f] : layers) y = linear(y, w, b, f);
     return y;
@@ -72,7 +77,6 @@ Tensor linear_chain(const Tensor& x, std::span<const LinearOperands> layers) {
       needs = needs || needs_grad(*input);
     }
   }
-  std::vector<LinearLink> links = links_of(x, layers);
   for (LinearLink& link : links) {
     if (!needs && &link != &links.back()) continue;  // nobody reads it again
     link.y = empty(x.shape().with(-1, link.geometry.out), x.options());

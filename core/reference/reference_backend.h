@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/host_memory.h"
 #include "core/reference/batch_norm_pairs.h"
+#include "core/reference/linear_chains.h"
 
 #include <memory>
 
@@ -102,6 +103,7 @@ class ReferenceBackend final : public Backend {
                            const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
                            const Tensor& dbeta, const Tensor& dresidual) override;
   BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
+  LinearChains* linear_chains() override { return &linear_chains_; }
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
                   const Tensor& inverse_deviation) override;
@@ -132,6 +134,7 @@ class ReferenceBackend final : public Backend {
  private:
   HostMemory memory_{"reference"};
   ReferenceBatchNormPairs pairs_{*this};
+  ReferenceLinearChains linear_chains_{*this};
 };
 
 std::unique_ptr<Backend> make_reference_backend();

@@ -6,6 +6,7 @@
 #include "core/ops.h"
 #include "core/tape_listing.h"
 #include "layers/layers.h"
+#include "tests/layers/step_results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -77,18 +78,7 @@ class Training {
     backward(loss);
     arena_.commit_buffers();
   }
-  /// Gradients and running statistics by name, and the logits of an evaluation.
-  std::vector<std::pair<std::string, std::vector<double>>> results() {
-    std::vector<std::pair<std::string, std::vector<double>>> all;
-    for (const auto& parameter : arena_.parameters()) {
-      if (!parameter->is_buffer() && !parameter->trainable()) continue;
-      const Tensor value = parameter->is_buffer() ? parameter->value() : parameter->value().grad();
-      all.emplace_back(parameter->name(), value.to_vector());
-    }
-    const NoGrad evaluation;
-    all.emplace_back("logits", (*net_)(images_, {}).to_vector());
-    return all;
-  }
+  test::StepResults results() { return test::step_results(*net_, arena_, images_); }
 
  private:
   Tensor images_of(uint64_t batch) const {

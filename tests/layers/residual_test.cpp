@@ -6,6 +6,7 @@
 #include "core/tape_listing.h"
 #include "layers/layers.h"
 #include "support/devices.h"
+#include "tests/layers/step_results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,8 +47,6 @@ std::shared_ptr<Sequential> network(bool fuse) {
   return net;
 }
 
-using Results = std::vector<std::pair<std::string, std::vector<double>>>;
-
 class Training {
  public:
   Training(Device device, std::optional<DType> compute, bool fuse,
@@ -63,18 +62,7 @@ class Training {
     arena_.commit_buffers();
   }
   void evaluate() { (*net_)(images_, {}); }
-  /// Gradients and running statistics by name, and the logits of an evaluation.
-  Results results() {
-    Results all;
-    for (const auto& parameter : arena_.parameters()) {
-      if (!parameter->is_buffer() && !parameter->trainable()) continue;
-      const Tensor value = parameter->is_buffer() ? parameter->value() : parameter->value().grad();
-      all.emplace_back(parameter->name(), value.to_vector());
-    }
-    const NoGrad evaluation;
-    all.emplace_back("logits", (*net_)(images_, {}).to_vector());
-    return all;
-  }
+  StepResults results() { return step_results(*net_, arena_, images_); }
 
  private:
   ParameterList freeze(const std::vector<std::string>& patterns) {
@@ -129,8 +117,8 @@ double relative_error(const std::vector<double>& got, const std::vector<double>&
   return std::sqrt(error / size);
 }
 
-Results after_two_steps(Device device, std::optional<DType> compute, bool fuse,
-                        const std::vector<std::string>& frozen) {
+StepResults after_two_steps(Device device, std::optional<DType> compute, bool fuse,
+                            const std::vector<std::string>& frozen) {
   Training training(device, compute, fuse, frozen);
   training.step();
   training.step();
@@ -142,15 +130,15 @@ Results after_two_steps(Device device, std::optional<DType> compute, bool fuse,
 TEST(Residual, TrainsTheNormOfItsProjectionAsLayersApart) {
   const std::vector<std::string> freezings[] = {{}, {"stem"}, {"block.projection.conv", "stem"}};
   for (const auto& frozen : freezings) {
-    const Results expected = after_two_steps(reference_device, {}, false, frozen);
+    const StepResults expected = after_two_steps(reference_device, {}, false, frozen);
     for (const Device device : test_devices()) {
       for (const DType dtype : test_dtypes(device)) {
         if (dtype == DType::f64) continue;
         SCOPED_TRACE(fmt::format("{} {}, {} frozen", device.str(), name_of(dtype), frozen.size()));
         std::optional<DType> compute;
         if (dtype != DType::f32) compute = dtype;
-        const Results joint = after_two_steps(device, compute, true, frozen);
-        const Results apart = after_two_steps(device, compute, false, frozen);
+        const StepResults joint = after_two_steps(device, compute, true, frozen);
+        const StepResults apart = after_two_steps(device, compute, false, frozen);
         ASSERT_EQ(joint.size(), expected.size());
         for (size_t i = 0; i < expected.size(); ++i) {
           ASSERT_EQ(joint[i].first, expected[i].first);
