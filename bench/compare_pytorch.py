@@ -19,8 +19,8 @@ DEFAULTS = {
     "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32"],
             "modes": ["eager", "contiguous"]},
     "cuda": {"rows": ["keras64:32:f32", "mlp:32:f32", "chollet128:32:bf16", "chollet128:256:bf16", "vgg16ft:64:bf16",
-                      "resnet18:256:bf16", "resnet50:256:bf16", "lstm:64:f32", "lstm:64:bf16", "gru:64:bf16",
-                      "rnn:64:bf16"],
+                      "resnet18:256:bf16", "resnet50:256:bf16", "resnet50:256:f16", "lstm:64:f32", "lstm:64:bf16",
+                      "gru:64:bf16", "rnn:64:bf16"],
              "modes": ["eager", "captured", "compiled", "autotuned"]},
 }
 TORCH_STEP = pathlib.Path(__file__).with_name("torch_step.py")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One training step in PyTorch, timed: the peer of bench_step. Prints one JSON line.
 
-usage: torch_step.py ROW [--device cpu|cuda] [--batch N] [--precision f32|bf16] [--mode MODE] [--groups N] [--steps N]
+usage: torch_step.py ROW [--device cpu|cuda] [--batch N] [--precision f32|bf16|f16] [--mode MODE] [--groups N] [--steps N]
 MODE: eager; captured (the whole step as a CUDA graph); compiled, autotuned (torch.compile, the latter with
 max-autotune, and then captured); contiguous (eager in PyTorch's default layout, CPU only). Pictures are
 channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
@@ -76,7 +76,7 @@ class Step:
         parameters = [p for p in model.parameters() if p.requires_grad]
         captured = arguments.mode in ("captured", "compiled", "autotuned")
         self.optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=captured)
-        self.bf16 = arguments.precision == "bf16"
+        self.narrow = {"bf16": torch.bfloat16, "f16": torch.float16}.get(arguments.precision)
         self.device, self.inputs, self.labels, self.batch = device, inputs, labels, batch
         self.model = model
         if arguments.mode in ("compiled", "autotuned"):
@@ -90,9 +90,10 @@ class Step:
 
     def eager(self):
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(self.device.type, dtype=self.narrow, enabled=self.narrow is not None):
             loss = nn.functional.cross_entropy(self.model(self.inputs), self.labels)
-        loss.backward()
+        # f16 with a constant scale, which Adam divides out: no search for infinities, which would cost PyTorch time.
+        (loss * 1024 if self.narrow is torch.float16 else loss).backward()
         self.optimizer.step()
 
     def capture(self):
@@ -139,7 +140,7 @@ def main():
     parser.add_argument("row", choices=sorted(ROWS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch", type=int, default=0)
-    parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--precision", default="f32", choices=["f32", "bf16", "f16"])
     parser.add_argument("--mode", default="eager", choices=["eager", "contiguous", "captured", "compiled", "autotuned"])
     parser.add_argument("--groups", type=int, default=10)
     parser.add_argument("--steps", type=int, default=3)
