@@ -20,7 +20,7 @@ MemoryPrediction predict(const Experiment& experiment, int64_t batch,
   return summarize(model, options).training;
 }
 
-// Bytes of the device that pictures hold: a cache, and batches on their way.
+// Bytes of the device that examples hold: a cache of pictures, and batches on their way.
 int64_t input_bytes(const Experiment& experiment) {
   return backend_of(experiment.device)
       .memory_stats()
@@ -31,12 +31,35 @@ std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(bytes));
 }
 
+// What a batch is made of, "s" behind it for several, and what makes one of them smaller.
+struct Example {
+  const char* name;
+  const char* smaller;
+};
+
+Example example_of(const DataConfig& data) {
+  switch (data.kind) {
+    case DataKind::pictures:
+      return {"picture", data.train_image_size > 0
+                             ? "use a smaller data.train_image_size or network"
+                             : "use a smaller data.image_size or network"};
+    case DataKind::text:
+      return {"text", "cut texts with data.text.max_length or use a smaller network"};
+    case DataKind::language:
+      return {"sequence", "use a smaller data.text.steps or network"};
+    case DataKind::rows:
+      return {"row", "use shorter rows or a smaller network"};
+    case DataKind::series:
+      return {"window", "use a smaller data.series.window or network"};
+  }
+  fail(ErrorKind::internal, "memory_advice: data of no kind");
+}
+
 // Predictions leave room for what kernels work in: batches that they exclude may fit.
 std::string batch_advice(const Config& config, int64_t fits) {
   if (fits < 1 && config.train.batch_size == 1) {
-    return fmt::format(
-        "Not even a batch of one picture fits: use a smaller {} or network.",
-        config.data.train_image_size > 0 ? "data.train_image_size" : "data.image_size");
+    const Example example = example_of(config.data);
+    return fmt::format("Not even a batch of one {} fits: {}.", example.name, example.smaller);
   }
   return fmt::format("{}; train.batch_size=auto finds the largest that does.",
                      fits > 0 ? fmt::format("train.batch_size={} should fit", fits)
@@ -111,7 +134,8 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
     summed.wide_gradients = true;
     remedies.add(fmt::format("train.batch_size={} train.accumulate={}", batch / parts,
                              parts * config.train.accumulate),
-                 saved_by(batch / parts, summed), "about as many pictures per update");
+                 saved_by(batch / parts, summed),
+                 fmt::format("about as many {}s per update", example_of(config.data).name));
   }
   if (options.compute == DType::f32 && experiment.device.kind != DeviceKind::reference) {
     SummaryOptions narrow = options;
@@ -129,7 +153,8 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
                  "no moments; try another lr");
   }
   if (config.ema.decay > 0) remedies.add("ema.decay=0", moment, "no average");
-  if (config.data.cache == CacheKind::device && experiment.device.kind == DeviceKind::cuda) {
+  if (config.data.kind == DataKind::pictures && config.data.cache == CacheKind::device &&
+      experiment.device.kind == DeviceKind::cuda) {
     remedies.add("data.cache=memory", input_bytes(experiment), "pictures stay with the host");
   }
   return std::move(remedies).sorted();
@@ -140,9 +165,10 @@ std::string memory_advice(const Experiment& experiment, int64_t capacity_bytes) 
   std::string text = batch_advice(config, batch_that_fits(experiment, capacity_bytes));
   const auto remedies = memory_remedies(experiment, capacity_bytes);
   if (remedies.empty()) return text;
-  text += fmt::format(" Of the {} predicted for {} pictures are saved by",
+  text += fmt::format(" Of the {} predicted for {} {}{} are saved by",
                       bytes_text(predict_memory(experiment, config.train.batch_size).total()),
-                      config.train.batch_size);
+                      config.train.batch_size, example_of(config.data).name,
+                      config.train.batch_size == 1 ? "" : "s");
   for (size_t i = 0; i < remedies.size(); ++i) {
     const MemoryRemedy& remedy = remedies[i];
     text += fmt::format("{} {}: {}{}", i == 0 ? "" : ";", remedy.settings,

@@ -16,12 +16,12 @@ namespace whisker {
 /// What decides the memory of `config`'s run when layers compute in `compute`.
 SummaryOptions summary_options(const Config& config, DType compute);
 
-/// Of training steps with `batch` pictures.
+/// Of training steps on `batch` examples.
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch);
 
 /// Largest batch whose predicted memory stays below 4/5 (on the CPU a third) of `capacity_bytes`,
 /// less what a cache of pictures holds of them, as kernels and libraries work in the rest; but
-/// smaller than the present one, which did not fit; 0 when none is, not even one picture's.
+/// smaller than the present one, which did not fit; 0 when none is, not even one example's.
 int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes);
 
 /// A change of the configuration, by itself.

@@ -3,6 +3,7 @@
 #include "train/memory_advice.h"
 
 #include "core/backend.h"
+#include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/dry_run.h"
 #include "train/train_step.h"
@@ -15,6 +16,7 @@
 namespace whisker::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -71,6 +73,42 @@ TEST(MemoryAdvice, SaysThatNothingFitsOfOnePictureOnly) {
               StartsWith("A smaller train.batch_size may fit; train.batch_size=auto finds the "
                          "largest that does."));
   EXPECT_EQ(batch_that_fits(eight, int64_t{1} << 40), 4) << "half of what did not fit";
+}
+
+// The advice speaks of what the batches hold and names what makes that smaller.
+TEST(MemoryAdvice, SpeaksOfWhatTheRunIsTrainedOn) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  folder.write("rows.csv", "0.5,1.5,2.5,a\n0.1,0.2,0.3,b\n1,2,3,a\n4,5,6,b\n");
+  using Overrides = std::vector<std::string>;
+  const auto rows_config = [&](const Overrides& overrides) {
+    std::vector<std::string> all = {
+        "data.kind=rows", "data.train=" + (folder / "rows.csv").string(), "data.val_split=0.5",
+        "data.label_column=4", "model.layers=[{lstm: {units: 12}}]"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return text_config(folder, all);
+  };
+  const auto check = [](const auto& config_with, const char* example, const char* smaller) {
+    const Experiment one(config_with(Overrides{"train.batch_size=1"}));
+    EXPECT_THAT(
+        memory_advice(one, 1000),
+        HasSubstr(fmt::format("Not even a batch of one {} fits: {}. Of the ", example, smaller)));
+    EXPECT_THAT(memory_advice(one, 1000), HasSubstr(fmt::format(" for 1 {} are saved", example)));
+    const Experiment two(config_with(Overrides{"train.batch_size=2"}));
+    EXPECT_THAT(memory_advice(two, int64_t{1} << 40),
+                AllOf(HasSubstr(fmt::format(" for 2 {}s are saved by", example)),
+                      HasSubstr(fmt::format("about as many {}s per update", example))));
+  };
+  const StripeFolder pictures;
+  check([&](const Overrides& with) { return pictures.config(with); }, "picture",
+        "use a smaller data.image_size or network");
+  check([&](const Overrides& with) { return text_config(folder, with); }, "text",
+        "cut texts with data.text.max_length or use a smaller network");
+  check([&](const Overrides& with) { return language_config(folder, with); }, "sequence",
+        "use a smaller data.text.steps or network");
+  check(rows_config, "row", "use shorter rows or a smaller network");
+  check([&](const Overrides& with) { return series_config(folder, with); }, "window",
+        "use a smaller data.series.window or network");
 }
 
 // What the first step takes at most, tensors only, and what was predicted.
