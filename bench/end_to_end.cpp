@@ -10,7 +10,9 @@
 // usage: bench_end_to_end FOLDER-OF-CLASS-FOLDERS [--device cuda] [--model resnet18] [--side 224]
 //                         [--batch 256] [--precision bf16] [--workers 16] [--batches 200]
 //                         [--search SECONDS]
+#include "bench/joined_epochs.h"
 #include "bench/plain_files.h"
+#include "bench/switched_source.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/json.h"
@@ -66,52 +68,6 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// One loader after the other in one training step, which has told once where batches are to go.
-class Switched final : public BatchSource {
- public:
-  void set(std::unique_ptr<BatchSource> source) {
-    source_ = std::move(source);
-    if (target_.defined()) source_->write_into(target_);
-  }
-  int64_t batches() const override { return source_->batches(); }
-  void start_epoch(int64_t epoch, int64_t first) override { source_->start_epoch(epoch, first); }
-  std::optional<Batch> next() override { return source_->next(); }
-  void write_into(const Tensor& inputs) override {
-    target_ = inputs;
-    source_->write_into(inputs);
-  }
-  LoaderStats stats() const override { return source_->stats(); }
-  double jpeg_share() const override { return source_->jpeg_share(); }
-  std::string take_note() override { return source_->take_note(); }
-  const std::vector<BadSample>& bad_samples() const override { return source_->bad_samples(); }
-
- private:
-  std::unique_ptr<BatchSource> source_;
-  Tensor target_;
-};
-
-// Epochs of the files joined to one that holds a whole measurement. As in all epochs but the first,
-// most files have been seen before.
-class ManyEpochs final : public Sampler {
- public:
-  ManyEpochs(int64_t files, int64_t size)
-      : one_(shuffle_sampler(files, {.seed = 1})), size_(size) {}
-  int64_t size() const override { return size_; }
-  std::vector<int64_t> order(int64_t) const override {
-    std::vector<int64_t> order;
-    for (int64_t epoch = 0; std::ssize(order) < size_; ++epoch) {
-      const std::vector<int64_t> next = one_->order(epoch);
-      order.insert(order.end(), next.begin(), next.end());
-    }
-    order.resize(static_cast<size_t>(size_));
-    return order;
-  }
-
- private:
-  std::unique_ptr<Sampler> one_;
-  int64_t size_;
-};
-
 struct Decoding {
   const char* name;
   bool fast = true;
@@ -139,7 +95,7 @@ class Bench {
       decoder_.reset();
     }
     if (!decoder_) std::printf("{\"skipped\": \"no nvJPEG\", \"why\": \"%s\"}\n", why.c_str());
-    auto source = std::make_unique<Switched>();
+    auto source = std::make_unique<bench::SwitchedSource>();
     source_ = source.get();
     experiment_->train = std::move(source);
     source_->set(loader({.name = "fast"}));
@@ -193,11 +149,12 @@ class Bench {
                       .drop_last = true};
     how.jpeg_decoder = decoder_;
     how.jpeg_share = way.share;
-    return make_loader(dataset,
-                       std::make_shared<ManyEpochs>(files_.size(), batches * options_.batch), how,
-                       {.device = device_,
-                        .dtype = experiment_->arena->compute_dtype(),
-                        .find_jpeg_share = way.search});
+    return make_loader(
+        dataset, std::make_shared<bench::JoinedEpochs>(files_.size(), batches * options_.batch),
+        how,
+        {.device = device_,
+         .dtype = experiment_->arena->compute_dtype(),
+         .find_jpeg_share = way.search});
   }
 
   // The decoder by itself, on files that are in memory and known to be plain.
@@ -305,7 +262,7 @@ class Bench {
   std::unique_ptr<Experiment> experiment_;
   Device device_ = cpu_device;
   std::shared_ptr<JpegDecoder> decoder_;
-  Switched* source_ = nullptr;  // the experiment's
+  bench::SwitchedSource* source_ = nullptr;  // the experiment's
   std::unique_ptr<TrainStep> step_;
   Batch kept_;
   int64_t number_ = 0;
