@@ -2,6 +2,7 @@
 #include "layers/layer_factory.h"
 
 #include "layers/layers.h"
+#include "layers/shared_settings.h"
 
 #include <algorithm>
 #include <array>
@@ -10,76 +11,14 @@
 namespace whisker {
 namespace {
 
-constexpr int64_t most_channels = 1 << 20;
-
-struct OutputActivation {
-  ActivationSpec fused = {};
-  std::optional<OutputKind> output = {};
-};
-
-// At the model's end sigmoid and softmax belong to the loss.
-OutputActivation read_output_activation(const YamlNode* node, const LayerContext& context) {
-  if (!node) return {};
-  const bool is_softmax = node->text() == "softmax";
-  if (context.tail && is_softmax) return {.output = OutputKind::softmax};
-  if (context.tail && node->text() == "sigmoid") return {.output = OutputKind::sigmoid};
-  if (is_softmax) {
-    fail(ErrorKind::usage,
-         "{}: softmax as an activation ends a model; elsewhere use a softmax layer",
-         place_of(*node));
-  }
-  return {.fused = read_activation(*node)};
-}
-
-struct Extent {
-  int64_t value = 0;
-  bool head = false;
-};
-
-Extent read_extent(const YamlNode& node, const LayerContext& context) {
-  if (node.text() != "classes") return {.value = node.as_int({.min = 1, .max = most_channels})};
-  if (context.classes < 1) {
-    fail(ErrorKind::usage, "{}: the number of classes is not known here; give a number",
-         place_of(node));
-  }
-  return {.value = context.classes, .head = true};
-}
-
-// Kernel and bias: the file's choice, else Keras' or PyTorch's.
-InitializerSpec weight_start(LayerArguments& arguments, const LayerContext& context) {
-  const YamlNode* node = arguments.find({"kernel_initializer", "weight_initializer"});
-  if (node) return read_initializer(*node);
-  return {.kind = context.keras_start ? InitializerKind::glorot_uniform
-                                      : InitializerKind::torch_default};
-}
-
-InitializerSpec bias_start(LayerArguments& arguments, const LayerContext& context) {
-  const YamlNode* node = arguments.find({"bias_initializer"});
-  if (node) return read_initializer(*node);
-  return context.keras_start ? InitializerSpec::zeros() : InitializerSpec{};
-}
-
-struct Padding {
-  Pair amount = 0;
-  PaddingMode mode = PaddingMode::number;
-};
-
-Padding read_padding(LayerArguments& arguments) {
-  const YamlNode* node = arguments.find({"padding"});
-  if (node && node->text() == "same") return {.mode = PaddingMode::same};
-  if (!node || node->text() == "valid") return {.mode = PaddingMode::valid};
-  return {.amount = *arguments.pair({"padding"}, 0)};
-}
-
 MadeLayer make_conv2d(LayerArguments& arguments, const LayerContext& context) {
   const Extent filters = read_extent(arguments.required({"filters", "out_channels"}), context);
   arguments.required({"kernel", "kernel_size"});
   const Padding padding = read_padding(arguments);
   const OutputActivation activation =
       read_output_activation(arguments.find({"activation"}), context);
-  const Shape& x = context.flow.shape;
   const Conv2D::Options options{
-      .in_channels = x.rank() > 0 ? x[-1] : 0,
+      .in_channels = context.flow.channels(),
       .filters = filters.value,
       .kernel = *arguments.pair({"kernel", "kernel_size"}, 1),
       .stride = arguments.pair({"strides", "stride"}, 1).value_or(1),
@@ -98,8 +37,7 @@ MadeLayer make_dense(LayerArguments& arguments, const LayerContext& context) {
   const Extent units = read_extent(arguments.required({"units", "out_features"}), context);
   const OutputActivation activation =
       read_output_activation(arguments.find({"activation"}), context);
-  const Shape& x = context.flow.shape;
-  const Dense::Options options{.in_features = x.rank() > 0 ? x[-1] : 0,
+  const Dense::Options options{.in_features = context.flow.channels(),
                                .units = units.value,
                                .bias = arguments.boolean({"use_bias", "bias"}, true),
                                .activation = activation.fused,
@@ -139,9 +77,8 @@ MadeLayer make_global_avg_pool2d(LayerArguments&, const LayerContext&) {
 
 MadeLayer make_batch_norm(LayerArguments& arguments, const LayerContext& context) {
   const YamlNode* activation = arguments.find({"activation"});
-  const Shape& x = context.flow.shape;
   const BatchNorm::Options options{
-      .channels = x.rank() > 0 ? x[-1] : 0,
+      .channels = context.flow.channels(),
       .momentum = arguments.number({"momentum"}, {.min = 0, .max = 1}, 0.1),
       .epsilon = arguments.number({"epsilon", "eps"}, {.min = 1e-12, .max = 1}, 1e-5),
       .activation = activation ? read_activation(*activation) : ActivationSpec{},
@@ -151,9 +88,8 @@ MadeLayer make_batch_norm(LayerArguments& arguments, const LayerContext& context
 }
 
 MadeLayer make_layer_norm(LayerArguments& arguments, const LayerContext& context) {
-  const Shape& x = context.flow.shape;
   const LayerNorm::Options options{
-      .features = x.rank() > 0 ? x[-1] : 0,
+      .features = context.flow.channels(),
       .epsilon = arguments.number({"epsilon", "eps"}, {.min = 1e-12, .max = 1}, 1e-5),
       .flattened_channels = context.flow.flattened_channels};
   return {std::make_shared<LayerNorm>(options)};
@@ -197,11 +133,10 @@ MadeLayer make_recurrent(LayerArguments& arguments, const LayerContext& context)
   constexpr bool simple = kind == RecurrentKind::rnn_tanh;
   constexpr bool lstm = kind == RecurrentKind::lstm;
   const Extent units = read_extent(arguments.required({"units", "hidden_size"}), context);
-  const Shape& x = context.flow.shape;
   constexpr YamlRange<int64_t> extents{.min = 1, .max = most_channels};
   const Recurrent::Options options{
       .kind = simple ? read_step_activation(arguments) : kind,
-      .features = x.rank() > 0 ? x[-1] : 0,
+      .features = context.flow.channels(),
       .units = units.value,
       .layers = arguments.integer({"layers", "num_layers"}, {.min = 1, .max = 64}, 1),
       .bidirectional = arguments.boolean({"bidirectional"}, false),

@@ -20,6 +20,9 @@ enum class OutputKind : uint8_t { softmax, sigmoid };
 struct Flow {
   Shape shape;
   int64_t flattened_channels = 0;  ///< of the picture behind a flatten, see Parameter
+
+  /// Its last extent; 0 without one, which the layers refuse.
+  int64_t channels() const { return shape.rank() > 0 ? shape[-1] : 0; }
 };
 
 struct LayerContext {
