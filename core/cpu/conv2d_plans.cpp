@@ -82,18 +82,18 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
   return static_cast<size_t>(hash);
 }
 
-Conv2dPlans::Plan Conv2dPlans::choose(Allocator& allocator, const CpuOptions& options,
-                                      ConvolutionRequest request,
-                                      const ConvolutionOperands& operands) {
+Conv2dPlans::Choice Conv2dPlans::choose(Allocator& allocator, const CpuOptions& options,
+                                        ConvolutionRequest request,
+                                        const ConvolutionOperands& operands) {
   request.algorithm = ConvolutionAlgorithm::direct;
   Plan direct = DnnlConvolution::make(request);
-  if (!options.winograd) return direct;
+  if (!options.winograd) return {std::move(direct)};
   request.algorithm = ConvolutionAlgorithm::winograd;
   Plan winograd = DnnlConvolution::make(request);
-  if (!winograd) return direct;
-  if (!direct) return winograd;
-  const auto pick = [&](ConvolutionAlgorithm algorithm) {
-    return algorithm == ConvolutionAlgorithm::winograd ? std::move(winograd) : std::move(direct);
+  if (!winograd) return {std::move(direct)};
+  if (!direct) return {std::move(winograd)};
+  const auto pick = [&](ConvolutionAlgorithm algorithm) -> Choice {
+    return {algorithm == ConvolutionAlgorithm::winograd ? std::move(winograd) : std::move(direct)};
   };
   if (options.deterministic) return pick(heuristic(request));
   request.algorithm = ConvolutionAlgorithm::direct;  // the key names no algorithm
@@ -102,7 +102,8 @@ Conv2dPlans::Plan Conv2dPlans::choose(Allocator& allocator, const CpuOptions& op
   std::optional<Scratch<char>> scratch;
   if (!take(scratch, allocator, std::max(direct_bytes, winograd_bytes))) {
     scratch.emplace(allocator, std::min(direct_bytes, winograd_bytes));  // or nothing is chosen
-    return winograd_bytes < direct_bytes ? std::move(winograd) : std::move(direct);
+    return {.plan = winograd_bytes < direct_bytes ? std::move(winograd) : std::move(direct),
+            .for_want_of_memory = true};
   }
   const auto direct_time = fastest_run(*direct, operands, scratch->data());
   const auto winograd_time = fastest_run(*winograd, operands, scratch->data());
@@ -127,7 +128,7 @@ Conv2dPlans::Plan Conv2dPlans::smaller(const CpuOptions& options, ConvolutionReq
 
 bool Conv2dPlans::hopeless(const ConvolutionRequest& request) const {
   const auto found = plans_.find(request);
-  return found != plans_.end() && !found->second;
+  return found != plans_.end() && !found->second.plan;
 }
 
 bool Conv2dPlans::run(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
@@ -137,13 +138,16 @@ bool Conv2dPlans::run(Allocator& allocator, const CpuOptions& options, Convoluti
   if (found == plans_.end()) {
     found = plans_.emplace(request, choose(allocator, options, request, operands)).first;
   }
-  Plan& plan = found->second;
+  auto& [plan, for_want_of_memory] = found->second;
   if (!plan) return false;
   std::optional<Scratch<char>> scratch;
   if (!take(scratch, allocator, plan->scratch_bytes())) {
     Plan other = smaller(options, request, plan->scratch_bytes());
     scratch.emplace(allocator, (other ? other : plan)->scratch_bytes());
-    if (other) plan = std::move(other);
+    if (other) {
+      plan = std::move(other);
+      for_want_of_memory = true;
+    }
   }
   plan->run(operands, scratch->data());
   return true;

@@ -21,12 +21,17 @@ class Conv2dPlans {
   /// nothing for it. The first call for a request takes the table's choice or, where it has none,
   /// times the candidates on the operands themselves and adds the faster one to the table. Where
   /// memory is short of what that one takes, or of what timing takes, the algorithm that takes less
-  /// is run from then on, and the table stays as it is: other runs may have the memory. Throws
+  /// is run until try_again(), and the table stays as it is: other runs may have the memory. Throws
   /// OutOfMemory when there is not even as much, and for options.deterministic at once.
   bool run(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
            const ConvolutionOperands& operands);
   /// True once a call has found that oneDNN has nothing for `request`.
   bool hopeless(const ConvolutionRequest& request) const;
+  /// Forgets what was chosen for want of memory: after a change of its limit. Not from step to
+  /// step, where layers of one geometry would take turns and their results with them.
+  void try_again() {
+    std::erase_if(plans_, [](const auto& entry) { return entry.second.for_want_of_memory; });
+  }
   /// Forgets every choice: after a change of options.
   void clear() {
     plans_.clear();
@@ -42,11 +47,15 @@ class Conv2dPlans {
 
  private:
   using Plan = std::unique_ptr<DnnlConvolution>;  // null: nothing there
-  Plan choose(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
-              const ConvolutionOperands& operands);
+  struct Choice {
+    Plan plan;
+    bool for_want_of_memory = false;
+  };
+  Choice choose(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
+                const ConvolutionOperands& operands);
   static Plan smaller(const CpuOptions& options, ConvolutionRequest request, int64_t than);
 
-  std::unordered_map<ConvolutionRequest, Plan, RequestHash> plans_;
+  std::unordered_map<ConvolutionRequest, Choice, RequestHash> plans_;
   PlanTable table_;
 };
 

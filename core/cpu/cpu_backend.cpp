@@ -33,6 +33,13 @@ void CpuBackend::set_options(const CpuOptions& options) {
 #endif
 }
 
+void CpuBackend::set_memory_options(const MemoryOptions& options) {
+  allocator_.books().set_options(options);
+#if WHISKER_ONEDNN
+  plans_->try_again();
+#endif
+}
+
 #if WHISKER_ONEDNN
 std::string CpuBackend::export_plans() const {
   return plans_->table().text();

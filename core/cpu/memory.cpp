@@ -19,9 +19,6 @@ MemoryStats CpuBackend::memory_stats() const {
 void CpuBackend::reset_peak() {
   allocator_.books().reset_peak();
 }
-void CpuBackend::set_memory_options(const MemoryOptions& options) {
-  allocator_.books().set_options(options);
-}
 void CpuBackend::empty_cache() {
   allocator_.empty_cache();
 }

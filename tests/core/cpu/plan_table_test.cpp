@@ -189,6 +189,21 @@ TEST_F(CpuPlansWithinALimit, DirectIsTakenByPlansMadeBefore) {
   EXPECT_EQ(convolve(), direct_);
 }
 
+// Only when the limit changes is there another choice, of plans in the table and of untimed ones.
+TEST_F(CpuPlansWithinALimit, AnotherLimitTriesAgain) {
+  cpu().import_plans(with_algorithm(timed_, "winograd"));
+  limit(limit_);
+  EXPECT_EQ(convolve(), direct_);
+  lift();
+  EXPECT_EQ(convolve(), winograd_) << "by the table";
+  forget_choices();
+  limit(limit_);
+  EXPECT_EQ(convolve(), direct_);
+  lift();
+  convolve();
+  EXPECT_NE(cpu().export_plans(), "") << "timed";
+}
+
 TEST_F(CpuPlansWithinALimit, TooLittleForDirectIsAnError) {
   limit(limit_ - 1);
   EXPECT_THROW(convolve(), OutOfMemory);
