@@ -14,7 +14,21 @@ function(whisker_find_cuda result cudacxx)
   set(${result} "${said}" PARENT_SCOPE)
 endfunction()
 
-if(NOT WHISKER_NVCC)
+# What an earlier configuration found and is no longer there is looked for again. Values from a command
+# line have no type until something is found for them: they stay, and are refused where they are wrong.
+get_cmake_property(cached CACHE_VARIABLES)
+list(FILTER cached INCLUDE REGEX "^(WHISKER_NVCC$|CUDNN_|CUDA_|CUDAToolkit_)")
+foreach(name IN LISTS cached)
+  get_property(type CACHE ${name} PROPERTY TYPE)
+  if(type MATCHES "PATH$" AND IS_ABSOLUTE "${${name}}" AND NOT EXISTS "${${name}}")
+    message(STATUS "${name}: ${${name}} is gone, looking for another")
+    unset(${name} CACHE)
+  endif()
+endforeach()
+if(WHISKER_NVCC)
+  whisker_find_cuda(nvcc "${WHISKER_NVCC}" nvcc)  # or it says that there is none
+else()
+  file(REMOVE "${CMAKE_PLATFORM_INFO_DIR}/CMakeCUDACompiler.cmake")  # what CMake knows of one that is gone
   whisker_find_cuda(nvcc "$ENV{CUDACXX}" nvcc)
   set(WHISKER_NVCC "${nvcc}" CACHE FILEPATH "nvcc; scripts/find_cuda.sh says where it is looked for" FORCE)
 endif()

@@ -67,9 +67,10 @@ expect 0 "$scratch/three/bin/nvcc" CUDA_PATH="$scratch/nowhere" PATH="$path"
 expect 0 "$scratch/three/bin/nvcc" CUDA_PATH= PATH="$path"
 
 # CMake: the same nvcc, and one line on what is wrong before anything is compiled.
+options=(-DWHISKER_CUDA=ON)
 configure() {  # that fails with this text, with these variables
   local text=$1 said; shift
-  if said=$(env "$@" cmake -S "$source" -B "$scratch/build" -G Ninja -DWHISKER_CUDA=ON 2>&1) ||
+  if said=$(env "$@" cmake -S "$source" -B "$scratch/build" -G Ninja "${options[@]}" 2>&1) ||
       [[ "$(tr -s ' \n' ' ' <<<"$said")" != *"WHISKER_CUDA is ON, but $text: needs nvcc and cuDNN 9.14 or newer."* ]]; then
     echo "FAILED with $*: expected '$text' of CMake, got $said"
     exit 1
@@ -80,4 +81,12 @@ cudnn one 9 13
 configure "cuDNN 9.13, which is older than 9.14 ($scratch/one/include/cudnn_version.h)" \
   CUDACXX="$scratch/links/bin/nvcc" CUDA_PATH="$scratch/two" PATH="$path"
 grep -qx "WHISKER_NVCC:FILEPATH=$one" "$scratch/build/CMakeCache.txt"
+
+# What was found before stays, until it is gone; what is told stays in any case.
+configure "cuDNN 9.13, which is older than 9.14 ($scratch/one/include/cudnn_version.h)" CUDA_PATH="$scratch/two"
+mv "$scratch/one" "$scratch/moved"
+configure "cuDNN 9.13, which is older than 9.14 ($scratch/moved/include/cudnn_version.h)" CUDA_PATH="$scratch/moved"
+grep -qx "WHISKER_NVCC:FILEPATH=$scratch/moved/bin/nvcc" "$scratch/build/CMakeCache.txt"
+options+=(-DWHISKER_NVCC="$scratch/nowhere")
+configure "no nvcc (CUDA toolkit) at $scratch/nowhere" CUDA_PATH="$scratch/two"
 echo "toolkits are told apart"
