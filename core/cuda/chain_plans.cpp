@@ -43,7 +43,7 @@ ChainPlans::Choice ChainPlans::untested(const ChainLink& link, const std::string
 
 float ChainPlans::time_of(const Way& way, float hopeless) {
   const auto graph = captured(context_, allocator_, way);
-  return Stopwatch(context_).median([&] { graph->replay(); }, hopeless);
+  return Stopwatch(context_, allocator_).median([&] { graph->replay(); }, hopeless);
 }
 
 ChainPlans::Choice ChainPlans::tested(const ChainLink& link, const std::string& name,

@@ -102,15 +102,16 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
     (*separately)();
   }
   const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_);
+  Stopwatch stopwatch(context_, allocator_);
   ConvolutionAlgorithmPointer best;
   float best_time = std::numeric_limits<float>::infinity();
   if (rival) best_time = stopwatch.median(*separately);
   bool found = rival;
+  std::optional<OutOfMemory> shortage;
   const auto consider = [&](ConvolutionAlgorithmPointer candidate) {
     if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
     try {
-      const DriverMemory workspace(candidate->workspace_bytes());
+      const DriverMemory workspace(allocator_, candidate->workspace_bytes());
       const float time =
           stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
       if (time < best_time) {
@@ -118,8 +119,10 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
         best = std::move(candidate);
         found = true;
       }
+    } catch (const OutOfMemory& error) {
+      shortage = error;
     } catch (const Error&) {
-      // No memory for its workspace, or an engine that fails after all: the others remain.
+      // An engine that fails after all: the others remain.
     }
   };
   consider(thin_convolution(request, context_.capability()));
@@ -135,30 +138,39 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
       }
     }
   }
-  if (found || separately) {
+  if (shortage && !found) throw *shortage;
+  if (!shortage && (found || separately)) {
     table_.set(PlanTable::Kind::convolution, request.describe(),
                best ? best->name() : std::string(separate_name));
   }
   return best;
 }
 
+void ConvolutionPlans::search(const ConvolutionRequest& request,
+                              const ConvolutionOperands& operands, const Separately* separately) {
+  Choice& choice = choices_.at(request);  // stays there, whatever is chosen for separately()
+  choice.settled = true;
+  try {
+    choice.algorithm = fastest(request, operands, separately);
+  } catch (const OutOfMemory&) {
+    // Then untimed, in this run: see Note [Choosing a convolution].
+  }
+}
+
 void ConvolutionPlans::run_or(const ConvolutionRequest& request,
                               const ConvolutionOperands& operands, const Separately* separately) {
-  auto found = choices_.find(request);
-  std::optional<Choice> choice;
-  if (found == choices_.end()) {
+  const auto known = choices_.find(request);
+  if (known == choices_.end()) {
     const AddTime timer(context_.start_times().plans);
-    choice = from_table(request);
+    std::optional<Choice> choice = from_table(request);
     if (!choice) choice = Choice{.algorithm = untimed(request), .settled = false};
-  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    choice = Choice{.algorithm = fastest(request, operands, separately), .settled = true};
+    choices_.emplace(request, std::move(*choice));
+  } else if (!known->second.settled && budget_.may_search(context_.stream())) {
+    search(request, operands, separately);
   }
-  if (choice) {
-    if (!choice->algorithm && request.normalised) choice->algorithm = untimed(request);
-    if (!choice->algorithm && !separately) choice->algorithm = last_resort(request);
-    found = choices_.insert_or_assign(request, std::move(*choice)).first;
-  }
-  const ConvolutionAlgorithm* const algorithm = found->second.algorithm.get();
+  ConvolutionAlgorithmPointer& algorithm = choices_.at(request).algorithm;
+  if (!algorithm && request.normalised) algorithm = untimed(request);
+  if (!algorithm && !separately) algorithm = last_resort(request);
   if (!algorithm) return (*separately)();
   run(*algorithm, operands);
 }
@@ -206,22 +218,20 @@ void ConvolutionPlans::run_both(const ConvolutionRequest& one, const Convolution
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
                                      const ConvolutionOperands& operands, const Separately& rival) {
   const bool always = options_.chaining == ConvolutionChaining::always;
-  auto found = choices_.find(request);
-  std::optional<Choice> choice;
-  if (found == choices_.end()) {
-    choice = from_table(request);
+  const auto known = choices_.find(request);
+  if (known == choices_.end()) {
+    std::optional<Choice> choice = from_table(request);
     if (!choice) {
       choice = Choice{.algorithm = always ? first_engine(request) : nullptr, .settled = false};
     }
-  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    choice = Choice{.algorithm = has_engine(request)
-                                     ? fastest(request, operands, always ? nullptr : &rival)
-                                     : nullptr,
-                    .settled = true};
+    choices_.emplace(request, std::move(*choice));
+  } else if (!known->second.settled && budget_.may_search(context_.stream())) {
+    known->second.settled = true;
+    if (has_engine(request)) search(request, operands, always ? nullptr : &rival);
   }
-  if (choice) found = choices_.insert_or_assign(request, std::move(*choice)).first;
-  if (!found->second.algorithm) return false;
-  run(*found->second.algorithm, operands);
+  const ConvolutionAlgorithm* const algorithm = chosen(request);
+  if (!algorithm) return false;
+  run(*algorithm, operands);
   return true;
 }
 

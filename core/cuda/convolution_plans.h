@@ -5,11 +5,12 @@
 // six times the floor there); in a process that computes little, the direct kernel where it
 // takes milliseconds; heuristic A's first engine that works. What comes back and was not
 // the table's choice is decided once more while searching is allowed, by timing our own kernels and
-// every engine that cuDNN's heuristics name: what runs once is not worth it. What nothing else
-// computes, the direct kernel does. A request with an epilogue may also be done separately, by
-// plain requests and further kernels, which is the caller's to say how: where nothing joins them,
-// or where that is faster and rounds no more often. Deciding compiles, allocates and waits, none of
-// which a capture allows: warm up first.
+// every engine that cuDNN's heuristics name: what runs once is not worth it. Memory may be short of
+// timing some of them, or any: the fastest of the others, or the choice at hand, then does for this
+// run, and the table is told nothing. What nothing else computes, the direct kernel does. A request
+// with an epilogue may also be done separately, by plain requests and further kernels, which is the
+// caller's to say how: where nothing joins them, or where that is faster and rounds no more often.
+// Deciding compiles, allocates and waits, none of which a capture allows: warm up first.
 #pragma once
 
 #include "core/cuda/allocator.h"
@@ -66,7 +67,7 @@ class ConvolutionPlans {
  private:
   struct Choice {
     ConvolutionAlgorithmPointer algorithm;  // null: separately
-    bool settled = false;                   // by the table or by timing
+    bool settled = false;                   // nothing more is tried in this run
   };
   void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
               const Separately* separately);
@@ -74,6 +75,10 @@ class ConvolutionPlans {
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
+  /// Settles what has been chosen for `request`, untimed.
+  void search(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+              const Separately* separately);
+  /// Throws OutOfMemory where memory is short of timing anything.
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
                                       const Separately* separately);

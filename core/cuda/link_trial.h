@@ -4,7 +4,7 @@
 
 #include "core/cuda/aligned.h"
 #include "core/cuda/convolution_chains.h"
-#include "core/cuda/stopwatch.h"
+#include "core/cuda/driver_memory.h"
 
 #include <optional>
 
@@ -26,7 +26,7 @@ class CudaConvolutionChains::LinkTrial {
   const Tensor& x_;
   const InputNorm& norm_;
   const Tensor& w_;
-  DriverMemories memory_;
+  DriverMemories memory_{chains_.allocator_};
   Link link_;
   bool prepared_ = false;
 

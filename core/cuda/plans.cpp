@@ -21,7 +21,7 @@ Plans::Plans(Context& context, Allocator& allocator, const CudaOptions& options)
       chains_(context, allocator, options, budget_, table_, convolutions_),
       products_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_),
-      recurrent_choice_(context, options, budget_, table_) {
+      recurrent_choice_(context, allocator, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);
   budget_.set_uses(options.search_uses);
 }

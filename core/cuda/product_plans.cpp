@@ -3,6 +3,7 @@
 #include "core/cuda/add_time.h"
 #include "core/cuda/product_direct.h"
 #include "core/cuda/stopwatch.h"
+#include "core/error.h"
 
 #include <algorithm>
 
@@ -43,14 +44,15 @@ ProductPlans::Choice ProductPlans::decide(const ProductRequest& request,
 
 void ProductPlans::settle(const ProductRequest& request, const ProductOperands& operands,
                           Choice& choice) {
+  choice.settled = true;
   const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_);
+  Stopwatch stopwatch(context_, allocator_);
   Product& product = *choice.product;
   float best_time = std::numeric_limits<float>::infinity();
   for (const ProductAlgorithm& candidate :
        product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
     if (use.seconds() > budget_.worth(best_time)) break;
-    const DriverMemory workspace(candidate.workspace_bytes);
+    const DriverMemory workspace(allocator_, candidate.workspace_bytes);
     const float time = stopwatch.median(
         [&] {
           product.run(context_.cublas_lt(), context_.stream(), candidate, operands,
@@ -62,7 +64,6 @@ void ProductPlans::settle(const ProductRequest& request, const ProductOperands& 
       choice.algorithm = candidate;
     }
   }
-  choice.settled = true;
   table_.set(PlanTable::Kind::product, request.describe(), choice.algorithm->text());
 }
 
@@ -82,7 +83,11 @@ bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) 
     const AddTime timer(context_.start_times().plans);
     found = choices_.emplace(request, decide(request, operands)).first;
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    settle(request, operands, found->second);
+    try {
+      settle(request, operands, found->second);
+    } catch (const OutOfMemory&) {
+      // Then what is best so far, in this run: see Note [Choosing a convolution].
+    }
   }
   Choice& choice = found->second;
   if (!choice.algorithm) {

@@ -34,9 +34,10 @@ class ProductPlans {
   struct Choice {
     std::unique_ptr<Product> product;
     std::optional<ProductAlgorithm> algorithm;  // nullopt: cuBLASLt has none
-    bool settled = false;                       // by the table or by timing
+    bool settled = false;                       // nothing more is tried in this run
   };
   Choice decide(const ProductRequest& request, const ProductOperands& operands);
+  /// Throws OutOfMemory where memory is short of timing the next candidate.
   void settle(const ProductRequest& request, const ProductOperands& operands, Choice& choice);
 
   Context& context_;

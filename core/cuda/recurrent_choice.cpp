@@ -26,7 +26,7 @@ std::optional<bool> RecurrentChoice::timed(const RecurrentGeometry& g, Persisten
     both_passes();
     both_passes();
     const SearchBudget::Use use(budget_);
-    return Stopwatch(context_).median(both_passes, hopeless);
+    return Stopwatch(context_, allocator_).median(both_passes, hopeless);
   };
   try {
     const float our_time = time(ours, std::numeric_limits<float>::infinity());

@@ -15,9 +15,13 @@ namespace whisker::cuda {
 
 class RecurrentChoice {
  public:
-  RecurrentChoice(Context& context, const CudaOptions& options, SearchBudget& budget,
-                  PlanTable& table)
-      : context_(context), options_(options), budget_(budget), table_(table) {}
+  RecurrentChoice(Context& context, Allocator& allocator, const CudaOptions& options,
+                  SearchBudget& budget, PlanTable& table)
+      : context_(context),
+        allocator_(allocator),
+        options_(options),
+        budget_(budget),
+        table_(table) {}
 
   /// Timed only where `training`.
   bool ours(const RecurrentGeometry& g, bool training, PersistentLayers ours,
@@ -31,6 +35,7 @@ class RecurrentChoice {
                             CudnnRecurrent& theirs);
 
   Context& context_;
+  Allocator& allocator_;
   const CudaOptions& options_;
   SearchBudget& budget_;
   PlanTable& table_;

@@ -2,6 +2,7 @@
 
 #include "core/cuda/noise.h"
 #include "core/cuda/stopwatch.h"
+#include "core/error.h"
 
 #include <array>
 #include <cmath>
@@ -23,17 +24,17 @@ constexpr std::array<Algorithm, 3> algorithms = {
 // Both passes of a plan, on memory of their own.
 class Trial {
  public:
-  Trial(const RecurrentGeometry& g, RecurrentPlan& plan)
+  Trial(Allocator& allocator, const RecurrentGeometry& g, RecurrentPlan& plan)
       : plan_(plan),
         width_(static_cast<int64_t>(size_of(g.dtype))),
-        x_(g.steps * g.batch * g.features * width_),
-        dx_(g.steps * g.batch * g.features * width_),
-        y_(result_bytes(g)),
-        dy_(result_bytes(g)),
-        weights_(plan.weight_bytes()),
-        dweights_(plan.weight_bytes()),
-        workspace_(plan.workspace_bytes()),
-        reserve_(plan.reserve_bytes()) {}
+        x_(allocator, g.steps * g.batch * g.features * width_),
+        dx_(allocator, g.steps * g.batch * g.features * width_),
+        y_(allocator, result_bytes(g)),
+        dy_(allocator, result_bytes(g)),
+        weights_(allocator, plan.weight_bytes()),
+        dweights_(allocator, plan.weight_bytes()),
+        workspace_(allocator, plan.workspace_bytes()),
+        reserve_(allocator, plan.reserve_bytes()) {}
 
   // As random as training's, and small enough that no state grows from step to step.
   void fill(cudaStream_t stream, const RecurrentGeometry& g) {
@@ -81,26 +82,28 @@ std::unique_ptr<RecurrentPlan> RecurrentPlans::make(const RecurrentGeometry& g,
 std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& g,
                                                        const std::string& request) {
   const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_);
   std::unique_ptr<RecurrentPlan> best;
   float best_time = std::numeric_limits<float>::infinity();
   std::string_view best_name;
+  bool shortage = false;
   for (const Algorithm& algorithm : algorithms) {
     try {
       auto plan = make(g, algorithm.id);
-      Trial trial(g, *plan);
+      Trial trial(allocator_, g, *plan);
       trial.fill(context_.stream(), g);
-      const float time = stopwatch.median(trial, best_time);
+      const float time = Stopwatch(context_, allocator_).median(trial, best_time);
       if (time >= best_time) continue;
       best_time = time;
       best = std::move(plan);
       best_name = algorithm.name;
+    } catch (const OutOfMemory&) {
+      shortage = true;  // then the fastest of the others, in this run
     } catch (const Error&) {
-      // Not for this geometry, or no memory to try it: the others remain.
+      // Not for this geometry: the others remain.
     }
   }
-  if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // says what is wrong
-  table_.set(PlanTable::Kind::recurrent, request, std::string(best_name));
+  if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // untimed, or says what is wrong
+  if (!shortage) table_.set(PlanTable::Kind::recurrent, request, std::string(best_name));
   return best;
 }
 

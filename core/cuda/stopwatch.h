@@ -3,10 +3,10 @@
 
 #include "core/cuda/check.h"
 #include "core/cuda/context.h"
+#include "core/cuda/driver_memory.h"
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <limits>
 
 namespace whisker::cuda {
@@ -18,40 +18,13 @@ inline bool capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/// Device memory from the driver itself, for what a search needs once: the allocator's peak and
-/// cache stay those of the work. Throws device when there is none.
-class DriverMemory {
- public:
-  explicit DriverMemory(int64_t bytes) {
-    if (bytes > 0) check(cudaMalloc(&data_, static_cast<size_t>(bytes)), "allocating for a search");
-  }
-  ~DriverMemory() { cudaFree(data_); }
-  DriverMemory(const DriverMemory&) = delete;
-  DriverMemory& operator=(const DriverMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-/// Pieces of it, kept together.
-class DriverMemories {
- public:
-  void* take(int64_t bytes) { return pieces_.emplace_back(bytes).data(); }
-  float* take_floats(int64_t count) {
-    return static_cast<float*>(take(count * int64_t{sizeof(float)}));
-  }
-
- private:
-  std::deque<DriverMemory> pieces_;
-};
-
 class Stopwatch {
  public:
-  explicit Stopwatch(Context& context)
+  /// Throws OutOfMemory where the GPU has not even what empties its cache.
+  Stopwatch(Context& context, Allocator& allocator)
       : context_(context),
         flush_bytes_(2 * int64_t{context.properties().l2CacheSize}),
-        flush_(flush_bytes_) {
+        flush_(allocator, flush_bytes_) {
     check(cudaEventCreate(&begin_), "making an event");
     check(cudaEventCreate(&end_), "making an event");
   }
