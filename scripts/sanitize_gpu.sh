@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# Runs the tests that use a GPU under compute-sanitizer, several processes at a time.
+#   scripts/sanitize_gpu.sh BUILD_FOLDER [TOOL...]    of memcheck, synccheck, racecheck, initcheck; else all four
+#     --jobs N        processes at a time, each with a share of a program's tests (4)
+#     --limit S       seconds that each of them may take (600)
+#     --filter F      GoogleTest's filter (*)
+#     --out FOLDER    where the logs go, one for each process (BUILD_FOLDER/sanitizer)
+# One line per tool and program, below it what did not finish. Exit code 1 when there is a finding, a failed
+# test, something that did not finish, or nothing that used a GPU; 2 for a wrong call.
+set -ufo pipefail  # -f: patterns are of tests, not of files
+
+# Programs, and the patterns of those of their tests that use a GPU: the others take their time on the CPU.
+programs=(
+  "core/whisker_core_cuda_tests|*"
+  "core/whisker_core_op_tests|*"
+  "core/whisker_core_cuda_stream_tests|*"
+  "layers/whisker_layers_tests|*Cuda* Residual.* RecurrentTraces.*"
+  "train/whisker_train_run_tests|*Cuda* *Gpu*"
+  "data/whisker_data_picture_tests|DevicePictures.*"
+  "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
+)
+
+# What a tool cannot do: TOOL|PATTERNS|OPTION. Tests of these patterns run apart, with this option of the tool;
+# without an option they are left out. The first rule that fits a test counts.
+limits=(
+  # It breaks a kernel on purpose: the finding is the test.
+  "memcheck synccheck racecheck initcheck|CudaLost.*|"
+  # The tool ends with an internal error of its own ("failed to handle a hardware exception") in convolutions,
+  # with and without kernels of a library, and in persistent kernels.
+  "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.*/conv2d*|"
+  "racecheck|CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
+  # They provoke errors of the CUDA API, which memcheck reports as well: waiting within a capture, a capture
+  # that is broken off, more memory than there is.
+  "memcheck|CudaSideStream.* CudaCapture.AnErrorWhileCapturing* CudaMemory.AnExhaustedGpu*|--report-api-errors no"
+  # The tool looks at the copies of a captured graph before any of it has run, and so reports those whose source
+  # a kernel of the same graph writes. What kernels read is still looked at.
+  "initcheck|CudaCapture.* CudaSideStream.* CudaConvolution.GradientsSideBySide*|--check-api-memory-access no"
+  "initcheck|*.ACapturedStep* CudaRecurrentLengths.* CudaMemory.AReserveServes*|--check-api-memory-access no"
+  # Links of layers are timed as captured work.
+  "initcheck|CudaChain*.* CudaLayerChains.* Residual.*|--check-api-memory-access no"
+  "initcheck|CudaTraining.* CudaSequenceTraining.* SequenceTraining.AGpus*|--check-api-memory-access no"
+)
+
+usage() { sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+wrong() { echo "sanitize_gpu.sh: $*" >&2; exit 2; }
+
+folder="" tools=() jobs=4 limit=600 filter='*' out=""
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --jobs | --limit | --filter | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
+    memcheck | synccheck | racecheck | initcheck) tools+=("$1") ;;
+    -*) usage ;;
+    *) [ -z "$folder" ] || usage; folder=$1 ;;
+  esac
+  shift
+done
+[ -n "$folder" ] || usage
+[[ $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
+  wrong "expected whole numbers for --jobs and --limit, got '$jobs' and '$limit'."
+[ ${#tools[@]} -gt 0 ] || tools=(memcheck synccheck racecheck initcheck)
+sanitizer=$(PATH=$PATH:/usr/local/cuda/bin type -P compute-sanitizer) ||
+  wrong "no compute-sanitizer on PATH or in /usr/local/cuda/bin. It is a part of the CUDA toolkit."
+[ -d "$folder" ] || wrong "no build folder at '$folder'."
+folder=$(realpath -- "$folder")
+mkdir -p "${out:=$folder/sanitizer}" && out=$(realpath -- "$out") || exit 2
+find "$out" -maxdepth 1 \( -name '*.log' -o -name summary.txt \) -delete
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} XDG_CACHE_HOME=$out/cache
+
+# The work: queue[] holds "LINE|LOG|PROGRAM|OPTION|SHARD|SHARDS|TESTS", a LINE is "TOOL PROGRAM".
+queue=()
+declare -A unended=() left_out=() logs_of=()  # by line
+
+fits() {  # TEST PATTERN...
+  local test=$1 pattern; shift
+  for pattern; do [[ $test == $pattern ]] && return 0; done
+  return 1
+}
+
+plan() {  # TOOL PROGRAM PATTERN...
+  local tool=$1 program=$2 line suite="" test name option rule for_tools patterns what listed; shift 2
+  line="$tool ${program##*/}"
+  unended[$line]=0 left_out[$line]=0 logs_of[$line]=""
+  listed=$(cd "${program%/*}" && "$program" --gtest_list_tests "--gtest_filter=$filter") ||
+    wrong "$program does not list its tests."
+  local -A of_option=()  # the tests' names
+  while IFS= read -r name; do
+    name=${name%%  #*}
+    case "$name" in
+      "  "*) test=$suite${name#  } ;;
+      *.) suite=$name; continue ;;
+      *) continue ;;
+    esac
+    fits "$test" "$@" || continue
+    option=none
+    for rule in "${limits[@]}"; do
+      IFS='|' read -r for_tools patterns what <<<"$rule"
+      [[ " $for_tools " == *" $tool "* ]] && fits "$test" $patterns || continue
+      option=${what:-left out}
+      break
+    done
+    if [ "$option" = "left out" ]; then
+      left_out[$line]=$((left_out[$line] + 1))
+    else
+      of_option[$option]+=":$test"
+    fi
+  done <<<"$listed"
+  for option in "${!of_option[@]}"; do
+    local names=${of_option[$option]#:} shards apart="" shard log
+    shards=$(tr ':' '\n' <<<"$names" | wc -l)
+    [ "$shards" -le "$jobs" ] || shards=$jobs
+    if [ "$option" = none ]; then option=""; else apart=.${option//[^a-z]/}; fi
+    for ((shard = 0; shard < shards; shard++)); do
+      log=$tool.${program##*/}$apart.$shard.log
+      queue+=("$line|$log|$program|$option|$shard|$shards|$names")
+      logs_of[$line]+=" $log"
+      unended[$line]=$((unended[$line] + 1))
+    done
+  done
+}
+
+declare -A code_of=() log_of=() line_of=()  # by log, by process, by process
+
+start() {  # what the queue holds, apart
+  local line=$1 log=$2 program=$3 option=$4 tool=${1% *}
+  # Tests fail and processes end as tests want; that a shard may have nothing for the GPU is no error either.
+  local options=(--tool "$tool" --check-exit-code no --require-cuda-init no --max-connections $((jobs + 10)))
+  [ "$tool" != racecheck ] || options+=(--kernel-name kns=whisker)  # the libraries' kernels are not ours to mend
+  cd "${program%/*}" || exit
+  GTEST_SHARD_INDEX=$5 GTEST_TOTAL_SHARDS=$6 timeout -k 10 "$limit" \
+    "$sanitizer" "${options[@]}" $option "$program" "--gtest_filter=$7" >"$out/$log" 2>&1 &
+  log_of[$!]=$log line_of[$!]=$line
+  cd "$OLDPWD" || exit
+}
+
+say() { printf "$@" | tee -a "$out/summary.txt"; }
+count() { grep -cE "$1" "$2"; }
+total_bad=0 used_gpu=0
+
+# What one log holds is added to passed, failed, skipped and findings; why it is not whole is told.
+read_log() {
+  local log=$out/$1 code=${code_of[$1]} wanted ok bad skip found told why="" last
+  wanted=$(sed -nE 's/^\[==========\] Running ([0-9]+) tests? from .*/\1/p' "$log" | head -n 1)
+  ok=$(count '^\[       OK \]' "$log") bad=$(count '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log")
+  skip=$(count '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$log")
+  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+  told=$(sed -nE 's/^=+ (ERROR|RACECHECK) SUMMARY: ([0-9]+) (errors?|hazards?)( displayed.*)?$/\2/p' "$log")
+  if [ -n "$told" ]; then
+    used_gpu=1
+    for found in $told; do findings=$((findings + found)); done
+  else  # ended before its summary: each report begins with a line that is not indented
+    found=$(grep -E '^=+ [^ ]' "$log" |
+      grep -cvE 'COMPUTE-SANITIZER|SUMMARY|[Ii]nternal|Target application|process did')
+    findings=$((findings + found))
+    grep -q 'before first instrumented API call' "$log" || why="no summary of the tool"
+  fi
+  last=$(sed -nE 's/^\[ RUN      \] (.*)/\1/p' "$log" | tail -n 1)
+  [ "$((ok + bad + skip))" -eq "${wanted:--1}" ] || why="ended with code $code"
+  ! grep -qE '^=+ .*[Ii]nternal .*[Ee]rror' "$log" || why="internal error of the tool"
+  [ "$code" -ne 124 ] && [ "$code" -ne 137 ] || why="over the limit of $limit s"
+  [ -z "$why" ] || unfinished+=("$1: $why${last:+ in $last}, $((ok + bad + skip)) of ${wanted:-?} tests done")
+}
+
+report() {  # LINE
+  local passed=0 failed=0 skipped=0 findings=0 unfinished=() log what="errors"
+  for log in ${logs_of[$1]}; do read_log "$log"; done
+  [[ $1 != racecheck* ]] || what=hazards
+  say '%-9s %-31s %d passed, %d failed, %d skipped, %d left out; %d %s; %d unfinished\n' "${1% *}" "${1#* }" \
+    "$passed" "$failed" "$skipped" "${left_out[$1]}" "$findings" "$what" "${#unfinished[@]}"
+  [ ${#unfinished[@]} -eq 0 ] || say '          %s\n' "${unfinished[@]}"
+  total_bad=$((total_bad + failed + findings + ${#unfinished[@]}))
+}
+
+reap() {  # waits for one process; its line is printed when it was the last one of that
+  local pid code line
+  wait -n -p pid; code=$?
+  line=${line_of[$pid]}
+  code_of[${log_of[$pid]}]=$code
+  running=$((running - 1)) unended[$line]=$((unended[$line] - 1))
+  [ "${unended[$line]}" -gt 0 ] || report "$line"
+}
+
+main() {
+  local root commit tool entry program line log option shard shards tests running=0
+  root=$(cd "$(dirname "$0")/.." && pwd)
+  commit=$(git -C "$root" describe --always --dirty=+changes --abbrev=8 2>/dev/null) || commit=unknown
+  say '%s\n' "commit $commit: ${tools[*]} over $folder, $jobs processes, $limit s each, filter $filter"
+  for tool in "${tools[@]}"; do
+    for entry in "${programs[@]}"; do
+      program=$folder/tests/${entry%%|*}
+      [ -x "$program" ] || wrong "no test program $program. Build with WHISKER_CUDA and WHISKER_TESTS on."
+      plan "$tool" "$program" ${entry#*|}
+      line="$tool ${program##*/}"
+      [ "${unended[$line]}" -gt 0 ] || [ "${left_out[$line]}" -eq 0 ] || report "$line"
+    done
+  done
+  trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+  for entry in "${queue[@]}"; do
+    while [ "$running" -ge "$jobs" ]; do reap; done
+    IFS='|' read -r line log program option shard shards tests <<<"$entry"
+    start "$line" "$log" "$program" "$option" "$shard" "$shards" "$tests"
+    running=$((running + 1))
+  done
+  while [ "$running" -gt 0 ]; do reap; done
+  [ "$used_gpu" -eq 1 ] || say '%s\n' "Nothing used a GPU: see the logs in $out."
+  [ "$total_bad" -eq 0 ] && [ "$used_gpu" -eq 1 ]
+}
+
+main
