@@ -1,6 +1,7 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
 #include "apps/command.h"
+#include "apps/signals.h"
 #include "apps/terminal.h"
 #include "apps/usage_error.h"
 #include "core/error.h"
@@ -98,6 +99,7 @@ int main(int argc, char** argv) {
   whisker::occupy_standard_streams();
   whisker::Invocation invocation;
   try {
+    whisker::confine_stop_signals();
     return whisker::run(argc, argv, invocation);
   } catch (const whisker::Error& error) {
     return whisker::report(error.exit_code(), error.what());
