@@ -63,7 +63,7 @@ sanitizer=$(PATH=$PATH:/usr/local/cuda/bin type -P compute-sanitizer) ||
 [ -d "$folder" ] || wrong "no build folder at '$folder'."
 folder=$(realpath -- "$folder")
 mkdir -p "${out:=$folder/sanitizer}" && out=$(realpath -- "$out") || exit 2
-find "$out" -maxdepth 1 \( -name '*.log' -o -name summary.txt \) -delete
+find "$out" -maxdepth 1 \( -name '*check.whisker_*.log' -o -name summary.txt \) -delete
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} XDG_CACHE_HOME=$out/cache
 
 # The work: queue[] holds "LINE|LOG|PROGRAM|OPTION|SHARD|SHARDS|TESTS", a LINE is "TOOL PROGRAM".
