@@ -58,6 +58,15 @@ void for_each_block_plane(const Arrangement& a, Fn&& fn) {
   });
 }
 
+/// Calls fn(position) for every picture: the same in plain and in planes.
+template <class Fn>
+void for_each_picture(const Arrangement& a, Fn&& fn) {
+  const int64_t picture = a.places * a.channels;
+  parallel_ranges(a.n, rows_grain(picture), [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) fn(n * picture);
+  });
+}
+
 template <class T>
 void arrange_as(const Arrangement& a, const T* plain, T* arranged) {
   if (a.layout == Layout::blocked) {
@@ -65,12 +74,8 @@ void arrange_as(const Arrangement& a, const T* plain, T* arranged) {
       to_block(plain + from, a.channels, width, a.block, a.places, arranged + to);
     });
   } else {
-    const int64_t picture = a.places * a.channels;
-    parallel_ranges(a.n, rows_grain(picture), [&](int64_t begin, int64_t end, int) {
-      for (int64_t n = begin; n < end; ++n) {
-        to_planes(plain + n * picture, a.channels, a.places, arranged + n * picture);
-      }
-    });
+    for_each_picture(
+        a, [&](int64_t at) { to_planes(plain + at, a.channels, a.places, arranged + at); });
   }
 }
 
@@ -81,12 +86,8 @@ void write_plain_as(const Arrangement& a, const T* arranged, T* plain) {
       from_block(arranged + from, a.channels, width, a.block, a.places, plain + to);
     });
   } else {
-    const int64_t picture = a.places * a.channels;
-    parallel_ranges(a.n, rows_grain(picture), [&](int64_t begin, int64_t end, int) {
-      for (int64_t n = begin; n < end; ++n) {
-        from_planes(arranged + n * picture, a.channels, a.places, plain + n * picture);
-      }
-    });
+    for_each_picture(
+        a, [&](int64_t at) { from_planes(arranged + at, a.channels, a.places, plain + at); });
   }
 }
 
