@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/file.h"
 #include "core/io/utf8.h"
+#include "data/decode.h"
 #include "data/image_folder.h"
 #include "data/label_pattern.h"
 #include "data/new_file.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -18,8 +20,6 @@
 
 namespace whisker {
 namespace {
-
-constexpr size_t max_file_bytes = size_t{1} << 30;
 
 /// A picture of the source, under the name it has there, and its label.
 struct Item {
@@ -131,7 +131,7 @@ bool must_copy(const std::error_code& error) {
 }
 
 void copy_new(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const std::string content = read_file(from, max_file_bytes, ErrorKind::data);
+  const std::string content = read_file(from, max_picture_bytes, ErrorKind::data);
   write_new_file(to, std::as_bytes(std::span(content)));
 }
 
@@ -175,12 +175,8 @@ void check(const ArrangeOptions& options) {
   }
 }
 
-}  // namespace
-
-ArrangeResult arrange_pictures(const ArrangeOptions& options) {
-  check(options);
-  Plan plan(options);
-  std::optional<ZipArchive> archive;
+/// Plans for every file of the source. Returns the archive, where it is one, else null.
+std::unique_ptr<ZipArchive> list_source(const ArrangeOptions& options, Plan& plan) {
   if (std::filesystem::is_directory(options.source)) {
     FileWalk walk = walk_files(options.source, "data arrange");
     plan.skipped = std::move(walk.skipped);
@@ -188,17 +184,27 @@ ArrangeResult arrange_pictures(const ArrangeOptions& options) {
       const bool picture = is_picture(options.source, file.path);
       plan.add(std::move(file.path), file.bytes, 0, picture);
     }
-  } else {
-    archive.emplace(options.source, ZipLimits{.max_files = options.max_files,
-                                              .max_file_bytes = options.max_file_bytes,
-                                              .max_total_bytes = options.max_total_bytes});
-    for (size_t i = 0; i < archive->entries().size(); ++i) {
-      const ZipEntry& entry = archive->entries()[i];
-      std::string path = entry.name;
-      std::replace(path.begin(), path.end(), '\\', '/');  // some writers use the wrong slash
-      plan.add(std::move(path), entry.bytes, i, has_picture_name(entry.name));
-    }
+    return nullptr;
   }
+  auto archive = std::make_unique<ZipArchive>(
+      options.source, ZipLimits{.max_files = options.max_files,
+                                .max_file_bytes = options.max_file_bytes,
+                                .max_total_bytes = options.max_total_bytes});
+  for (size_t i = 0; i < archive->entries().size(); ++i) {
+    const ZipEntry& entry = archive->entries()[i];
+    std::string path = entry.name;
+    std::replace(path.begin(), path.end(), '\\', '/');  // some writers use the wrong slash
+    plan.add(std::move(path), entry.bytes, i, has_picture_name(entry.name));
+  }
+  return archive;
+}
+
+}  // namespace
+
+ArrangeResult arrange_pictures(const ArrangeOptions& options) {
+  check(options);
+  Plan plan(options);
+  const std::unique_ptr<ZipArchive> archive = list_source(options, plan);
   const SplitFolder split = plan.split();
 
   ArrangeResult result;

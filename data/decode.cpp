@@ -17,8 +17,9 @@ namespace formats {
 
 void check_extents(int64_t width, int64_t height, int64_t max_pixels) {
   constexpr int64_t max_side = 65535;
-  if (width <= 0 || height <= 0)
+  if (width <= 0 || height <= 0) {
     fail(ErrorKind::data, "picture without pixels: {}x{}", width, height);
+  }
   if (width > max_side || height > max_side) {
     fail(ErrorKind::data, "picture too large: {}x{}, a side may have at most {} pixels", width,
          height, max_side);
@@ -34,8 +35,6 @@ void check_extents(int64_t width, int64_t height, int64_t max_pixels) {
 namespace {
 
 using formats::Bytes;
-
-constexpr size_t max_file_bytes = size_t{1} << 30;
 
 struct Signature {
   size_t at;
@@ -93,8 +92,9 @@ bool has(Bytes bytes, size_t at, std::string_view expected) {
   }
   const Bytes head = bytes.first(std::min<size_t>(bytes.size(), 512));
   const bool zeros = std::all_of(head.begin(), head.end(), [](uint8_t byte) { return byte == 0; });
-  if (zeros)
+  if (zeros) {
     fail(ErrorKind::data, "no picture: the file starts with zeros (a lost or sparse copy?)");
+  }
   const bool text = std::all_of(head.begin(), head.end(), [](uint8_t byte) {
     return (byte >= 32 && byte < 127) || byte == '\n' || byte == '\r' || byte == '\t';
   });
@@ -103,9 +103,9 @@ bool has(Bytes bytes, size_t at, std::string_view expected) {
 }
 
 PictureKind kind_of(Bytes bytes) {
-  if (bytes.size() > max_file_bytes) {
+  if (bytes.size() > max_picture_bytes) {
     fail(ErrorKind::data, "file too large: {}, at most {} are read as a picture",
-         human_bytes(bytes.size()), human_bytes(max_file_bytes));
+         human_bytes(bytes.size()), human_bytes(max_picture_bytes));
   }
   if (has(bytes, 0, "\xFF\xD8"sv)) return PictureKind::jpeg;
   if (has(bytes, 0, "\x89PNG\r\n\x1A\n"sv)) return PictureKind::png;

@@ -6,9 +6,11 @@
 
 #include "data/picture.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace whisker {
 
@@ -30,6 +32,13 @@ namespace whisker {
 enum class PictureKind { jpeg, png, bmp };
 
 inline constexpr int64_t default_max_pixels = 100'000'000;
+/// No larger file is read as a picture.
+inline constexpr size_t max_picture_bytes = size_t{1} << 30;
+
+/// A file's content as it is decoded.
+inline std::span<const uint8_t> bytes_of(std::string_view content) {
+  return {reinterpret_cast<const uint8_t*>(content.data()), content.size()};
+}
 
 /// What a picture's header says, without decoding it.
 struct PictureHeader {
@@ -39,7 +48,7 @@ struct PictureHeader {
   int orientation = 1;  ///< EXIF, 1-8
 };
 
-/// A training crop, for which decoding may be scaled and partial (DECISIONS.md 27).
+/// A training crop, for which decoding may be scaled and partial.
 struct CropRequest {
   Rect crop{};  ///< in full-resolution upright pixels
   int target_height = 0;

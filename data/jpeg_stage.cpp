@@ -22,8 +22,7 @@ int64_t pixel_bytes(const StagedJpeg& jpeg) {
 // The host's pixels in the place of the device's.
 void decode_on_host(PictureRows& rows, int64_t row, Decoded& decoded) {
   StagedJpeg& jpeg = rows.jpeg(row);
-  const std::span file(reinterpret_cast<const uint8_t*>(jpeg.file.data()), jpeg.file.size());
-  decode(file, {.max_pixels = int64_t{jpeg.height} * jpeg.width}, decoded);
+  decode(bytes_of(jpeg.file), {.max_pixels = int64_t{jpeg.height} * jpeg.width}, decoded);
   make_upright(decoded.picture, jpeg.orientation, decoded.scratch);  // the file says nothing of it
   stage_pixels(PictureView(decoded.picture, jpeg.crop), rows.record(row), rows);
   std::string().swap(jpeg.file);
@@ -46,8 +45,7 @@ bool stage_jpeg(const JpegToStage& given, PictureRows& rows, int64_t row) {
   std::optional<std::string> plain =
       given.known ? plain_jpeg_again(given.file) : plain_jpeg(given.file);
   if (!plain) return false;
-  const std::span checked(reinterpret_cast<const uint8_t*>(plain->data()), plain->size());
-  if (!given.known && !rows.decoder->accepts(checked)) return false;
+  if (!given.known && !rows.decoder->accepts(bytes_of(*plain))) return false;
   StagedJpeg& jpeg = rows.jpeg(row);
   jpeg = {.file = *std::move(plain),
           .height = header.height,
@@ -65,12 +63,11 @@ int64_t decode_staged(PictureRows& rows, int64_t count) {
   for (int64_t row = 0; row < count; ++row) {
     const StagedJpeg& jpeg = rows.jpeg(row);
     if (jpeg.file.empty()) continue;
-    pictures.push_back(
-        {.bytes = {reinterpret_cast<const uint8_t*>(jpeg.file.data()), jpeg.file.size()},
-         .height = jpeg.height,
-         .width = jpeg.width,
-         .orientation = jpeg.orientation,
-         .at = bytes});
+    pictures.push_back({.bytes = bytes_of(jpeg.file),
+                        .height = jpeg.height,
+                        .width = jpeg.width,
+                        .orientation = jpeg.orientation,
+                        .at = bytes});
     which.push_back(row);
     bytes += (pixel_bytes(jpeg) + alignment - 1) / alignment * alignment;
   }

@@ -10,12 +10,6 @@
 namespace whisker {
 namespace {
 
-constexpr size_t max_file_bytes = size_t{1} << 30;
-
-std::span<const uint8_t> as_bytes(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 /// Runs `body`, putting the file's name before what is wrong with its content.
 template <class Body>
 void name_file(const ImageFolder& folder, int64_t index, Body&& body) {
@@ -30,9 +24,9 @@ void name_file(const ImageFolder& folder, int64_t index, Body&& body) {
 }  // namespace
 
 Picture read_picture(const ImageFolder& folder, int64_t index, int64_t max_pixels, int short_side) {
-  const std::string bytes = read_file(folder.file(index), max_file_bytes, ErrorKind::data);
+  const std::string bytes = read_file(folder.file(index), max_picture_bytes, ErrorKind::data);
   Picture picture;
-  name_file(folder, index, [&] { picture = decode(as_bytes(bytes), max_pixels); });
+  name_file(folder, index, [&] { picture = decode(bytes_of(bytes), max_pixels); });
   const int shorter = std::min(picture.height, picture.width);
   if (short_side <= 0 || shorter <= short_side) return picture;
   const auto shrink = [&](int side) {
@@ -127,12 +121,12 @@ AugmentRecord PictureDataset::draw(SampleKey key, int height, int width) const {
 }
 
 std::string PictureDataset::file_bytes(int64_t index) const {
-  return read_file(folder_.file(index), max_file_bytes, ErrorKind::data);
+  return read_file(folder_.file(index), max_picture_bytes, ErrorKind::data);
 }
 
 PictureHeader PictureDataset::header_of(int64_t index, const std::string& bytes) const {
   PictureHeader header;
-  name_file(folder_, index, [&] { header = read_header(as_bytes(bytes), options_.max_pixels); });
+  name_file(folder_, index, [&] { header = read_header(bytes_of(bytes), options_.max_pixels); });
   return header;
 }
 
@@ -142,7 +136,7 @@ std::optional<AugmentRecord> PictureDataset::decode_file(SampleKey key, const st
   name_file(folder_, key.index, [&] {
     DecodeOptions how{.max_pixels = options_.max_pixels, .fast = {}};
     if (options_.augment) {
-      const PictureHeader header = read_header(as_bytes(bytes), options_.max_pixels);
+      const PictureHeader header = read_header(bytes_of(bytes), options_.max_pixels);
       record = draw(key, header.height, header.width);
     }
     if (record && options_.fast_decode) {
@@ -150,7 +144,7 @@ std::optional<AugmentRecord> PictureDataset::decode_file(SampleKey key, const st
                   .target_height = record->place ? record->place->height : record->height,
                   .target_width = record->place ? record->place->width : record->width};
     }
-    decode(as_bytes(bytes), how, scratch.decoded);
+    decode(bytes_of(bytes), how, scratch.decoded);
   });
   return record;
 }

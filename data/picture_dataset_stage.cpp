@@ -91,7 +91,7 @@ bool PictureDataset::stage_file(SampleKey key, const std::string& bytes, Picture
   const Wanted wanted = want(key, header.height, header.width);
   const uint64_t hash = hash64(bytes);
   std::atomic<uint64_t>& taken = taken_files_[static_cast<size_t>(key.index)];
-  const JpegToStage jpeg{.file = {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+  const JpegToStage jpeg{.file = bytes_of(bytes),
                          .known = hash != 0 && taken.load(std::memory_order_relaxed) == hash,
                          .header = header,
                          .crop = wanted.view};

@@ -11,7 +11,6 @@ namespace whisker {
 
 void scan_pictures(const ImageFolder& folder, const ScanOptions& options,
                    const std::function<void(const ScannedPicture&)>& visit) {
-  constexpr size_t max_file_bytes = size_t{1} << 30;
   constexpr int64_t report_every = 64;
   std::mutex mutex;
   int64_t done = 0;
@@ -20,8 +19,8 @@ void scan_pictures(const ImageFolder& folder, const ScanOptions& options,
     std::string content;
     Picture picture;
     try {
-      content = read_file(folder.file(index), max_file_bytes, ErrorKind::data);
-      scanned.bytes = {reinterpret_cast<const uint8_t*>(content.data()), content.size()};
+      content = read_file(folder.file(index), max_picture_bytes, ErrorKind::data);
+      scanned.bytes = bytes_of(content);
       picture = decode(scanned.bytes, options.max_pixels);
       scanned.picture = &picture;
     } catch (const Error& error) {

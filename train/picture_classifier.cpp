@@ -10,12 +10,9 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_file_bytes = size_t{1} << 30;
-
 // Throws data.
 Picture read_picture(const std::string& path) {
-  const std::string bytes = read_file(path, most_file_bytes, ErrorKind::data);
-  return decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  return decode(bytes_of(read_file(path, max_picture_bytes, ErrorKind::data)));
 }
 
 }  // namespace
