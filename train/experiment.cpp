@@ -8,6 +8,7 @@
 #include "layers/weights.h"
 #include "train/batch_size_search.h"
 #include "train/device_start.h"
+#include "train/evaluate.h"
 #include "train/memory_limit.h"
 
 #include <utility>
@@ -87,6 +88,38 @@ YamlNode model_section(const Config& config) {
   return YamlNode::parse(info.arch, config.init.from + ": arch");
 }
 
+namespace {
+
+// Notes what was loaded.
+void load_initial_weights(const InitConfig& init, const Model& model, ParameterArena& arena,
+                          std::vector<std::string>& notes) {
+  const LoadReport report = load_weights(SafetensorsFile::open(init.from), model, arena,
+                                         {.skip = init.skip, .allow_new_head = init.new_head});
+  notes.push_back(fmt::format("{} tensors loaded from {}", report.loaded, init.from));
+  if (!report.new_head.empty()) {
+    notes.push_back(fmt::format("new head, as the number of classes differs: {} start afresh",
+                                fmt::join(report.new_head, ", ")));
+  }
+}
+
+std::unique_ptr<Schedule> make_schedule(const Experiment& experiment) {
+  const TrainSettings& settings = experiment.config.train;
+  const int64_t steps_per_epoch =
+      (experiment.batches_per_epoch() + settings.accumulate - 1) / settings.accumulate;
+  if (steps_per_epoch == 0) {
+    fail(ErrorKind::usage,
+         "train.batch_size: {} training {} do not fill one batch of {}. Use a smaller "
+         "train.batch_size or train.drop_last=false.",
+         experiment.data.train_size, experiment.data.signature.examples(), settings.batch_size);
+  }
+  ScheduleOptions options = experiment.config.schedule;
+  options.maximise = experiment.best_figure(*make_metrics(*experiment.network)).higher_is_better;
+  return std::make_unique<Schedule>(options, experiment.config.optimizer.learning_rate,
+                                    settings.epochs * steps_per_epoch, steps_per_epoch);
+}
+
+}  // namespace
+
 Experiment::Experiment(Config given, StartFrom start) : config(std::move(given)) {
   const bool search = config.train.batch_size == 0;
   if (search) config.train.batch_size = find_batch_size(config);
@@ -95,8 +128,9 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
-  if (!model.notes.empty())
+  if (!model.notes.empty()) {
     notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
+  }
   if (search) {
     notes.push_back(fmt::format("train.batch_size: auto is {}", config.train.batch_size));
   }
@@ -121,33 +155,14 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
       parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
-    const LoadReport report =
-        load_weights(SafetensorsFile::open(config.init.from), model, *arena,
-                     {.skip = config.init.skip, .allow_new_head = config.init.new_head});
-    notes.push_back(fmt::format("{} tensors loaded from {}", report.loaded, config.init.from));
-    if (!report.new_head.empty()) {
-      notes.push_back(fmt::format("new head, as the number of classes differs: {} start afresh",
-                                  fmt::join(report.new_head, ", ")));
-    }
+    load_initial_weights(config.init, model, *arena, notes);
   }
   network = std::make_unique<Network>(std::move(model), arena, signature);
   optimizer = std::make_unique<Optimizer>(*arena, config.optimizer, precision == DType::f16);
   if (config.ema.decay > 0) {
     average = std::make_unique<WeightAverage>(*arena, config.ema.decay, config.ema.warmup);
   }
-
-  const int64_t steps_per_epoch =
-      (train->batches() + config.train.accumulate - 1) / config.train.accumulate;
-  if (steps_per_epoch == 0) {
-    fail(ErrorKind::usage,
-         "train.batch_size: {} training {} do not fill one batch of {}. Use a smaller "
-         "train.batch_size or train.drop_last=false.",
-         data.train_size, signature.examples(), config.train.batch_size);
-  }
-  ScheduleOptions rates = config.schedule;
-  rates.maximise = best_figure(*make_metrics(*network)).higher_is_better;
-  schedule = std::make_unique<Schedule>(rates, config.optimizer.learning_rate,
-                                        config.train.epochs * steps_per_epoch, steps_per_epoch);
+  schedule = make_schedule(*this);
   libraries.wait();
 }
 

@@ -9,7 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/config.h"
-#include "train/evaluate.h"
+#include "train/metrics.h"
 #include "train/network.h"
 #include "train/objective.h"
 #include "train/run_data.h"

@@ -7,7 +7,7 @@ void TrainState::write(JsonWriter& json) const {
   json.field("updates", updates).key("loss_scale").begin_object();
   json.field("value", loss_scale.value).field("good_steps", loss_scale.good_steps);
   json.field("skipped_in_row", loss_scale.skipped_in_row).end_object();
-  json.field("loss_sum", loss_sum).field("correct", correct).field("pictures", pictures);
+  json.field("loss_sum", loss_sum).field("correct", correct).field("pictures", rows);
   json.field("best_metric", best_metric).field("best_epoch", best_epoch);
   json.field("validations", validations).field("stall_metric", stall_metric);
   json.field("stalled", stalled).field("ema_updates", ema_updates);
@@ -32,7 +32,7 @@ TrainState TrainState::read(const JsonValue& json) {
   s.loss_scale.skipped_in_row = static_cast<int32_t>(loss_scale.at("skipped_in_row").as_int());
   s.loss_sum = json.at("loss_sum").as_double();
   s.correct = json.at("correct").as_int();
-  s.pictures = json.at("pictures").as_int();
+  s.rows = json.at("pictures").as_int();
   s.best_metric = json.at("best_metric").as_double();
   s.best_epoch = json.at("best_epoch").as_int();
   s.validations = json.at("validations").as_int();

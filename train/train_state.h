@@ -15,9 +15,9 @@ struct TrainState {
   int64_t batch = 0;        ///< next batch of that epoch
   int64_t step = 0;         ///< optimizer steps taken: what schedule and log count
   int64_t updates = 0;      ///< of those the ones that changed weights: fewer in f16 only
-  double loss_sum = 0;      ///< of the epoch's batches so far, weighted by pictures
-  int64_t correct = 0;      ///< of the epoch's pictures so far
-  int64_t pictures = 0;     ///< likewise, all of them
+  double loss_sum = 0;      ///< of the epoch's batches so far, weighted by rows
+  int64_t correct = 0;      ///< of the epoch's rows so far
+  int64_t rows = 0;         ///< likewise, all of them: examples, a language model's tokens
   double best_metric = 0;   ///< of the weights in best.safetensors
   int64_t best_epoch = -1;  ///< -1: none yet
   int64_t validations = 0;  ///< done

@@ -94,7 +94,7 @@ bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
   batches_start_ = now();
   epoch_examples_ = 0;
-  step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.pictures});
+  step_.begin({.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.rows});
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {
     profile_.before_batch(config.train.epochs * batches_ - batches_seen());
@@ -163,7 +163,7 @@ void Trainer::read_results(const Batch* at_hand) {
   const StepState results = step_.read();
   state_.loss_sum = results.totals.loss;
   state_.correct = results.totals.correct;
-  state_.pictures = results.totals.rows;
+  state_.rows = results.totals.rows;
   gradient_norm_.reset();
   if (std::isfinite(results.gradient_norm)) gradient_norm_ = results.gradient_norm;
   state_.updates = results.steps;
@@ -196,21 +196,23 @@ void Trainer::check_finite(const Snapshot& snapshot) {
   if (!name.empty()) diverged(batches_seen(), "a tensor about to be saved", name);
 }
 
+double Trainer::per_row(double sum) const {
+  return sum / static_cast<double>(std::max<int64_t>(1, state_.rows));
+}
+
 std::optional<double> Trainer::share_correct() const {
   if (experiment_.network->signature().task() == Task::regression) return std::nullopt;
-  return static_cast<double>(state_.correct) /
-         static_cast<double>(std::max<int64_t>(1, state_.pictures));
+  return per_row(static_cast<double>(state_.correct));
 }
 
 StepEvent Trainer::step_event() const {
   const double seconds = now() - batches_start_;
-  const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
   const double done = static_cast<double>(epoch_examples_);
   return {.epoch = state_.epoch,
           .batch = state_.batch,
           .batches = batches_,
           .step = state_.step,
-          .loss = state_.loss_sum / pictures,
+          .loss = per_row(state_.loss_sum),
           .accuracy = share_correct(),
           .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
           .gradient_norm = gradient_norm_,
@@ -221,14 +223,27 @@ StepEvent Trainer::step_event() const {
                                    : 0};
 }
 
+// What is saved and said from here on counts in the next epoch's times.
+void Trainer::report(EpochEvent event) {
+  event.seconds = now() - epoch_start_;
+  event.times = times_;
+  epoch_start_ += event.seconds;
+  times_ = {};
+  const StageTimer timer(times_, Stage::logging);
+  log_.epoch(event, state_.step, now());
+  for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
+    if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+  }
+  observer_.on_epoch(event);
+}
+
 // False when a signal came during validation: the state saved is that of the epoch's last step, so
 // that a resume validates again.
 bool Trainer::finish_epoch() {
   const Config& config = experiment_.config;
-  const auto pictures = static_cast<double>(std::max<int64_t>(1, state_.pictures));
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = config.train.epochs,
-                   .train_loss = state_.loss_sum / pictures,
+                   .train_loss = per_row(state_.loss_sum),
                    .train_accuracy = share_correct()};
   const bool last = state_.epoch + 1 == config.train.epochs;
   if (!last && !stop_reason_) {  // its first batches are made while validation runs
@@ -251,24 +266,12 @@ bool Trainer::finish_epoch() {
   ++state_.epoch;
   state_.batch = 0;
   state_.loss_sum = 0;
-  state_.correct = state_.pictures = 0;
+  state_.correct = state_.rows = 0;
   const int64_t patience = config.train.early_stopping.patience;
   if (!stop_reason_ && patience > 0 && state_.stalled >= patience) {
     stop_reason_ = StopReason::early_stopping;
   }
-
-  event.seconds = now() - epoch_start_;
-  event.times = times_;
-  epoch_start_ += event.seconds;  // what is saved and said now counts in the next epoch's times
-  times_ = {};
-  {
-    const StageTimer timer(times_, Stage::logging);
-    log_.epoch(event, state_.step, now());
-    for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
-      if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
-    }
-    observer_.on_epoch(event);
-  }
+  report(std::move(event));
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
   return true;

@@ -55,6 +55,7 @@ class Trainer {
   std::shared_ptr<const Metrics> validate();
   bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
+  void report(EpochEvent event);
   bool finish_epoch();
   void validate_at_stop();
   bool better(double metric, double than, double margin) const;
@@ -62,7 +63,8 @@ class Trainer {
   void save_last();
   void check_finite(const Snapshot& snapshot);
   [[noreturn]] void diverged(int64_t batch, std::string_view what, const std::string& culprit);
-  double now() const;  // seconds of this run, those before a resume included
+  double now() const;                // seconds of this run, those before a resume included
+  double per_row(double sum) const;  // of the epoch so far
   std::optional<double> share_correct() const;
   StepEvent step_event() const;
 
