@@ -104,8 +104,9 @@ int main(int argc, char** argv) {
   } catch (const whisker::Error& error) {
     return whisker::report(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {
-    return whisker::report(static_cast<int>(ErrorKind::device),
-                           "out of memory. Use a smaller train.batch_size or data.image_size.");
+    return whisker::report(
+        static_cast<int>(ErrorKind::device),
+        "out of memory. Use smaller batches, smaller pictures or shorter sequences.");
   } catch (const std::filesystem::filesystem_error& error) {
     const std::errc code = static_cast<std::errc>(error.code().value());
     const bool failing = code == std::errc::no_space_on_device || code == std::errc::io_error;

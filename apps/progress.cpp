@@ -20,7 +20,7 @@ std::string bar_text(double share, size_t width) {
 
 // The stage after the training step itself that took longest, when it took a fifth or more of an
 // epoch worth speeding up.
-std::string slow_stage(const EpochEvent& event) {
+std::string slow_stage(const EpochEvent& event, DataKind data) {
   if (event.seconds < 1) return "";
   size_t slowest = 0;
   for (size_t i = 0; i < stage_names.size(); ++i) {
@@ -32,6 +32,7 @@ std::string slow_stage(const EpochEvent& event) {
   const auto remedy = [&] {
     switch (static_cast<Stage>(slowest)) {
       case Stage::data_wait:
+        if (data != DataKind::pictures) break;  // the others are in memory already
         return ": try data.cache=memory or more data.workers";
       case Stage::validation:
         return ": try train.validate_every=2 or more";
@@ -56,9 +57,10 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
-Progress::Progress(RunFolder& folder, Device device, int verbosity)
+Progress::Progress(RunFolder& folder, Device device, DataKind data, int verbosity)
     : folder_(folder),
       device_(device),
+      data_(data),
       verbosity_(verbosity),
       bar_(is_terminal(stderr)),
       last_(Clock::now()) {}
@@ -133,7 +135,7 @@ void Progress::on_epoch(const EpochEvent& event) {
     }
     if (event.best) line += " (best)";
   }
-  line += fmt::format("  {}{}", human_seconds(event.seconds), slow_stage(event));
+  line += fmt::format("  {}{}", human_seconds(event.seconds), slow_stage(event, data_));
   say(line);
   if (verbosity_ > 0) {
     std::string split = "  time:";

@@ -2,7 +2,9 @@
 // both on stderr, and the epoch lines in the run's log.txt as well.
 #pragma once
 
-#include "train/trainer.h"
+#include "train/config.h"
+#include "train/events.h"
+#include "train/run_folder.h"
 
 #include <chrono>
 #include <string>
@@ -11,7 +13,7 @@ namespace whisker {
 
 class Progress final : public TrainObserver {
  public:
-  Progress(RunFolder& folder, Device device, int verbosity);
+  Progress(RunFolder& folder, Device device, DataKind data, int verbosity);
   ~Progress() override;
 
   void on_step(const StepEvent& event) override;
@@ -26,6 +28,7 @@ class Progress final : public TrainObserver {
 
   RunFolder& folder_;
   Device device_;
+  DataKind data_;
   int verbosity_;
   bool bar_;
   bool bar_shown_ = false;

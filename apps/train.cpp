@@ -3,9 +3,7 @@
 #include "apps/process_time.h"
 #include "apps/progress.h"
 #include "apps/signals.h"
-#include "apps/terminal.h"
 #include "core/io/atomic_file.h"
-#include "core/io/text.h"
 #include "core/memory_summary.h"
 #include "train/dry_run.h"
 #include "train/memory_advice.h"
@@ -46,7 +44,7 @@ std::string closing_line(const TrainResult& result) {
 int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bool resume,
              const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
-  Progress progress(folder, experiment.device, invocation.verbosity);
+  Progress progress(folder, experiment.device, config.data.kind, invocation.verbosity);
   progress.on_message(fmt::format("{}: {}; {}", folder.path().string(), experiment.data.describe(),
                                   experiment.device));
   if (const std::string table = experiment.data.class_table(); !table.empty()) {
@@ -125,7 +123,7 @@ int run_train(const TrainArguments& arguments, Invocation& invocation) {
 
 void add_train_command(CLI::App& app, Invocation& invocation) {
   CLI::App* train =
-      app.add_subcommand("train", "Train or fine-tune a classifier; prints the run folder");
+      app.add_subcommand("train", "Train or fine-tune a network; prints the run folder");
   auto arguments = std::make_shared<TrainArguments>();
   train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");

@@ -22,13 +22,13 @@ double seconds_since(Clock::time_point begin) {
 
 LoaderOptions checked(LoaderOptions options) {
   const auto need = [](bool good, const char* key, const char* expected, auto got) {
-    if (!good) fail(ErrorKind::usage, "data.{}: expected {}, got {}.", key, expected, got);
+    if (!good) fail(ErrorKind::usage, "{}: expected {}, got {}.", key, expected, got);
   };
-  need(options.batch_size >= 1, "batch_size", "at least 1", options.batch_size);
-  need(options.workers >= auto_workers && options.workers <= max_workers, "workers",
+  need(options.batch_size >= 1, "train.batch_size", "at least 1", options.batch_size);
+  need(options.workers >= auto_workers && options.workers <= max_workers, "data.workers",
        "auto or 0 to 256", options.workers);
-  need(options.prefetch >= 1, "prefetch", "at least 1", options.prefetch);
-  need(options.max_bad >= 0 && options.max_bad <= 1, "max_bad", "a share from 0 to 1",
+  need(options.prefetch >= 1, "data.prefetch", "at least 1", options.prefetch);
+  need(options.max_bad >= 0 && options.max_bad <= 1, "data.max_bad", "a share from 0 to 1",
        options.max_bad);
   if (options.pictures_for && options.collate) {
     fail(ErrorKind::usage, "loader: pictures for a device need no collate function.");
@@ -38,10 +38,10 @@ LoaderOptions checked(LoaderOptions options) {
          "loader: mixup and cutmix need stacked pictures, not a collate function.");
   }
   if (options.mix.enabled()) {
-    need(options.mix.classes >= 1, "mixup", "a number of classes", options.mix.classes);
+    need(options.mix.classes >= 1, "augment.mixup", "a number of classes", options.mix.classes);
   }
-  need(options.jpeg_share >= 0 && options.jpeg_share <= 1, "gpu_decode", "a share from 0 to 1",
-       options.jpeg_share);
+  need(options.jpeg_share >= 0 && options.jpeg_share <= 1, "loader: jpeg_share",
+       "a share from 0 to 1", options.jpeg_share);
   return options;
 }
 

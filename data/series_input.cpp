@@ -25,7 +25,8 @@ std::vector<std::string> read_names(const JsonValue& json) {
 size_t SeriesInput::target_column(size_t i) const {
   const auto found = std::ranges::find(columns, targets[i]);
   if (found == columns.end()) {
-    fail(ErrorKind::usage, "data.targets: expected one of data.columns ({}), got '{}'",
+    fail(ErrorKind::usage,
+         "data.series.targets: expected one of data.series.columns ({}), got '{}'",
          fmt::join(columns, ", "), targets[i]);
   }
   return static_cast<size_t>(found - columns.begin());
@@ -60,9 +61,7 @@ SeriesInput SeriesInput::from_json(std::string_view text, const std::string& nam
                      std::ssize(input.target_scaling) == input.outputs();
   if (!sound) {
     fail(ErrorKind::checkpoint,
-         "{}: sequence: its window, horizon, columns and scaling do not go "
-         "together",
-         name);
+         "{}: sequence: its window, horizon, columns and scaling do not go together", name);
   }
   return input;
 }
