@@ -1,5 +1,5 @@
 // The door to the CUDA backend: libwhisker_cuda.so, opened by dlopen when a CUDA device is first
-// asked for, because linking it would cost every start 100 ms (DECISIONS 2). The library takes
+// asked for, because linking it would cost every start 100 ms. The library takes
 // core's symbols from the program; the program takes one C function from the library.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Parameters and buffers of a model, and the arena that holds them: values, gradients and whatever
-// an optimizer needs are each one flat allocation with 256-byte aligned slices (DECISIONS 10-14).
+// an optimizer needs are each one flat allocation with 256-byte aligned slices.
 //
 // Note [Compute views]
 // A parameter is {master, compute view, gradient}. The master is f32: what optimizers change, files

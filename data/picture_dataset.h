@@ -40,7 +40,7 @@ struct PictureDatasetOptions {
   std::optional<AugmentConfig> augment = {};
   uint64_t seed = 0;  ///< augmentation is keyed by (seed, epoch, index)
   int64_t max_pixels = default_max_pixels;
-  /// Lets training crops be decoded scaled and in part (DECISIONS.md 27). With a cache pictures are
+  /// Lets training crops be decoded scaled and in part. With a cache pictures are
   /// always decoded exactly, so that it does not matter which of them are cached.
   bool fast_decode = true;
   CacheOptions cache = {};

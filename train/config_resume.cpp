@@ -1,4 +1,4 @@
-// What a resumed run may change (DECISIONS.md 34): how long it goes on, where its data lie, and how
+// What a resumed run may change: how long it goes on, where its data lie, and how
 // it is run and watched. Everything else would make another run of it.
 #include "train/config.h"
 

@@ -14,7 +14,7 @@ namespace whisker {
 /// Largest stride, padding, kernel or dilation: products of two of them fit 64 bits.
 inline constexpr int64_t max_attribute = std::numeric_limits<int32_t>::max();
 
-/// True when `device` computes in `dtype` (DECISIONS 16); every device stores and casts every type.
+/// True when `device` computes in `dtype`; every device stores and casts every type.
 constexpr bool computes_in(DeviceKind device, DType dtype) {
   if (dtype == DType::f32) return true;
   if (device == DeviceKind::reference) return dtype == DType::f64;

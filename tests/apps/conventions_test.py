@@ -357,7 +357,7 @@ class ExitCodes(ProgramTest):
 
 
 class Kills(ProgramTest):
-    """P9, P12: whatever the moment of a kill or a signal, what is on disk resumes to the same bits."""
+    """Whatever the moment of a kill or a signal, what is on disk resumes to the same bits."""
 
     settings = ["train.epochs=6", "checkpoint.every=1", "ema.decay=0.9", "augment.horizontal_flip=true"]
 

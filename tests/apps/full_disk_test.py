@@ -1,4 +1,4 @@
-"""P11: a full disk never looks like success and never loses what was there before.
+"""A full disk never looks like success and never loses what was there before.
 
 On a real file system of every size in question where mounting is allowed (root, in a mount namespace of
 its own); elsewhere a limit on file sizes stands for the full disk. The test says which.

@@ -199,7 +199,7 @@ TEST(Loader, CollateIsToldEpochAndBatch) {
   }
 }
 
-// P5 on the level of the loader: 1,000 examples with 0, 1, 5 or 50 bad ones.
+// On the level of the loader: 1,000 examples with 0, 1, 5 or 50 bad ones.
 TEST(Loader, BadExamplesAreReplacedTheSameOnAnyNumberOfWorkers) {
   std::set<std::string> of_counts;
   for (const int bad_count : {0, 1, 5, 50}) {
@@ -333,7 +333,7 @@ TEST(Loader, MixesTheSameOnAnyNumberOfWorkers) {
   EXPECT_EQ(hashes.size(), 1u);
 }
 
-// P21: shut down, or begin another epoch, at random moments.
+// Shut down, or begin another epoch, at random moments.
 TEST(Loader, ShutsDownCleanlyAtAnyMoment) {
   constexpr int shutdowns = 200;
   PhiloxStream random(7, 7);

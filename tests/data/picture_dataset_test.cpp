@@ -114,7 +114,7 @@ TEST(PictureDataset, NamesAnUnreadableFile) {
   EXPECT_THROW(data.get(1), Error);
 }
 
-// P5: 1,000 small pictures with 0, 1, 5 or 50 bad ones give the same batches on 1 to 8 workers.
+// 1,000 small pictures with 0, 1, 5 or 50 bad ones give the same batches on 1 to 8 workers.
 TEST(PictureDataset, BadPicturesGiveTheSameBatchesOnAnyNumberOfWorkers) {
   TemporaryFolder folder;
   write_pictures(folder, 500, 12);

@@ -1,4 +1,4 @@
-// P1: any bytes as a configuration give a config or one usage error; what was accepted prints as
+// Any bytes as a configuration give a config or one usage error; what was accepted prints as
 // text that reads back to the same.
 #include "core/error.h"
 #include "train/config.h"

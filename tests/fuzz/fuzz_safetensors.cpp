@@ -1,4 +1,4 @@
-// P7, raw: any bytes as a weights file give a checked file or one checkpoint error.
+// Any bytes as a weights file give a checked file or one checkpoint error.
 #include "core/io/safetensors.h"
 
 #include <cstdint>

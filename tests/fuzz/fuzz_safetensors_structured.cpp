@@ -1,4 +1,4 @@
-// P7, structured: headers made of the format's own words and odd numbers, framed with the right
+// Headers made of the format's own words and odd numbers, framed with the right
 // length, so that the fuzzer reaches the layout checks; what is accepted must cover the bytes.
 #include "core/io/safetensors.h"
 

@@ -1,4 +1,4 @@
-// P1: any bytes as configuration give a tree or one usage error. A tree must survive emit and
+// Any bytes as configuration give a tree or one usage error. A tree must survive emit and
 // parse, and its typed getters and overrides must give a value or an error.
 #include "core/io/yaml.h"
 

@@ -30,7 +30,7 @@ inline std::string test_name(Device device) {
   return name;
 }
 
-/// The floating types `device` computes in (DECISIONS 16), most exact first.
+/// The floating types `device` computes in, most exact first.
 inline std::vector<DType> test_dtypes(Device device) {
   if (device.kind == DeviceKind::reference) return {DType::f64, DType::f32};
   if (device.kind == DeviceKind::cpu) return {DType::f32, DType::bf16};

@@ -1,4 +1,4 @@
-// P8: loading is all or nothing. Damaged files, and whole ones of another model, leave weights,
+// Loading is all or nothing. Damaged files, and whole ones of another model, leave weights,
 // moments and steps as they were. And what last/ holds after a save, a kill and another save.
 #include "core/io/file.h"
 #include "core/philox.h"
@@ -161,8 +161,7 @@ TEST_F(CheckpointFiles, BadWeightsFilesChangeNothing) {
     }
     put(path, bad);
     try {
-      load_weights(SafetensorsFile::open(path), experiment_->network->model(),
-                   *experiment_->arena);
+      load_weights(SafetensorsFile::open(path), experiment_->network->model(), *experiment_->arena);
       // A slip inside the metadata's texts or class names leaves whole weights: start afresh.
       experiment_ = std::make_unique<Experiment>(config_);
     } catch (const Error& error) {

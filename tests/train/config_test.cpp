@@ -1,4 +1,4 @@
-// P2: every key of the configuration, walked by a visitor, refuses a slip of its name, a duplicate
+// Every key of the configuration, walked by a visitor, refuses a slip of its name, a duplicate
 // and values of the wrong kind or range, at the right place.
 #include "train/config.h"
 

@@ -1,4 +1,4 @@
-// P17: a NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
+// A NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
 // the first tensor that held one.
 #include "support/tiny_training.h"
 #include "train/find_non_finite.h"

@@ -1,4 +1,4 @@
-// P22: what released versions wrote loads for ever. tests/golden/N holds the files of format N as
+// What released versions wrote loads for ever. tests/golden/N holds the files of format N as
 // scripts/make_golden.py made them, and what Python read in them.
 #include "core/autograd.h"
 #include "core/io/file.h"

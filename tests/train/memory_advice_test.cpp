@@ -1,4 +1,4 @@
-// P18: a run that does not fit says which batch would, and that batch fits; remedies save what they
+// A run that does not fit says which batch would, and that batch fits; remedies save what they
 // say; and the prediction behind all of it is what steps of the presets really take.
 #include "train/memory_advice.h"
 

@@ -1,4 +1,4 @@
-// P13, P14, P15: a stopped and resumed run is the uninterrupted one bit for bit; the same seed
+// A stopped and resumed run is the uninterrupted one bit for bit; the same seed
 // gives the same bits on any number of workers; what would make another run of it is refused.
 #include "core/io/file.h"
 #include "support/tiny_training.h"
@@ -158,7 +158,7 @@ TEST(CheckpointResume, FinishedRunHasNothingToDo) {
   EXPECT_EQ(hash_of(again.experiment), before);
 }
 
-// P14. Ten runs, on 0 to 4 workers, in two processes' worth of fresh objects.
+// Ten runs, on 0 to 4 workers, in two processes' worth of fresh objects.
 TEST(LoaderTraining, SameSeedSameBitsOnAnyNumberOfWorkers) {
   const StripeFolder data;
   const std::vector<std::string> lively = joined(lively_overrides(), {"train.epochs=2"});

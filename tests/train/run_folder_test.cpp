@@ -1,4 +1,4 @@
-// P16: one writer per run folder, and none is ever overwritten.
+// One writer per run folder, and none is ever overwritten.
 #include "train/run_folder.h"
 
 #include "core/error.h"

@@ -1,4 +1,4 @@
-// P21: memory stays flat over thousands of steps with everything that has state switched on, and
+// Memory stays flat over thousands of steps with everything that has state switched on, and
 // the check would see a leak of a few kilobytes per step.
 #include "core/backend.h"
 #include "core/io/peak_memory.h"

@@ -1,4 +1,4 @@
-// P18: a kernel that breaks off takes the GPU away from the process. What it leaves behind is one
+// A kernel that breaks off takes the GPU away from the process. What it leaves behind is one
 // error, thrown by the next wait and by every call after it, and a process that still ends by
 // itself.
 #include "core/error.h"

@@ -147,7 +147,7 @@ TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {
   EXPECT_EQ(max(held).item(), 0) << "the GPU computes on";
 }
 
-// P18: wherever memory runs out, the step ends with that error and nothing leaks.
+// Wherever memory runs out, the step ends with that error and nothing leaks.
 TEST_F(CudaMemory, EveryAllocationOfAStepMayFail) {
   SmallTraining training(gpu);
   training.load(0);

@@ -1,4 +1,4 @@
-// Atomic files under failing calls and kill -9 (P10, P11), each with a control writer that writes
+// Atomic files under failing calls and kill -9, each with a control writer that writes
 // in place and must fail the same check; logs, locks, maps and hashes.
 #include "core/io/file.h"
 
@@ -284,7 +284,7 @@ int winners_of_a_race(bool locked) {
   return winners;
 }
 
-// P16: of several starters at once exactly one gets in.
+// Of several starters at once exactly one gets in.
 TEST(FolderLock, RacesHaveOneWinner) {
   const int races = std::getenv("WHISKER_LONG") != nullptr ? 50 : 5;
   for (int race = 0; race < races; ++race) EXPECT_EQ(winners_of_a_race(true), 1);

@@ -1,5 +1,5 @@
-// Safetensors: layout on disk, round trips, one exact message for every rejection (P7), and that a
-// refused or interrupted write leaves the old file (P11).
+// Safetensors: layout on disk, round trips, one exact message for every rejection, and that a
+// refused or interrupted write leaves the old file.
 #include "core/io/safetensors.h"
 
 #include "faulty_calls.h"

@@ -303,7 +303,7 @@ TEST(Yaml, ControlTheUnguardedParserTakesThem) {
   EXPECT_EQ(taken, std::ssize(refused));
 }
 
-// P1: repetitions that make a parser loop, recurse or grow quadratically. Each must end within 1 s.
+// Repetitions that make a parser loop, recurse or grow quadratically. Each must end within 1 s.
 TEST(Yaml, HostileRepetitionsEndWithinASecond) {
   const std::vector<std::string> units = {
       ",",     "[",    "]",    "{",           "}",        "[,",    "{,",       "? ",   "- ",
