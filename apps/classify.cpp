@@ -198,8 +198,7 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   start.mark("arguments read");
   if (arguments.inputs.empty() && arguments.texts.empty()) {
     fail(ErrorKind::usage,
-         "classify: expected files, folders, '-' for a list on standard input, or "
-         "--text TEXT.");
+         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
   }
   invocation.device_start.emplace(arguments.device == "auto" ? "cpu" : arguments.device);
   const WeightsInfo info =

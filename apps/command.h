@@ -5,11 +5,9 @@
 
 #include "train/device_start.h"
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 

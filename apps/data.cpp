@@ -109,10 +109,8 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
 }
 
 void add_check(CLI::App& data, Invocation& invocation) {
-  CLI::App* check =
-      data.add_subcommand("check",
-                          "Find unreadable and duplicate pictures; exit code 3 when a "
-                          "picture is bad");
+  CLI::App* check = data.add_subcommand(
+      "check", "Find unreadable and duplicate pictures; exit code 3 when a picture is bad");
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*check);
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
@@ -142,30 +140,17 @@ void write_stats(JsonWriter& json, const FolderStatistics& s) {
   json.begin_object().field("schema_version", schema_version).field("pictures", s.pictures);
   json.field("unreadable", s.unreadable).key("classes").begin_array();
   for (const auto& c : s.classes) {
-    json.begin_object()
-        .field("name", c.name)
-        .field("files", c.files)
-        .field("bytes", c.bytes)
-        .end_object();
+    json.begin_object().field("name", c.name).field("files", c.files);
+    json.field("bytes", c.bytes).end_object();
   }
-  json.end_array()
-      .key("height")
-      .begin_object()
-      .field("min", s.min_height)
-      .field("mean", s.mean_height);
-  json.field("max", s.max_height)
-      .end_object()
-      .key("width")
-      .begin_object()
-      .field("min", s.min_width);
+  json.end_array().key("height").begin_object().field("min", s.min_height);
+  json.field("mean", s.mean_height).field("max", s.max_height).end_object();
+  json.key("width").begin_object().field("min", s.min_width);
   json.field("mean", s.mean_width).field("max", s.max_width).end_object();
   json.key("short_sides").begin_array();
   for (const SizeBin& bin : s.short_sides) {
-    json.begin_object()
-        .field("from", bin.from)
-        .field("to", bin.to)
-        .field("count", bin.count)
-        .end_object();
+    json.begin_object().field("from", bin.from).field("to", bin.to);
+    json.field("count", bin.count).end_object();
   }
   json.end_array();
   for (const auto& [key, values] : {std::pair{"mean", s.mean}, {"std", s.deviation}}) {

@@ -120,8 +120,9 @@ GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,
                                       fmt::format("{:.9g}", result.slope),
                                       fmt::format("{:.1e}", result.error),
                                       result.passed ? "ok" : "WRONG"};
-    if (!owners.empty())
+    if (!owners.empty()) {
       cells.insert(cells.begin(), i > 0 && owners[i] == owners[i - 1] ? "" : owners[i]);
+    }
     table.add(std::move(cells));
     wrong += !result.passed;
   }

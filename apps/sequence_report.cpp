@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/io/hash.h"
+#include "train/run_data.h"
 
 #include <algorithm>
 #include <set>
@@ -10,11 +11,14 @@
 namespace whisker {
 namespace {
 
+int64_t length_of(const Batch& batch, int64_t n) {
+  return batch.lengths.defined() ? batch.lengths.data<const int64_t>()[static_cast<size_t>(n)]
+                                 : batch.inputs.extent(0);
+}
+
 // The valid steps of row `n`, as they come.
 std::string content_of(const Batch& batch, int64_t n) {
-  const int64_t steps = batch.lengths.defined()
-                            ? batch.lengths.data<const int64_t>()[static_cast<size_t>(n)]
-                            : batch.inputs.extent(0);
+  const int64_t steps = length_of(batch, n);
   const int64_t rows = batch.inputs.extent(1);
   const int64_t step_bytes =
       batch.inputs.bytes() / std::max<int64_t>(1, batch.inputs.extent(0) * rows);
@@ -24,11 +28,6 @@ std::string content_of(const Batch& batch, int64_t n) {
     content.append(bytes + (t * rows + n) * step_bytes, static_cast<size_t>(step_bytes));
   }
   return content;
-}
-
-int64_t length_of(const Batch& batch, int64_t n) {
-  return batch.lengths.defined() ? batch.lengths.data<const int64_t>()[static_cast<size_t>(n)]
-                                 : batch.inputs.extent(0);
 }
 
 }  // namespace

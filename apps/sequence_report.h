@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/io/json.h"
-#include "train/run_data.h"
+#include "train/config.h"
 
 #include <cstdint>
 #include <map>

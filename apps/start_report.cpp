@@ -26,8 +26,7 @@ std::string device_start_text(Device device) {
   const CudaStartTimes times = cuda_start_times(device);
   return fmt::format(
       "start of {}: driver {:.3f} s, library {:.3f}, context {:.3f}, cuBLASLt {:.3f}, cuDNN "
-      "{:.3f}, "
-      "first plans {:.3f}",
+      "{:.3f}, first plans {:.3f}",
       device, times.driver, times.library, times.context, times.cublas_lt, times.cudnn,
       times.plans);
 }

@@ -21,8 +21,9 @@ BuildOptions build_options(const Config& config, const StudyOptions& options) {
     sized.data.train_image_size = 0;
   }
   BuildOptions build = expected_build(sized);
-  if (options.classes > 0 && build.classes > 0 && !build.every_step)
+  if (options.classes > 0 && build.classes > 0 && !build.every_step) {
     build.classes = options.classes;
+  }
   if (options.steps > 0 && build.batch_axis == 1) build.input = build.input.with(0, options.steps);
   return build;
 }

@@ -4,7 +4,6 @@
 #include "core/error.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace whisker {
 namespace {

@@ -24,8 +24,9 @@ std::string label_of(const TapeEntry& entry) {
       entry.kind == TapeKind::op ? fmt::format("{} {}", entry.number, entry.name) : entry.name;
   if (!entry.layer.empty()) text += "  " + entry.layer;
   text += fmt::format("\n{} {}", entry.shape, entry.dtype);
-  if (!std::isnan(entry.gradient_norm))
+  if (!std::isnan(entry.gradient_norm)) {
     text += fmt::format("\n|gradient| {:.3g}", entry.gradient_norm);
+  }
   return text;
 }
 

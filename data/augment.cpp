@@ -2,8 +2,6 @@
 
 #include "core/error.h"
 
-#include <algorithm>
-
 namespace whisker {
 namespace {
 

@@ -7,7 +7,6 @@
 #include "data/preprocess.h"
 
 #include <cstdint>
-#include <vector>
 
 namespace whisker {
 

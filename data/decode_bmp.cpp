@@ -55,8 +55,9 @@ void read_fields(Bytes bytes, size_t header_bytes, uint32_t compression, BmpHead
     const size_t at = file_header_bytes + 40;
     const bool alpha = header_bytes >= 56 || compression == alpha_bit_fields;
     const size_t count = alpha ? 4 : 3;
-    if (bytes.size() < at + 4 * count)
+    if (bytes.size() < at + 4 * count) {
       fail(ErrorKind::data, "truncated BMP: the file ends in its header");
+    }
     for (size_t i = 0; i < count; ++i) {
       const uint32_t mask = u32(bytes, at + 4 * i);
       const uint32_t run = mask == 0 ? 0 : mask >> std::countr_zero(mask);
@@ -143,11 +144,13 @@ void expand_fields(const BmpHeader& header, const uint8_t* from, uint8_t* rgb) {
   const size_t bytes = header.bits / 8;
   for (size_t x = 0; x < static_cast<size_t>(header.width); ++x) {
     uint32_t pixel = 0;
-    for (size_t i = 0; i < bytes; ++i)
+    for (size_t i = 0; i < bytes; ++i) {
       pixel |= static_cast<uint32_t>(from[bytes * x + i]) << (8 * i);
+    }
     const uint32_t alpha = header.fields[3].mask == 0 ? 255 : header.fields[3].level(pixel);
-    for (size_t c = 0; c < 3; ++c)
+    for (size_t c = 0; c < 3; ++c) {
       rgb[3 * x + c] = over_white(header.fields[c].level(pixel), alpha);
+    }
   }
 }
 

@@ -1,12 +1,10 @@
 // What the three decoders share with decode.cpp: headers in stored orientation, and pixels.
 #pragma once
 
-#include "data/decode.h"
 #include "data/picture.h"
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace whisker::formats {
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <vector>
 
 // jerror.h lists the codes that jpeglib.h was configured with, so it comes second.
@@ -39,16 +38,18 @@ JpegMarkers walk_markers(Bytes bytes) {
   for (;;) {
     while (at < bytes.size() && bytes[at] != 0xFF) ++at;  // libjpeg, too, looks for the next marker
     while (at < bytes.size() && bytes[at] == 0xFF) ++at;
-    if (at >= bytes.size())
+    if (at >= bytes.size()) {
       fail(ErrorKind::data, "truncated JPEG: the file ends before the picture");
+    }
     const uint8_t marker = bytes[at++];
     if (marker == marker_eoi) fail(ErrorKind::data, "damaged JPEG: no picture between its markers");
     const bool bare = marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
     if (bare) continue;
     if (bytes.size() - at < 2) fail(ErrorKind::data, "truncated JPEG: the file ends in its header");
     const size_t length = static_cast<size_t>(bytes[at]) << 8 | bytes[at + 1];
-    if (length < 2)
+    if (length < 2) {
       fail(ErrorKind::data, "damaged JPEG: segment 0x{:02X} of {} bytes", marker, length);
+    }
     if (marker == marker_sos) {
       found.scan_at = at;
       if (found.header.width == 0) fail(ErrorKind::data, "damaged JPEG: a scan before its frame");

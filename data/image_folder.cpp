@@ -3,7 +3,6 @@
 
 #include "core/error.h"
 #include "core/io/file.h"
-#include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/csv.h"
 #include "data/label_pattern.h"
@@ -83,13 +82,11 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   }
   const std::string shown = printable(root.string());
   if (named.files.empty() && loose > 0) {
-    fail(
-        ErrorKind::data,
-        "{}: expected one folder per class in {}, got {} pictures without. If their names tell the "
-        "class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to '{{label}}.*.jpg' "
-        "or "
-        "run `whisker data arrange`.",
-        options.name, shown, loose);
+    fail(ErrorKind::data,
+         "{}: expected one folder per class in {}, got {} pictures without. If their names tell "
+         "the class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to "
+         "'{{label}}.*.jpg' or run `whisker data arrange`.",
+         options.name, shown, loose);
   }
   if (named.files.empty()) {
     fail(

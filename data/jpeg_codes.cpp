@@ -1,5 +1,7 @@
 #include "data/jpeg_codes.h"
 
+#include <algorithm>
+
 namespace whisker::formats {
 namespace {
 

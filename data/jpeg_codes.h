@@ -2,7 +2,6 @@
 // as finding where each ends: no value is ever computed.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>

@@ -123,8 +123,8 @@ LabelledText read_labelled_text(const fs::path& path, const LabelledTextOptions&
     reader.add_rows(path, options);
   } else {
     fail(ErrorKind::data,
-         "{}: no file or folder {}. It is a table of labels and texts, or a folder "
-         "of files named after their class.",
+         "{}: no file or folder {}. It is a table of labels and texts, or a folder of files named "
+         "after their class.",
          options.name, excerpt(path.string()));
   }
   LabelledText all = reader.finish(options);

@@ -31,10 +31,11 @@ class MemoryCache final : public PictureCache {
     auto copy = std::make_shared<const Picture>(picture);
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const Picture>& place = pictures_[static_cast<size_t>(index)];
-    if (place)
-      room_ += copy->rgb.size();  // another worker was faster
-    else
+    if (place) {  // another worker was faster
+      room_ += copy->rgb.size();
+    } else {
       place = std::move(copy);
+    }
   }
 
  private:

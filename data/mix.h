@@ -2,7 +2,7 @@
 // as drawn by sample_mix(). Row i is mixed with row i - 1, the first with the last.
 #pragma once
 
-#include "data/augment_sampler.h"
+#include "core/picture_record.h"
 
 #include <cstdint>
 #include <span>

@@ -108,8 +108,9 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
     const std::string_view type(reinterpret_cast<const char*>(checked.data()), 4);
     const auto body = checked.subspan(4);
     at += overhead + length;
-    if (first != (type == "IHDR"))
+    if (first != (type == "IHDR")) {
       fail(ErrorKind::data, "damaged PNG: IHDR is not its first chunk");
+    }
     first = false;
     if (type == "IHDR") {
       read_header_chunk(body, png);
@@ -123,8 +124,9 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
       if (!body.empty()) png.deflate.push_back(body);
     } else if (type == "IEND") {
       if (png.deflate.empty()) fail(ErrorKind::data, "damaged PNG: no picture data");
-      if (png.color_type == 3 && png.palette.empty())
+      if (png.color_type == 3 && png.palette.empty()) {
         fail(ErrorKind::data, "damaged PNG: no palette");
+      }
       return png;
     } else if ((checked[0] & 0x20) == 0) {
       fail(ErrorKind::data, "PNG with an unknown critical chunk at byte {}",

@@ -7,7 +7,6 @@
 #include "data/picture.h"
 #include "data/resize.h"
 
-#include <array>
 #include <span>
 #include <string>
 #include <string_view>

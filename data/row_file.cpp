@@ -108,8 +108,7 @@ void check_bad_rows(const std::vector<BadRow>& bad, int64_t total, double max_ba
   }
   fail(ErrorKind::data,
        "data: {} of {} rows could not be used, more than the {} that data.max_bad {} allows. Mend "
-       "or "
-       "remove them, or raise data.max_bad. The first:{}",
+       "or remove them, or raise data.max_bad. The first:{}",
        bad.size(), total, allowed, max_bad, first);
 }
 

@@ -192,8 +192,9 @@ std::unique_ptr<Sampler> balanced_sampler(std::span<const int64_t> labels, Shuff
       fail(ErrorKind::data, "balanced_sampler: expected labels from 0 to {}, got {} for index {}",
            count - 1, label, i);
     }
-    if (static_cast<size_t>(label) >= members.size())
+    if (static_cast<size_t>(label) >= members.size()) {
       members.resize(static_cast<size_t>(label) + 1);
+    }
     members[static_cast<size_t>(label)].push_back(i);
   }
   for (size_t label = 0; label < members.size(); ++label) {

@@ -2,7 +2,6 @@
 #include "data/series.h"
 
 #include "core/error.h"
-#include "data/file_walk.h"
 
 #include <algorithm>
 #include <cmath>

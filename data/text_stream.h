@@ -7,7 +7,6 @@
 #include "data/batch_source.h"
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace whisker {

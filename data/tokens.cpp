@@ -76,8 +76,8 @@ std::string to_lowercase(std::string_view text) {
     };
     if (length == 1) {
       small += static_cast<char>(small_letter(byte(0)));
-    } else if (length ==
-               2) {  // every capital beyond ASCII that is known here, and its small letter
+    } else if (length == 2) {
+      // Every capital beyond ASCII that is known here is two bytes, and so is its small letter.
       const char32_t c = small_letter((byte(0) & 0x1f) << 6 | (byte(1) & 0x3f));
       small += static_cast<char>(0xc0 | c >> 6);
       small += static_cast<char>(0x80 | (c & 0x3f));

@@ -159,8 +159,7 @@ Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) 
   if (bias && needs_fans) {
     fail(ErrorKind::usage,
          "initializer: kaiming, glorot and orthogonal describe weights; give the bias zeros, a "
-         "constant, "
-         "uniform or normal values");
+         "constant, uniform or normal values");
   }
   const auto fan_in = static_cast<double>(std::max<int64_t>(fans.in, 1));
   const auto fan_out = static_cast<double>(std::max<int64_t>(fans.out, 1));

@@ -1,7 +1,6 @@
 // One function per container; everything else goes through the factory.
 #include "layers/layer_list.h"
 
-#include "core/io/text.h"
 #include "layers/layers.h"
 
 namespace whisker {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
 
 namespace whisker {
 namespace {
@@ -145,8 +144,9 @@ std::string nearest_of(const Difference& difference, const std::vector<Differenc
                          [&](const Difference& d) { return d.kind == kind; });
   };
   size_t width = 0;
-  for (const Difference& d : differences)
+  for (const Difference& d : differences) {
     width = std::max(width, std::min<size_t>(d.name.size(), 60));
+  }
   std::string table;
   for (size_t i = 0; i < std::min(differences.size(), most_rows); ++i) {
     const Difference& d = differences[i];
@@ -170,8 +170,7 @@ void check_patterns(const LoadOptions& options, const ParameterList& parameters,
   for (const std::string& pattern : options.skip) {
     const auto chosen = [&](const std::string& name) { return selects(pattern, name); };
     if (std::ranges::any_of(parameters, [&](const auto& p) { return chosen(p->name()); })) continue;
-    if (std::ranges::any_of(tensors, [&](const auto& entry) { return chosen(entry.first); }))
-      continue;
+    if (std::ranges::any_of(tensors, [&](const auto& t) { return chosen(t.first); })) continue;
     fail(ErrorKind::usage,
          "init.skip: '{}' matches no parameter of the model and no tensor of {}. `whisker summary` "
          "lists the names.",

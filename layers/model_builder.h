@@ -7,7 +7,6 @@
 #include "layers/sequential.h"
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 

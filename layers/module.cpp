@@ -51,8 +51,7 @@ ParameterList Module::parameters() const {
   for (const auto& parameter : result) {
     if (!names.insert(parameter->name()).second) {
       fail(ErrorKind::usage,
-           "model: two parameters are called '{}'; give one of the layers another "
-           "name",
+           "model: two parameters are called '{}'; give one of the layers another name",
            parameter->name());
     }
   }

@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "core/philox.h"
 #include "core/recurrent_cells.h"
+#include "layers/initializers.h"
 
 #include <algorithm>
 

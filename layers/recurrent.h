@@ -2,7 +2,6 @@
 // or both directions. docs/recurrent.md has the equations and the names of the parameters.
 #pragma once
 
-#include "layers/initializers.h"
 #include "layers/module.h"
 
 #include <vector>

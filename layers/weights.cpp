@@ -2,7 +2,6 @@
 #include "layers/weights.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace whisker {
 namespace {

@@ -2,6 +2,7 @@
 #include "train/batch_size_search.h"
 
 #include "core/backend.h"
+#include "train/evaluate.h"
 #include "train/experiment.h"
 #include "train/memory_advice.h"
 #include "train/memory_limit.h"

@@ -60,8 +60,7 @@ SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
       hash.value() != entry.at("hash").as_uint()) {
     fail(ErrorKind::checkpoint,
          "{}: not the file that state.json describes ({} bytes with hash {}; expected {} with {}). "
-         "It "
-         "was changed or damaged; fine-tune from best.safetensors with --init instead.",
+         "It was changed or damaged; fine-tune from best.safetensors with --init instead.",
          path.string(), file.bytes().size(), hash.value(), entry.at("bytes").as_uint(),
          entry.at("hash").as_uint());
   }
@@ -230,8 +229,8 @@ void restore(const LoadedCheckpoint& checkpoint, ParameterArena& arena, Optimize
         !std::ranges::equal(tensor->shape, shape,
                             [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); })) {
       fail(ErrorKind::checkpoint,
-           "{}: expected tensor {} of shape {} in f32, got {}. The model in "
-           "config.yaml is not the one this run was started with.",
+           "{}: expected tensor {} of shape {} in f32, got {}. The model in config.yaml is not the "
+           "one this run was started with.",
            file.name(), name, shape,
            tensor ? fmt::format("({}) {}", fmt::join(tensor->shape, ","), tensor->dtype) : "none");
     }

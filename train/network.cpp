@@ -52,8 +52,7 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file) {
                    .metrics = find("metrics")};
   if (info.config.empty() && info.arch.empty()) {
     fail(ErrorKind::checkpoint,
-         "{}: neither 'config' nor 'arch' in the file's metadata says how "
-         "to build the network",
+         "{}: neither 'config' nor 'arch' in the file's metadata says how to build the network",
          file.name());
   }
   return info;

@@ -34,8 +34,7 @@ void Objective::set_classification(const Model& model, const LossConfig& config,
   if (binary_ ? classes != 2 || outputs != 1 : outputs != classes) {
     fail(ErrorKind::usage,
          "model: the last layer gives {}, the data have {} classes. End the model with a dense "
-         "layer "
-         "with 'units: classes'{}.",
+         "layer with 'units: classes'{}.",
          model.output, classes, classes == 2 ? ", or with 'units: 1, activation: sigmoid'" : "");
   }
   if (config.kind == LossKind::binary_cross_entropy && !binary_) {

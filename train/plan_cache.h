@@ -1,7 +1,8 @@
 // The user's cache of timed choices, so that a second run need not time them again:
 // $XDG_CACHE_HOME/whisker/cpu_plans.json (cuda_plans.json for a GPU), or the same in ~/.cache.
-// Programs call this; the library itself reads and writes nothing there. It is a cache: whatever goes wrong with it is
-// no error, the last of several writers wins, and it may be removed at any time.
+// Programs call this; the library itself reads and writes nothing there. It is a cache: whatever
+// goes wrong with it is no error, the last of several writers wins, and it may be removed at any
+// time.
 #pragma once
 
 #include "core/device.h"

@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "core/io/text.h"
+#include "train/checkpoint.h"
 
 namespace whisker {
 namespace {
@@ -18,8 +19,7 @@ void check_same_run(const TrainState& saved, const Experiment& experiment,
   if (saved.preprocess != now.preprocess) {
     fail(ErrorKind::checkpoint,
          "{}: the preprocessing (vocabulary, scaling) is not the one this run was started with: {} "
-         "then, "
-         "{} now",
+         "then, {} now",
          folder.path().string(), excerpt(saved.preprocess), excerpt(now.preprocess));
   }
   const std::string changed = changed_on_resume(saved.config, experiment.config);

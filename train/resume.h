@@ -1,9 +1,9 @@
 // A run stopped and going on: what of it is in a checkpoint, and what must not have changed since.
 #pragma once
 
-#include "train/checkpoint.h"
 #include "train/experiment.h"
 #include "train/run_folder.h"
+#include "train/train_state.h"
 
 namespace whisker {
 

@@ -2,7 +2,6 @@
 #include "train/sequence_classifier.h"
 
 #include "core/autograd.h"
-#include "core/error.h"
 #include "core/io/utf8.h"
 #include "train/sequence_sets.h"
 

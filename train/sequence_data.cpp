@@ -1,10 +1,6 @@
 // Text, rows and series in memory, turned into numbers by what the training part taught: a
 // vocabulary, or scaling.
 #include "core/error.h"
-#include "core/io/file.h"
-#include "core/io/text.h"
-#include "core/io/utf8.h"
-#include "data/file_walk.h"
 #include "data/held_back.h"
 #include "data/labelled_text.h"
 #include "data/rows_input.h"

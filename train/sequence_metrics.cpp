@@ -71,8 +71,9 @@ void LanguageMetrics::add(const Tensor& outputs, const Batch& batch) {
 std::vector<Figure> LanguageMetrics::figures() const {
   const double count = static_cast<double>(std::max<int64_t>(1, count_));
   std::vector<Figure> all = {{.name = "perplexity", .value = std::exp(loss())}};
-  if (characters_)
+  if (characters_) {
     all.push_back({.name = "bits_per_character", .value = loss() / std::numbers::ln2});
+  }
   all.push_back({.name = "accuracy",
                  .value = static_cast<double>(correct_) / count,
                  .higher_is_better = true});

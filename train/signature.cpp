@@ -3,8 +3,6 @@
 #include "core/error.h"
 #include "core/io/json.h"
 
-#include <algorithm>
-
 namespace whisker {
 namespace {
 

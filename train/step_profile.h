@@ -1,7 +1,6 @@
 // train.profile: a few batches of a run, traced part by part and written beside its other files.
 #pragma once
 
-#include "train/events.h"
 #include "train/step_trace.h"
 #include "train/train_step.h"
 

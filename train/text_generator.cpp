@@ -16,8 +16,7 @@ namespace {
 void check(const Network& network, const GenerationOptions& options) {
   if (network.signature().task() != Task::language_model) {
     fail(ErrorKind::usage,
-         "generate: expected a language model (data.kind: language), got a "
-         "network trained on {}",
+         "generate: expected a language model (data.kind: language), got a network trained on {}",
          network.signature().examples());
   }
   if (options.length < 0 || options.top_k < 0 || !(options.temperature >= 0) ||

@@ -6,7 +6,6 @@
 #include "core/cpu/vector_math.h"
 #include "core/geometry.h"
 
-#include <cmath>
 #include <numbers>
 #include <type_traits>
 

@@ -5,7 +5,6 @@
 #include "core/error.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <optional>
 

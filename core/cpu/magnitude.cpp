@@ -6,7 +6,6 @@
 #include "core/cpu/parallel.h"
 #include "core/cpu/vectorize.h"
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 

@@ -4,8 +4,6 @@
 #include "core/backend.h"
 #include "core/ops/checks.h"
 
-#include <cmath>
-
 namespace whisker {
 namespace {
 

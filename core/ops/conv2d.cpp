@@ -8,8 +8,6 @@
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
-#include <algorithm>
-
 namespace whisker {
 
 Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,

@@ -4,8 +4,6 @@
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
-#include <vector>
-
 namespace whisker {
 namespace {
 

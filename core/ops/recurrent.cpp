@@ -46,15 +46,14 @@ void check_parameters(const RecurrentGeometry& g, const Tensor& x, Cells paramet
       check_member(cell, 3, p.b_hh, {rows}, x, what.c_str());
     } else if (p.b_ih.defined() || p.b_hh.defined()) {
       fail(ErrorKind::usage,
-           "recurrent: cell 0 has no b_ih, but cell {} has a bias. Give both "
-           "biases to every cell or to none.",
+           "recurrent: cell 0 has no b_ih, but cell {} has a bias. Give both biases to every cell "
+           "or to none.",
            cell);
     }
     if (g.projection > 0) check_member(cell, 4, p.w_hr, {g.projection, g.hidden}, x, what.c_str());
     if (g.projection == 0 && p.w_hr.defined()) {
       fail(ErrorKind::usage,
-           "recurrent: cell 0 has no w_hr, but cell {} has one. Give it to every "
-           "cell or to none.",
+           "recurrent: cell 0 has no w_hr, but cell {} has one. Give it to every cell or to none.",
            cell);
     }
   }
@@ -173,8 +172,7 @@ RecurrentGeometry recurrent_geometry(const Tensor& x, Cells parameters,
   check_rank("recurrent", "w_hh of cell 0", first.w_hh, 2);
   if (first.w_hh.count() == 0 || first.w_hh.extent(0) % g.gates() != 0) {
     fail(ErrorKind::usage,
-         "recurrent: expected w_hh of cell 0 with {} rows per hidden unit of {}, "
-         "got {}.",
+         "recurrent: expected w_hh of cell 0 with {} rows per hidden unit of {}, got {}.",
          g.gates(), name_of(g.kind), first.w_hh.shape());
   }
   g.hidden = first.w_hh.extent(0) / g.gates();

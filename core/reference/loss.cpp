@@ -5,7 +5,6 @@
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/picture_pixels.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
