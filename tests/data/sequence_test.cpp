@@ -257,6 +257,12 @@ TEST(Series, NoWindowReachesOverABadRow) {
   EXPECT_EQ(cut_windows(series, {.begin = 0, .end = 20}, input).size(), 17 - 4);
 }
 
+TEST(Series, ATargetIsOneOfTheColumns) {
+  const SeriesInput input{.columns = {"1", "2"}, .targets = {"3"}};
+  EXPECT_EQ(error_of(ErrorKind::usage, [&] { input.target_column(0); }),
+            "data.series.targets: expected one of data.series.columns (1, 2), got '3'");
+}
+
 TEST(Rows, SpacesLabelsAndLengths) {
   const TemporaryFolder folder;
   const std::string path =

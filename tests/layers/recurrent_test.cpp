@@ -1,12 +1,10 @@
 // Recurrent layers against PyTorch's traces (scripts/make_recurrent_traces.py), and what surrounds
-// the operator: names, the last step, carried states, initial values, building from YAML.
+// the operator: names, the last step, carried states, initial values.
 #include "layers/recurrent.h"
 
 #include "core/io/json.h"
 #include "core/recurrent_cells.h"
 #include "layers/layers.h"
-#include "layers/model_builder.h"
-#include "layers/plan.h"
 #include "support/devices.h"
 #include "support/tolerance.h"
 
@@ -264,90 +262,6 @@ TEST(Recurrent, CanStartAsKerasDoes) {
   for (const double v : parameters[3]->value().to_vector()) EXPECT_EQ(v, 0);
   const double bound = std::sqrt(6.0 / (5 + 16));
   for (const double v : parameters[0]->value().to_vector()) EXPECT_LE(std::fabs(v), bound);
-}
-
-Model build(const std::string& layers, const Shape& input, int64_t classes = 0) {
-  return build_model(YamlNode::parse(layers, "net.yaml"),
-                     {.input = input, .batch_axis = 1, .classes = classes});
-}
-
-/// The tutorials' networks: SimpleRNN(64) and LSTM(64) with one sigmoid on sequences of any length
-/// with 10 features. Keras' LSTM has one bias where there are two here.
-TEST(RecurrentBuilder, BuildsTheTutorialNetworks) {
-  struct Row {
-    const char* preset;
-    int64_t elements;
-  };
-  for (const Row& row : {Row{"simple_rnn", 10 * 64 + 64 * 64 + 2 * 64 + 65},
-                         Row{"lstm", 4 * (10 * 64 + 64 * 64 + 2 * 64) + 65}}) {
-    const Model model = build(row.preset, {7, 3, 10}, 2);
-    EXPECT_EQ(model.output, (Shape{3, 1}));
-    EXPECT_EQ(model.output_kind, OutputKind::sigmoid);
-    int64_t elements = 0;
-    for (const auto& parameter : model.net->parameters()) elements += parameter->shape().count();
-    EXPECT_EQ(elements, row.elements) << row.preset;
-    ParameterArena arena(model.net->parameters(), cpu_device, 1);
-    for (const int64_t steps : {1, 7, 23}) {
-      EXPECT_EQ((*model.net)(rand_normal({steps, 3, 10}, 0, 1, 1, 1)).shape(), (Shape{3, 1}));
-    }
-  }
-}
-
-TEST(RecurrentBuilder, ReadsEverySetting) {
-  const Model model = build(
-      "layers: [embedding: {input_dim: 11, output_dim: 4}, GRU: {units: 6, num_layers: 2, "
-      "bidirectional: true, dropout: 0.2, return_sequences: true}, layer_norm, dense: 5, LSTM: "
-      "{hidden_size: 8, proj_size: 3, bias: false, return_sequences: true}, SimpleRNN: {units: 4, "
-      "activation: relu}, dense: classes]",
-      {9, 2}, 3);
-  EXPECT_EQ(model.output, (Shape{2, 3}));
-  std::vector<std::string> described;
-  for (size_t i = 0; i < model.net->size(); ++i) {
-    const Module& layer = *model.net->layer(i);
-    described.push_back(layer.type() + " " + layer.describe());
-  }
-  EXPECT_THAT(described, ElementsAre("embedding 11 of 4",
-                                     "gru 6 x 2 layers bidirectional dropout 0.2 every step",
-                                     "layer_norm ", "dense 5", "lstm 8 to 3 every step",
-                                     "simple_rnn 4 relu last step", "dense 3"));
-  ParameterArena arena(model.net->parameters(), cpu_device, 1);
-  const Tensor tokens = from_vector(std::vector<double>(18, 3.0), {9, 2}, {.dtype = DType::i64});
-  EXPECT_EQ((*model.net)(tokens, {.training = true}).shape(), (Shape{2, 3}));
-}
-
-TEST(RecurrentBuilder, CountsProductsAndWhatIsKept) {
-  const Model model = build("layers: [lstm: {units: 512, layers: 2}, dense: 10]", {128, 64, 256});
-  const Plan plan = Plan::of(*model.net, model.input);
-  const int64_t places = 128 * 64;
-  EXPECT_EQ(plan.multiply_adds(),
-            places * 4 * 512 * (256 + 512 + 512 + 512) + int64_t{64} * 512 * 10);
-  // x; gates and cells of two layers, the results of both; what dense read.
-  EXPECT_EQ(plan.kept_bytes(element_bytes), 4 * (places * (256 + 2 * 5 * 512 + 2 * 512) + 64 * 512));
-}
-
-TEST(RecurrentBuilder, RefusesByPlace) {
-  const auto error = [](const std::string& layers, const Shape& input) {
-    try {
-      build(layers, input);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_EQ(error("layers: [lstm: {units: 8}]", {4, 2}),
-            "net.yaml:1:10: layers[0]: layer 'lstm' on (4,2): lstm: expected "
-            "(T,N,features) with 2 features, got (4,2)");
-  EXPECT_EQ(error("layers: [gru: {units: 8, return_sequences: true}, flatten]", {4, 2, 3}),
-            "net.yaml:1:51: layers[1]: flatten keeps the first axis for the samples, and that "
-            "of a sequence (4,2,8) counts its steps. End it with simple_rnn, lstm or gru without "
-            "return_sequences.");
-  EXPECT_EQ(error("layers: [lstm: {units: 4, projection: 4}]", {4, 2, 3}),
-            "net.yaml:1:10: layers[0]: lstm: the projection 4 must be smaller than the 4 "
-            "units");
-  EXPECT_THAT(error("layers: [simple_rnn: {units: 4, activation: gelu}]", {4, 2, 3}),
-              HasSubstr("expected tanh or relu, got 'gelu'"));
-  EXPECT_THAT(error("layers: [gru: {units: 4, projection: 2}]", {4, 2, 3}),
-              HasSubstr("projection"));
 }
 
 }  // namespace
