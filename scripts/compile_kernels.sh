@@ -15,5 +15,12 @@ compile() {  # ARCHITECTURE SOURCE
 }
 export -f compile
 export nvcc scratch
-for architecture; do printf "$architecture %s\n" core/cuda/*.cu; done |
+known=$("$nvcc" --list-gpu-code)
+for architecture; do
+  if grep -qx "sm_$architecture" <<<"$known"; then
+    printf "$architecture %s\n" core/cuda/*.cu
+  else
+    echo "$nvcc knows no sm_$architecture: left out" >&2
+  fi
+done |
   xargs -P "$(nproc)" -L 1 bash -c 'compile "$@"' compile || exit 1

@@ -25,19 +25,22 @@ programs=(
 limits=(
   # It breaks a kernel on purpose: the finding is the test.
   "memcheck synccheck racecheck initcheck|CudaLost.*|"
+  # It takes all of the GPU's memory, which the tool and the other processes need.
+  "memcheck synccheck racecheck initcheck|CudaMemoryShortage.OfTheDriver*|"
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in convolutions,
   # with and without kernels of a library, and in persistent kernels.
   "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.*/conv2d*|"
-  "racecheck|CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
+  "racecheck|CudaMemoryShortage.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
   # They provoke errors of the CUDA API, which memcheck reports as well: waiting within a capture, a capture
   # that is broken off, more memory than there is.
-  "memcheck|CudaSideStream.* CudaCapture.AnErrorWhileCapturing* CudaMemory.AnExhaustedGpu*|--report-api-errors no"
+  "memcheck|CudaSideStream.* CudaCapture.AnErrorWhileCapturing*|--report-api-errors no"
+  "memcheck|CudaMemory.AnExhaustedGpu* CudaMemoryShortage.EndsCaptures*|--report-api-errors no"
   # The tool looks at the copies of a captured graph before any of it has run, and so reports those whose source
   # a kernel of the same graph writes. What kernels read is still looked at.
   "initcheck|CudaCapture.* CudaSideStream.* CudaConvolution.GradientsSideBySide*|--check-api-memory-access no"
   "initcheck|*.ACapturedStep* CudaRecurrentLengths.* CudaMemory.AReserveServes*|--check-api-memory-access no"
   # Links of layers are timed as captured work.
-  "initcheck|CudaChain*.* CudaLayerChains.* Residual.*|--check-api-memory-access no"
+  "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
   "initcheck|CudaTraining.* CudaSequenceTraining.* SequenceTraining.AGpus*|--check-api-memory-access no"
 )
 
