@@ -188,7 +188,7 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
   LoadReport report;
   std::vector<Difference> differences;
   std::vector<std::pair<const Parameter*, const SafetensorsTensor*>> matches;
-  std::vector<Difference> other_classes;
+  std::vector<Difference> other_extent;  // a head's
 
   for (const auto& parameter : parameters) {
     const std::string& name = parameter->name();
@@ -203,14 +203,19 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
     } else if (!is_floating(tensor->dtype)) {
       differences.push_back(
           {"misshaped", name, fmt::format("file {}, model floating", tensor->dtype)});
-    } else if (fits(*tensor, *parameter)) {
-      matches.emplace_back(parameter.get(), tensor);
     } else {
+      const bool head = options.allow_new_head && selected(model.head, name);
+      const bool fit = fits(*tensor, *parameter);
       const Difference difference{
           "misshaped", name, fmt::format("file {}, model {}", shape_text(tensor->shape), shape)};
-      const bool new_head = options.allow_new_head && selected(model.head, name) &&
-                            differs_in_classes(*tensor, *parameter);
-      (new_head ? other_classes : differences).push_back(difference);
+      if (fit && head && options.other_classes) {
+        report.new_head.push_back(name);
+      } else if (fit) {
+        matches.emplace_back(parameter.get(), tensor);
+      } else {
+        const bool new_head = head && differs_in_classes(*tensor, *parameter);
+        (new_head ? other_extent : differences).push_back(difference);
+      }
     }
   }
   for (const auto& [name, tensor] : tensors) {
@@ -222,14 +227,14 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
     }
   }
   if (!differences.empty()) {
-    differences.insert(differences.end(), other_classes.begin(), other_classes.end());
+    differences.insert(differences.end(), other_extent.begin(), other_extent.end());
     fail_with_table(file, differences);
   }
   for (const auto& [parameter, tensor] : matches) {
     arena.write(*parameter, from_file_order(*parameter, as_floats(*tensor)));
     ++report.loaded;
   }
-  for (const Difference& difference : other_classes) report.new_head.push_back(difference.name);
+  for (const Difference& difference : other_extent) report.new_head.push_back(difference.name);
   return report;
 }
 

@@ -41,6 +41,8 @@ struct LoadOptions {
   std::vector<std::string> skip = {};
   /// Fine-tuning: a head whose number of classes differs keeps its initial values.
   bool allow_new_head = false;
+  /// The file's classes are known to be others, be they as many: so does a head that would fit.
+  bool other_classes = false;
 };
 
 struct LoadReport {

@@ -204,7 +204,7 @@ void visit_fields(FieldVisitor& v, Config& c) {
     s.field("from", c.init.from, {.about = "safetensors file; empty: random weights"});
     s.field("skip", c.init.skip, {.about = "patterns of weights left random"});
     s.field("new_head", c.init.new_head,
-            {.about = "re-initialise the last layer when the number of classes differs"});
+            {.about = "re-initialise the last layer when the classes differ, by name or number"});
   });
   v.field("freeze", c.freeze, {.about = "patterns of parameters that stay as they are"});
   v.section("loss", "what is minimised", [&c](FieldVisitor& s) {

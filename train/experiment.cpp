@@ -5,10 +5,10 @@
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cuda_library.h"
-#include "layers/weights.h"
 #include "train/batch_size_search.h"
 #include "train/device_start.h"
 #include "train/evaluate.h"
+#include "train/initial_weights.h"
 #include "train/memory_limit.h"
 
 #include <utility>
@@ -90,18 +90,6 @@ YamlNode model_section(const Config& config) {
 
 namespace {
 
-// Notes what was loaded.
-void load_initial_weights(const InitConfig& init, const Model& model, ParameterArena& arena,
-                          std::vector<std::string>& notes) {
-  const LoadReport report = load_weights(SafetensorsFile::open(init.from), model, arena,
-                                         {.skip = init.skip, .allow_new_head = init.new_head});
-  notes.push_back(fmt::format("{} tensors loaded from {}", report.loaded, init.from));
-  if (!report.new_head.empty()) {
-    notes.push_back(fmt::format("new head, as the number of classes differs: {} start afresh",
-                                fmt::join(report.new_head, ", ")));
-  }
-}
-
 std::unique_ptr<Schedule> make_schedule(const Experiment& experiment) {
   const TrainSettings& settings = experiment.config.train;
   const int64_t steps_per_epoch =
@@ -155,7 +143,8 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
       parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
-    load_initial_weights(config.init, model, *arena, notes);
+    const auto loaded = load_initial_weights(config.init, model, *arena, signature.classes);
+    notes.insert(notes.end(), loaded.begin(), loaded.end());
   }
   network = std::make_unique<Network>(std::move(model), arena, signature);
   optimizer = std::make_unique<Optimizer>(*arena, config.optimizer, precision == DType::f16);

@@ -82,18 +82,24 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
          file, key);
   };
   Signature signature;
-  if (const std::string classes = find("classes"); !classes.empty()) {
-    const JsonValue json =
-        JsonValue::parse(classes, {.name = file + ": classes", .kind = ErrorKind::checkpoint});
-    for (const JsonValue& name : json.items()) signature.classes.push_back(name.as_string());
-  } else {
-    refuse("classes");
-  }
+  if (find("classes").empty()) refuse("classes");
+  signature.classes = classes_of(metadata, file);
   const std::string preprocess = find("preprocess"), sequence = find("sequence");
   if (preprocess.empty() && sequence.empty()) refuse("preprocess");
   signature.input = sequence.empty() ? InputDescription(Preprocess::from_json(preprocess, file))
                                      : sequence_from_json(sequence, file);
   return signature;
+}
+
+std::vector<std::string> classes_of(const std::map<std::string, std::string>& metadata,
+                                    const std::string& file) {
+  std::vector<std::string> classes;
+  const auto found = metadata.find("classes");
+  if (found == metadata.end() || found->second.empty()) return classes;
+  const JsonValue json =
+      JsonValue::parse(found->second, {.name = file + ": classes", .kind = ErrorKind::checkpoint});
+  for (const JsonValue& name : json.items()) classes.push_back(name.as_string());
+  return classes;
 }
 
 }  // namespace whisker

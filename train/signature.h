@@ -45,4 +45,9 @@ struct Signature {
                                  const std::string& file);
 };
 
+/// The names of the classes that a weights file was trained on; none when it does not say. Throws
+/// checkpoint when they are no list of names.
+std::vector<std::string> classes_of(const std::map<std::string, std::string>& metadata,
+                                    const std::string& file);
+
 }  // namespace whisker

@@ -63,6 +63,21 @@ TEST(Experiment, InitialWeightsAndANewHead) {
             1);
   EXPECT_THAT(error_of(three.config({from, "init.new_head=false"}), ErrorKind::checkpoint),
               HasSubstr("dense"));
+  // As many classes of other names: a class's row of weights would stand for another class.
+  const StripeFolder renamed;
+  for (const char* set : {"train", "val"}) {
+    std::filesystem::rename(renamed / set / "c1", renamed / set / "spots");
+  }
+  const Experiment named(renamed.config({from}));
+  for (const auto& [name, values] : values_of(named)) {
+    EXPECT_EQ(values == trained.at(name), !name.starts_with("dense.")) << name;
+  }
+  EXPECT_THAT(named.notes, testing::Contains(HasSubstr("(weights: c0, c1; data: c0, spots): "
+                                                       "dense.weight, dense.bias start afresh")));
+  const Experiment kept(renamed.config({from, "init.new_head=false"}));
+  EXPECT_EQ(values_of(kept), trained);
+  EXPECT_THAT(kept.notes,
+              testing::Contains(HasSubstr("keeps the head, though the classes differ")));
   const Experiment skipped(data.config({from, "init.skip=['conv2d_1.*']"}));
   EXPECT_NE(values_of(skipped).at("conv2d_1.weight"), trained.at("conv2d_1.weight"));
   EXPECT_EQ(values_of(skipped).at("conv2d.weight"), trained.at("conv2d.weight"));
