@@ -5,6 +5,7 @@
 #include "core/philox.h"
 #include "layers/layers.h"
 #include "layers/weights.h"
+#include "support/devices.h"
 #include "support/test_data.h"
 
 #include <cmath>
@@ -36,12 +37,12 @@ std::vector<float> formula(const std::string& name, int64_t count) {
   return values;
 }
 
-Tensor pictures(int64_t side, int64_t batch) {
+Tensor pictures(int64_t side, int64_t batch, Device device) {
   const std::vector<float> values =
       formula("picture" + std::to_string(side), batch * side * side * 3);
   std::vector<double> scaled(values.begin(), values.end());
   for (double& value : scaled) value *= 4;
-  return from_vector(scaled, {batch, side, side, 3});
+  return from_vector(scaled, {batch, side, side, 3}, {.device = device});
 }
 
 Model preset(const std::string& name, int64_t side, int64_t classes) {
@@ -57,15 +58,19 @@ void expect_close(const std::vector<double>& ours, const JsonValue& theirs, size
   }
 }
 
-TEST(Torchvision, SqueezenetsImagenetWeightsGiveTheSameLogits) {
+using TorchvisionOn = test::NetworkOn;
+INSTANTIATE_TEST_SUITE_P(, TorchvisionOn, testing::ValuesIn(test::network_devices),
+                         [](const auto& device) { return test::test_name(device.param); });
+
+TEST_P(TorchvisionOn, SqueezenetsImagenetWeightsGiveTheSameLogits) {
   const auto path = test::test_data_dir() / "weights" / "squeezenet1_1_imagenet.safetensors";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is missing";
   const Model model = preset("squeezenet1_1", 100, 1000);
-  ParameterArena arena(model.net->parameters(), cpu_device, 1);
+  ParameterArena arena(model.net->parameters(), GetParam(), 1);
   const LoadReport report = load_weights(SafetensorsFile::open(path), model, arena);
   EXPECT_EQ(report.loaded, 52);
   const NoGrad inference;
-  const std::vector<double> logits = model.net->forward(pictures(100, 2)).to_vector();
+  const std::vector<double> logits = model.net->forward(pictures(100, 2, GetParam())).to_vector();
   expect_close(logits, fixtures().at("squeezenet1_1").at("logits"), 20, 1e-3);
 }
 
@@ -91,12 +96,12 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-TEST(Torchvision, ResnetsForwardBackwardAndStatisticsAreTheSame) {
+TEST_P(TorchvisionOn, ResnetsForwardBackwardAndStatisticsAreTheSame) {
   const JsonValue& expected = fixtures().at("resnet18");
   const Model model = preset("resnet18", 64, 10);
-  ParameterArena arena(model.net->parameters(), cpu_device, 1);
+  ParameterArena arena(model.net->parameters(), GetParam(), 1);
   fill(model, arena);
-  const Tensor x = pictures(64, 2);
+  const Tensor x = pictures(64, 2, GetParam());
   {
     const NoGrad inference;
     const std::vector<double> evaluated = model.net->forward(x).to_vector();
@@ -104,7 +109,8 @@ TEST(Torchvision, ResnetsForwardBackwardAndStatisticsAreTheSame) {
   }
   const Tensor logits = model.net->forward(x, {.training = true});
   expect_close(logits.to_vector(), expected.at("trained"), 1, 1e-3);
-  const Tensor loss = cross_entropy(logits, from_vector({3, 7}, {2}, {.dtype = DType::i64}));
+  const Tensor labels = from_vector({3, 7}, {2}, {.dtype = DType::i64, .device = GetParam()});
+  const Tensor loss = cross_entropy(logits, labels);
   EXPECT_NEAR(loss.item(), expected.at("loss").as_double(), 1e-3);
   backward(loss);
   arena.commit_buffers();

@@ -9,16 +9,22 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 namespace whisker::test {
 
-/// GPUs compute exactly in f32 here: tf32 rounds operands beyond the tolerances.
+/// In f32 without tf32, which rounds operands beyond the tolerances. Starts the GPU.
+inline void compute_exactly(Device gpu) {
+  CudaOptions options = cuda_options(gpu);
+  options.tf32 = false;
+  set_cuda_options(gpu, options);
+}
+
+/// GPUs compute exactly here.
 inline std::vector<Device> test_devices() {
   const std::vector<Device> devices = available_devices();
   for (const Device device : devices) {
-    if (device.kind != DeviceKind::cuda) continue;
-    CudaOptions options = cuda_options(device);
-    options.tf32 = false;
-    set_cuda_options(device, options);
+    if (device.kind == DeviceKind::cuda) compute_exactly(device);
   }
   return devices;
 }
@@ -29,6 +35,19 @@ inline std::string test_name(Device device) {
   std::replace(name.begin(), name.end(), ':', '_');
   return name;
 }
+
+/// Tests of whole networks and runs, on the CPU and on a GPU, which computes exactly unless a run's
+/// configuration says otherwise. Programs that list their tests do not start it.
+class NetworkOn : public ::testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam().kind != DeviceKind::cuda) return;
+    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+    compute_exactly(GetParam());
+  }
+  bool on_gpu() const { return GetParam().kind == DeviceKind::cuda; }
+};
+inline constexpr Device network_devices[] = {cpu_device, {DeviceKind::cuda, 0}};
 
 /// The floating types `device` computes in, most exact first.
 inline std::vector<DType> test_dtypes(Device device) {

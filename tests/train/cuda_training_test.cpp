@@ -1,5 +1,6 @@
-// Whole runs on a GPU: captured steps give the eager run, a run goes on on the other device, and
-// memory, traces and the search for a batch work there. Everything is skipped without a GPU.
+// Whole runs on a GPU: captured steps give the eager run, a run goes on there and on the other
+// device, and memory, traces and the search for a batch work there. Everything is skipped without a
+// GPU.
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/file.h"
@@ -87,6 +88,34 @@ TEST_F(CudaTraining, ARunGoesOnOnTheOtherDevice) {
     // f32 sums in other orders over a few steps of Adam.
     EXPECT_NEAR(to_gpu, here, 0.02 * here) << "cpu to cuda at " << k;
     EXPECT_NEAR(to_cpu, here, 0.02 * here) << "cuda to cpu at " << k;
+  }
+}
+
+// Decoded and augmented on the way, in the middle of an epoch, with captured steps.
+TEST_F(CudaTraining, AResumeGivesTheUninterruptedRunBitForBit) {
+  for (const char* precision : {"f32", "bf16"}) {
+    const Config config =
+        data_.config(joined(lively_overrides(), {"device=cuda", "deterministic=true",
+                                                 fmt::format("precision={}", precision)}));
+    TestRun whole(config);
+    whole.train();
+    for (const int64_t k : {1, 5}) {  // of three steps an epoch
+      fs::path folder;
+      {
+        TestRun run(config);
+        run.recorder.each_step = [&](const StepEvent& event) {
+          if (event.step >= k) run.stop = 15;
+        };
+        EXPECT_EQ(run.train().reason, StopReason::signal);
+        folder = run.folder.path();
+      }
+      TestRun rest(config, folder);
+      EXPECT_EQ(rest.train().reason, StopReason::finished);
+      EXPECT_EQ(hash_of(rest.experiment), hash_of(whole.experiment))
+          << precision << ", stopped at " << k;
+      EXPECT_EQ(metrics_without_times(folder), metrics_without_times(whole.folder.path()))
+          << precision << ", stopped at " << k;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "train/memory_advice.h"
 
 #include "core/backend.h"
+#include "support/devices.h"
 #include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/dry_run.h"
@@ -21,19 +22,31 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The CPU has this much while the object lives.
-struct CpuLimit {
-  explicit CpuLimit(int64_t bytes) {
-    backend_of(cpu_device).set_memory_options({.limit_bytes = bytes});
+// A device has this much while the object lives.
+class Limit {
+ public:
+  Limit(Device device, int64_t bytes) : backend_(backend_of(device)) {
+    backend_.empty_cache();
+    backend_.set_memory_options({.limit_bytes = bytes});
   }
-  ~CpuLimit() { backend_of(cpu_device).set_memory_options({}); }
+  ~Limit() { backend_.set_memory_options({}); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  Backend& backend_;
 };
 
+using MemoryAdviceOn = NetworkOn;
+INSTANTIATE_TEST_SUITE_P(, MemoryAdviceOn, testing::ValuesIn(network_devices),
+                         [](const auto& device) { return test_name(device.param); });
+
 // "" when the run fits, else its error.
-std::string error_with(const StripeFolder& data, int64_t batch, int64_t limit) {
-  const CpuLimit limited(limit);
+std::string error_with(const StripeFolder& data, Device device, int64_t batch, int64_t limit) {
+  const Limit limited(device, limit);
   try {
-    dry_run(data.config({fmt::format("train.batch_size={}", batch), "data.image_size=128"}));
+    dry_run(data.config({"device=" + device.str(), "precision=f32",
+                         fmt::format("train.batch_size={}", batch), "data.image_size=128"}));
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::device) << error.what();
     return error.what();
@@ -41,12 +54,12 @@ std::string error_with(const StripeFolder& data, int64_t batch, int64_t limit) {
   return "";
 }
 
-TEST(MemoryAdvice, TheBatchItNamesFits) {
+TEST_P(MemoryAdviceOn, TheBatchItNamesFits) {
   const StripeFolder data(2, 40, 5);
   int64_t told = 0;
   for (const int64_t limit_mib : {72, 100, 128}) {
     const int64_t limit = limit_mib << 20;
-    const std::string error = error_with(data, 80, limit);
+    const std::string error = error_with(data, GetParam(), 80, limit);
     ASSERT_THAT(error, HasSubstr("out of memory")) << limit_mib << " MiB";
     for (const char* part :
          {" MiB needed", " MiB held (", " MiB free", "precision=bf16", "train.accumulate="}) {
@@ -55,10 +68,12 @@ TEST(MemoryAdvice, TheBatchItNamesFits) {
     const size_t at = error.find("train.batch_size=");
     ASSERT_NE(at, std::string::npos) << error;
     const int64_t fits = std::stoll(error.substr(at + 17));
-    EXPECT_EQ(error_with(data, fits, limit), "") << fits << " pictures in " << limit_mib << " MiB";
+    EXPECT_EQ(error_with(data, GetParam(), fits, limit), "")
+        << fits << " pictures in " << limit_mib << " MiB";
     ++told;
   }
-  fmt::print("limits of memory for which a batch was named that fits: {}\n", told);
+  fmt::print("{}: limits of memory for which a batch was named that fits: {}\n", GetParam().str(),
+             told);
 }
 
 TEST(MemoryAdvice, SaysThatNothingFitsOfOnePictureOnly) {

@@ -1,6 +1,6 @@
 // Captured steps equal eager ones: with a graph that runs the work again (static inputs), and with
 // one that replays recorded backend calls and so sees nothing of the host's state. What is captured
-// when, late reading, and the loss scale.
+// when, and late reading.
 #include "train/train_step.h"
 
 #include "core/storage.h"
@@ -323,66 +323,6 @@ TEST(TrainStep, AFailureReadLateNamesItsBatchAndTensor) {
       EXPECT_EQ(run.recorder.steps.back().step, 10);  // it went on to the end of the epoch
       EXPECT_EQ(load_last(run.folder.last()).state.step, 5);
     }
-  }
-}
-
-// --- the loss scale --------------------------------------------------------------------------
-
-// A power of two passes through f32 without a trace.
-TEST(TrainStep, AScaledLossGivesTheSameRun) {
-  const StripeFolder data;
-  const Config config = data.config(lively_overrides());
-  TestRun plain(config);
-  const Outcome expected = train(plain);
-  auto scaled =
-      std::make_unique<TestRun>(config, std::nullopt, TrainStepOptions{.scaled_loss = true});
-  // Where the trainer's step has a pointer to: the optimizer's own state.
-  StepState state = scaled->experiment.optimizer->memory().read();
-  state.loss_scale = 1024;
-  scaled->experiment.optimizer->memory().write(state);
-  EXPECT_TRUE(train(*scaled) == expected);
-  const TrainState saved = load_last(scaled->folder.last()).state;
-  EXPECT_EQ(saved.loss_scale.value, 1024);
-  EXPECT_EQ(saved.updates, saved.step);
-  const std::filesystem::path path = scaled->folder.path();
-  scaled.reset();  // it holds the folder's lock
-  const TestRun resumed(config, path);
-  EXPECT_EQ(resumed.experiment.optimizer->memory().read().loss_scale, 1024);
-  EXPECT_EQ(resumed.experiment.optimizer->steps(), saved.updates);
-}
-
-TEST(TrainStep, OverflowsAreSkippedUntilTheScaleFits) {
-  const StripeFolder data;
-  Experiment experiment(data.config());
-  experiment.optimizer =
-      std::make_unique<Optimizer>(*experiment.arena, experiment.config.optimizer, true);
-  StepState state = experiment.optimizer->memory().read();
-  EXPECT_EQ(state.loss_scale, first_loss_scale);
-  state.loss_scale = 0x1p127f;
-  experiment.optimizer->memory().write(state);
-  for (const auto& parameter : experiment.arena->parameters()) {
-    if (parameter->name() != "dense.weight") continue;  // steep: gradients far above 1 before it
-    std::vector<float> values = experiment.arena->read(*parameter);
-    for (float& v : values) v *= 1e4f;
-    experiment.arena->write(*parameter, values);
-  }
-  TrainStep step(experiment);
-  step.begin({});
-  int64_t number = 0;
-  for (int64_t epoch = 0; epoch < 4; ++epoch) {
-    experiment.train->start_epoch(epoch);
-    while (const std::optional<Batch> batch = experiment.train->next()) {
-      step.run(*batch, {.number = ++number, .learning_rate = 0.01});
-    }
-  }
-  state = step.read();
-  EXPECT_EQ(state.failure, StepFailure::none);
-  EXPECT_GT(state.skipped, 0);
-  EXPECT_EQ(state.steps + state.skipped, number);
-  EXPECT_EQ(state.loss_scale, std::ldexp(1.0f, 127 - static_cast<int>(state.skipped)));
-  EXPECT_EQ(state.totals.rows, 8 * number);  // losses were finite throughout
-  for (const auto& parameter : experiment.arena->parameters()) {
-    for (const float v : experiment.arena->read(*parameter)) ASSERT_TRUE(std::isfinite(v));
   }
 }
 
