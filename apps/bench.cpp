@@ -1,6 +1,7 @@
 // whisker bench CONFIG: time, throughput, memory and distance from the machine's ceilings, of
 // training steps or of classifying, for one batch size or several.
 #include "apps/command.h"
+#include "apps/device_choice.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
@@ -73,8 +74,9 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
   return text + table.str("  ");
 }
 
-int run_bench(const BenchArguments& arguments) {
-  const Config config = read_config(arguments.file, arguments.overrides);
+int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
+  Config config = read_config(arguments.file, arguments.overrides);
+  config.device = chosen_device(config.device, invocation).str();
   std::vector<int64_t> batches = arguments.batches;
   if (batches.empty()) batches = {config.train.batch_size};
   const Ceilings ceilings = measure_ceilings(config);
@@ -103,8 +105,9 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
   bench->add_option("--steps", arguments->steps, "Steps that are measured")
       ->check(CLI::Range(1, 1'000'000));
   bench->add_flag("--json", arguments->json, "One JSON object per line and batch size");
-  bench->callback(
-      [&invocation, arguments] { invocation.run = [arguments] { return run_bench(*arguments); }; });
+  bench->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_bench(*arguments, invocation); };
+  });
 }
 
 }  // namespace whisker

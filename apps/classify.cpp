@@ -2,6 +2,7 @@
 // series what follows it. Unreadable inputs are reported and passed over; the exit code is 3 when
 // there were any.
 #include "apps/command.h"
+#include "apps/device_choice.h"
 #include "apps/inputs.h"
 #include "apps/start_report.h"
 #include "apps/terminal.h"
@@ -186,6 +187,13 @@ int forecast_files(const Network& network, const ClassifyArguments& arguments) {
   return 0;
 }
 
+std::string why_not_started(bool pictures) {
+  return fmt::format(
+      "device: auto is the CPU: {} take less time than the start of a GPU. Give --device cuda for "
+      "it all the same.\n",
+      pictures ? fmt::format("up to {} pictures", few_pictures) : "texts, rows and series");
+}
+
 // No plans are read or written either: they are the libraries'.
 void compute_briefly(Device device) {
   CudaOptions options = cuda_options(device);
@@ -208,7 +216,8 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
       pictures ? expand_inputs(arguments.inputs) : std::vector<std::string>();
   // Starting CUDA costs more than a few inputs take; sequences are short work.
   const bool few = paths.size() <= few_pictures && arguments.device == "auto";
-  const Device device = few ? cpu_device : resolve_device(arguments.device);
+  if (few && invocation.verbosity > 0) tell(why_not_started(pictures));
+  const Device device = few ? cpu_device : chosen_device(arguments.device, invocation);
   const bool brief = pictures && paths.size() <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_plans(device);

@@ -64,11 +64,10 @@ double time_on(Device device, const TimedOperator& op) {
   return fastest;
 }
 
-std::string gpu_verdict(const CudaFacts& facts) {
-  const std::string reason = why_no_cuda(facts);
-  if (!reason.empty()) return "the GPU is not used: " + reason;
-  return fmt::format("the GPU is used: device: auto is cuda:0, the first of {} GPU{}", facts.count,
-                     facts.count == 1 ? "" : "s");
+std::string gpu_verdict(std::string_view why_not, int count) {
+  if (!why_not.empty()) return fmt::format("the GPU is not used: {}", why_not);
+  return fmt::format("the GPU is used: device: auto is cuda:0, the first of {} GPU{}", count,
+                     count == 1 ? "" : "s");
 }
 
 }  // namespace whisker

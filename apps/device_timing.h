@@ -1,12 +1,12 @@
 // `whisker devices --check`: the same work on every device, timed, and whether the GPU is used.
 #pragma once
 
-#include "core/cuda_library.h"
 #include "core/device.h"
 
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace whisker {
 
@@ -22,7 +22,7 @@ std::span<const TimedOperator> timed_operators();
 /// Milliseconds of one run, the fastest of three rounds.
 double time_on(Device device, const TimedOperator& op);
 
-/// One sentence: that device: auto takes the GPU, or why it does not.
-std::string gpu_verdict(const CudaFacts& facts);
+/// One sentence: that device: auto takes the GPU, the first of `count`, or why it does not.
+std::string gpu_verdict(std::string_view why_not, int count);
 
 }  // namespace whisker

@@ -1,5 +1,6 @@
-// whisker devices: what can compute here, with what, and where its memory is; --check compares each
-// device with the reference, exits 5 when one is wrong, and times them; --watch follows the GPUs.
+// whisker devices: what can compute here, with what, and where its memory is, or why it cannot;
+// --check compares each device with the reference, exits 5 when one is wrong, and times them;
+// --watch follows the GPUs.
 #include "apps/command.h"
 #include "apps/device_check.h"
 #include "apps/device_timing.h"
@@ -8,20 +9,24 @@
 #include "apps/signals.h"
 #include "core/backend.h"
 #include "core/cuda_library.h"
+#include "core/cuda_usable.h"
 #include "core/io/json.h"
 #include "core/io/text_table.h"
 #include "core/memory_summary.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace whisker {
 namespace {
 
 struct DeviceReport {
   Device device;
-  std::vector<BackendProperty> properties;
-  std::vector<DeviceCheck> checks;
-  std::vector<double> milliseconds;  // of timed_operators(); empty without --check
+  std::string error = {};  // why it cannot be used, or what broke off the rest
+  std::vector<BackendProperty> properties = {};
+  std::vector<DeviceCheck> checks = {};
+  std::vector<double> milliseconds = {};  // of timed_operators(); empty without --check
+  std::optional<MemorySummary> memory = {};
 };
 
 // The reference is there to be read and compared with, its speed tells nothing.
@@ -29,20 +34,47 @@ bool computes_fast(Device device) {
   return device.kind != DeviceKind::reference;
 }
 
+// What fails keeps nothing back that is known of the device.
+void look_at(DeviceReport& report, bool check) {
+  report.properties = backend_of(report.device).properties();
+  if (check) {
+    for (const CheckedOperator& op : checked_operators()) {
+      report.checks.push_back(check_on(report.device, op));
+    }
+  }
+  if (!computes_fast(report.device)) return;
+  if (check) {
+    std::vector<double> milliseconds;
+    for (const TimedOperator& op : timed_operators()) {
+      milliseconds.push_back(time_on(report.device, op));
+    }
+    report.milliseconds = std::move(milliseconds);
+  }
+  report.memory = memory_summary(report.device);
+}
+
+// A broken GPU takes nothing from the devices beside it.
 std::vector<DeviceReport> look_at_devices(bool check) {
   std::vector<DeviceReport> reports;
   for (const Device device : available_devices()) {
-    reports.push_back({device, backend_of(device).properties(), {}, {}});
-    if (!check) continue;
-    for (const CheckedOperator& op : checked_operators()) {
-      reports.back().checks.push_back(check_on(device, op));
+    DeviceReport& report = reports.emplace_back(DeviceReport{.device = device});
+    if (device.kind == DeviceKind::cuda) report.error = why_no_cuda(device);
+    if (!report.error.empty()) {
+      report.properties = cuda_libraries();
+      continue;
     }
-    if (!computes_fast(device)) continue;
-    for (const TimedOperator& op : timed_operators()) {
-      reports.back().milliseconds.push_back(time_on(device, op));
+    try {
+      look_at(report, check);
+    } catch (const Error& error) {
+      report.error = error.what();
     }
   }
   return reports;
+}
+
+// Of what device: auto takes where it can be used.
+std::string why_no_gpu() {
+  return why_no_cuda(Device{DeviceKind::cuda, 0});
 }
 
 // A row for each operator, a column for each device; of several, how often the first one's time the
@@ -74,7 +106,8 @@ std::string timing_table(const std::vector<DeviceReport>& reports) {
 std::string as_text(const std::vector<DeviceReport>& reports, const GpuFacts& gpus) {
   std::string text;
   for (const DeviceReport& report : reports) {
-    text += report.device.str() + "\n";
+    text += report.device.str();
+    text += report.error.empty() ? "\n" : fmt::format(": {}\n", report.error);
     size_t width = 0;
     for (const BackendProperty& fact : report.properties) width = std::max(width, fact.name.size());
     for (const BackendProperty& fact : report.properties) {
@@ -89,12 +122,15 @@ std::string as_text(const std::vector<DeviceReport>& reports, const GpuFacts& gp
       }
       text += table.str("  ");
     }
-    if (computes_fast(report.device)) text += to_text(memory_summary(report.device), report.device);
+    if (report.memory) text += to_text(*report.memory, report.device);
     text += '\n';
   }
   const std::string timing = timing_table(reports);
-  text += timing + "cuda\n  " + describe_gpus(gpus, why_no_cuda()) + "\n";
-  return timing.empty() ? text : text + "  " + gpu_verdict(cuda_facts()) + "\n";
+  const std::string why = why_no_gpu();
+  const bool said = !why.empty() && cuda_device_count() > 0;  // beside cuda:0
+  text += timing + "cuda\n  " +
+          describe_gpus(gpus, said ? "cuda:0 cannot be used: see above" : why) + "\n";
+  return timing.empty() ? text : text + "  " + gpu_verdict(why, cuda_device_count()) + "\n";
 }
 
 void write(JsonWriter& json, const MemorySummary& memory) {
@@ -115,6 +151,7 @@ std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gp
   json.begin_object().key("schema_version").value(int64_t{1}).key("devices").begin_array();
   for (const DeviceReport& report : reports) {
     json.begin_object().key("device").value(report.device.str());
+    if (!report.error.empty()) json.field("error", report.error);
     json.key("properties").begin_object();
     for (const BackendProperty& fact : report.properties) json.key(fact.name).value(fact.value);
     json.end_object();
@@ -136,13 +173,29 @@ std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gp
       }
       json.end_array();
     }
-    if (computes_fast(report.device)) write(json.key("memory"), memory_summary(report.device));
+    if (report.memory) write(json.key("memory"), *report.memory);
     json.end_object();
   }
-  json.end_array().field("gpu_used", why_no_cuda().empty()).field("gpu_why_not", why_no_cuda());
+  const std::string why = why_no_gpu();
+  json.end_array().field("gpu_used", why.empty()).field("gpu_why_not", why);
   json.key("nvidia_driver").value(gpus.driver).key("gpus").begin_array();
   for (const std::string& model : gpus.models) json.value(model);
   return json.end_array().end_object().str() + "\n";
+}
+
+void fail_unless_right(const std::vector<DeviceReport>& reports) {
+  for (const DeviceReport& report : reports) {
+    for (const DeviceCheck& check : report.checks) {
+      if (check.passed()) continue;
+      fail(ErrorKind::device,
+           "devices: {} computes {} wrongly: error {:.1e}, allowed {:.1e}. Compare with "
+           "device=reference and report this machine's 'whisker devices --json'.",
+           report.device, check.name, check.error, check.tolerance);
+    }
+    if (!report.error.empty()) {
+      fail(ErrorKind::device, "devices: {}: {}", report.device, report.error);
+    }
+  }
 }
 
 }  // namespace
@@ -156,7 +209,8 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
   devices->add_flag(
       "--check", arguments->check,
-      "Compute on each device and compare with the reference; exit code 5 when wrong");
+      "Compute on each device and compare with the reference; exit code 5 when one is wrong or "
+      "cannot be used");
   CLI::Option* const watch =
       devices
           ->add_option("--watch", arguments->interval,
@@ -183,15 +237,7 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
       const auto reports = look_at_devices(arguments->check);
       const GpuFacts gpus = find_gpus();
       print_result(arguments->json ? as_json(reports, gpus) : as_text(reports, gpus));
-      for (const DeviceReport& report : reports) {
-        for (const DeviceCheck& check : report.checks) {
-          if (check.passed()) continue;
-          fail(ErrorKind::device,
-               "devices: {} computes {} wrongly: error {:.1e}, allowed {:.1e}. Compare with "
-               "device=reference and report this machine's 'whisker devices --json'.",
-               report.device, check.name, check.error, check.tolerance);
-        }
-      }
+      if (arguments->check) fail_unless_right(reports);
       return 0;
     };
   });

@@ -4,6 +4,7 @@
 #include "train/evaluate.h"
 
 #include "apps/command.h"
+#include "apps/device_choice.h"
 #include "apps/inputs.h"
 #include "core/io/json.h"
 #include "data/device_loader.h"
@@ -116,8 +117,8 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                        arguments.json);
 }
 
-int run_evaluate(const EvaluateArguments& arguments) {
-  const Device device = resolve_device(arguments.device);
+int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocation) {
+  const Device device = chosen_device(arguments.device, invocation);
   load_plans(device);
   const Network network = Network::load(weights_file(arguments.weights), device);
   if (arguments.inputs.empty() && arguments.csv.empty()) {
@@ -162,7 +163,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
   evaluate->callback([&invocation, arguments] {
-    invocation.run = [arguments] { return run_evaluate(*arguments); };
+    invocation.run = [&invocation, arguments] { return run_evaluate(*arguments, invocation); };
   });
 }
 

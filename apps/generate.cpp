@@ -1,7 +1,7 @@
 // whisker generate WEIGHTS --prompt TEXT: text that goes on as a language model expects it to.
 #include "apps/command.h"
+#include "apps/device_choice.h"
 #include "apps/inputs.h"
-#include "train/experiment.h"
 #include "train/text_generator.h"
 
 namespace whisker {
@@ -32,9 +32,9 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
   generate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
       ->capture_default_str();
   generate->callback([&invocation, arguments] {
-    invocation.run = [arguments] {
-      const Network network =
-          Network::load(weights_file(arguments->weights), resolve_device(arguments->device));
+    invocation.run = [&invocation, arguments] {
+      const Network network = Network::load(weights_file(arguments->weights),
+                                            chosen_device(arguments->device, invocation));
       std::string text = arguments->prompt;
       generate_text(network, arguments->prompt, arguments->options,
                     [&](std::string_view piece) { text += piece; });

@@ -1,5 +1,6 @@
 // whisker study trace|graph|gradcheck: how automatic differentiation sees a network.
 #include "apps/command.h"
+#include "apps/device_choice.h"
 #include "apps/gradcheck_report.h"
 #include "apps/study_network.h"
 #include "core/io/atomic_file.h"
@@ -29,16 +30,16 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-StudyNetwork make_network(const StudyArguments& arguments) {
+StudyNetwork make_network(const StudyArguments& arguments, const Invocation& invocation) {
   Config config = read_config(arguments.target, arguments.overrides);
   StudyOptions options = arguments.network;
-  options.tensor = {.device = resolve_device(config.device)};
+  options.tensor = {.device = chosen_device(config.device, invocation)};
   configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
 }
 
-int run_trace(const StudyArguments& arguments) {
-  const StudyNetwork network = make_network(arguments);
+int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
+  const StudyNetwork network = make_network(arguments, invocation);
   {
     TapeListing warm_up;  // the first pass pays for memory and threads
     network.run(warm_up);
@@ -49,7 +50,7 @@ int run_trace(const StudyArguments& arguments) {
   return 0;
 }
 
-int run_graph(StudyArguments arguments) {
+int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
   const bool svg = path.extension() == ".svg";
   if (!path.empty() && !svg && path.extension() != ".dot") {
@@ -57,7 +58,7 @@ int run_graph(StudyArguments arguments) {
          arguments.output);
   }
   if (arguments.network.batch == 0) arguments.network.batch = 2;
-  const StudyNetwork network = make_network(arguments);
+  const StudyNetwork network = make_network(arguments, invocation);
   TapeListing listing({.gradient_norms = true});
   network.run(listing);
   const std::string text =
@@ -99,15 +100,17 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       "trace", "List every operator of a training step, forward and backward");
   add_config_arguments(trace, *arguments);
   add_network_options(trace, *arguments, "Examples in the batch (train.batch_size)");
-  trace->callback(
-      [&invocation, arguments] { invocation.run = [arguments] { return run_trace(*arguments); }; });
+  trace->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_trace(*arguments, invocation); };
+  });
 
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
   add_config_arguments(graph, *arguments);
   add_network_options(graph, *arguments, "Examples in the batch (2)");
   graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)");
-  graph->callback(
-      [&invocation, arguments] { invocation.run = [arguments] { return run_graph(*arguments); }; });
+  graph->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_graph(*arguments, invocation); };
+  });
 
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");

@@ -3,6 +3,7 @@
 // management" and "Device management"), so that this file needs no CUDA header.
 #include "core/cuda_library.h"
 
+#include "core/cuda_usable.h"
 #include "core/error.h"
 
 #include <chrono>
@@ -133,15 +134,14 @@ const OpenLibrary& open_library() {
     }
     if (!library) {
       fail(ErrorKind::device,
-           "device cuda: {} cannot be opened: {}. It belongs beside the program's libraries, and "
-           "needs those of CUDA {} and cuDNN 9.",
+           "{} cannot be opened: {}. It belongs beside the program's libraries, and needs those of "
+           "CUDA {} and cuDNN 9.14 or newer. Install them, or use device=cpu.",
            library_name, error, WHISKER_CUDA_VERSION / 1000);
     }
     auto* const enter = function<const CudaInterface*()>(library, "whisker_cuda_interface");
     const CudaInterface* const offered = enter ? enter() : nullptr;
     if (!offered || std::string_view(offered->version) != WHISKER_VERSION) {
-      fail(ErrorKind::device,
-           "device cuda: {} is of Whisker {}, the program of {}. Build them together.",
+      fail(ErrorKind::device, "{} is of Whisker {}, the program of {}. Build them together.",
            library_name, offered ? offered->version : "?", WHISKER_VERSION);
     }
     return {.interface = offered, .seconds = seconds_since(start)};
@@ -158,14 +158,20 @@ const CudaInterface& cuda_interface() {
 std::unique_ptr<Backend> make_cuda_backend(int index) {
   const Device device{DeviceKind::cuda, index};
   if (const std::string reason = why_no_cuda(); !reason.empty()) {
-    fail(ErrorKind::device, "device {}: {}", device, reason);
+    const std::string file = cuda_is_expected(cuda_facts()) ? cuda_driver_file() : "";
+    fail(ErrorKind::device, "device {}: {}{}", device, reason,
+         file.empty() ? "" : fmt::format(" The driver's library is {}.", file));
   }
   if (index >= cuda_device_count()) {
     fail(ErrorKind::device,
          "device {}: expected one of the {} GPUs that are visible, cuda:0 to {}.", device,
          cuda_device_count(), Device{DeviceKind::cuda, cuda_device_count() - 1});
   }
-  return cuda_interface().make_backend(index);
+  try {
+    return cuda_interface().make_backend(index);
+  } catch (const Error& error) {
+    fail(error.kind(), "device {}: {}", device, error.what());
+  }
 }
 
 CudaOptions cuda_options(Device device) {

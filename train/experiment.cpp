@@ -6,6 +6,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/cuda_library.h"
 #include "train/batch_size_search.h"
+#include "train/device_choice.h"
 #include "train/device_start.h"
 #include "train/evaluate.h"
 #include "train/initial_weights.h"
@@ -16,10 +17,7 @@
 namespace whisker {
 
 Device resolve_device(const std::string& text) {
-  const Device best = cuda_device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu_device;
-  const Device device = text == "auto" ? best : Device::parse(text);
-  backend_of(device);  // throws when this build or machine lacks it
-  return device;
+  return choose_device(text).device;
 }
 
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card) {
@@ -129,7 +127,9 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
-  device = resolve_device(config.device);
+  const DeviceChoice choice = choose_device(config.device);
+  device = choice.device;
+  if (!choice.note.empty()) notes.push_back(choice.note);
   LibraryStart libraries(device, libraries_of(*model.net));
   const DType precision = compute_dtype(
       config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());

@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cuda_library.h"
 #include "core/io/atomic_file.h"
 
 #include <cstdlib>
@@ -15,7 +16,7 @@ namespace {
 constexpr size_t most_bytes = 1 << 20;
 
 bool chooses(Device device) {
-  if (device.kind == DeviceKind::cuda) return true;  // deterministic: follows a table, times nothing
+  if (device.kind == DeviceKind::cuda) return !cuda_options(device).deterministic;
   return device == cpu_device && cpu_options().winograd && !cpu_options().deterministic;
 }
 

@@ -14,10 +14,12 @@ namespace whisker {
 /// Where the cache lies; "" when the environment names neither folder.
 std::filesystem::path plan_cache_path(Device device = cpu_device);
 
-/// Takes over the cached choices, unless the CPU's options leave nothing to choose or `device` is
-/// the reference. A resumed run takes those of its checkpoint instead.
+/// Takes over the cached choices, unless the device's options leave nothing to choose
+/// (deterministic) or `device` is the reference. A resumed run takes those of its checkpoint
+/// instead.
 void load_plans(Device device);
-/// Stores the choices of this process, cached ones included, if there are new ones.
+/// Stores the choices of this process, cached ones included, if there are new ones; of a
+/// deterministic device none.
 void save_plans(Device device);
 
 }  // namespace whisker

@@ -1,5 +1,6 @@
 #include "core/cuda/cublas_lt.h"
 
+#include "core/cuda/loaded_library.h"
 #include "core/error.h"
 
 #include <dlfcn.h>
@@ -12,7 +13,8 @@ CublasLt open_library() {
   const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
   void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    fail(ErrorKind::device, "cuBLASLt: {} cannot be opened: {}. It belongs to CUDA {}.", name,
+    fail(ErrorKind::device,
+         "cuBLASLt: {} cannot be opened: {}. Install that of CUDA {}, or use device=cpu.", name,
          dlerror(), CUBLAS_VER_MAJOR);
   }
   const auto find = [&](auto& function, const char* symbol) {
@@ -21,9 +23,15 @@ CublasLt open_library() {
     if (!function) fail(ErrorKind::device, "cuBLASLt: {} has no {}.", name, symbol);
   };
   CublasLt lt{};
+  find(lt.get_version, "cublasLtGetVersion");
+  if (const size_t version = lt.get_version(); version / 10000 != CUBLAS_VER_MAJOR) {
+    fail(ErrorKind::device,
+         "cuBLASLt {} does not fit: that of CUDA {} is needed. It was loaded from {}: install the "
+         "other, name its folder in LD_LIBRARY_PATH, or use device=cpu.",
+         version_text(version), CUBLAS_VER_MAJOR, file_of(lt.get_version));
+  }
   find(lt.create, "cublasLtCreate");
   find(lt.destroy, "cublasLtDestroy");
-  find(lt.get_version, "cublasLtGetVersion");
   find(lt.get_status_string, "cublasLtGetStatusString");
   find(lt.matrix_layout_create, "cublasLtMatrixLayoutCreate");
   find(lt.matrix_layout_destroy, "cublasLtMatrixLayoutDestroy");

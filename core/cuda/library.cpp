@@ -1,11 +1,18 @@
-// The one C function by which a program enters the library: see core/cuda_library.h.
+// The C functions by which a program enters the library: see core/cuda_library.h, and for the
+// second, which needs no GPU, core/cuda_usable.h.
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/versions.h"
 
 namespace whisker::cuda {
 namespace {
 
 std::unique_ptr<Backend> make(int index) {
-  return std::make_unique<CudaBackend>(index);
+  check_cudnn_version();
+  try {
+    return std::make_unique<CudaBackend>(index);
+  } catch (const Error& error) {
+    fail(error.kind(), "{} See nvidia-smi, or use device=cpu.", error.what());
+  }
 }
 CudaOptions options(const Backend& backend) {
   return static_cast<const CudaBackend&>(backend).options();
@@ -39,4 +46,9 @@ constexpr CudaInterface offered{.version = WHISKER_VERSION,
 
 extern "C" const whisker::CudaInterface* whisker_cuda_interface() {
   return &whisker::cuda::offered;
+}
+
+extern "C" void whisker_cuda_libraries(std::vector<whisker::BackendProperty>* libraries) {
+  const auto versions = whisker::cuda::library_versions();
+  libraries->insert(libraries->end(), versions.begin(), versions.end());
 }

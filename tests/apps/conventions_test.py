@@ -59,6 +59,9 @@ class CommandLine(ProgramTest):
         self.assertEqual([what for _, what in phases],
                          ["arguments read", "device ready", "network loaded", "inputs classified"])
         self.assertEqual(phases, sorted(phases, key=lambda phase: float(phase[0])))
+        self.assertNotIn("device: auto", start)
+        auto = self.whisker("classify", self.weights, "val/c0/500.png", "-v").stderr
+        self.assertIn("device: auto is the CPU: up to 32 pictures take less time than the start of a GPU.", auto)
         self.assertEqual(self.whisker("classify", self.weights, "val/c0/500.png").stderr, "")
 
     def test_classify_goes_on_past_broken_pictures(self):

@@ -108,12 +108,8 @@ TEST(Watch, SamplesUntilItIsStopped) {
 }
 
 TEST(GpuVerdict, SaysWhetherTheGpuIsUsedAndWhyNot) {
-  CudaFacts facts{
-      .built = true, .driver = true, .driver_version = 13000, .needed_version = 13000, .count = 2};
-  EXPECT_EQ(gpu_verdict(facts), "the GPU is used: device: auto is cuda:0, the first of 2 GPUs");
-  facts.count = 0;
-  facts.visible_devices = "";
-  EXPECT_EQ(gpu_verdict(facts),
+  EXPECT_EQ(gpu_verdict("", 2), "the GPU is used: device: auto is cuda:0, the first of 2 GPUs");
+  EXPECT_EQ(gpu_verdict("CUDA_VISIBLE_DEVICES='' hides every GPU. Unset it.", 0),
             "the GPU is not used: CUDA_VISIBLE_DEVICES='' hides every GPU. Unset it.");
 }
 

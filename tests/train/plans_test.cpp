@@ -2,7 +2,9 @@
 // whatever the user's cache says, and `deterministic` knows no cache.
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cuda_library.h"
 #include "core/io/file.h"
+#include "core/ops.h"
 #include "support/tiny_training.h"
 #include "train/plan_cache.h"
 
@@ -73,9 +75,9 @@ class TrainingPlans : public ::testing::Test {
     return read_config_text(yaml_text, "plans.yaml", overrides);
   }
   fs::path cache() const { return data_ / "cache/whisker/cpu_plans.json"; }
-  void write_cache(const std::string& text) const {
+  void write_cache(const std::string& text, const char* name = "cpu_plans.json") const {
     fs::create_directories(cache().parent_path());
-    std::ofstream(cache()) << text;
+    std::ofstream(cache().parent_path() / name) << text;
   }
   std::string hash_of_run() const {
     TestRun run(config());
@@ -166,6 +168,48 @@ TEST_F(TrainingPlans, DeterministicKnowsNoCacheAndTimesNothing) {
   }
   EXPECT_EQ(hashes[0], hashes[1]);
   EXPECT_FALSE(fs::exists(cache()));
+}
+
+// What a timed run leaves in the cache between two deterministic ones changes neither.
+TEST_F(TrainingPlans, DeterministicKnowsNoCacheAndTimesNothingOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  constexpr Device gpu{DeviceKind::cuda, 0};
+  const auto chosen = [] { return backend_of(gpu).export_plans(); };
+  const CudaOptions before = cuda_options(gpu);
+  const fs::path cached = plan_cache_path(gpu);
+
+  set_cuda_options(gpu, {.search_seconds = 600, .workspace_limit = before.workspace_limit + 1});
+  const Tensor a = ones({512, 512}, {.device = gpu});
+  for (int i = 0; i < 3; ++i) matmul(a, a);
+  const std::string table = chosen();
+  ASSERT_NE(table, "") << "nothing was timed";
+  save_plans(gpu);
+  EXPECT_EQ(read_file(cached, 1 << 20, ErrorKind::data), table);
+
+  const Config fixed = config({"device=cuda", "deterministic=true"});
+  std::vector<std::string> hashes;
+  for (int i = 0; i < 2; ++i) {
+    TestRun run(fixed);
+    EXPECT_TRUE(cuda_options(gpu).deterministic);
+    load_plans(gpu);
+    EXPECT_EQ(chosen(), "") << "the cache was read";
+    run.train();
+    EXPECT_EQ(chosen(), "") << "something was timed";
+    save_plans(gpu);
+    hashes.push_back(hash_of(run.experiment));
+    EXPECT_EQ(fs::exists(cached), i == 0) << "the cache was written";
+    fs::remove(cached);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+
+  write_cache(table, "cuda_plans.json");
+  set_cuda_options(gpu, {});
+  load_plans(gpu);
+  EXPECT_EQ(chosen(), table) << "control: other runs do not read the cache";
+  set_cuda_options(gpu, {.deterministic = true});
+  backend_of(gpu).import_plans(table);
+  EXPECT_EQ(chosen(), table) << "a resumed run follows the table of its checkpoint";
+  set_cuda_options(gpu, before);
 }
 
 TEST_F(TrainingPlans, ConfigurationReachesTheBackend) {
