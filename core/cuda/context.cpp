@@ -4,6 +4,7 @@
 #include "core/cuda/add_time.h"
 #include "core/cuda/check.h"
 #include "core/cuda/cublas_lt.h"
+#include "core/cuda/cudnn_parts.h"
 #include "core/cuda_library.h"
 #include "core/error.h"
 
@@ -11,8 +12,6 @@
 #include <new>
 #include <span>
 #include <string_view>
-
-#include <dlfcn.h>
 
 namespace whisker::cuda {
 namespace {
@@ -124,17 +123,13 @@ void Context::open(CudaLibrary library) {
   }
   cudnn();
   const AddTime timer(start_times_.cudnn);
-  // cuDNN opens these by the same names when it needs them (cuDNN Installation Guide, "sub-library
-  // overview"); one that is missing is cuDNN's to report.
   static constexpr std::string_view convolving[] = {"heuristic", "engines_precompiled",
                                                     "engines_runtime_compiled"};
   static constexpr std::string_view recurring[] = {"adv"};
   const std::span<const std::string_view> parts =
       library == CudaLibrary::convolutions ? std::span<const std::string_view>(convolving)
                                            : recurring;
-  for (const std::string_view part : parts) {
-    dlopen(fmt::format("libcudnn_{}.so.{}", part, CUDNN_MAJOR).c_str(), RTLD_LAZY | RTLD_LOCAL);
-  }
+  for (const std::string_view part : parts) open_cudnn_part(part);
 }
 
 }  // namespace whisker::cuda

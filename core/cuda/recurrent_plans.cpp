@@ -1,5 +1,6 @@
 #include "core/cuda/recurrent_plans.h"
 
+#include "core/cuda/cudnn_parts.h"
 #include "core/cuda/noise.h"
 #include "core/cuda/stopwatch.h"
 #include "core/error.h"
@@ -76,6 +77,7 @@ std::string describe(const RecurrentGeometry& g, bool tf32) {
 
 std::unique_ptr<RecurrentPlan> RecurrentPlans::make(const RecurrentGeometry& g,
                                                     cudnnRNNAlgo_t algorithm) {
+  for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
   return std::make_unique<RecurrentPlan>(context_, allocator_, g, algorithm, tf32());
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/cuda/check.h"
 #include "core/cuda/cublas_lt.h"
+#include "core/cuda/cudnn_parts.h"
 #include "core/cuda/loaded_library.h"
 #include "core/error.h"
 
@@ -21,19 +22,21 @@ std::string cuda_text() {
                      file_of(&library_versions));  // linked into this library
 }
 
+// It is the part "graph" that knows it.
+size_t cudnn_version() {
+  open_cudnn_part("graph");
+  return cudnnGetVersion();
+}
+
 std::string cudnn_text() {
-  const size_t version = cudnnGetVersion();
+  const size_t version = cudnn_version();
   std::string text = fmt::format("{} ({})", version_text(version), file_of(&cudnnGetVersion));
   return version >= least_cudnn ? text : fmt::format("{}, {}", text, newer_cudnn);
 }
 
 std::string cublas_lt_text() {
-  try {
-    return fmt::format("{} ({})", version_text(cublas_lt().get_version()),
-                       file_of(cublas_lt().get_version));
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return fmt::format("{} ({})", version_text(cublas_lt().get_version()),
+                     file_of(cublas_lt().get_version));
 }
 
 // NCCL is not linked: it is looked for where a program that spreads over GPUs would find it.
@@ -51,10 +54,18 @@ std::string nccl_text() {
   return text;
 }
 
+std::string text_or_error(std::string (*text)()) {
+  try {
+    return text();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void check_cudnn_version() {
-  const size_t version = cudnnGetVersion();
+  const size_t version = cudnn_version();
   if (version >= least_cudnn) return;
   fail(ErrorKind::device,
        "cuDNN {} is {}. It was loaded from {}: install a newer one, name its folder in "
@@ -64,8 +75,8 @@ void check_cudnn_version() {
 
 std::vector<BackendProperty> library_versions() {
   return {{"CUDA", cuda_text()},
-          {"cuDNN", cudnn_text()},
-          {"cuBLASLt", cublas_lt_text()},
+          {"cuDNN", text_or_error(cudnn_text)},
+          {"cuBLASLt", text_or_error(cublas_lt_text)},
           {"NCCL", nccl_text()}};
 }
 

@@ -12,8 +12,8 @@ namespace whisker::cuda {
 /// As cudnnGetVersion() counts. scripts/find_cuda.sh asks the same of headers.
 inline constexpr size_t least_cudnn = 91400;
 
-/// Throws device, with what is loaded and what is needed, when cuDNN is older than that. Takes a
-/// millisecond: of cuDNN's parts only the smallest is opened.
+/// Throws device, with what is loaded and what is needed, when cuDNN is older than that or not
+/// whole. Takes a millisecond: of cuDNN's parts only a small one is opened.
 void check_cudnn_version();
 
 /// Version and file of CUDA, cuDNN, cuBLASLt (opens it) and NCCL, and what is wrong with them.

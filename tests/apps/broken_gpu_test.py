@@ -66,6 +66,15 @@ class BrokenGpu(ProgramTest):
         self.assertIn("choosing the GPU: ", enough["cuda:0"]["error"], "the next thing to fail")
         self.assertEqual(enough["cuda:0"]["properties"]["cuDNN"], f"9.14.0 ({fake})")
 
+    def test_a_cudnn_that_lacks_a_part(self):
+        whole = self.devices(self.machine())[0]["cuda:0"]["properties"]["cuDNN"]
+        alone = self.folder / "alone"
+        alone.mkdir()
+        shutil.copy(re.search(r"\((.*)\)", whole)[1], alone / "libcudnn.so.9")
+        (alone / "libcudnn_graph.so.9").write_text("no library")
+        self.assert_cpu_serves(self.machine(alone), "cuDNN: libcudnn_graph.so.9 cannot be opened: ",
+                               f"It belongs beside {alone}/libcudnn.so.9: install all of cuDNN")
+
     def test_an_old_driver(self):
         machine = self.machine(WHISKER_FAKE_CUDA_VERSION="11080")
         says = "the NVIDIA driver is too old: it supports CUDA 11.8, this build needs CUDA "
