@@ -1,6 +1,6 @@
 // The door to the CUDA backend: libwhisker_cuda.so, opened by dlopen when a CUDA device is first
 // asked for, because linking it would cost every start 100 ms. The library takes
-// core's symbols from the program; the program takes one C function from the library.
+// core's symbols from the program; the program takes two C functions from the library.
 #pragma once
 
 #include "core/backend.h"
@@ -51,7 +51,7 @@ enum class CudaLibrary : uint8_t {
   recurrent_layers,  ///< cuDNN, with the part that holds its recurrent layers
 };
 
-/// What the library's one C function, whisker_cuda_interface(), returns.
+/// What the library's C function whisker_cuda_interface() returns; the other lists versions.
 struct CudaInterface {
   const char* version;  ///< of Whisker: library and program are built together
   std::unique_ptr<Backend> (*make_backend)(int index);
@@ -82,7 +82,7 @@ std::string why_no_cuda(const CudaFacts& facts);
 inline std::string why_no_cuda() {
   return why_no_cuda(cuda_facts());
 }
-/// Usable GPUs: 0 whenever why_no_cuda() says something.
+/// GPUs that the driver offers: 0 whenever why_no_cuda() says something.
 int cuda_device_count();
 
 /// Opens libwhisker_cuda.so. Throws device, with the loader's words, when that fails.

@@ -1,6 +1,7 @@
 // Why CUDA cannot be used, in words that help; and that the library opens without a GPU, so that a
 // missing symbol is found where there is none.
 #include "core/cuda_library.h"
+#include "core/cuda_usable.h"
 
 #include <fstream>
 #include <functional>
@@ -53,6 +54,30 @@ TEST(WhyNoCuda, NamesTheCauseAndTheRemedy) {
 TEST(WhyNoCuda, AnOlderDriverOfTheSameMajorVersionServes) {
   EXPECT_EQ(why([](CudaFacts& f) { f.needed_version = 13020; }), "");
   EXPECT_EQ(why([](CudaFacts& f) { f.driver_version = 13010; }), "");
+}
+
+// A machine without a GPU, or with one that was hidden on purpose, gets no word about it.
+TEST(CudaIsExpected, WhereTheDriverOffersAGpuOrBroke) {
+  const auto expected = [](const std::function<void(CudaFacts&)>& change) {
+    CudaFacts facts = usable;
+    change(facts);
+    return cuda_is_expected(facts);
+  };
+  EXPECT_TRUE(expected([](CudaFacts&) {}));
+  EXPECT_TRUE(expected([](CudaFacts& f) { f.driver_version = 12040; }));
+  EXPECT_TRUE(expected([](CudaFacts& f) {
+    f.count = 0;
+    f.driver_error = "error 999: unknown";
+  }));
+  EXPECT_FALSE(expected([](CudaFacts& f) { f.built = false; }));
+  EXPECT_FALSE(expected([](CudaFacts& f) {
+    f.count = 0;
+    f.driver = false;
+  }));
+  EXPECT_FALSE(expected([](CudaFacts& f) {
+    f.count = 0;
+    f.visible_devices = "";
+  }));
 }
 
 TEST(CudaDevices, AMissingOneSaysWhy) {
