@@ -1,24 +1,20 @@
-"""The conventions of the command line: streams, exit codes, signals, and kills that leave a checkpoint.
+"""The conventions of the command line: streams, exit codes and signals.
 
-    conventions_test.py [SUITE] [-v]     with $WHISKER naming the program; WHISKER_LONG=1 for full counts
+    conventions_test.py [SUITE] [-v]     with $WHISKER naming the program
 """
 
 import fcntl
 import json
 import os
-import pathlib
 import pty
-import random
 import re
-import shutil
 import signal
 import struct
-import subprocess
 import termios
 import time
 import unittest
 
-from harness import CONFIG, LONG, ProgramTest, png, stripes
+from harness import CONFIG, ProgramTest, png, stripes
 
 
 def read_terminal(master):
@@ -27,118 +23,6 @@ def read_terminal(master):
         return os.read(master, 4096).decode()
     except OSError:
         return ""
-
-
-class CommandLine(ProgramTest):
-    """classify, config, train: what they take and what they print."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls().train("base", "train.epochs=12")
-        cls.weights = "runs/base/best.safetensors"
-
-    def runTest(self):
-        """Lets setUpClass make an instance."""
-
-    def test_classify_text_json_and_lines(self):
-        pictures = ["val/c0/500.png", "val/c1/500.png"]
-        text = self.whisker("classify", self.weights, *pictures, "--top", "2").stdout.splitlines()
-        self.assertEqual([line.split(":")[0] for line in text], pictures)
-        self.assertRegex(text[0], r"^val/c0/500\.png:(  c[01] [01]\.\d{4}){2}$")
-        whole = json.loads(self.whisker("classify", self.weights, *pictures, "--json", "--top", "2").stdout)
-        self.assertEqual(whole["schema_version"], 1)
-        self.assertEqual([p["path"] for p in whole["pictures"]], pictures)
-        self.assertAlmostEqual(sum(p["probability"] for p in whole["pictures"][0]["predictions"]), 1, places=4)
-        lines = self.whisker("classify", self.weights, *pictures, "--jsonl", "--top", "2").stdout.splitlines()
-        self.assertEqual([json.loads(line) for line in lines], whole["pictures"])
-
-    def test_classify_tells_where_its_time_goes(self):
-        start = self.whisker("classify", self.weights, "val/c0/500.png", "--device", "cpu", "-v").stderr
-        phases = [line.split(" s  ") for line in start.splitlines()]
-        self.assertEqual([what for _, what in phases],
-                         ["arguments read", "device ready", "network loaded", "inputs classified"])
-        self.assertEqual(phases, sorted(phases, key=lambda phase: float(phase[0])))
-        self.assertNotIn("device: auto", start)
-        auto = self.whisker("classify", self.weights, "val/c0/500.png", "-v").stderr
-        self.assertIn("device: auto is the CPU: up to 32 pictures take less time than the start of a GPU.", auto)
-        self.assertEqual(self.whisker("classify", self.weights, "val/c0/500.png").stderr, "")
-
-    def test_classify_goes_on_past_broken_pictures(self):
-        (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no picture")
-        inputs = ["val/c0/500.png", "broken.jpg", "missing.png", "val/c1/500.png"]
-        done = self.whisker("classify", self.weights, *inputs, code=3)
-        self.assertEqual(len(done.stdout.splitlines()), 2)
-        self.assertIn("broken.jpg", done.stderr)
-        self.assertIn("missing.png", done.stderr)
-        whole = json.loads(self.whisker("classify", self.weights, *inputs, "--json", code=3).stdout)
-        self.assertEqual(["error" in p for p in whole["pictures"]], [False, True, True, False])
-        self.whisker("classify", self.weights, *inputs, "-q", code=3)
-
-    def test_folders_lists_and_odd_names(self):
-        odd = self.folder / "odd"
-        odd.mkdir()
-        names = ["-dash.png", "two words.png", "quo'te\".png", "\u00e9\U0001f431.png", "x" * 200 + ".png",
-                 "back\\slash.png", "per%cent{}.png"]
-        for i, name in enumerate(names):
-            (odd / name).write_bytes(stripes(0, i))
-        (odd / ".hidden.png").write_bytes(stripes(0, 1))
-        walked = self.whisker("classify", self.weights, "odd", "--jsonl").stdout.splitlines()
-        self.assertEqual([json.loads(line)["path"] for line in walked],
-                         sorted((f"odd/{n}" for n in names), key=os.fsencode))
-        listed = self.whisker("classify", self.weights, "-", "--jsonl",
-                              input="".join(f"odd/{n}\n" for n in names)).stdout.splitlines()
-        self.assertEqual([json.loads(line)["path"] for line in listed], [f"odd/{n}" for n in names])
-        dash = self.whisker("classify", "--jsonl", "--", "../" + self.weights, "-dash.png", cwd=odd)
-        self.assertEqual(json.loads(dash.stdout)["path"], "-dash.png")
-        (odd / os.fsdecode(b"latin\xe9.png")).write_bytes(stripes(0, 1))
-        whole = self.whisker("classify", self.weights, "odd", "--json")
-        json.loads(whole.stdout)  # names that are no UTF-8 do not break the JSON
-        self.whisker("classify", self.weights, "-", input="", code=3)
-
-    def test_config(self):
-        printed = self.whisker("config", "print", "c.yaml", "train.epochs=7").stdout
-        self.assertIn("epochs: 7", printed)
-        (self.folder / "again.yaml").write_text(printed)
-        self.assertEqual(self.whisker("config", "print", "again.yaml").stdout, printed)
-        self.assertRegex(self.whisker("--version").stdout, r"^whisker \d+\.\d+\.\d+\n$")
-        checked = self.whisker("config", "schema", "c.yaml").stdout
-        self.whisker("config", "schema", "c.yaml", "train.epochs=x", code=2)
-        schema = json.loads(self.whisker("config", "schema").stdout)
-        self.assertEqual(json.loads(checked), schema)
-        self.assertIn("batch_size", schema["properties"]["train"]["properties"])
-
-    def test_training_from_the_stored_config_repeats_the_run(self):
-        first = self.train("repeat", "optimizer.lr=0.02")
-        self.whisker("train", "runs/repeat/config.yaml")
-        second = self.folder / "runs/repeat-2"
-        models = [next((run / "last").glob("model-*")).read_bytes() for run in (first, second)]
-        self.assertEqual(*models)
-
-    def test_resume_refuses_what_it_would_ignore(self):
-        for option in (["--dry-run"], ["--init", "w.safetensors"]):
-            done = self.whisker("train", "--resume", "runs/any", *option, code=2)
-            self.assertIn("--resume: not together with --dry-run or --init", done.stderr)
-
-    def test_threads_that_wait_give_way_unless_told_otherwise(self):
-        for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):
-            kept = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-            process = self.start("train", "c.yaml", *self.data, "name=spin", "train.epochs=100000", env={**kept, **given})
-            run = self.folder / "runs/spin"
-            self.wait_for(run / "log.txt", "first step done")
-            facts = pathlib.Path(f"/proc/{process.pid}")
-            environment = dict(word.split(b"=", 1) for word in (facts / "environ").read_bytes().split(b"\0") if word)
-            self.assertEqual((facts / "comm").read_text(), "whisker\n")
-            process.kill()
-            process.communicate()
-            shutil.rmtree(run)
-            spins = environment.get(b"GOMP_SPINCOUNT")
-            self.assertEqual(spins and spins.decode(), expected)
-
-    def test_dry_run_leaves_nothing(self):
-        done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
-        self.assertIn("per epoch", done.stdout)
-        self.assertFalse((self.folder / "runs/dry").exists())
 
 
 class Streams(ProgramTest):
@@ -206,7 +90,7 @@ class Streams(ProgramTest):
 
 
 class ExitCodes(ProgramTest):
-    """INTEROP's table, each by what causes it."""
+    """The table of docs/command_line.md, each by what causes it."""
 
     def refused(self, code, says, *arguments, **options):
         done = self.whisker(*arguments, code=code, **options)
@@ -357,71 +241,6 @@ class ExitCodes(ProgramTest):
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75)
-
-
-class Kills(ProgramTest):
-    """Whatever the moment of a kill or a signal, what is on disk resumes to the same bits."""
-
-    settings = ["train.epochs=6", "checkpoint.every=1", "ema.decay=0.9", "augment.horizontal_flip=true"]
-
-    def model_of(self, run):
-        state = json.loads((run / "last/state.json").read_text())
-        return (state["step"], (run / "last" / state["model"]["name"]).read_bytes(),
-                (run / "last" / state["optimizer"]["name"]).read_bytes())
-
-    def interrupt(self, name, number, moment):
-        """Starts a run and sends it `number` after `moment` seconds; returns its exit code."""
-        process = self.start("train", "c.yaml", *self.data, f"name={name}", *self.settings)
-        time.sleep(moment)
-        process.send_signal(number)
-        process.communicate(timeout=60)
-        return process.returncode
-
-    def test_kills_and_signals_at_random_moments(self):
-        begun = time.monotonic()
-        expected = self.model_of(self.train("whole", *self.settings))
-        seconds = time.monotonic() - begun
-        generator = random.Random(20)
-        # SIGKILL 20 or 200 times, SIGTERM 10 or 100 times.
-        for number, count in ((signal.SIGKILL, 200 if LONG else 20), (signal.SIGTERM, 100 if LONG else 10)):
-            hit = resumed = 0
-            for i in range(count):
-                name = f"sent{int(number)}_{i}"
-                code = self.interrupt(name, number, generator.uniform(0.02, 1) * seconds)
-                run = self.folder / "runs" / name
-                if number == signal.SIGTERM:
-                    self.assertIn(code, (0, 75, -signal.SIGTERM))
-                hit += code != 0
-                if (run / "last/state.json").exists():
-                    self.whisker("train", "--resume", f"runs/{name}")
-                    self.assertEqual(self.model_of(run), expected, f"{name}: other bits")
-                    resumed += 1
-                else:
-                    # Nothing was saved yet: a resume says so, and no half file passes for one.
-                    self.whisker("train", "--resume", f"runs/{name}", code=4)
-                shutil.rmtree(run, ignore_errors=True)
-            print(f"{signal.Signals(number).name}: {count} sent, {hit} in time, {resumed} resumed to the same bits")
-            self.assertGreater(resumed, count // 4)
-
-    def test_control_a_writer_in_place_is_torn(self):
-        # The same kill on a writer that overwrites its file: readers must find it torn.
-        torn = 0
-        content = os.urandom(1 << 16)
-        target = self.folder / "in_place"
-        for i in range(20):
-            target.write_bytes(content)
-            child = os.fork()
-            if child == 0:
-                while True:
-                    with open(target, "wb", buffering=0) as file:
-                        for at in range(0, len(content), 256):
-                            file.write(content[at:at + 256])
-            time.sleep(0.005 + 0.001 * i)
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            torn += target.read_bytes() != content
-        print(f"written in place and killed: {torn} of 20 torn")
-        self.assertGreater(torn, 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+"""What classify, config and train take on the command line, and what they print.
+
+    command_line_test.py [-v]            with $WHISKER naming the program
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import unittest
+
+from harness import ProgramTest, png, stripes
+
+
+class CommandLine(ProgramTest):
+    """classify, config, train: what they take and what they print."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().train("base", "train.epochs=12")
+        cls.weights = "runs/base/best.safetensors"
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def test_classify_text_json_and_lines(self):
+        pictures = ["val/c0/500.png", "val/c1/500.png"]
+        text = self.whisker("classify", self.weights, *pictures, "--top", "2").stdout.splitlines()
+        self.assertEqual([line.split(":")[0] for line in text], pictures)
+        self.assertRegex(text[0], r"^val/c0/500\.png:(  c[01] [01]\.\d{4}){2}$")
+        whole = json.loads(self.whisker("classify", self.weights, *pictures, "--json", "--top", "2").stdout)
+        self.assertEqual(whole["schema_version"], 1)
+        self.assertEqual([p["path"] for p in whole["pictures"]], pictures)
+        self.assertAlmostEqual(sum(p["probability"] for p in whole["pictures"][0]["predictions"]), 1, places=4)
+        lines = self.whisker("classify", self.weights, *pictures, "--jsonl", "--top", "2").stdout.splitlines()
+        self.assertEqual([json.loads(line) for line in lines], whole["pictures"])
+
+    def test_classify_tells_where_its_time_goes(self):
+        start = self.whisker("classify", self.weights, "val/c0/500.png", "--device", "cpu", "-v").stderr
+        phases = [line.split(" s  ") for line in start.splitlines()]
+        self.assertEqual([what for _, what in phases],
+                         ["arguments read", "device ready", "network loaded", "inputs classified"])
+        self.assertEqual(phases, sorted(phases, key=lambda phase: float(phase[0])))
+        self.assertNotIn("device: auto", start)
+        auto = self.whisker("classify", self.weights, "val/c0/500.png", "-v").stderr
+        self.assertIn("device: auto is the CPU: up to 32 pictures take less time than the start of a GPU.", auto)
+        self.assertEqual(self.whisker("classify", self.weights, "val/c0/500.png").stderr, "")
+
+    def test_classify_goes_on_past_broken_pictures(self):
+        (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no picture")
+        inputs = ["val/c0/500.png", "broken.jpg", "missing.png", "val/c1/500.png"]
+        done = self.whisker("classify", self.weights, *inputs, code=3)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        self.assertIn("broken.jpg", done.stderr)
+        self.assertIn("missing.png", done.stderr)
+        whole = json.loads(self.whisker("classify", self.weights, *inputs, "--json", code=3).stdout)
+        self.assertEqual(["error" in p for p in whole["pictures"]], [False, True, True, False])
+        self.whisker("classify", self.weights, *inputs, "-q", code=3)
+
+    def test_folders_lists_and_odd_names(self):
+        odd = self.folder / "odd"
+        odd.mkdir()
+        names = ["-dash.png", "two words.png", "quo'te\".png", "\u00e9\U0001f431.png", "x" * 200 + ".png",
+                 "back\\slash.png", "per%cent{}.png"]
+        for i, name in enumerate(names):
+            (odd / name).write_bytes(stripes(0, i))
+        (odd / ".hidden.png").write_bytes(stripes(0, 1))
+        walked = self.whisker("classify", self.weights, "odd", "--jsonl").stdout.splitlines()
+        self.assertEqual([json.loads(line)["path"] for line in walked],
+                         sorted((f"odd/{n}" for n in names), key=os.fsencode))
+        listed = self.whisker("classify", self.weights, "-", "--jsonl",
+                              input="".join(f"odd/{n}\n" for n in names)).stdout.splitlines()
+        self.assertEqual([json.loads(line)["path"] for line in listed], [f"odd/{n}" for n in names])
+        dash = self.whisker("classify", "--jsonl", "--", "../" + self.weights, "-dash.png", cwd=odd)
+        self.assertEqual(json.loads(dash.stdout)["path"], "-dash.png")
+        (odd / os.fsdecode(b"latin\xe9.png")).write_bytes(stripes(0, 1))
+        whole = self.whisker("classify", self.weights, "odd", "--json")
+        json.loads(whole.stdout)  # names that are no UTF-8 do not break the JSON
+        self.whisker("classify", self.weights, "-", input="", code=3)
+
+    def test_config(self):
+        printed = self.whisker("config", "print", "c.yaml", "train.epochs=7").stdout
+        self.assertIn("epochs: 7", printed)
+        (self.folder / "again.yaml").write_text(printed)
+        self.assertEqual(self.whisker("config", "print", "again.yaml").stdout, printed)
+        self.assertRegex(self.whisker("--version").stdout, r"^whisker \d+\.\d+\.\d+\n$")
+        checked = self.whisker("config", "schema", "c.yaml").stdout
+        self.whisker("config", "schema", "c.yaml", "train.epochs=x", code=2)
+        schema = json.loads(self.whisker("config", "schema").stdout)
+        self.assertEqual(json.loads(checked), schema)
+        self.assertIn("batch_size", schema["properties"]["train"]["properties"])
+
+    def test_training_from_the_stored_config_repeats_the_run(self):
+        first = self.train("repeat", "optimizer.lr=0.02")
+        self.whisker("train", "runs/repeat/config.yaml")
+        second = self.folder / "runs/repeat-2"
+        models = [next((run / "last").glob("model-*")).read_bytes() for run in (first, second)]
+        self.assertEqual(*models)
+
+    def test_resume_refuses_what_it_would_ignore(self):
+        for option in (["--dry-run"], ["--init", "w.safetensors"]):
+            done = self.whisker("train", "--resume", "runs/any", *option, code=2)
+            self.assertIn("--resume: not together with --dry-run or --init", done.stderr)
+
+    def test_threads_that_wait_give_way_unless_told_otherwise(self):
+        for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):
+            kept = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            process = self.start("train", "c.yaml", *self.data, "name=spin", "train.epochs=100000", env={**kept, **given})
+            run = self.folder / "runs/spin"
+            self.wait_for(run / "log.txt", "first step done")
+            facts = pathlib.Path(f"/proc/{process.pid}")
+            environment = dict(word.split(b"=", 1) for word in (facts / "environ").read_bytes().split(b"\0") if word)
+            self.assertEqual((facts / "comm").read_text(), "whisker\n")
+            process.kill()
+            process.communicate()
+            shutil.rmtree(run)
+            spins = environment.get(b"GOMP_SPINCOUNT")
+            self.assertEqual(spins and spins.decode(), expected)
+
+    def test_dry_run_leaves_nothing(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
+        self.assertIn("per epoch", done.stdout)
+        self.assertFalse((self.folder / "runs/dry").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
