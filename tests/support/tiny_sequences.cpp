@@ -1,5 +1,7 @@
 #include "support/tiny_sequences.h"
 
+#include "support/overrides.h"
+
 #include <cmath>
 
 namespace whisker::test {
@@ -28,10 +30,10 @@ model:
 optimizer: {lr: 2e-2}
 train: {epochs: 12, batch_size: 8}
 )";
-  std::vector<std::string> all = {"data.train=" + (folder / "words").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "words.yaml", all);
+  return read_config_text(
+      yaml, "words.yaml",
+      joined({"data.train=" + (folder / "words").string(), "runs=" + (folder / "runs").string()},
+             overrides));
 }
 
 Config language_config(const TemporaryFolder& folder, const std::vector<std::string>& overrides) {
@@ -49,10 +51,10 @@ model:
 optimizer: {lr: 2e-2}
 train: {epochs: 4, batch_size: 8}
 )";
-  std::vector<std::string> all = {"data.train=" + (folder / "text.txt").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "text.yaml", all);
+  return read_config_text(
+      yaml, "text.yaml",
+      joined({"data.train=" + (folder / "text.txt").string(), "runs=" + (folder / "runs").string()},
+             overrides));
 }
 
 Config series_config(const TemporaryFolder& folder, const std::vector<std::string>& overrides) {
@@ -68,10 +70,10 @@ data: {kind: series, val_split: 0.25, series: {columns: [value], window: 12, sea
 model: {layers: [{gru: {units: 8}}, {dense: {units: 1}}]}
 train: {epochs: 5, batch_size: 8}
 )";
-  std::vector<std::string> all = {"data.train=" + (folder / "s.csv").string(),
-                                  "runs=" + (folder / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml, "s.yaml", all);
+  return read_config_text(
+      yaml, "s.yaml",
+      joined({"data.train=" + (folder / "s.csv").string(), "runs=" + (folder / "runs").string()},
+             overrides));
 }
 
 }  // namespace whisker::test

@@ -2,6 +2,7 @@
 
 #include "core/io/file.h"
 #include "core/io/json.h"
+#include "support/overrides.h"
 #include "support/picture_files.h"
 
 #include <fstream>
@@ -85,11 +86,11 @@ std::string StripeFolder::yaml() const {
 }
 
 Config StripeFolder::config(const std::vector<std::string>& overrides) const {
-  std::vector<std::string> all = {"data.train=" + (folder_ / "train").string(),
-                                  "data.val=" + (folder_ / "val").string(),
-                                  "runs=" + (folder_ / "runs").string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return read_config_text(yaml_text, "tiny.yaml", all);
+  return read_config_text(
+      yaml_text, "tiny.yaml",
+      joined({"data.train=" + (folder_ / "train").string(),
+              "data.val=" + (folder_ / "val").string(), "runs=" + (folder_ / "runs").string()},
+             overrides));
 }
 
 TrainStepOptions rerun(int* captures) {

@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/file.h"
+#include "support/overrides.h"
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
 #include "train/memory_advice.h"
@@ -21,11 +22,6 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr Device gpu{DeviceKind::cuda, 0};
-
-std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 class CudaTraining : public testing::Test {
  protected:

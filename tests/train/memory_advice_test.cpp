@@ -4,6 +4,7 @@
 
 #include "core/backend.h"
 #include "support/devices.h"
+#include "support/overrides.h"
 #include "support/tiny_sequences.h"
 #include "support/tiny_training.h"
 #include "train/dry_run.h"
@@ -95,13 +96,12 @@ TEST(MemoryAdvice, SpeaksOfWhatTheRunIsTrainedOn) {
   const TemporaryFolder folder;
   write_two_languages(folder);
   folder.write("rows.csv", "0.5,1.5,2.5,a\n0.1,0.2,0.3,b\n1,2,3,a\n4,5,6,b\n");
-  using Overrides = std::vector<std::string>;
   const auto rows_config = [&](const Overrides& overrides) {
-    std::vector<std::string> all = {
-        "data.kind=rows", "data.train=" + (folder / "rows.csv").string(), "data.val_split=0.5",
-        "data.label_column=4", "model.layers=[{lstm: {units: 12}}]"};
-    all.insert(all.end(), overrides.begin(), overrides.end());
-    return text_config(folder, all);
+    return text_config(
+        folder,
+        joined({"data.kind=rows", "data.train=" + (folder / "rows.csv").string(),
+                "data.val_split=0.5", "data.label_column=4", "model.layers=[{lstm: {units: 12}}]"},
+               overrides));
   };
   const auto check = [](const auto& config_with, const char* example, const char* smaller) {
     const Experiment one(config_with(Overrides{"train.batch_size=1"}));

@@ -1,6 +1,7 @@
 // A stopped and resumed run is the uninterrupted one bit for bit; the same seed
 // gives the same bits on any number of workers; what would make another run of it is refused.
 #include "core/io/file.h"
+#include "support/overrides.h"
 #include "support/tiny_training.h"
 
 #include <fstream>
@@ -13,11 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 /// Everything a run leaves that does not depend on a clock.
 struct Outcome {
