@@ -88,6 +88,17 @@ YamlNode model_section(const Config& config) {
 
 namespace {
 
+// A precision that the CPU lacks may have been meant for the GPU that auto passed over.
+DType compute_dtype(PrecisionKind precision, const DeviceChoice& choice) {
+  const bool gpu = choice.device.kind == DeviceKind::cuda;
+  try {
+    return compute_dtype(precision, choice.device, gpu ? cuda_gpu(choice.device) : CudaGpu());
+  } catch (const Error& error) {
+    if (choice.note.empty()) throw;
+    fail(error.kind(), "{} ({})", error.what(), choice.note);
+  }
+}
+
 std::unique_ptr<Schedule> make_schedule(const Experiment& experiment) {
   const TrainSettings& settings = experiment.config.train;
   const int64_t steps_per_epoch =
@@ -131,8 +142,7 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   device = choice.device;
   if (!choice.note.empty()) notes.push_back(choice.note);
   LibraryStart libraries(device, libraries_of(*model.net));
-  const DType precision = compute_dtype(
-      config.precision, device, device.kind == DeviceKind::cuda ? cuda_gpu(device) : CudaGpu());
+  const DType precision = compute_dtype(config.precision, choice);
   configure_backend(config, device);
   if (config.data.kind == DataKind::pictures) open_picture_loaders(config, device, precision, data);
   notes.insert(notes.begin(), data.notes.begin(), data.notes.end());

@@ -53,6 +53,8 @@ class BrokenGpu(ProgramTest):
 
     def test_a_context_that_does_not_start(self):
         self.assert_cpu_serves(self.machine(), "choosing the GPU: ", "See nvidia-smi, or use device=cpu.")
+        error = self.whisker("train", "c.yaml", *self.data, "device=auto", "precision=f16", env=self.machine(), code=2)
+        self.assertRegex(error.stderr, "precision: cpu .*device: auto is the CPU, as the GPU cannot be used: choosing ")
 
     def test_cudnn_too_old(self):
         fake = os.environ["WHISKER_FAKE_VERSIONS"]
