@@ -61,8 +61,10 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
     auto algorithm = graph ? CudnnConvolution::make(graph, request, *engine) : nullptr;
-    const bool usable = algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
-                        admissible(request, algorithm->notes(), options_.deterministic);
+    const bool usable =
+        algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
+        admissible(request, algorithm->notes(), options_.deterministic) &&
+        (options_.deterministic || has_room(allocator_, algorithm->workspace_bytes()));
     if (usable) choice.algorithm = std::move(algorithm);
   }
   if (!choice.algorithm) return std::nullopt;
@@ -139,6 +141,10 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
     }
   }
   if (shortage && !found) throw *shortage;
+  // It was timed in memory beside the allocator's, which may have a limit.
+  if (best) {
+    const Scratch room(allocator_, best->workspace_bytes());
+  }
   if (!shortage && (found || separately)) {
     table_.set(PlanTable::Kind::convolution, request.describe(),
                best ? best->name() : std::string(separate_name));

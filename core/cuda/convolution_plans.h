@@ -7,10 +7,12 @@
 // the table's choice is decided once more while searching is allowed, by timing our own kernels and
 // every engine that cuDNN's heuristics name: what runs once is not worth it. Memory may be short of
 // timing some of them, or any: the fastest of the others, or the choice at hand, then does for this
-// run, and the table is told nothing. What nothing else computes, the direct kernel does. A request
-// with an epilogue may also be done separately, by plain requests and further kernels, which is the
-// caller's to say how: where nothing joins them, or where that is faster and rounds no more often.
-// Deciding compiles, allocates and waits, none of which a capture allows: warm up first.
+// run, and the table is told nothing. Nor is a choice taken for whose workspace there is no room,
+// timed or from the table, but in a deterministic run, whose choices do not hang on free memory.
+// What nothing else computes, the direct kernel does. A request with an epilogue may also be done
+// separately, by plain requests and further kernels, which is the caller's to say how: where
+// nothing joins them, or where that is faster and rounds no more often. Deciding compiles,
+// allocates and waits, none of which a capture allows: warm up first.
 #pragma once
 
 #include "core/cuda/allocator.h"

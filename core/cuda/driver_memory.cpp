@@ -47,4 +47,13 @@ DriverMemory::~DriverMemory() {
   cudaFree(data_);
 }
 
+bool has_room(Allocator& allocator, int64_t bytes) {
+  try {
+    const Scratch room(allocator, bytes);
+    return true;
+  } catch (const OutOfMemory&) {
+    return false;
+  }
+}
+
 }  // namespace whisker::cuda

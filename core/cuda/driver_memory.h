@@ -24,6 +24,9 @@ class DriverMemory {
   void* data_ = nullptr;
 };
 
+/// True where the allocator can give so much, which is what a choice will work in.
+bool has_room(Allocator& allocator, int64_t bytes);
+
 /// Pieces of it, kept together.
 class DriverMemories {
  public:

@@ -35,8 +35,11 @@ ProductPlans::Choice ProductPlans::decide(const ProductRequest& request,
       choice.algorithm = choice.product->accept(handle, *algorithm, operands);
     }
   }
-  if (choice.algorithm) return choice;
+  const bool fits = choice.algorithm && (options_.deterministic ||
+                                         has_room(allocator_, choice.algorithm->workspace_bytes));
+  if (fits) return choice;
   const auto first = choice.product->algorithms(handle, operands, workspace_limit, 1);
+  choice.algorithm.reset();
   if (!first.empty()) choice.algorithm = first.front();
   choice.settled = first.empty();
   return choice;
@@ -48,6 +51,7 @@ void ProductPlans::settle(const ProductRequest& request, const ProductOperands& 
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
   Product& product = *choice.product;
+  ProductAlgorithm best = *choice.algorithm;
   float best_time = std::numeric_limits<float>::infinity();
   for (const ProductAlgorithm& candidate :
        product.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
@@ -61,9 +65,12 @@ void ProductPlans::settle(const ProductRequest& request, const ProductOperands& 
         best_time);
     if (time < best_time) {
       best_time = time;
-      choice.algorithm = candidate;
+      best = candidate;
     }
   }
+  // It was timed in memory beside the allocator's, which may have a limit.
+  { const Scratch room(allocator_, best.workspace_bytes); }
+  choice.algorithm = best;
   table_.set(PlanTable::Kind::product, request.describe(), choice.algorithm->text());
 }
 
@@ -86,7 +93,7 @@ bool ProductPlans::run(ProductRequest request, const ProductOperands& operands) 
     try {
       settle(request, operands, found->second);
     } catch (const OutOfMemory&) {
-      // Then what is best so far, in this run: see Note [Choosing a convolution].
+      // Then untimed, in this run: see Note [Choosing a convolution].
     }
   }
   Choice& choice = found->second;

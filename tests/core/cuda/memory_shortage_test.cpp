@@ -204,6 +204,28 @@ TEST_F(CudaMemoryShortage, OfTheDriverLeavesChoicesUntimed) {
   EXPECT_NE(backend().export_plans(), "") << "the cache was not given back";
 }
 
+// Engines that want more than that in workspaces are timed beside the allocator, and not taken.
+TEST_F(CudaMemoryShortage, OfALimitKeepsToWhatFits) {
+  const auto noise = [](const Shape& shape) {
+    return rand_normal(shape, 0, 1, 1, 1, {.device = gpu}).set_requires_grad();
+  };
+  const std::vector<Tensor> leaves = {noise({16, 56, 56, 64}), noise({64, 3, 3, 64})};
+  const Work step = [&] {
+    grad(mean(conv2d(leaves[0], leaves[1], {}, {.padding = 1})), leaves);
+    backend().synchronize();
+  };
+  forget_choices(exact_options());
+  backend().reset_peak();
+  step();
+  backend().empty_cache();
+  backend().set_memory_options({.limit_bytes = backend().memory_stats().peak + 32 * mebi});
+  ASSERT_NO_THROW(step()) << "untimed";
+  searching_.search_uses = 20'000;
+  set_cuda_options(gpu, searching_);
+  for (int i = 0; i < 3; ++i) ASSERT_NO_THROW(step()) << "searching, step " << i;
+  std::cout << rows_of_plans() << " plans within the limit\n";
+}
+
 TEST_F(CudaMemoryShortage, EndsCapturesWithoutALeak) {
   CudaOptions options = exact_options();
   options.deterministic = true;
