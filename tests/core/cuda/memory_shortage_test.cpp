@@ -153,7 +153,7 @@ class CudaMemoryShortage : public GpuTest {
 
 TEST_F(CudaMemoryShortage, EndsWorkOrSearchWithoutALeak) {
   const Failures found = fail_each(
-      "search", [&] { begin_search(); }, [&] { expect_layers(); }, 8);
+      "search", [&] { begin_search(); }, [&] { expect_layers(); }, 6);
   EXPECT_GT(found.ended, 0);
   EXPECT_GT(found.went_on, 0) << "the search's own allocations may fail";
   EXPECT_EQ(found.leaked, 0);
@@ -238,7 +238,7 @@ TEST_F(CudaMemoryShortage, EndsCapturesWithoutALeak) {
   std::unique_ptr<CapturedGraph> graph;
   const Work capture = [&] { graph = backend().capture([&] { training.step(); }); };
   const Failures found = fail_each(
-      "capture", [&] { graph.reset(); }, capture, 5);
+      "capture", [&] { graph.reset(); }, capture, 3);
   EXPECT_GT(found.ended, 10);
   EXPECT_EQ(found.went_on, 0);
   EXPECT_EQ(found.leaked, 0);
@@ -269,7 +269,7 @@ class CudaMemoryShortageOfChains : public CudaChains {
 
 TEST_F(CudaMemoryShortageOfChains, EndsWorkWithoutALeak) {
   const Failures found = fail_each(
-      "chain", [] {}, [&] { expect_chain(); }, 4);
+      "chain", [] {}, [&] { expect_chain(); }, 3);
   EXPECT_GT(found.ended, 10);
   EXPECT_EQ(found.went_on, 0);
   EXPECT_EQ(found.leaked, 0);
@@ -286,7 +286,7 @@ TEST_F(CudaMemoryShortageOfChains, EndsWorkOrSearchWithoutALeak) {
         forget_choices(options);
         run_chain(chain_, gpu);
       },
-      [&] { expect_chain(); }, 6);
+      [&] { expect_chain(); }, 5);
   EXPECT_GT(found.ended + found.went_on, 0);
   EXPECT_EQ(found.leaked, 0);
 }
