@@ -8,13 +8,16 @@
 #include "train/benchmark.h"
 #include "train/experiment.h"
 
+#include <algorithm>
+#include <charconv>
+
 namespace whisker {
 namespace {
 
 struct BenchArguments {
   std::string file;
   std::vector<std::string> overrides;
-  std::vector<int64_t> batches;
+  std::vector<std::string> batches;  // numbers with commas between
   bool inference = false, json = false;
   int64_t steps = 50;
 };
@@ -74,10 +77,30 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
   return text + table.str("  ");
 }
 
+std::vector<int64_t> batch_sizes(const std::vector<std::string>& lists) {
+  constexpr int64_t most = 65536;
+  std::vector<int64_t> sizes;
+  for (const std::string& list : lists) {
+    for (size_t first = 0; first <= list.size();) {
+      const size_t end = std::min(list.find(',', first), list.size());
+      int64_t size = 0;
+      const auto [stop, error] = std::from_chars(list.data() + first, list.data() + end, size);
+      if (error != std::errc() || stop != list.data() + end || size < 1 || size > most) {
+        fail(ErrorKind::usage,
+             "bench --batch: expected numbers from 1 to {} with commas between, got '{}'.", most,
+             list);
+      }
+      sizes.push_back(size);
+      first = end + 1;
+    }
+  }
+  return sizes;
+}
+
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
   Config config = read_config(arguments.file, arguments.overrides);
   config.device = chosen_device(config.device, invocation).str();
-  std::vector<int64_t> batches = arguments.batches;
+  std::vector<int64_t> batches = batch_sizes(arguments.batches);
   if (batches.empty()) batches = {config.train.batch_size};
   const Ceilings ceilings = measure_ceilings(config);
   for (const int64_t batch : batches) {
@@ -98,9 +121,7 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
   bench->add_option("CONFIG", arguments->file, "YAML file")->required();
   bench->add_option("OVERRIDES", arguments->overrides, "section.key=value");
   bench->add_option("--batch", arguments->batches, "Batch sizes instead of the file's: 1,2,4")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 65536));
+      ->allow_extra_args(false);
   bench->add_flag("--inference", arguments->inference, "Classify instead of training");
   bench->add_option("--steps", arguments->steps, "Steps that are measured")
       ->check(CLI::Range(1, 1'000'000));

@@ -9,6 +9,7 @@
 #include "core/cuda_library.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "data/unread_formats.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
@@ -201,6 +202,17 @@ void compute_briefly(Device device) {
   set_cuda_options(device, options);
 }
 
+// Pictures of formats that are not read are named, and what else is where no picture is.
+void check_found(const ClassifyArguments& arguments, const InputFiles& inputs) {
+  const std::string unread = unread_formats(inputs.passed_over, inputs.paths.empty());
+  if (inputs.paths.empty()) {
+    fail(ErrorKind::data, "classify: no pictures found in {}: JPEG, PNG and BMP are read{}{}.",
+         quoted_list(arguments.inputs), unread.empty() ? "" : "; there are ", unread);
+  }
+  if (unread.empty()) return;
+  tell(fmt::format("passed over {}: JPEG, PNG and BMP are read\n", unread));
+}
+
 int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
@@ -212,8 +224,8 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   const WeightsInfo info =
       WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
   const bool pictures = std::holds_alternative<Preprocess>(info.signature.input);
-  const std::vector<std::string> paths =
-      pictures ? expand_inputs(arguments.inputs) : std::vector<std::string>();
+  const InputFiles inputs = pictures ? expand_inputs(arguments.inputs) : InputFiles{};
+  const std::vector<std::string>& paths = inputs.paths;
   // Starting CUDA costs more than a few inputs take; sequences are short work.
   const bool few = paths.size() <= few_pictures && arguments.device == "auto";
   if (few && invocation.verbosity > 0) tell(why_not_started(pictures));
@@ -236,7 +248,7 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments);
   } else {
-    if (paths.empty()) fail(ErrorKind::data, "classify: no pictures found in what was given");
+    check_found(arguments, inputs);
     code = classify_picture_files(network, paths, arguments);
   }
   start.mark("inputs classified");

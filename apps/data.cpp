@@ -1,6 +1,7 @@
 // whisker data check|stats|generate|arrange: a data set before training. Results go to stdout as
 // text, or as JSON with --json.
 #include "apps/command.h"
+#include "apps/inputs.h"
 #include "apps/sequence_report.h"
 #include "apps/terminal.h"
 #include "core/io/json.h"
@@ -10,6 +11,7 @@
 #include "data/generate.h"
 #include "data/generate_waves.h"
 #include "data/statistics.h"
+#include "data/unread_formats.h"
 
 namespace whisker {
 namespace {
@@ -67,10 +69,16 @@ std::string name_of_file(const ImageFolder& train, const ImageFolder* val, const
   return (file.in_val ? *val : train).file(file.index).string();
 }
 
+std::vector<SkippedFile> passed_over(const ImageFolder& train, const ImageFolder* val) {
+  std::vector<SkippedFile> files = train.skipped;
+  if (val) files.insert(files.end(), val->skipped.begin(), val->skipped.end());
+  return files;
+}
+
 void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder& train,
                  const ImageFolder* val) {
   json.begin_object().field("schema_version", schema_version).field("pictures", result.pictures);
-  json.key("bad").begin_array();
+  json.field("skipped", count_unread_formats(passed_over(train, val))).key("bad").begin_array();
   for (const BadFile& bad : result.bad) {
     json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
     json.field("reason", bad.reason).end_object();
@@ -100,6 +108,9 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
     for (const FoundFile& file : group.files) {
       text += fmt::format("             {}\n", name_of_file(train, val, file));
     }
+  }
+  if (const std::string skipped = unread_formats(passed_over(train, val)); !skipped.empty()) {
+    text += fmt::format("skipped    {}: JPEG, PNG and BMP are read\n", skipped);
   }
   return text + fmt::format(
                     "{} pictures, {} bad, {} groups of duplicates ({} across train and val, {} "
@@ -138,7 +149,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
 
 void write_stats(JsonWriter& json, const FolderStatistics& s) {
   json.begin_object().field("schema_version", schema_version).field("pictures", s.pictures);
-  json.field("unreadable", s.unreadable).key("classes").begin_array();
+  json.field("unreadable", std::ssize(s.unreadable)).key("classes").begin_array();
   for (const auto& c : s.classes) {
     json.begin_object().field("name", c.name).field("files", c.files);
     json.field("bytes", c.bytes).end_object();
@@ -168,8 +179,8 @@ std::string stats_text(const FolderStatistics& s) {
   }
   text += fmt::format(
       "\n{} pictures, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
-      s.pictures, s.unreadable, s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width,
-      s.mean_width);
+      s.pictures, s.unreadable.size(), s.min_height, s.max_height, s.mean_height, s.min_width,
+      s.max_width, s.mean_width);
   text += "\nshort side, pixels\n";
   for (const SizeBin& bin : s.short_sides) {
     text += fmt::format("{:>6} to {:<6} {:>8}\n", bin.from, bin.to - 1, bin.count);
@@ -179,8 +190,10 @@ std::string stats_text(const FolderStatistics& s) {
 }
 
 void add_stats(CLI::App& data, Invocation& invocation) {
-  CLI::App* stats =
-      data.add_subcommand("stats", "Class table, sizes, mean and deviation of the channels");
+  CLI::App* stats = data.add_subcommand(
+      "stats",
+      "Class table, sizes, mean and deviation of the channels; exit code 3 when a "
+      "picture is unreadable");
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*stats);
   stats->callback([&invocation, arguments] {
@@ -193,7 +206,10 @@ void add_stats(CLI::App& data, Invocation& invocation) {
       JsonWriter json;
       if (arguments->json) write_stats(json, result);
       print_result(arguments->json ? json.str() + "\n" : stats_text(result));
-      return 0;
+      for (const SkippedFile& file : result.unreadable) {
+        tell_unreadable((folder.root / file.path).string(), file.reason);
+      }
+      return result.unreadable.empty() ? 0 : static_cast<int>(ErrorKind::data);
     };
   });
 }

@@ -2,7 +2,6 @@
 
 #include "apps/terminal.h"
 #include "core/error.h"
-#include "data/file_walk.h"
 
 #include <filesystem>
 #include <iostream>
@@ -24,8 +23,9 @@ std::vector<std::string> expand_stdin(const std::vector<std::string>& words) {
   return names;
 }
 
-std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
-  std::vector<std::string> paths;
+InputFiles expand_inputs(const std::vector<std::string>& words) {
+  InputFiles found;
+  std::vector<std::string>& paths = found.paths;
   for (const std::string& word : expand_stdin(words)) {
     std::error_code error;
     if (!std::filesystem::is_directory(word, error)) {
@@ -35,11 +35,16 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& words) {
     const std::filesystem::path folder(word);
     const FileWalk walk = walk_files(folder, word, OnUnreadable::list);
     for (const WalkedFile& file : walk.files) {
-      if (is_picture(folder, file.path)) paths.push_back((folder / file.path).string());
+      const std::string path = (folder / file.path).string();
+      if (is_picture(folder, file.path)) {
+        paths.push_back(path);
+      } else {
+        found.passed_over.push_back({path, "not a JPEG, PNG or BMP picture"});
+      }
     }
     for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
   }
-  return paths;
+  return found;
 }
 
 std::string weights_file(const std::string& path) {
@@ -59,8 +64,8 @@ std::string bare_reason(const std::string& path, const std::string& reason) {
 }
 
 void tell_unreadable(const std::string& path, const std::string& reason) {
-  tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red), printable(path),
-                   bare_reason(path, reason)));
+  tell(fmt::format("{} {}: {}\n", paint(stderr, "whisker: error:", Color::red),
+                   path.empty() ? "''" : printable(path), bare_reason(path, reason)));
 }
 
 }  // namespace whisker

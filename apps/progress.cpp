@@ -135,7 +135,11 @@ void Progress::on_epoch(const EpochEvent& event) {
     }
     if (event.best) line += " (best)";
   }
-  line += fmt::format("  {}{}", human_seconds(event.seconds), slow_stage(event, data_));
+  line += fmt::format("  {}", human_seconds(event.seconds));
+  if (const std::string slow = slow_stage(event, data_); !slow.empty() && !told_slow_) {
+    told_slow_ = true;  // the remedies are for the next run: once is enough
+    line += slow;
+  }
   say(line);
   if (verbosity_ > 0) {
     std::string split = "  time:";

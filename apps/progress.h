@@ -33,6 +33,7 @@ class Progress final : public TrainObserver {
   bool bar_;
   bool bar_shown_ = false;
   bool stepped_ = false;
+  bool told_slow_ = false;
   std::chrono::steady_clock::time_point last_;
 };
 

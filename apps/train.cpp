@@ -41,6 +41,15 @@ std::string closing_line(const TrainResult& result) {
   return line;
 }
 
+// Which weights the table below it is of: not always the best ones.
+std::string validation_heading(const TrainResult& result) {
+  const bool best = result.best_epoch == result.validation_epoch;
+  return fmt::format("validation after epoch {}{}:\n", result.validation_epoch + 1,
+                     best
+                         ? ", the best"
+                         : fmt::format("; best.safetensors is of epoch {}", result.best_epoch + 1));
+}
+
 int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bool resume,
              const Invocation& invocation) {
   const std::atomic<int>& stop = catch_stop_signals();
@@ -51,6 +60,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
     progress.on_message(table);
   }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+  for (const std::string& detail : experiment.details) progress.on_detail(detail);
   progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
                                  seconds_since_process_start()));
 
@@ -70,7 +80,7 @@ int train_in(Experiment& experiment, const Config& config, RunFolder& folder, bo
   }
   if (result.validation) {
     const std::string table = result.validation->table();
-    if (!table.empty()) progress.on_message(table);
+    if (!table.empty()) progress.on_message(validation_heading(result) + table);
   }
   folder.log().append(to_text(memory_summary(experiment.device), experiment.device));
   progress.on_message(closing_line(result));
@@ -88,7 +98,14 @@ int run_train(const TrainArguments& arguments, Invocation& invocation) {
       fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
     }
     for (const std::string& assignment : arguments.words) {
-      if (!may_change_on_resume(assignment.substr(0, assignment.find('=')))) {
+      const std::string key = assignment.substr(0, assignment.find('='));
+      if (key == "name" || key == "runs") {
+        fail(ErrorKind::usage,
+             "--resume: '{}': a resumed run stays in its folder. Leave it out, or move the folder "
+             "first.",
+             assignment);
+      }
+      if (!may_change_on_resume(key)) {
         fail(ErrorKind::usage,
              "--resume: '{}' would make another run of this one. A resumed run may change the keys "
              "marked with * in 'whisker config keys'. Start a new run instead.",

@@ -86,9 +86,9 @@ class Plan {
     if (labels.size() < 2 || (labels.size() == items.size() && items.size() > 2)) {
       fail(ErrorKind::data,
            "data arrange: expected several classes with several pictures each, but '{}' makes {} "
-           "classes of the {} pictures in {}, the first '{}' from '{}'. Give another pattern.",
-           options_.label_pattern, labels.size(), items.size(), source, printable(*labels.begin()),
-           printable(items.front().path));
+           "class{} of the {} pictures in {}, the first '{}' from '{}'. Give another pattern.",
+           options_.label_pattern, labels.size(), labels.size() == 1 ? "" : "es", items.size(),
+           source, printable(*labels.begin()), printable(items.front().path));
     }
     ImageFolder all{.root = options_.source, .classes = {}, .files = {}, .skipped = {}};
     all.classes.assign(labels.begin(), labels.end());

@@ -6,6 +6,7 @@
 #include "core/io/utf8.h"
 #include "data/csv.h"
 #include "data/label_pattern.h"
+#include "data/unread_formats.h"
 
 #include <algorithm>
 #include <map>
@@ -89,20 +90,24 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
          options.name, shown, loose);
   }
   if (named.files.empty()) {
-    fail(
-        ErrorKind::data,
-        "{}: expected pictures in class folders, as in {}/cat/1.jpg; {} folders and {} other files "
-        "are there, but no JPEG, PNG or BMP.",
-        options.name, shown, walk.folders.size(), named.skipped.size());
+    const std::string unread = unread_formats(named.skipped);
+    fail(ErrorKind::data,
+         "{}: expected pictures in class folders, as in {}/cat/1.jpg; {} folders and {} other "
+         "files{} are there, but no JPEG, PNG or BMP.",
+         options.name, shown, walk.folders.size(), named.skipped.size(),
+         unread.empty() ? std::string() : fmt::format(" ({})", unread));
   }
   std::vector<std::string> empty_classes;
   for (const auto& [folder, count] : counts) {
     if (count == 0) empty_classes.push_back(folder);
   }
   if (!empty_classes.empty() && options.classes.empty()) {
+    const std::string unread = unread_formats(named.skipped);
     fail(ErrorKind::data,
-         "{}: no pictures in the class folders {} of {}. Remove these folders or fill them.",
-         options.name, quoted_list(empty_classes), shown);
+         "{}: no pictures in the class folders {} of {}. Remove these folders or fill them.{}",
+         options.name, quoted_list(empty_classes), shown,
+         unread.empty() ? std::string()
+                        : fmt::format(" JPEG, PNG and BMP are read, {} are there.", unread));
   }
   return named;
 }

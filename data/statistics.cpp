@@ -1,6 +1,8 @@
 // Sums are kept as integers per picture, so the result does not depend on the threads.
 #include "data/statistics.h"
 
+#include "core/error.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -44,14 +46,20 @@ std::vector<SizeBin> size_bins(const std::vector<PictureSums>& pictures) {
 
 FolderStatistics folder_statistics(const ImageFolder& folder, const ScanOptions& options) {
   std::vector<PictureSums> pictures(folder.files.size());
+  std::vector<std::string> errors(folder.files.size());
   scan_pictures(folder, options, [&](const ScannedPicture& scanned) {
     if (scanned.picture != nullptr) {
       pictures[static_cast<size_t>(scanned.index)] = sums_of(*scanned.picture);
+    } else {
+      errors[static_cast<size_t>(scanned.index)] = scanned.error;
     }
   });
+  FolderStatistics result;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    if (pictures[i].height == 0) result.unreadable.push_back({folder.files[i].path, errors[i]});
+  }
   std::erase_if(pictures, [](const PictureSums& one) { return one.height == 0; });
 
-  FolderStatistics result;
   for (const std::string& name : folder.classes) result.classes.push_back({.name = name});
   for (const PictureFile& file : folder.files) {
     auto& entry = result.classes[static_cast<size_t>(file.label)];
@@ -59,8 +67,13 @@ FolderStatistics folder_statistics(const ImageFolder& folder, const ScanOptions&
     entry.bytes += file.bytes;
   }
   result.pictures = std::ssize(pictures);
-  result.unreadable = folder.size() - result.pictures;
-  if (pictures.empty()) return result;
+  if (pictures.empty()) {
+    fail(ErrorKind::data, "data stats: none of the {} pictures in {} can be read{}", folder.size(),
+         printable(folder.root.string()),
+         errors.empty()
+             ? std::string()
+             : fmt::format("; the first, {}: {}", printable(folder.files[0].path), errors[0]));
+  }
 
   const auto by_height = [](const auto& a, const auto& b) { return a.height < b.height; };
   const auto by_width = [](const auto& a, const auto& b) { return a.width < b.width; };

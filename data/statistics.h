@@ -24,8 +24,8 @@ struct FolderStatistics {
     uint64_t bytes = 0;
   };
   std::vector<Class> classes;
-  int64_t pictures = 0;  ///< readable ones; what follows is about them
-  int64_t unreadable = 0;
+  int64_t pictures = 0;                      ///< readable ones; what follows is about them
+  std::vector<SkippedFile> unreadable = {};  ///< in the order of the folder's files
   int min_height = 0, max_height = 0;
   int min_width = 0, max_width = 0;
   double mean_height = 0, mean_width = 0;
@@ -34,7 +34,7 @@ struct FolderStatistics {
   std::array<double, 3> mean{}, deviation{};
 };
 
-/// Decodes every picture once.
+/// Decodes every picture once. Throws data when none can be read.
 FolderStatistics folder_statistics(const ImageFolder& folder, const ScanOptions& options = {});
 
 }  // namespace whisker

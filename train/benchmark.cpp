@@ -137,10 +137,10 @@ BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options) {
   const std::optional<Batch> batch = experiment.train->next();
   if (!batch) fail(ErrorKind::data, "data.train: no batch could be read");
   if (batch->size() < experiment.config.train.batch_size) {
-    fail(
-        ErrorKind::data,
-        "train.batch_size: {} examples are wanted, the first batch of data.train has {}. Use less.",
-        experiment.config.train.batch_size, batch->size());
+    fail(ErrorKind::usage,
+         "--batch: expected at most the {} examples of data.train's first batch, got {} (without "
+         "--batch that is train.batch_size).",
+         batch->size(), experiment.config.train.batch_size);
   }
   BenchmarkResult result{.inference = options.inference,
                          .device = experiment.device.str(),

@@ -60,11 +60,24 @@ SafetensorsFile open_checked(const fs::path& folder, const JsonValue& entry) {
       hash.value() != entry.at("hash").as_uint()) {
     fail(ErrorKind::checkpoint,
          "{}: not the file that state.json describes ({} bytes with hash {}; expected {} with {}). "
-         "It was changed or damaged; fine-tune from best.safetensors with --init instead.",
+         "It was changed or damaged.",
          path.string(), file.bytes().size(), hash.value(), entry.at("bytes").as_uint(),
          entry.at("hash").as_uint());
   }
   return SafetensorsFile::open(path);
+}
+
+LoadedCheckpoint read_last(const fs::path& last, const fs::path& state) {
+  constexpr size_t most_bytes = 1 << 24;
+  const JsonValue json = JsonValue::parse(read_file(state, most_bytes, ErrorKind::checkpoint),
+                                          {.name = state.string(), .kind = ErrorKind::checkpoint});
+  if (const int64_t version = json.at("version").as_int(); version != state_version) {
+    fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {}).",
+         state.string(), version, state_version);
+  }
+  return {.state = TrainState::read(json),
+          .model = open_checked(last, json.at("model")),
+          .optimizer = open_checked(last, json.at("optimizer"))};
 }
 
 // Keeps the generation of `step` and the `keep` - 1 before it. Those of later steps are what a run
@@ -196,21 +209,22 @@ void CheckpointWriter::save_best(fs::path path, Snapshot model,
 
 LoadedCheckpoint load_last(const fs::path& last) {
   const fs::path path = last / "state.json";
+  const fs::path best = last.parent_path() / "best.safetensors";
+  const bool has_best = fs::exists(best);
+  const std::string remedy =
+      has_best ? fmt::format("Start a new run from {} with --init instead.", best.string())
+               : std::string("Start it again.");
   if (!fs::exists(path)) {
-    fail(ErrorKind::checkpoint,
-         "{}: nothing to resume from: the run stopped before its first checkpoint. Start it again.",
-         last.string());
+    fail(ErrorKind::checkpoint, "{}: nothing to resume from: {}. {}", last.string(),
+         has_best ? "state.json is not there, or no longer"
+                  : "the run stopped before its first checkpoint",
+         remedy);
   }
-  constexpr size_t most_bytes = 1 << 24;
-  const JsonValue json = JsonValue::parse(read_file(path, most_bytes, ErrorKind::checkpoint),
-                                          {.name = path.string(), .kind = ErrorKind::checkpoint});
-  if (const int64_t version = json.at("version").as_int(); version != state_version) {
-    fail(ErrorKind::checkpoint, "{}: version {} is not known to this program (it reads {})",
-         path.string(), version, state_version);
+  try {
+    return read_last(last, path);
+  } catch (const Error& error) {
+    fail(error.kind(), "{} {}", error.what(), remedy);
   }
-  return {.state = TrainState::read(json),
-          .model = open_checked(last, json.at("model")),
-          .optimizer = open_checked(last, json.at("optimizer"))};
 }
 
 void restore(const LoadedCheckpoint& checkpoint, ParameterArena& arena, Optimizer& optimizer,

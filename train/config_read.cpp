@@ -1,10 +1,13 @@
 // From a YAML tree to the typed configuration.
 #include "core/io/text.h"
 #include "train/config.h"
+#include "train/device_name.h"
 #include "train/memory_limit.h"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 namespace whisker {
 namespace {
@@ -39,8 +42,12 @@ auto read_number(const YamlNode& node, const char* noun, const FieldInfo& info, 
   decltype(read(node)) value{};
   try {
     value = read(node);
-  } catch (const Error&) {
-    node.fail_expected(expectation(noun, info));
+  } catch (const Error& error) {
+    // Why a value that is written like a number is none, which only the reader knows.
+    const std::string_view why = error.what();
+    const size_t fits = why.find("It must fit");
+    node.fail_expected(expectation(noun, info),
+                       fits == std::string_view::npos ? std::string_view() : why.substr(fits));
   }
   if (!in_range(static_cast<double>(value), info)) node.fail_expected(expectation(noun, info));
   return value;
@@ -166,17 +173,34 @@ class ConfigReader final : public FieldVisitor {
 
 // Rules that tie several keys together.
 void check_together(const YamlNode& root, const Config& config) {
-  const auto refuse = [&](const char* path, const std::string& expected, const char* remedy = "") {
+  const auto refuse = [&](const char* path, const std::string& expected,
+                          const std::string& remedy = "") {
     const YamlNode* node = root.find_path(path);
     if (node) node->fail_expected(expected, remedy);
-    fail(ErrorKind::usage, "{}: expected {}.{}{}", path, expected, *remedy ? " " : "", remedy);
+    fail(ErrorKind::usage, "{}: expected {}.{}{}", path, expected, remedy.empty() ? "" : " ",
+         remedy);
   };
+  if (config.name.empty() || config.name == "." || config.name == ".." ||
+      config.name.find('/') != std::string::npos) {
+    refuse("name", "a plain folder name", "The folder of all runs is the key runs.");
+  }
+  if (const auto remedy = device_remedy(config.device)) {
+    refuse("device", std::string(device_names), *remedy);
+  }
+  // What `auto` stands for is known later only; see compute_dtype.
+  const bool slow = config.device == "cpu" || config.device == "reference";
+  if (slow && config.precision == PrecisionKind::f16) {
+    refuse("precision", fmt::format("f32{}, as device is {}, which does not compute in f16",
+                                    config.device == "cpu" ? " or bf16" : "", config.device));
+  }
   const DataConfig& data = config.data;
   if (data.channels == 2) refuse("data.channels", "1 (gray) or 3 (RGB)");
   for (const auto& [path, list] : {std::pair{"data.mean", &data.mean}, {"data.std", &data.std}}) {
     if (list->size() != 1 && list->size() != static_cast<size_t>(data.channels)) {
-      refuse(path, data.channels == 1 ? "one number, as data.channels is 1"
-                                      : "1 or 3 numbers, as data.channels is 3");
+      refuse(path,
+             data.channels == 1 ? "one number, as data.channels is 1"
+                                : "1 or 3 numbers, as data.channels is 3",
+             fmt::format("The list has {}.", list->size()));
     }
   }
   if (!data.val.empty() && data.val_split > 0) {
@@ -217,7 +241,18 @@ void check_together(const YamlNode& root, const Config& config) {
   }
 }
 
+// A file of configs/presets: a network alone.
+void refuse_preset(const YamlNode& root) {
+  for (size_t i = 0; i < root.keys().size(); ++i) {
+    if (root.keys()[i] != "layers" || root.find("model")) continue;
+    root.fail_at_key(i,
+                     "a network alone, as presets are, is no configuration of a run. Name the "
+                     "preset in one (model=resnet18), or put the layers under model.");
+  }
+}
+
 Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
+  refuse_preset(root);
   for (const std::string& assignment : overrides) root.set_override(assignment);
   Config config;
   ConfigReader reader(&root);
@@ -230,6 +265,14 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
 }  // namespace
 
 Config read_config(const std::string& path, const std::vector<std::string>& overrides) {
+  if (path.ends_with(".safetensors")) {
+    std::error_code error;
+    const auto beside = std::filesystem::path(path).parent_path() / "config.yaml";
+    fail(ErrorKind::usage, "{}: expected a configuration (YAML), got a weights file.{}", path,
+         std::filesystem::exists(beside, error)
+             ? fmt::format(" Its network is told by {}.", beside.string())
+             : " A run folder's config.yaml tells its network.");
+  }
   return read_tree(YamlNode::parse_file(path), overrides);
 }
 

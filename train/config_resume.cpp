@@ -54,6 +54,7 @@ std::string first_difference(const YamlNode& before, const YamlNode& now, const 
 }  // namespace
 
 bool may_change_on_resume(std::string_view key) {
+  if (key == "name" || key == "runs") return false;  // its folder stays where it is
   return std::ranges::find(free_keys, key) != free_keys.end();
 }
 

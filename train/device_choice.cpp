@@ -2,10 +2,16 @@
 
 #include "core/cuda_library.h"
 #include "core/cuda_usable.h"
+#include "core/error.h"
+#include "train/device_name.h"
 
 namespace whisker {
 
 DeviceChoice choose_device(const std::string& text) {
+  if (const auto remedy = device_remedy(text)) {
+    fail(ErrorKind::usage, "device: expected {}, got '{}'.{}{}", device_names, text,
+         remedy->empty() ? "" : " ", *remedy);
+  }
   if (text != "auto") {
     const Device device = Device::parse(text);
     backend_of(device);  // throws when this build or machine lacks it

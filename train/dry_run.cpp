@@ -57,7 +57,9 @@ std::string dry_run(Config config) {
   text += fmt::format(
       "\ntime        {:.1f} ms per step, {:.1f} s per epoch of {} steps without waiting for data\n",
       1e3 * step_seconds, step_seconds * batches, experiment.batches_per_epoch());
-  for (const std::string& note : experiment.notes) text += fmt::format("note        {}\n", note);
+  for (const auto* lines : {&experiment.details, &experiment.notes}) {
+    for (const std::string& line : *lines) text += fmt::format("note        {}\n", line);
+  }
   return text;
 }
 

@@ -12,6 +12,8 @@
 #include "train/initial_weights.h"
 #include "train/memory_limit.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace whisker {
@@ -126,7 +128,12 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
   if (!model.notes.empty()) {
-    notes.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
+    details.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
+  }
+  std::error_code none_there;
+  if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
+    notes.push_back(fmt::format("data.val is data.train: validation says nothing of other {}",
+                                signature.examples()));
   }
   if (search) {
     notes.push_back(fmt::format("train.batch_size: auto is {}", config.train.batch_size));

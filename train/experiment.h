@@ -42,7 +42,8 @@ struct Experiment {
   Config config;
   Device device;
   std::vector<std::string> notes;
-  RunData data;  ///< what `train` and `val` are batches of
+  std::vector<std::string> details;  ///< for the log: operators that are joined
+  RunData data;                      ///< what `train` and `val` are batches of
   std::unique_ptr<BatchSource> train, val;
   std::shared_ptr<ParameterArena> arena;
   std::unique_ptr<Network> network;

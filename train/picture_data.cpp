@@ -3,6 +3,7 @@
 #include "data/device_loader.h"
 #include "data/image_folder.h"
 #include "data/picture_dataset.h"
+#include "data/unread_formats.h"
 #include "layers/plan.h"
 #include "train/experiment.h"
 #include "train/run_data.h"
@@ -177,6 +178,13 @@ RunData open_pictures(const Config& config) {
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val)};
+  for (const auto& [key, folder] :
+       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
+    const std::string unread = unread_formats(folder->skipped);
+    if (unread.empty()) continue;
+    data.notes.push_back(
+        fmt::format("{}: {} passed over: JPEG, PNG and BMP are read", key, unread));
+  }
   data.pictures = std::move(folders);
   return data;
 }

@@ -45,6 +45,22 @@ RunData open_data(const Config& config) {
   return open_sequences(config);
 }
 
+namespace {
+
+void check_is_there(const char* key, const std::string& path, DataKind kind) {
+  std::error_code error;
+  if (path.empty() || std::filesystem::exists(path, error)) return;
+  if (path.starts_with("~/")) {
+    fail(ErrorKind::data,
+         "{}: no file or folder '{}': shells replace ~ only where a word begins. Write {}=$HOME{}.",
+         key, printable(path), key, printable(path.substr(1)));
+  }
+  if (kind == DataKind::pictures || kind == DataKind::text) return;  // they say what they expect
+  fail(ErrorKind::data, "{}: no file '{}'.", key, printable(path));
+}
+
+}  // namespace
+
 void check_data_named(const DataConfig& data) {
   if (data.train.empty()) {
     fail(ErrorKind::usage, "data.train: expected {}, got ''. Add data.train=PATH.",
@@ -55,6 +71,8 @@ void check_data_named(const DataConfig& data) {
          "data.val: nothing to validate on. Give data.val=PATH, or data.val_split=0.1 to hold back "
          "a tenth of data.train.");
   }
+  check_is_there("data.train", data.train, data.kind);
+  check_is_there("data.val", data.val, data.kind);
 }
 
 std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,

@@ -86,7 +86,8 @@ TrainResult Trainer::run() {
           .best_figure = best_figure_.name,
           .best_epoch = state_.best_epoch,
           .seconds = now(),
-          .validation = validation_};
+          .validation = validation_,
+          .validation_epoch = validated_epoch_};
 }
 
 // False when the run stops within the epoch; its state is saved then.
@@ -184,10 +185,15 @@ void Trainer::diverged(int64_t batch, std::string_view what, const std::string& 
   const int64_t epoch = before / batches_;
   const int64_t step =
       epoch * ((batches_ + accumulate - 1) / accumulate) + before % batches_ / accumulate;
+  const bool saved = std::filesystem::exists(folder_.best()) ||
+                     std::filesystem::exists(folder_.last() / "state.json");
+  const std::string path = folder_.path().string();
   fail(ErrorKind::diverged,
-       "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. What {} holds "
-       "is from before that. Lower optimizer.lr, or set optimizer.clip_norm: 1.",
-       epoch + 1, step + 1, what, culprit, folder_.path().string());
+       "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. {} Lower "
+       "optimizer.lr, or set optimizer.clip_norm: 1.",
+       epoch + 1, step + 1, what, culprit,
+       saved ? fmt::format("What {} holds is from before that.", path)
+             : fmt::format("No weights were saved in {} before.", path));
 }
 
 // A finite gradient at a huge rate can still give infinite weights: nothing is saved unseen.

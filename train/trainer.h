@@ -32,6 +32,7 @@ struct TrainResult {
   int64_t best_epoch = -1;            ///< -1: none was validated
   double seconds = 0;
   std::shared_ptr<const Metrics> validation = {};  ///< of the last validation
+  int64_t validation_epoch = -1;                   ///< in which it was
 };
 
 class Trainer {
@@ -83,6 +84,7 @@ class Trainer {
   std::optional<StopReason> stop_reason_;
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
+  int64_t validated_epoch_ = -1;
   Figure best_figure_;  // what makes the best weights; its value is nothing
   std::chrono::steady_clock::time_point start_;
   double epoch_start_ = 0;      // of what the next epoch event counts, by now()

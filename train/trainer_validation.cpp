@@ -29,6 +29,7 @@ bool Trainer::better(double metric, double than, double margin) const {
 bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   validation_ = metrics;
   validated_step_ = state_.step;
+  validated_epoch_ = state_.epoch;
   const double metric = experiment_.best_figure(*metrics).value;
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;

@@ -89,8 +89,8 @@ void check_layout(const std::vector<SafetensorsRecord>& records, uint64_t data_b
   }
   if (position != data_bytes) {
     fail(ErrorKind::checkpoint,
-         "{}: expected {} bytes of tensors, got {}. The file is {}; fetch it again.", file,
-         position, data_bytes, position > data_bytes ? "cut short" : "too long");
+         "{}: the file is {}: expected {} bytes of tensors, got {}. Fetch it, or copy it, again.",
+         file, position > data_bytes ? "cut short" : "too long", position, data_bytes);
   }
 }
 
@@ -134,19 +134,21 @@ void SafetensorsFile::read(std::span<const std::byte> bytes) {
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), 8);
   if (header_bytes > max_header_bytes) {
-    fail(ErrorKind::checkpoint,
-         "{}: expected a header of at most {} bytes, got {}. This is no safetensors file.", name_,
-         max_header_bytes, header_bytes);
+    fail(
+        ErrorKind::checkpoint,
+        "{}: this is no safetensors file: a header of {} bytes would follow, at most {} are known.",
+        name_, header_bytes, max_header_bytes);
   }
   if (header_bytes > bytes.size() - 8) {
     fail(ErrorKind::checkpoint,
-         "{}: expected a header of {} bytes, the file has {} after its first 8. It is cut short or "
-         "no safetensors file.",
+         "{}: cut short or no safetensors file: expected a header of {} bytes, the file has {} "
+         "after "
+         "its first 8.",
          name_, header_bytes, bytes.size() - 8);
   }
   const std::string_view json = content.substr(8, header_bytes);
   if (!json.starts_with('{')) {
-    fail(ErrorKind::checkpoint, "{}: header: expected '{{' first. This is no safetensors file.",
+    fail(ErrorKind::checkpoint, "{}: this is no safetensors file: its header begins without '{{'.",
          name_);
   }
   SafetensorsHeader header = read_safetensors_header(json, name_);

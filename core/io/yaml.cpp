@@ -157,8 +157,12 @@ void YamlNode::set(std::string_view dotted, YamlNode value) {
     }
     if (node->is_null()) node->kind_ = Kind::map;
     if (!node->is_map()) {
+      if (node->path().empty()) {
+        fail(ErrorKind::usage, "{}: expected a map of keys to set {} in, got {}.",
+             node->mark_.str(), excerpt(dotted), node->description());
+      }
       fail(ErrorKind::usage, "{}: {}: expected a map to hold '{}', {} is {}.", value.mark_.str(),
-           dotted, step.key, node->path().empty() ? "the root" : node->path(), node->description());
+           dotted, step.key, node->path(), node->description());
     }
     node = &node->child_for_key(step.key, value.mark_);
   }

@@ -63,6 +63,20 @@ class YamlTreeBuilder : public YAML::EventHandler {
     return ours;
   }
 
+  /// Why yaml-cpp may stumble at a line that looks right: it, or the one before, begins with a tab.
+  std::string tab_hint(int line) const {
+    for (int one = std::max(line - 1, 1); one <= line; ++one) {
+      const auto index = static_cast<size_t>(one - 1);
+      if (index >= line_starts_.size()) break;
+      const std::string_view rest = text_.substr(line_starts_[index]);
+      const size_t first = rest.find_first_not_of(' ');
+      if (first != std::string_view::npos && rest[first] == '\t') {
+        return fmt::format(" Line {} begins with a tab; YAML is indented by spaces.", one);
+      }
+    }
+    return "";
+  }
+
   YamlMark mark_at_byte(size_t byte) const {
     const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), byte);
     const size_t line = static_cast<size_t>(next - line_starts_.begin()) - 1;
@@ -260,8 +274,9 @@ YamlNode YamlNode::parse(std::string_view text, const std::string& source) {
     // which yaml-cpp reports again and again without consuming it.
     if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& error) {
-    fail(ErrorKind::usage, "{}: expected YAML, got a mistake: {}.",
-         builder.mark_at(error.mark).str(), error.msg);
+    const YamlMark mark = builder.mark_at(error.mark);
+    fail(ErrorKind::usage, "{}: expected YAML, got a mistake: {}.{}", mark.str(), error.msg,
+         builder.tab_hint(mark.line));
   }
   YamlNode root = builder.take_root();
   if (!root.mark_.source) root.mark_ = builder.mark_at_byte(0);

@@ -152,7 +152,7 @@ class ExitCodes(ProgramTest):
             self.refused(5, said, "train", "--resume", "runs/elsewhere", "train.epochs=3", f"device={device}")
             self.refused(5, said, "classify", run / "best.safetensors", "val", "--device", device)
         self.assertFalse((self.folder / "runs/nowhere").exists())
-        self.refused(2, "device: expected cpu, reference, cuda or cuda:N, got 'cuda:x'",
+        self.refused(2, "device: expected auto, cpu, reference, cuda or cuda:N, got 'cuda:x'",
                      "train", "c.yaml", *self.data, "device=cuda:x")
 
     def test_a_gpu_opens_only_what_layers_need(self):

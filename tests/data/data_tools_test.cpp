@@ -106,7 +106,9 @@ TEST(DataStatistics, CountsClassesSizesAndChannels) {
   EXPECT_EQ(stats.classes[1].files, 2);
   EXPECT_GT(stats.classes[0].bytes, 200u * 3 + 600 * 3);
   EXPECT_EQ(stats.pictures, 3);
-  EXPECT_EQ(stats.unreadable, 1);
+  ASSERT_EQ(stats.unreadable.size(), 1u);
+  EXPECT_EQ(stats.unreadable[0].path, "b/1.jpg");
+  EXPECT_NE(stats.unreadable[0].reason, "");
   EXPECT_EQ(stats.min_width, 10);
   EXPECT_EQ(stats.max_width, 100);
   EXPECT_EQ(stats.min_height, 20);

@@ -200,7 +200,12 @@ TEST_F(CheckpointFiles, MissingAndStrangeOnesAreNamed) {
   with("\"step\":5", "\"step\":\"5\"");
   says("step");
   fs::remove(last() / "state.json");
-  says("nothing to resume from");
+  says("state.json is not there, or no longer. Start a new run from ");
+  put(last() / "state.json", "{");
+  says("best.safetensors with --init instead.");
+  fs::remove(last() / "state.json");
+  fs::remove(last().parent_path() / "best.safetensors");
+  says("the run stopped before its first checkpoint. Start it again.");
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {

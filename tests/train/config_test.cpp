@@ -30,7 +30,8 @@ TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
        "test.yaml:2:19: optimizer.kind: expected one of sgd, adam, adamw, rmsprop, got 'adma'. Did "
        "you mean 'adam'?"},
       {"model: chollet\ndata: {mean: [1, 2]}\n",
-       "test.yaml:2:14: data.mean: expected 1 or 3 numbers, as data.channels is 3, got a list."},
+       "test.yaml:2:14: data.mean: expected 1 or 3 numbers, as data.channels is 3, got a list. "
+       "The list has 2."},
       {"model: chollet\ntrian:\n  epochs: 3\n",
        "test.yaml:2:1: trian: unknown key. Did you mean 'train'?"},
       {"model: chollet\nseed: -1\n",
@@ -161,6 +162,7 @@ TEST(Config, ResumeMayChangeLittle) {
     EXPECT_EQ(change(free), "") << free;
     EXPECT_TRUE(may_change_on_resume(std::string(free).substr(0, std::string(free).find('='))));
   }
+  for (const char* place : {"name", "runs"}) EXPECT_FALSE(may_change_on_resume(place));
   EXPECT_EQ(change("optimizer.lr=0.5"), "optimizer.lr was 0.001, now 0.5");
   EXPECT_EQ(change("data.mean=[1, 2, 3]"), "data.mean was [0], now [1, 2, 3]");
   EXPECT_EQ(change("model=resnet18"), "model was chollet, now resnet18");

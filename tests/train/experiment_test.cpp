@@ -113,7 +113,9 @@ TEST(Experiment, ValidationIsHeldBackOrMustBeThere) {
   EXPECT_THAT(
       error_of(data.config({"train.batch_size=64", "train.drop_last=true"}), ErrorKind::usage),
       HasSubstr("do not fill one batch"));
-  EXPECT_THAT(error_of(data.config({"precision=f16"}), ErrorKind::usage), HasSubstr("precision"));
+  Config half = data.config();
+  half.precision = PrecisionKind::f16;
+  EXPECT_THAT(error_of(half, ErrorKind::usage), HasSubstr("precision"));
   EXPECT_THAT(error_of(data.config({"freeze=['nothing*']"}), ErrorKind::usage),
               HasSubstr("nothing*"));
 }

@@ -83,22 +83,25 @@ TEST(Safetensors, AcceptsWhatPythonAccepts) {
 TEST(Safetensors, RefusesBrokenFrames) {
   EXPECT_EQ(refusal("1234567"),
             "w.safetensors: expected a safetensors file of at least 8 bytes, got 7.");
-  EXPECT_EQ(refusal(std::string(8, '\x7f')),
-            "w.safetensors: expected a header of at most 100000000 bytes, got 9187201950435737471. "
-            "This is no safetensors file.");
-  EXPECT_EQ(refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
-            "w.safetensors: expected a header of 5 bytes, the file has 4 after its first 8. It is "
-            "cut short or no safetensors file.");
+  EXPECT_EQ(
+      refusal(std::string(8, '\x7f')),
+      "w.safetensors: this is no safetensors file: a header of 9187201950435737471 bytes would "
+      "follow, at most 100000000 are known.");
+  EXPECT_EQ(
+      refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
+      "w.safetensors: cut short or no safetensors file: expected a header of 5 bytes, the file "
+      "has 4 after its first 8.");
   EXPECT_EQ(refusal(file_of("", "")),
-            "w.safetensors: header: expected '{' first. This is no safetensors file.");
+            "w.safetensors: this is no safetensors file: its header begins without '{'.");
   EXPECT_EQ(refusal(file_of(" {}", "")),
-            "w.safetensors: header: expected '{' first. This is no safetensors file.");
-  EXPECT_EQ(refusal(file_of(good, "123")),
-            "w.safetensors: expected 4 bytes of tensors, got 3. The file is cut short; fetch it "
-            "again.");
+            "w.safetensors: this is no safetensors file: its header begins without '{'.");
+  EXPECT_EQ(
+      refusal(file_of(good, "123")),
+      "w.safetensors: the file is cut short: expected 4 bytes of tensors, got 3. Fetch it, or "
+      "copy it, again.");
   EXPECT_EQ(refusal(file_of(good, "12345")),
-            "w.safetensors: expected 4 bytes of tensors, got 5. The file is too long; fetch it "
-            "again.");
+            "w.safetensors: the file is too long: expected 4 bytes of tensors, got 5. Fetch it, or "
+            "copy it, again.");
 }
 
 TEST(Safetensors, RefusesBrokenHeaders) {

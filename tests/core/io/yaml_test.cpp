@@ -194,6 +194,8 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
       refusal(std::string(131'073, '[')),
       "c.yaml:1:1: expected at most 131072 of the signs []{},:?'\"&*! in one file, got 131073.");
   // yaml-cpp 0.8 names the anchor, 0.7 does not.
+  EXPECT_TRUE(
+      refusal("a:\n\tb: 1\n").ends_with(" Line 2 begins with a tab; YAML is indented by spaces."));
   EXPECT_TRUE(refusal("a: *b").starts_with(
       "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined"));
   EXPECT_EQ(message_of([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
@@ -218,6 +220,9 @@ TEST(Yaml, OverridesReplaceAddAndCarryTheirOrigin) {
             "command line: train.lr: expected a number, got 'quick'.");
   EXPECT_EQ(message_of([&] { root.set_override("train.epochs.x=1"); }),
             "command line: train.epochs.x: expected a map to hold 'x', train.epochs is '25'.");
+  YamlNode list = parse("- a\n- b\n");
+  EXPECT_EQ(message_of([&] { list.set_override("train.epochs=1"); }),
+            "c.yaml:1:1: expected a map of keys to set 'train.epochs' in, got a list.");
   EXPECT_EQ(message_of([&] { root.set_override("layers[2]=1"); }),
             "command line: layers[2]: expected an index of an existing list, got [2] in a list of "
             "2.");

@@ -1,0 +1,134 @@
+"""What the program says when something is not as it should be: the place, what was expected, and what to do."""
+
+import json
+import re
+import unittest
+
+from harness import CONFIG, ProgramTest, stripes, write_classes
+
+WEBP = b"RIFF\x1a\0\0\0WEBPVP8L"
+
+
+class Messages(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().train("base", "train.epochs=3")
+        cls.weights = "runs/base/best.safetensors"
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    def refused(self, code, says, *arguments):
+        done = self.whisker(*arguments, code=code)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(says, done.stderr)
+        return done
+
+    def test_statistics_of_unreadable_pictures(self):
+        write_classes(self.folder / "some", 3)
+        self.file("some/c0/bad.jpg", "no picture")
+        done = self.whisker("data", "stats", "some", code=3)
+        self.assertIn("6 pictures, 1 unreadable", done.stdout)
+        self.assertRegex(done.stderr, r"^whisker: error: some/c0/bad\.jpg: a text file")
+        self.assertEqual(json.loads(self.whisker("data", "stats", "some", "--json", code=3).stdout)["unreadable"], 1)
+        for label in ("a", "b"):
+            self.file(f"none/{label}/1.jpg", "no picture")
+        self.refused(3, "none of the 2 pictures in none can be read; the first, a/1.jpg: a text file",
+                     "data", "stats", "none")
+
+    def test_formats_that_are_not_read_are_counted(self):
+        write_classes(self.folder / "mixed", 4)
+        self.file("mixed/c0/moving.GIF", b"GIF89a")
+        for i in range(2):
+            self.file(f"mixed/c1/{i}.webp", WEBP)
+        said = "1 .gif, 2 .webp"
+        self.assertIn(f"skipped    {said}: JPEG, PNG and BMP are read\n",
+                      self.whisker("data", "check", "mixed").stdout)
+        self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 3)
+        self.assertIn(f"passed over {said}: JPEG", self.whisker("classify", self.weights, "mixed").stderr)
+        done = self.whisker("train", "c.yaml", "name=mixed", "data.train=mixed", "data.val=val")
+        self.assertIn(f"data.train: {said} passed over", done.stderr)
+        self.file("webp/c0/1.webp", WEBP)
+        self.file("webp/notes.txt", "no picture")
+        self.refused(3, "no pictures found in 'webp': JPEG, PNG and BMP are read; there are 1 .webp and 1 other file.",
+                     "classify", self.weights, "webp")
+        self.refused(3, "1 folders and 2 other files (1 .webp) are there", "train", "c.yaml", "data.train=webp",
+                     "data.val=val")
+
+    def test_the_last_table_says_its_epoch(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=table", "train.epochs=3")
+        best = int(re.search(r"best validation accuracy [\d.]+ in epoch (\d)", done.stderr)[1])
+        self.assertIn("validation after epoch 3" + (", the best:" if best == 3 else
+                                                    f"; best.safetensors is of epoch {best}:"), done.stderr)
+
+    def test_a_slow_stage_is_told_once(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=slow", "train.epochs=4", "data.image_size=200",
+                            "data.val=train", "train.batch_size=16")
+        self.assertLessEqual(done.stderr.count("; slow: "), 1)
+        self.assertIn("data.val is data.train: validation says nothing of other pictures", done.stderr)
+
+    def test_configurations(self):
+        for key, value, says in (
+                ("device", "gpu", "1:9: device: expected auto, cpu, reference, cuda or cuda:N, got 'gpu'. "
+                                  "Did you mean 'cuda'?"),
+                ("name", "../../x", "1:7: name: expected a plain folder name, got '../../x'."),
+                ("precision", "f16", "1:12: precision: expected f32 or bf16, as device is cpu")):
+            lines = CONFIG.split("\n")
+            text = "\n".join([f"{key}: {value}"] + (lines[1:] if key == "device" else lines))
+            self.refused(2, f"{key}.yaml:{says}", "train", self.file(f"{key}.yaml", text), *self.data)
+        self.refused(2, "expected auto, cpu, reference, cuda or cuda:N, got 'gpu'. Did you mean 'cuda'?",
+                     "evaluate", self.weights, "val", "--device", "gpu")
+        tab = CONFIG.replace("  layers:", "\tlayers:")
+        self.refused(2, "Line 4 begins with a tab; YAML is indented by spaces.", "train", self.file("tab.yaml", tab))
+        self.refused(2, "list.yaml:1:1: expected a map of keys", "train", self.file("list.yaml", "- a\n"), "name=x")
+        self.refused(2, "got a list. The list has 2.", "train", "c.yaml", "data.mean=[1,2]")
+        self.refused(2, "got '1e400'. It must fit a double.", "train", "c.yaml", "optimizer.lr=1e400")
+        self.refused(2, "Its network is told by runs/base/config.yaml.", "summary", self.weights)
+        self.refused(2, "net.yaml:1:1: layers: a network alone", "summary",
+                     self.file("net.yaml", "layers: [flatten]\n"))
+        self.refused(3, "Write data.train=$HOME/pics.", "train", "c.yaml", "data.train=~/pics", "data.val=val")
+        self.refused(3, "data.train: no file 'gone.csv'.", "train", "c.yaml", "data.kind=rows",
+                     "data.train=gone.csv", "data.val_split=0.1")
+
+    def test_bench_names_its_own_option(self):
+        self.refused(2, "--batch: expected at most the 40 examples", "bench", "c.yaml", *self.data,
+                     "--batch", "65536")
+        self.refused(2, "got '1,,2'", "bench", "c.yaml", *self.data, "--batch", "1,,2")
+        sizes = self.whisker("bench", "c.yaml", *self.data, "--batch", "2,4", "--steps", "2", "--json").stdout
+        self.assertEqual([json.loads(line)["batch"] for line in sizes.splitlines()], [2, 4])
+
+    def test_a_resumed_run_stays_in_its_folder(self):
+        for key in ("name", "runs"):
+            self.refused(2, f"--resume: '{key}=other': a resumed run stays in its folder", "train", "--resume",
+                         "runs/base", f"{key}=other")
+
+    def test_what_a_damaged_run_can_still_do(self):
+        run = self.train("torn")
+        remedy = "Start a new run from runs/torn/best.safetensors with --init instead."
+        state = run / "last/state.json"
+        whole = state.read_text()
+        state.write_text(whole[:len(whole) // 2])
+        self.refused(4, remedy, "train", "--resume", "runs/torn")
+        state.write_text(whole)
+        (run / "last" / json.loads(whole)["model"]["name"]).unlink()
+        self.refused(4, remedy, "train", "--resume", "runs/torn")
+        state.unlink()
+        self.refused(4, remedy, "train", "--resume", "runs/torn")
+        self.refused(7, "No weights were saved in runs/up before.", "train", "c.yaml", *self.data, "name=up",
+                     "optimizer.lr=1e38", "optimizer.kind=sgd")
+
+    def test_one_class_is_no_classes(self):
+        for i in range(3):
+            self.file(f"alike/cat.{i}.png", stripes(0, i))
+        self.refused(3, "makes 1 class of the 3 pictures", "data", "arrange", "alike", "arranged")
+
+
+if __name__ == "__main__":
+    unittest.main()
