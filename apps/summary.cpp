@@ -12,7 +12,14 @@ namespace whisker {
 
 namespace {
 
-// What layers would compute in, wherever this runs: a model made for a GPU can be looked at here.
+// The device of the configuration, wherever this runs: a model made for a GPU can be looked at
+// here.
+DeviceKind shown_device(const Config& config) {
+  if (config.device != "auto") return Device::parse(config.device).kind;
+  return cuda_device_count() > 0 ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+// What layers would compute in there.
 DType shown_compute_dtype(const Config& config) {
   switch (config.precision) {
     case PrecisionKind::automatic:
@@ -24,9 +31,7 @@ DType shown_compute_dtype(const Config& config) {
     case PrecisionKind::f16:
       return DType::f16;
   }
-  const bool gpu = config.device == "auto" ? cuda_device_count() > 0
-                                           : Device::parse(config.device).kind == DeviceKind::cuda;
-  return gpu ? DType::bf16 : DType::f32;
+  return shown_device(config) == DeviceKind::cuda ? DType::bf16 : DType::f32;
 }
 
 // Which of the two sizes of pictures the table is of; "" where there is one.
@@ -67,8 +72,8 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       const Model model = build_model(model_section(config), options);
       check_takes_both_sizes(model, config.data);
       if (!config.freeze.empty()) model.net->freeze(config.freeze);
-      const ModelSummary result =
-          summarize(model, summary_options(config, shown_compute_dtype(config)));
+      const ModelSummary result = summarize(
+          model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
       print_result(fmt::format(
           "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
           assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));

@@ -115,23 +115,23 @@ Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
   Backend& backend = backend_of(gpu);
   const Shape channels{shape[3]};
   const auto norm = [&](uint64_t stream) {
-    return PairedNorm{.geometry = {.rows = shape.count() / shape[3],
-                                   .channels = shape[3],
-                                   .n = shape[0],
-                                   .h = shape[1],
-                                   .w = shape[2],
-                                   .activation = {},
-                                   .dtype = DType::bf16},
-                      .x = random(shape, stream),
-                      .gamma = ones(channels, f32),
-                      .beta = zeros(channels, f32),
-                      .mean = zeros(channels, f32),
-                      .inverse_deviation = ones(channels, f32),
-                      .running = {zeros(channels, f32), ones(channels, f32), zeros(channels, f32),
-                                  ones(channels, f32), 0.1}};
+    return TrainingNorm{.geometry = {.rows = shape.count() / shape[3],
+                                     .channels = shape[3],
+                                     .n = shape[0],
+                                     .h = shape[1],
+                                     .w = shape[2],
+                                     .activation = {},
+                                     .dtype = DType::bf16},
+                        .x = random(shape, stream),
+                        .gamma = ones(channels, f32),
+                        .beta = zeros(channels, f32),
+                        .mean = zeros(channels, f32),
+                        .inverse_deviation = ones(channels, f32),
+                        .running = {zeros(channels, f32), ones(channels, f32), zeros(channels, f32),
+                                    ones(channels, f32), 0.1}};
   };
-  PairedNorm own = norm(1);
-  const PairedNorm added = norm(2);
+  TrainingNorm own = norm(1);
+  const TrainingNorm added = norm(2);
   own.geometry.activation = {Activation::relu};
   const Tensor y = empty(shape, bf16), between = joint ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
@@ -148,9 +148,9 @@ Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
   forward();
   const GradientParts dy{random(shape, 3), random(shape, 4)};
   const auto gradients = [&] {
-    return PairedGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+    return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   };
-  const PairedGradients of_own = gradients(), of_added = gradients();
+  const NormGradients of_own = gradients(), of_added = gradients();
   const auto run = [=, &backend] {
     if (joint) return backend.batch_norm_pairs()->backward(own, added, dy, of_own, of_added);
     BatchNormGeometry with_residual = own.geometry;

@@ -50,6 +50,7 @@ struct GradientParts;
 class BatchNormPairs;
 class ConvolutionChains;
 class LinearChains;
+class PooledBatchNorms;
 
 /// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
 /// become (1 - momentum) running + momentum batch. All undefined where there are none.
@@ -202,6 +203,8 @@ class Backend {
   virtual ConvolutionChains* convolution_chains() { return nullptr; }
   /// Two batch_norms whose results are added, in passes over both; null where there are none.
   virtual BatchNormPairs* batch_norm_pairs() { return nullptr; }
+  /// Batch_norms and the max-pooling behind them in one pass; null where there are none.
+  virtual PooledBatchNorms* pooled_batch_norms() { return nullptr; }
   /// Small dense layers one behind the other in one kernel; null where there are none.
   virtual LinearChains* linear_chains() { return nullptr; }
 

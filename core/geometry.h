@@ -150,6 +150,14 @@ struct Pool2dGeometry {
   DType dtype = DType::f32;
   bool operator==(const Pool2dGeometry&) const = default;
 
+  constexpr bool is_square(int64_t kernel, int64_t stride) const {
+    return kernel_h == kernel && kernel_w == kernel && stride_h == stride && stride_w == stride;
+  }
+  /// No window lies beyond the picture altogether.
+  constexpr bool all_see_picture() const {
+    return pad_top < kernel_h && (h_out - 1) * stride_h - pad_top < h && pad_left < kernel_w &&
+           (w_out - 1) * stride_w - pad_left < w;
+  }
   /// How many elements the average over window (i, j) divides by; 0 when it sees none.
   int64_t divisor(int64_t i, int64_t j) const {
     const int64_t top = i * stride_h - pad_top;

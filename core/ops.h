@@ -256,6 +256,16 @@ Tensor batch_norm_pair(const Tensor& x, const BatchNormOperands& norm, const Ten
                        const BatchNormOperands& added_norm);
 /// True where the device of x has passes over two batch norms at a time.
 bool joins_batch_norms(const Tensor& x);
+/// max_pool2d(batch_norm(x), pool). In training one operator where
+/// batch_norm_max_pool2d_is_joint(): what lies between is never stored, nor its gradient, and of
+/// elements that the norm makes equal the one with the largest x wins, with the smallest where
+/// gamma is below 0. Elsewhere it is those two operators, and the first one wins.
+Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
+                             const Pool2dOptions& pool);
+/// True in training, with none or relu and without a residual, for windows of 2x2 or 3x3 with
+/// strides of 2, where the device has passes over both.
+bool batch_norm_max_pool2d_is_joint(const Tensor& x, const BatchNormOperands& norm,
+                                    const Pool2dOptions& pool);
 /// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
 /// device has kernels that normalise as they read and they are faster, what lies between is never
 /// stored, and backward makes it again. Elsewhere it is those two operators.

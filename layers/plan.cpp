@@ -5,8 +5,9 @@
 
 namespace whisker {
 
-Plan Plan::of(const Module& model, const Shape& x) {
+Plan Plan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device) {
   Plan plan;
+  plan.device_ = device;
   model.add_to(plan, plan.add_input(x));
   return plan;
 }

@@ -5,6 +5,7 @@
 #include "layers/module.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace whisker {
@@ -26,14 +27,17 @@ struct PlannedValue {
 
 class Plan {
  public:
-  /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit.
-  static Plan of(const Module& model, const Shape& x);
+  /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit. Every
+  /// layer is an operator of its own; with a device, those that are one operator in training there
+  /// and so keep less are one in the plan, too.
+  static Plan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {});
 
   /// The input, and what a container's add_to() needs.
   int add_input(const Shape& shape);
   int add(const Module& layer, std::vector<int> inputs, const Shape& output,
           const OperatorCost& cost);
   const Shape& shape(int value) const { return values_[static_cast<size_t>(value)].shape; }
+  std::optional<DeviceKind> device() const { return device_; }
   bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
 
   const std::vector<PlannedOperator>& operators() const { return operators_; }
@@ -59,6 +63,7 @@ class Plan {
   std::vector<size_t> last_uses() const;
   std::vector<int> first_keepers() const;
 
+  std::optional<DeviceKind> device_;
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;
 };

@@ -1,6 +1,6 @@
 // Layers one after the other. Convolutions and the batch norms between them hand each other what
-// spares passes over memory, and small dense layers are one operator, where the device has kernels
-// for it: docs/cuda.md.
+// spares passes over memory, a batch norm and the max-pooling behind it are one operator, and so
+// are small dense layers, where the device has kernels for it: docs/cuda.md.
 #pragma once
 
 #include "core/ops.h"
@@ -16,6 +16,7 @@ namespace whisker {
 class BatchNorm;
 class Conv2D;
 class Dense;
+class MaxPool2D;
 class Residual;
 
 class Sequential final : public Module {
@@ -56,13 +57,20 @@ class Sequential final : public Module {
     BatchNorm* norm = nullptr;
     Residual* block = nullptr;
     Dense* dense = nullptr;
+    MaxPool2D* pool = nullptr;
   };
   BatchNorm* norm_at(size_t index) const {
     return index < links_.size() ? links_[index].norm : nullptr;
   }
   /// The convolution behind layer `index` when that is a batch_norm which it may compute.
   Conv2D* partner_of(size_t index, size_t end, const Convolved& x, const Pass& pass) const;
-  /// The dense layers from `index` on that are one operator on x: fewer than two where they are not.
+  /// The max-pooling behind layer `index` when that is a batch_norm that may be one operator with
+  /// it; null when it is not, or one of them is not below `end`.
+  MaxPool2D* pool_behind_norm(size_t index, size_t end) const;
+  /// The same where training on the plan's device joins the two over value `x`.
+  MaxPool2D* planned_pool(size_t index, size_t end, const Plan& plan, int x) const;
+  /// The dense layers from `index` on that are one operator on x: fewer than two where they are
+  /// not.
   std::vector<LinearOperands> dense_chain(size_t index, size_t end, const Tensor& x) const;
 
   template <class Layer>

@@ -105,13 +105,14 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
       model.net->parameters(),
       {.compute = options.compute, .wide_gradients = options.wide_gradients});
   const int64_t moments = options.moments_per_parameter + (options.averaged ? 1 : 0);
-  const int64_t kept = plan.kept_bytes(width);
+  const Plan training = Plan::of(*model.net, model.input, options.device);
+  const int64_t kept = training.kept_bytes(width);
   summary.training = {.values = arena.values,
                       .gradients = arena.gradients,
                       .optimizer = moments * arena.trainable,
                       .activations = kept,
-                      .transient = std::max<int64_t>(0, plan.training_bytes(width) - kept),
-                      .scratch = plan.scratch_bytes(width)};
+                      .transient = std::max<int64_t>(0, training.training_bytes(width) - kept),
+                      .scratch = training.scratch_bytes(width)};
   summary.inference = {.values = (summary.parameters() + summary.buffers) * element_bytes,
                        .activations = plan.inference_bytes(width),
                        .scratch = plan.scratch_bytes(width)};

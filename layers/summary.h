@@ -14,6 +14,7 @@ struct SummaryOptions {
   bool averaged = false;          ///< a moving average of the weights is kept
   DType compute = DType::f32;     ///< of activations, and of the copies of weights that layers read
   bool wide_gradients = false;    ///< gradients are f32 whatever `compute` is: sums over batches
+  DeviceKind device = DeviceKind::cpu;  ///< that trains: joint operators there keep less
 };
 
 /// One operator of a forward pass.

@@ -87,16 +87,18 @@ class Remedies {
 
 }  // namespace
 
-SummaryOptions summary_options(const Config& config, DType compute) {
+SummaryOptions summary_options(const Config& config, DType compute, DeviceKind device) {
   return {.moments_per_parameter = static_cast<int>(moments_of(config.optimizer)),
           .averaged = config.ema.decay > 0,
           .compute = compute,
-          .wide_gradients = config.train.accumulate > 1};
+          .wide_gradients = config.train.accumulate > 1,
+          .device = device};
 }
 
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch) {
   return predict(experiment, batch,
-                 summary_options(experiment.config, experiment.arena->compute_dtype()));
+                 summary_options(experiment.config, experiment.arena->compute_dtype(),
+                                 experiment.device.kind));
 }
 
 int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes) {
@@ -121,7 +123,8 @@ int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes) {
 std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t capacity_bytes) {
   const Config& config = experiment.config;
   const int64_t batch = config.train.batch_size;
-  const SummaryOptions options = summary_options(config, experiment.arena->compute_dtype());
+  const SummaryOptions options =
+      summary_options(config, experiment.arena->compute_dtype(), experiment.device.kind);
   const int64_t total = predict(experiment, batch, options).tensors();
   const auto saved_by = [&](int64_t with_batch, const SummaryOptions& with) {
     return total - predict(experiment, with_batch, with).tensors();

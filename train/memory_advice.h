@@ -13,8 +13,8 @@
 
 namespace whisker {
 
-/// What decides the memory of `config`'s run when layers compute in `compute`.
-SummaryOptions summary_options(const Config& config, DType compute);
+/// What decides the memory of `config`'s run when layers compute in `compute` on such a device.
+SummaryOptions summary_options(const Config& config, DType compute, DeviceKind device);
 
 /// Of training steps on `batch` examples.
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch);

@@ -55,4 +55,15 @@ struct BatchNormGradient {
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                          bool batch_statistics, const BatchNormGradient& p);
 
+/// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each, or null.
+struct InputCoefficients {
+  float* slope = nullptr;
+  float* shift = nullptr;
+  float rows = 0;  // over which the statistics were taken
+};
+/// The first of batch_norm_backward's passes alone, over any rows that hold all of dy: dgamma,
+/// dbeta, `k` and p.dresidual = dz. relu's slope follows from p.x.
+void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                              const BatchNormGradient& p, const InputCoefficients& k);
+
 }  // namespace whisker::cuda::kernels

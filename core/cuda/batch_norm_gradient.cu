@@ -86,12 +86,6 @@ struct GradientRows {
 
 constexpr unsigned map_blocks = 2;  // see map_grid
 
-/// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each.
-struct InputCoefficients {
-  float* slope;
-  float* shift;
-};
-
 // sum(dz) and sum(dz (x - mean)), and dresidual = dz on the way. x null: only dbeta is wanted.
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(column_threads)
@@ -123,9 +117,8 @@ __global__ void __launch_bounds__(column_threads)
     if (p.dgamma.data) store(p.dgamma, c, correlation * inverse);
     if (out.slope) {
       const float scale = inverse * gamma;
-      const auto rows = static_cast<float>(t.rows);
-      out.slope[c] = -scale * inverse * inverse * correlation / rows;
-      out.shift[c] = -scale * sum / rows;
+      out.slope[c] = -scale * inverse * inverse * correlation / out.rows;
+      out.shift[c] = -scale * sum / out.rows;
     }
   };
   column_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
@@ -171,21 +164,28 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
 }
 
 template <class T, int V, Slope S>
+void gradient_sums(Context& context, Allocator& allocator, const Columns& t,
+                   const BatchNormGradient& p, const InputCoefficients& k) {
+  const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
+  launch_early(context, {t.tiles, t.chunks}, column_threads, gradient_sums_kernel<T, V, S>, t, p, k,
+               partials.as<float2>(), context.tickets());
+  check_launch("batch_norm_backward sums");
+}
+
+template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               bool batch_statistics, const BatchNormGradient& p) {
   const bool through_statistics = p.dx && batch_statistics;
   const Columns t = sums_layout(context, g.rows, g.channels, V);
-  const int64_t partial_floats = int64_t{t.chunks} * g.channels * 2;
-  const Scratch memory(allocator, (partial_floats + 2 * g.channels) * int64_t{sizeof(float)});
-  InputCoefficients k{nullptr, nullptr};
+  const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
+  InputCoefficients k;
   if (through_statistics) {
-    k.slope = memory.as<float>() + partial_floats;
-    k.shift = k.slope + g.channels;
+    k = {.slope = coefficients.as<float>(),
+         .shift = coefficients.as<float>() + g.channels,
+         .rows = static_cast<float>(g.rows)};
   }
   if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    launch_early(context, {t.tiles, t.chunks}, column_threads, gradient_sums_kernel<T, V, S>, t, p,
-                 k, memory.as<float2>(), context.tickets());
-    check_launch("batch_norm_backward sums");
+    gradient_sums<T, V, S>(context, allocator, t, p, k);
   }
   if (!p.dx) return;
   if (p.dresidual) {
@@ -211,6 +211,19 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
     if (slope == Slope::x) backward<T, V, Slope::x>(context, allocator, g, batch_statistics, p);
   };
   with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.dx, p.dresidual);
+}
+
+void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                              const BatchNormGradient& p, const InputCoefficients& k) {
+  const auto run = [&]<class T, int V>() {
+    const Columns t = sums_layout(context, g.rows, g.channels, V);
+    if (g.activation.kind == Activation::relu) {
+      gradient_sums<T, V, Slope::x>(context, allocator, t, p, k);
+    } else {
+      gradient_sums<T, V, Slope::one>(context, allocator, t, p, k);
+    }
+  };
+  with_packs(g.dtype, g.channels, run, p.x, p.dy, p.more, p.dresidual);
 }
 
 }  // namespace whisker::cuda::kernels

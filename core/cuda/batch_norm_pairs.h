@@ -11,13 +11,11 @@ class CudaBatchNormPairs final : public BatchNormPairs {
   CudaBatchNormPairs(Context& context, Allocator& allocator)
       : context_(context), allocator_(allocator) {}
 
-  void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) override;
-  void backward(const PairedNorm& first, const PairedNorm& second, const GradientParts& dy,
-                const PairedGradients& of_first, const PairedGradients& of_second) override;
+  void normalise(const TrainingNorm& first, const TrainingNorm& second, const Tensor& y) override;
+  void backward(const TrainingNorm& first, const TrainingNorm& second, const GradientParts& dy,
+                const NormGradients& of_first, const NormGradients& of_second) override;
 
  private:
-  void find_statistics(const PairedNorm& norm);
-
   Context& context_;
   Allocator& allocator_;
 };

@@ -10,6 +10,7 @@
 #include "core/cuda/convolution_chains.h"
 #include "core/cuda/linear_chains.h"
 #include "core/cuda/plans.h"
+#include "core/cuda/pooled_batch_norms.h"
 #include "core/cuda/staging.h"
 #include "core/cuda_library.h"
 
@@ -108,6 +109,7 @@ class CudaBackend final : public Backend {
 
   ConvolutionChains* convolution_chains() override { return &chains_; }
   BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
+  PooledBatchNorms* pooled_batch_norms() override { return &pooled_norms_; }
   LinearChains* linear_chains() override { return &linear_chains_; }
 
   // --- recurrent layers ----------------------------------------------------------------------
@@ -187,6 +189,7 @@ class CudaBackend final : public Backend {
   Plans plans_;
   CudaConvolutionChains chains_;
   CudaBatchNormPairs pairs_{context_, allocator_};
+  CudaPooledBatchNorms pooled_norms_{context_, allocator_};
   CudaLinearChains linear_chains_{context_, allocator_};
 };
 

@@ -4,9 +4,8 @@
 // (columns x packs), rows and pictures.
 #include "core/cuda/check.h"
 #include "core/cuda/pool2d.h"
+#include "core/cuda/pool2d_launch.cuh"
 #include "core/cuda/pool2d_strips.cuh"
-
-#include <algorithm>
 
 namespace whisker::cuda {
 namespace {
@@ -112,71 +111,6 @@ __global__ void gather_kernel(Places p, const Pack<Mark, N>* marks, const Pack<T
   });
 }
 
-Places places_of(const Pool2dGeometry& g, int pack) {
-  return {.h = static_cast<int>(g.h),
-          .w = static_cast<int>(g.w),
-          .h_out = static_cast<int>(g.h_out),
-          .w_out = static_cast<int>(g.w_out),
-          .kernel_h = static_cast<int>(g.kernel_h),
-          .kernel_w = static_cast<int>(g.kernel_w),
-          .stride_h = static_cast<int>(g.stride_h),
-          .stride_w = static_cast<int>(g.stride_w),
-          .pad_top = static_cast<int>(g.pad_top),
-          .pad_left = static_cast<int>(g.pad_left),
-          .counted_top = static_cast<int>(g.counted_top),
-          .counted_bottom = static_cast<int>(g.counted_bottom),
-          .counted_left = static_cast<int>(g.counted_left),
-          .counted_right = static_cast<int>(g.counted_right),
-          .packs = static_cast<int>(g.c / pack),
-          .n = g.n};
-}
-
-/// Blocks for planes of (rows, columns) places: see for_each_place.
-struct PlaneLaunch {
-  dim3 grid, block;
-};
-PlaneLaunch plane_launch(const Places& p, int rows, int columns) {
-  const int64_t across = int64_t{columns} * p.packs;
-  const int64_t blocks = (across + block_threads - 1) / block_threads;
-  const int64_t warps = (across + blocks * 32 - 1) / (blocks * 32);  // of a block
-  return {.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, 65535)),
-                       static_cast<unsigned>(std::min<int64_t>(p.n, 65535))),
-          .block = dim3(static_cast<unsigned>(warps * 32))};
-}
-
-/// Planes of which each thread takes `strip` rows below each other: at most 8, and so few that the
-/// GPU is full of threads.
-struct StripLaunch {
-  int strip;
-  PlaneLaunch blocks;
-};
-StripLaunch strip_launch(const Context& context, const Places& p, int rows, int columns) {
-  const int64_t places = p.n * rows * columns * p.packs;
-  const int64_t threads = int64_t{context.multiprocessors()} * 2048;
-  const auto strip = static_cast<int>(std::clamp<int64_t>(places / threads, 1, 8));
-  return {.strip = strip, .blocks = plane_launch(p, (rows + strip - 1) / strip, columns)};
-}
-
-bool aligned(const void* pointer, size_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
-/// Calls fn.operator()<T, N>(places): 16-byte packs where channels and pointers allow.
-template <class Fn>
-void visit_packed(const Pool2dGeometry& g, const void* marks, const void* a, const void* b,
-                  Fn&& fn) {
-  visit_real(g.dtype, [&]<class T>() {
-    constexpr int wide = pack_size<T>;
-    const bool packs = g.c % wide == 0 && aligned(a, 16) && aligned(b, 16) &&
-                       aligned(marks, static_cast<size_t>(wide * pool2d_mark_bytes(g)));
-    if (packs) {
-      fn.template operator()<T, wide>(places_of(g, wide));
-    } else {
-      fn.template operator()<T, 1>(places_of(g, 1));
-    }
-  });
-}
-
 template <class Fn>
 void visit_mark(const Pool2dGeometry& g, Fn&& fn) {
   if (pool2d_mark_bytes(g) == 1) {
@@ -186,22 +120,11 @@ void visit_mark(const Pool2dGeometry& g, Fn&& fn) {
   }
 }
 
-bool is_square(const Pool2dGeometry& g, int64_t kernel, int64_t stride) {
-  return g.kernel_h == kernel && g.kernel_w == kernel && g.stride_h == stride &&
-         g.stride_w == stride;
-}
-
-/// No window lies beyond the picture altogether.
-bool all_see_picture(const Pool2dGeometry& g) {
-  return g.pad_top < g.kernel_h && (g.h_out - 1) * g.stride_h - g.pad_top < g.h &&
-         g.pad_left < g.kernel_w && (g.w_out - 1) * g.stride_w - g.pad_left < g.w;
-}
-
 }  // namespace
 
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
                     void* marks) {
-  visit_packed(g, marks, x, y, [&]<class T, int N>(const Places& p) {
+  const auto run = [&]<class T, int N>(const Places& p) {
     const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
     const auto* in = static_cast<const Pack<T, N>*>(x);
     auto* out = static_cast<Pack<T, N>*>(y);
@@ -212,38 +135,40 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
     const auto strips = [&]<int K, int S>() {
       const StripLaunch by_strips = strip_launch(context, p, p.h_out, p.w_out);
       launch_early(context, by_strips.blocks.grid, by_strips.blocks.block,
-                   strip_max_kernel<T, N, K, S>, p, by_strips.strip, in, out,
-                   static_cast<Pack<uint8_t, N>*>(marks));
+                   strip_max_kernel<T, N, K, S, Maxima<T, N>>, p, by_strips.strip, in,
+                   Maxima<T, N>{out, static_cast<Pack<uint8_t, N>*>(marks)});
     };
-    if (all_see_picture(g)) {
-      if (is_square(g, 2, 2)) return strips.template operator()<2, 2>();
-      if (is_square(g, 3, 2)) return strips.template operator()<3, 2>();
-      if (is_square(g, 3, 1)) return strips.template operator()<3, 1>();
+    if (g.all_see_picture()) {
+      if (g.is_square(2, 2)) return strips.template operator()<2, 2>();
+      if (g.is_square(3, 2)) return strips.template operator()<3, 2>();
+      if (g.is_square(3, 1)) return strips.template operator()<3, 1>();
     }
     visit_mark(g, [&]<class Mark>() {
       launch_early(context, launch.grid, launch.block, max_kernel<T, N, Mark>, p, in, out,
                    static_cast<Pack<Mark, N>*>(marks));
     });
-  });
+  };
+  visit_packed(g, run, marks, x, y);
   check_launch("pooling");
 }
 
 void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* marks,
                      const void* dy, void* dx) {
   const bool apart = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
-  visit_packed(g, marks, dy, dx, [&]<class T, int N>(const Places& p) {
+  const auto run = [&]<class T, int N>(const Places& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
     auto* out = static_cast<Pack<T, N>*>(dx);
     const auto strips = [&]<int K>() {
       const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
       const StripLaunch by_strips = strip_launch(context, p, down, across);
       launch_early(context, by_strips.blocks.grid, by_strips.blocks.block,
-                   strip_gradient_kernel<T, N, K>, p, down, across, by_strips.strip,
-                   static_cast<const Pack<uint8_t, N>*>(marks), gradient, out);
+                   strip_gradient_kernel<T, N, K, GatheredGradient<T, N>>, p, down, across,
+                   by_strips.strip, static_cast<const Pack<uint8_t, N>*>(marks), gradient,
+                   GatheredGradient<T, N>{out});
     };
     if (g.kind == PoolKind::max) {
-      if (is_square(g, 2, 2)) return strips.template operator()<2>();
-      if (is_square(g, 3, 2)) return strips.template operator()<3>();
+      if (g.is_square(2, 2)) return strips.template operator()<2>();
+      if (g.is_square(3, 2)) return strips.template operator()<3>();
     }
     visit_mark(g, [&]<class Mark>() {
       const auto* winners = static_cast<const Pack<Mark, N>*>(marks);
@@ -257,7 +182,8 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
                      gradient, out);
       }
     });
-  });
+  };
+  visit_packed(g, run, marks, dy, dx);
   check_launch("pooling's gradient");
 }
 

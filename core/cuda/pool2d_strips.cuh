@@ -53,12 +53,28 @@ struct LargestSoFar {
   }
 };
 
-/// Maxima of windows of KxK with strides of S, all of which see the picture. Places beyond it
-/// repeat the nearest ones inside, under their marks: who comes again wins over nobody.
-template <class T, int N, int K, int S>
-__global__ void __launch_bounds__(block_threads, 4)
-    strip_max_kernel(Places p, int strip, const Pack<T, N>* x, Pack<T, N>* y,
-                     Pack<uint8_t, N>* marks) {
+/// What becomes of maxima: themselves, and their places where marks are wanted.
+template <class T, int N>
+struct Maxima {
+  static constexpr int blocks = 4;  // on a multiprocessor
+  Pack<T, N>* y;
+  Pack<uint8_t, N>* marks;
+
+  /// What a thread needs of its channels, read while its first rows are under way.
+  __device__ const Maxima& of_channels(int /*pack*/) const { return *this; }
+  /// Elements as they are compared.
+  __device__ const Words<T, N>& compared(const Words<T, N>& words) const { return words; }
+  __device__ void store(int64_t at, const LargestSoFar<T, N>& largest) const {
+    largest.store(y + at, marks ? marks + at : nullptr);
+  }
+};
+
+/// Maxima of windows of KxK with strides of S, all of which see the picture, for `Result` as
+/// Maxima. Places beyond it repeat the nearest ones inside, under their marks: who comes again wins
+/// over nobody.
+template <class T, int N, int K, int S, class Result>
+__global__ void __launch_bounds__(block_threads, Result::blocks)
+    strip_max_kernel(Places p, int strip, const Pack<T, N>* x, Result result) {
   constexpr int shared = K - S;  // rows that the window below sees, too
   const int strips = (p.h_out + strip - 1) / strip;
   for_each_place(p, strips, p.w_out, [&](int64_t picture, int number, int j, int pack) {
@@ -86,21 +102,25 @@ __global__ void __launch_bounds__(block_threads, 4)
       for (int q = 0; q < K; ++q) row.values[q] = load_words(from + column[q]);
       return row;
     };
-    const auto largest_of = [&](const Row& row) {
-      LargestSoFar<T, N> largest{row.values[0], Words<T, N>::filled(row.first + place[0])};
-#pragma unroll
-      for (int q = 1; q < K; ++q) {
-        largest.take({row.values[q], Words<T, N>::filled(row.first + place[q])});
-      }
-      return largest;
-    };
-
     int i = number * strip;
     const int end = min(i + strip, p.h_out);
     int64_t to = p.y_at(picture, i, j, pack);
+    Row above[K];
+#pragma unroll
+    for (int r = 0; r < shared; ++r) above[r] = read(i, r);
+    const auto& maxima = result.of_channels(pack);
+    const auto largest_of = [&](const Row& row) {
+      LargestSoFar<T, N> largest{maxima.compared(row.values[0]),
+                                 Words<T, N>::filled(row.first + place[0])};
+#pragma unroll
+      for (int q = 1; q < K; ++q) {
+        largest.take({maxima.compared(row.values[q]), Words<T, N>::filled(row.first + place[q])});
+      }
+      return largest;
+    };
     LargestSoFar<T, N> rows[K];
 #pragma unroll
-    for (int r = 0; r < shared; ++r) rows[r] = largest_of(read(i, r));
+    for (int r = 0; r < shared; ++r) rows[r] = largest_of(above[r]);
     for (; i < end; ++i, to += p.w_out * p.packs) {
       Row below[S];
 #pragma unroll
@@ -110,7 +130,7 @@ __global__ void __launch_bounds__(block_threads, 4)
       LargestSoFar<T, N> largest = rows[0];
 #pragma unroll
       for (int r = 1; r < K; ++r) largest.take(rows[r]);
-      largest.store(y + to, marks ? marks + to : nullptr);
+      maxima.store(to, largest);
 #pragma unroll
       for (int r = 0; r < shared; ++r) rows[r] = rows[r + S].moved_up(S * K);
     }
@@ -138,37 +158,52 @@ struct WindowGradient {
       winner.at[0] = mark->at[0] | 0x6400u;
     }
   }
-  /// The gradient of those elements that won at `place`, 0 elsewhere.
-  __device__ Words<T, N> at(int place) const {
+  /// Word i of the gradient of those elements that won at `place`, 0 elsewhere.
+  __device__ uint32_t at(int place, int i) const {
     const uint32_t code = in_lanes<T>(0x6400 + place);
-    Words<T, N> given;
-#pragma unroll
-    for (int i = 0; i < Words<T, N>::count; ++i) {
-      uint32_t won = winner.at[i] == code ? ~0u : 0u;
-      if constexpr (sizeof(T) == 2) {
-        won = __heq2_mask(two_elements<half_t>(winner.at[i]), two_elements<half_t>(code));
-      }
-      given.at[i] = gradient.at[i] & won;
+    uint32_t won = winner.at[i] == code ? ~0u : 0u;
+    if constexpr (sizeof(T) == 2) {
+      won = __heq2_mask(two_elements<half_t>(winner.at[i]), two_elements<half_t>(code));
     }
-    return given;
+    return gradient.at[i] & won;
   }
 };
 
-template <class T, int N, class... More>
-__device__ Words<T, N> sum(const Words<T, N>& first, const More&... more) {
-  Words<T, N> result;
+/// What becomes of the gradient that four elements gather, two over two: it is dx.
+template <class T, int N>
+struct GatheredGradient {
+  static constexpr int blocks = 4;  // on a multiprocessor
+  Pack<T, N>* dx;
+
+  /// What a thread needs of its channels.
+  __device__ const GatheredGradient& of_channels(int /*pack*/) const { return *this; }
+  struct Read {};
+  /// What is read besides of the elements that are inside the picture, before all is waited for.
+  template <class Inside, class At>
+  __device__ Read read(const Inside&, const At&) const {
+    return {};
+  }
+  /// gathered(e, i): word i of element e.
+  template <class Inside, class At, class Gathered>
+  __device__ void store(const Read&, const Inside& inside, const At& at,
+                        const Gathered& gathered) const {
 #pragma unroll
-  for (int i = 0; i < Words<T, N>::count; ++i) result.at[i] = sum_of<T>(first.at[i], more.at[i]...);
-  return result;
-}
+    for (int e = 0; e < 4; ++e) {
+      Words<T, N> words;
+#pragma unroll
+      for (int i = 0; i < Words<T, N>::count; ++i) words.at[i] = gathered(e, i);
+      if (inside(e)) store_words(dx + at(e), words);
+    }
+  }
+};
 
 /// The gradient of maxima of windows of KxK, K = 2 or 3, with strides of 2, by squares of 2x2
-/// picture elements: square (i, j) begins where window (i, j) does, at row 2 i - pad_top. It adds
-/// up in the windows' order.
-template <class T, int N, int K>
-__global__ void __launch_bounds__(block_threads, 4)
+/// picture elements, for `Result` as GatheredGradient: square (i, j) begins where window (i, j)
+/// does, at row 2 i - pad_top. It adds up in the windows' order.
+template <class T, int N, int K, class Result>
+__global__ void __launch_bounds__(block_threads, Result::blocks)
     strip_gradient_kernel(Places p, int squares_down, int squares_across, int strip,
-                          const Pack<uint8_t, N>* marks, const Pack<T, N>* dy, Pack<T, N>* dx) {
+                          const Pack<uint8_t, N>* marks, const Pack<T, N>* dy, Result result) {
   const int strips = (squares_down + strip - 1) / strip;
   for_each_place(p, strips, squares_across, [&](int64_t picture, int number, int j, int pack) {
     const auto window = [&](int i, int column) {
@@ -183,26 +218,28 @@ __global__ void __launch_bounds__(block_threads, 4)
     const int first = number * strip;
     const int end = min(first + strip, squares_down);
     WindowGradient<T, N> above_left = window(first - 1, j - 1), above = window(first - 1, j);
+    const auto& gradient = result.of_channels(pack);
     for (int i = first; i < end; ++i) {
       const WindowGradient<T, N> beside = window(i, j - 1), own = window(i, j);
       const int top = 2 * i - p.pad_top;
       const int64_t corner = p.x_at(picture, top, left, pack);
-      const auto put = [&](int down, int across, const Words<T, N>& value) {
-        const int row = top + down, column = left + across;
-        if (row < 0 || row >= p.h || column < 0 || column >= p.w) return;
-        store_words(dx + corner + (down * p.w + across) * p.packs, value);
+      // Elements 0 and 1 stand over 2 and 3.
+      const auto inside = [&](int e) {
+        const int row = top + e / 2, column = left + e % 2;
+        return row >= 0 && row < p.h && column >= 0 && column < p.w;
       };
-      if constexpr (K == 3) {
-        put(0, 0, sum(above_left.at(8), above.at(6), beside.at(2), own.at(0)));
-        put(0, 1, sum(above.at(7), own.at(1)));
-        put(1, 0, sum(beside.at(5), own.at(3)));
-        put(1, 1, own.at(4));
-      } else {
-        put(0, 0, own.at(0));
-        put(0, 1, own.at(1));
-        put(1, 0, own.at(2));
-        put(1, 1, own.at(3));
-      }
+      const auto at = [&](int e) { return corner + (e / 2 * p.w + e % 2) * p.packs; };
+      const auto read = gradient.read(inside, at);
+      gradient.store(read, inside, at, [&](int e, int word) {
+        if constexpr (K == 2) return own.at(e, word);
+        if (e == 0) {
+          return sum_of<T>(above_left.at(8, word), above.at(6, word), beside.at(2, word),
+                           own.at(0, word));
+        }
+        if (e == 1) return sum_of<T>(above.at(7, word), own.at(1, word));
+        if (e == 2) return sum_of<T>(beside.at(5, word), own.at(3, word));
+        return own.at(4, word);
+      });
       above_left = beside;
       above = own;
     }

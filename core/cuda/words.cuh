@@ -84,6 +84,34 @@ __device__ inline uint32_t sum_of(W... words) {
   }
 }
 
+/// Elements of a pack of N in one of its words.
+template <class T, int N>
+inline constexpr int per_word = N > 1 && sizeof(T) == 2 ? 2 : 1;
+/// The bit of a word that is the sign of its element e.
+template <class T>
+__device__ inline constexpr uint32_t sign_bit(int e) {
+  return sizeof(T) == 4 || e == 1 ? 0x80000000u : 0x8000u;
+}
+/// Element e of a word.
+template <class T>
+__device__ inline float element(uint32_t word, int e) {
+  if constexpr (sizeof(T) == 4) return __uint_as_float(word);
+  if constexpr (sizeof(T) == 2)
+    return to_f32(e == 0 ? two_elements<T>(word).x : two_elements<T>(word).y);
+}
+/// Word i of a pack, of value(e, v), rounded, for its elements e, which are elements v of the pack.
+template <class T, int N, class Value>
+__device__ inline uint32_t mapped(int i, const Value& value) {
+  if constexpr (sizeof(T) == 4) {
+    return __float_as_uint(value(0, i));
+  } else {
+    TwoElements<T> two;
+    two.x = from_f32<T>(value(0, i * per_word<T, N>));
+    two.y = from_f32<T>(N > 1 ? value(1, i * 2 + 1) : 0.0f);
+    return reinterpret_cast<const uint32_t&>(two);
+  }
+}
+
 /// A pack of 16 bytes as words; the only element of a pack of one in the low end of a word.
 template <class T, int N>
 struct Words {

@@ -7,7 +7,7 @@
 
 namespace whisker {
 
-void ReferenceBatchNormPairs::normalise(const PairedNorm& first, const PairedNorm& second,
+void ReferenceBatchNormPairs::normalise(const TrainingNorm& first, const TrainingNorm& second,
                                         const Tensor& y) {
   const Tensor residual = empty_like(second.x);
   BatchNormGeometry added = first.geometry;
@@ -18,11 +18,11 @@ void ReferenceBatchNormPairs::normalise(const PairedNorm& first, const PairedNor
                             first.inverse_deviation, first.running);
 }
 
-void ReferenceBatchNormPairs::backward(const PairedNorm& first, const PairedNorm& second,
-                                       const GradientParts& dy, const PairedGradients& of_first,
-                                       const PairedGradients& of_second) {
-  PairedNorm one = first, other = second;  // without running statistics
-  for (PairedNorm* norm : {&one, &other}) {
+void ReferenceBatchNormPairs::backward(const TrainingNorm& first, const TrainingNorm& second,
+                                       const GradientParts& dy, const NormGradients& of_first,
+                                       const NormGradients& of_second) {
+  TrainingNorm one = first, other = second;  // without running statistics
+  for (TrainingNorm* norm : {&one, &other}) {
     norm->mean = empty_like(norm->mean);
     norm->inverse_deviation = empty_like(norm->inverse_deviation);
   }

@@ -9,9 +9,9 @@ class ReferenceBatchNormPairs final : public BatchNormPairs {
  public:
   explicit ReferenceBatchNormPairs(Backend& backend) : backend_(backend) {}
 
-  void normalise(const PairedNorm& first, const PairedNorm& second, const Tensor& y) override;
-  void backward(const PairedNorm& first, const PairedNorm& second, const GradientParts& dy,
-                const PairedGradients& of_first, const PairedGradients& of_second) override;
+  void normalise(const TrainingNorm& first, const TrainingNorm& second, const Tensor& y) override;
+  void backward(const TrainingNorm& first, const TrainingNorm& second, const GradientParts& dy,
+                const NormGradients& of_first, const NormGradients& of_second) override;
 
  private:
   Backend& backend_;

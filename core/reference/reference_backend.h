@@ -7,6 +7,7 @@
 #include "core/host_memory.h"
 #include "core/reference/batch_norm_pairs.h"
 #include "core/reference/linear_chains.h"
+#include "core/reference/pooled_batch_norms.h"
 
 #include <memory>
 
@@ -103,6 +104,7 @@ class ReferenceBackend final : public Backend {
                            const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
                            const Tensor& dbeta, const Tensor& dresidual) override;
   BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
+  PooledBatchNorms* pooled_batch_norms() override { return &pooled_norms_; }
   LinearChains* linear_chains() override { return &linear_chains_; }
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
@@ -134,6 +136,7 @@ class ReferenceBackend final : public Backend {
  private:
   HostMemory memory_{"reference"};
   ReferenceBatchNormPairs pairs_{*this};
+  ReferencePooledBatchNorms pooled_norms_{*this};
   ReferenceLinearChains linear_chains_{*this};
 };
 
