@@ -220,7 +220,6 @@ __global__ void __launch_bounds__(block_threads, Result::blocks)
     WindowGradient<T, N> above_left = window(first - 1, j - 1), above = window(first - 1, j);
     const auto& gradient = result.of_channels(pack);
     for (int i = first; i < end; ++i) {
-      const WindowGradient<T, N> beside = window(i, j - 1), own = window(i, j);
       const int top = 2 * i - p.pad_top;
       const int64_t corner = p.x_at(picture, top, left, pack);
       // Elements 0 and 1 stand over 2 and 3.
@@ -230,6 +229,7 @@ __global__ void __launch_bounds__(block_threads, Result::blocks)
       };
       const auto at = [&](int e) { return corner + (e / 2 * p.w + e % 2) * p.packs; };
       const auto read = gradient.read(inside, at);
+      const WindowGradient<T, N> beside = window(i, j - 1), own = window(i, j);
       gradient.store(read, inside, at, [&](int e, int word) {
         if constexpr (K == 2) return own.at(e, word);
         if (e == 0) {

@@ -105,6 +105,8 @@ struct NormalisedGradient {
 
     struct Read {
       Words<T, N> x[4];
+      int64_t at[4];
+      bool inside[4];
     };
     template <class Inside, class At>
     __device__ Read read(const Inside& inside, const At& at) const {
@@ -112,14 +114,15 @@ struct NormalisedGradient {
       Read loaded;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        loaded.x[e] = inside(e) ? load_words(x + at(e)) : Words<T, N>::filled(0);
+        loaded.at[e] = at(e);
+        loaded.inside[e] = inside(e);
+        loaded.x[e] = loaded.inside[e] ? load_words(x + loaded.at[e]) : Words<T, N>::filled(0);
       }
       return loaded;
     }
     // By words, so that what they need of their channels is read once for four elements.
     template <class Inside, class At, class Gathered>
-    __device__ void store(Read read, const Inside& inside, const At& at,
-                          const Gathered& gathered) const {
+    __device__ void store(Read read, const Inside&, const At&, const Gathered& gathered) const {
 #pragma unroll
       for (int i = 0; i < Words<T, N>::count; ++i) {
         constexpr int width = per_word<T, N>;
@@ -140,20 +143,24 @@ struct NormalisedGradient {
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        if (inside(e)) store_words(result.dx + at(e), read.x[e]);
+        if (read.inside[e]) store_words(result.dx + read.at[e], read.x[e]);
       }
     }
   };
   __device__ OfChannels of_channels(int pack) const {
-    const int64_t channel = int64_t{pack} * N;
-    float centers[N], scales[N];
-    load_factors<N>(norm, channel, centers, scales);
+    constexpr int together = N > 1 ? N / 2 : 1;  // all of them would not fit 80 registers
+#pragma unroll 1
+    for (int first = 0; first < N; first += together) {
+      const int64_t channel = int64_t{pack} * N + first;
+      float centers[together], scales[together];
+      load_factors<together>(norm, channel, centers, scales);
 #pragma unroll
-    for (int v = 0; v < N; ++v) {
-      Table::at(center, v) = centers[v];
-      Table::at(scale, v) = scales[v];
-      Table::at(slope, v) = coefficients.slope[channel + v];
-      Table::at(shift, v) = coefficients.shift[channel + v];
+      for (int v = 0; v < together; ++v) {
+        Table::at(center, first + v) = centers[v];
+        Table::at(scale, first + v) = scales[v];
+        Table::at(slope, first + v) = coefficients.slope[channel + v];
+        Table::at(shift, first + v) = coefficients.shift[channel + v];
+      }
     }
     return {*this};
   }

@@ -8,8 +8,9 @@ namespace {
 
 std::vector<OpCase> all_rows() {
   std::vector<OpCase> rows;
-  for (auto* family : {arithmetic_rows, activation_rows, reduction_rows, shape_rows, matmul_rows,
-                       conv2d_rows, pool2d_rows, norm_rows, loss_rows, recurrent_rows}) {
+  for (auto* family :
+       {arithmetic_rows, activation_rows, reduction_rows, shape_rows, matmul_rows, conv2d_rows,
+        pool2d_rows, norm_rows, pooled_norm_rows, loss_rows, recurrent_rows}) {
     append(rows, family());
   }
   return rows;

@@ -17,6 +17,7 @@ std::vector<OpCase> matmul_rows();
 std::vector<OpCase> conv2d_rows();
 std::vector<OpCase> pool2d_rows();
 std::vector<OpCase> norm_rows();
+std::vector<OpCase> pooled_norm_rows();
 std::vector<OpCase> loss_rows();
 std::vector<OpCase> recurrent_rows();
 
