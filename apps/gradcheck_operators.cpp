@@ -209,6 +209,12 @@ std::vector<GradcheckOperator> norms() {
          const BatchNormOptions training{.training = true};
          return batch_norm_pair(o[0], {o[1], o[2], {}, training}, o[3], {o[4], o[5], {}, training});
        }},
+      {"batch_norm_max_pool2d",
+       {{"x", {2, 5, 4, 3}}, {"gamma", {3}, 0.5, 2}, {"beta", {3}}},
+       [](Operands o) {
+         return batch_norm_max_pool2d(o[0], {o[1], o[2], {}, {.training = true}},
+                                      {.kernel = 3, .stride = Pair(2), .padding = 1});
+       }},
       {"layer_norm",
        {{"x", {3, 6}}, {"gamma", {6}, 0.5, 2}, {"beta", {6}}},
        [](Operands o) { return layer_norm(o[0], o[1], o[2]); }},

@@ -36,7 +36,7 @@ __device__ void load_factors(const PooledNorm& norm, int64_t channel, float (&ce
 /// What becomes of maxima: see Maxima. Result is y = f(normalised winner), and the winner itself.
 template <class T, int N>
 struct NormalisedMaxima {
-  static constexpr int blocks = 4;
+  static constexpr int blocks = 3;
   enum Kind { center, scale, shift, kinds };
   using Table = ChannelTable<kinds, N>;
 

@@ -365,6 +365,18 @@ std::vector<BadCall> norms_and_losses() {
        },
        "batch_norm_pair: expected norms without residuals, the second without an activation. What "
        "is added is the second norm's result; the first norm's activation follows."},
+      {"batch_norm_max_pool2d_gamma",
+       [](auto o) {
+         const BatchNormOperands norm{ones({2}, o), zeros({3}, o), {}, {.training = true}};
+         batch_norm_max_pool2d(zeros({2, 4, 4, 3}, o), norm, {.kernel = 2});
+       },
+       "batch_norm: expected gamma of shape (3) for x (2,4,4,3), got (2)."},
+      {"batch_norm_max_pool2d_rank",
+       [](auto o) {
+         const BatchNormOperands norm{ones({3}, o), zeros({3}, o), {}, {.training = true}};
+         batch_norm_max_pool2d(zeros({4, 3}, o), norm, {.kernel = 2});
+       },
+       "max_pool2d: expected x (N,H,W,C) with at least one element, got (4,3)."},
       {"layer_norm_beta",
        [](auto o) {
          layer_norm(zeros({4, 3}, o), ones({3}, o), zeros({1}, o));

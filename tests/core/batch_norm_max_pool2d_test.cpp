@@ -369,7 +369,7 @@ TEST(BatchNormMaxPool2d, IsOneOperatorWhereTheDeviceJoinsThem) {
     }
     EXPECT_THAT(names_of(device, stem, {.training = false}), apart);
     EXPECT_THAT(names_of(device, stem, {.activation = {Activation::tanh}}),
-                ElementsAre("batch_norm", "activation", "max_pool2d"));
+                ElementsAre("batch_norm", "tanh", "max_pool2d"));
     EXPECT_THAT(names_of(device, {stem.x, {.kernel = 3, .stride = Pair(1)}}, {}), apart);
     EXPECT_THAT(names_of(device, {stem.x, {.kernel = 4, .stride = Pair(2)}}, {}), apart);
     EXPECT_THAT(names_of(device, {stem.x, {.kernel = {3, 2}, .stride = Pair(2)}}, {}), apart);

@@ -86,6 +86,29 @@ head:
               padding * predicted);
 }
 
+// The reference joins the batch norm of a stem with the max-pooling behind it; the CPU does not.
+TEST(Summary, ActivationsKeptByAPooledNormAreThePredictedOnes) {
+  const Model model = build(R"(
+layers:
+  - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
+  - batch_norm
+  - relu
+  - max_pool2d: {kernel: 3, strides: 2, padding: 1}
+  - conv2d: {filters: 4, kernel: 3}
+head:
+  - flatten
+  - dense: {units: classes}
+)",
+                            {4, 16, 16, 3}, 2);
+  for (const Device device : {reference_device, cpu_device}) {
+    const SummaryOptions options{.device = device.kind};
+    const auto predicted = static_cast<double>(summarize(model, options).training.activations);
+    EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, device)), predicted,
+                padding * predicted)
+        << device.str();
+  }
+}
+
 TEST(Summary, FrozenLayersKeepNothing) {
   const Model model = build("squeezenet1_1", {2, 96, 96, 3}, 2);
   const std::vector<std::string> patterns = {"features"};

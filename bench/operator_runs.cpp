@@ -1,0 +1,190 @@
+// What runs is what operators ask of the backend.
+#include "bench/operator_runs.h"
+
+#include "core/autograd.h"
+#include "core/backend.h"
+#include "core/batch_norm_pairs.h"
+#include "core/pooled_batch_norms.h"
+
+#include <vector>
+
+namespace whisker::bench {
+namespace {
+
+constexpr TensorOptions f32{.device = gpu};
+constexpr TensorOptions bf16{.dtype = DType::bf16, .device = gpu};
+
+// (N, H, W, C): one random picture N times, as the host takes seconds to make them all.
+Tensor random(const Shape& shape, uint64_t stream) {
+  return broadcast_to(rand_normal(shape.with(0, 1), 0, 1, 1, stream, f32).to(DType::bf16), shape);
+}
+
+int64_t bytes_of(const std::vector<Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.defined() ? tensor.bytes() : 0;
+  return bytes;
+}
+
+}  // namespace
+
+Run max_pool(const Shape& shape, const Pool2dOptions& options, bool backward) {
+  Backend& backend = backend_of(gpu);
+  const Pool2dGeometry g = pool2d_geometry(PoolKind::max, shape, options, DType::bf16);
+  const Tensor x = random(shape, 1), y = empty({g.n, g.h_out, g.w_out, g.c}, bf16);
+  const Tensor winners = empty({backend.pool2d_workspace_bytes(g)}, {DType::u8, gpu});
+  const auto forward = [=, &backend] { backend.pool2d(g, x, y, winners); };
+  const int64_t bytes = bytes_of({x, y, winners});
+  if (!backward) return {forward, bytes};
+  forward();
+  // dy and dx in the place of y and x: winners are all that the gradient knows of these.
+  return {[=, &backend] { backend.pool2d_backward(g, winners, y, x); }, bytes};
+}
+
+Run batch_norm(const Shape& shape, Part part, bool residual) {
+  Backend& backend = backend_of(gpu);
+  const int64_t channels = shape[3];
+  const BatchNormGeometry g{.rows = shape[0] * shape[1] * shape[2],
+                            .channels = channels,
+                            .n = shape[0],
+                            .h = shape[1],
+                            .w = shape[2],
+                            .activation = {Activation::relu},
+                            .residual = residual,
+                            .dtype = DType::bf16};
+  const Tensor x = random(shape, 1), y = empty(shape, bf16);
+  const Tensor added = residual ? random(shape, 2) : Tensor();
+  const Tensor gamma = ones({channels}, f32), beta = zeros({channels}, f32);
+  const Tensor mean = zeros({channels}, f32), inverse_deviation = ones({channels}, f32);
+  const RunningStatistics running{zeros({channels}, f32), ones({channels}, f32),
+                                  zeros({channels}, f32), ones({channels}, f32), 0.1};
+  const auto train = [=, &backend] {
+    backend.batch_norm_train(g, x, gamma, beta, added, y, mean, inverse_deviation, running);
+  };
+  if (part == Part::train) return {train, bytes_of({x, added, y}), x.bytes()};
+  if (part == Part::inference) {
+    return {[=, &backend] {
+              backend.batch_norm_inference(g, x, gamma, beta, added, running.mean, running.variance,
+                                           y);
+            },
+            bytes_of({x, added, y})};
+  }
+  train();
+  const Tensor dy = random(shape, 3), dx = empty(shape, bf16);
+  const Tensor dgamma = empty({channels}, f32), dbeta = empty({channels}, f32);
+  const Tensor dresidual = residual ? empty(shape, bf16) : Tensor();
+  const auto backward = [=, &backend] {
+    backend.batch_norm_backward(g, true, x, gamma, beta, y, mean, inverse_deviation, {dy, {}}, dx,
+                                dgamma, dbeta, dresidual);
+  };
+  // The slope follows from x without a residual, and dz is dresidual with one.
+  if (residual) return {backward, bytes_of({x, y, dy, dx, dresidual}), bytes_of({x, dresidual})};
+  return {backward, bytes_of({x, dy, dx}), bytes_of({x, dy})};
+}
+
+Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
+  Backend& backend = backend_of(gpu);
+  const Shape channels{shape[3]};
+  const auto norm = [&](uint64_t stream) {
+    return TrainingNorm{.geometry = {.rows = shape.count() / shape[3],
+                                     .channels = shape[3],
+                                     .n = shape[0],
+                                     .h = shape[1],
+                                     .w = shape[2],
+                                     .activation = {},
+                                     .dtype = DType::bf16},
+                        .x = random(shape, stream),
+                        .gamma = ones(channels, f32),
+                        .beta = zeros(channels, f32),
+                        .mean = zeros(channels, f32),
+                        .inverse_deviation = ones(channels, f32),
+                        .running = {zeros(channels, f32), ones(channels, f32), zeros(channels, f32),
+                                    ones(channels, f32), 0.1}};
+  };
+  TrainingNorm own = norm(1);
+  const TrainingNorm added = norm(2);
+  own.geometry.activation = {Activation::relu};
+  const Tensor y = empty(shape, bf16), between = joint ? Tensor() : empty(shape, bf16);
+  const auto forward = [=, &backend] {
+    if (joint) return backend.batch_norm_pairs()->normalise(own, added, y);
+    backend.batch_norm_train(added.geometry, added.x, added.gamma, added.beta, {}, between,
+                             added.mean, added.inverse_deviation, added.running);
+    BatchNormGeometry with_residual = own.geometry;
+    with_residual.residual = true;
+    backend.batch_norm_train(with_residual, own.x, own.gamma, own.beta, between, y, own.mean,
+                             own.inverse_deviation, own.running);
+  };
+  const int64_t one = y.bytes();
+  if (!backward) return {forward, 3 * one, joint ? 2 * one : 4 * one};
+  forward();
+  const GradientParts dy{random(shape, 3), random(shape, 4)};
+  const auto gradients = [&] {
+    return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+  };
+  const NormGradients of_own = gradients(), of_added = gradients();
+  const auto run = [=, &backend] {
+    if (joint) return backend.batch_norm_pairs()->backward(own, added, dy, of_own, of_added);
+    BatchNormGeometry with_residual = own.geometry;
+    with_residual.residual = true;
+    backend.batch_norm_backward(with_residual, true, own.x, own.gamma, own.beta, y, own.mean,
+                                own.inverse_deviation, dy, of_own.dx, of_own.dgamma, of_own.dbeta,
+                                between);
+    backend.batch_norm_backward(added.geometry, true, added.x, added.gamma, added.beta, {},
+                                added.mean, added.inverse_deviation, {between, {}}, of_added.dx,
+                                of_added.dgamma, of_added.dbeta, {});
+  };
+  return {run, 6 * one, joint ? 4 * one : 7 * one};
+}
+
+Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool backward,
+                        bool joint) {
+  Backend& backend = backend_of(gpu);
+  const Pool2dGeometry pool = pool2d_geometry(PoolKind::max, shape, options, DType::bf16);
+  const Shape channels{shape[3]}, windows{pool.n, pool.h_out, pool.w_out, pool.c};
+  const TrainingNorm norm{.geometry = {.rows = shape.count() / shape[3],
+                                       .channels = shape[3],
+                                       .n = shape[0],
+                                       .h = shape[1],
+                                       .w = shape[2],
+                                       .activation = {Activation::relu},
+                                       .dtype = DType::bf16},
+                          .x = random(shape, 1),
+                          .gamma = ones(channels, f32),
+                          .beta = zeros(channels, f32),
+                          .mean = zeros(channels, f32),
+                          .inverse_deviation = ones(channels, f32),
+                          .running = {zeros(channels, f32), ones(channels, f32),
+                                      zeros(channels, f32), ones(channels, f32), 0.1}};
+  const Tensor y = empty(windows, bf16);
+  const PoolWinners winners{.x = joint ? empty(windows, bf16) : Tensor(),
+                            .places = empty(windows, {.dtype = DType::u8, .device = gpu})};
+  const Tensor between = joint ? Tensor() : empty(shape, bf16);
+  const auto forward = [=, &backend] {
+    if (joint) return backend.pooled_batch_norms()->normalise(norm, pool, winners, y);
+    backend.batch_norm_train(norm.geometry, norm.x, norm.gamma, norm.beta, {}, between, norm.mean,
+                             norm.inverse_deviation, norm.running);
+    backend.pool2d(pool, between, y, winners.places);
+  };
+  const int64_t whole = norm.x.bytes(), pooled = y.bytes(), places = winners.places.bytes();
+  if (!backward) {
+    if (joint) return {forward, whole + 2 * pooled + places, whole};
+    return {forward, whole + pooled + places, 3 * whole};
+  }
+  forward();
+  const GradientParts dy{random(windows, 3), random(windows, 4)};
+  const NormGradients of_norm{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+  const Tensor sum = joint ? Tensor() : empty(windows, bf16);
+  const Tensor gathered = joint ? Tensor() : empty(shape, bf16);
+  const auto run = [=, &backend] {
+    if (joint) return backend.pooled_batch_norms()->backward(norm, pool, winners, dy, of_norm);
+    backend.binary(BinaryOp::add, BroadcastGeometry::of(windows, windows, windows), dy.first,
+                   dy.second, sum);
+    backend.pool2d_backward(pool, winners.places, sum, gathered);
+    backend.batch_norm_backward(norm.geometry, true, norm.x, norm.gamma, norm.beta, between,
+                                norm.mean, norm.inverse_deviation, {gathered, {}}, of_norm.dx,
+                                of_norm.dgamma, of_norm.dbeta, {});
+  };
+  if (joint) return {run, 2 * whole + 3 * pooled + places, 2 * pooled};
+  return {run, 2 * whole + 2 * pooled + places, 4 * whole + 2 * pooled};
+}
+
+}  // namespace whisker::bench

@@ -1,0 +1,35 @@
+// The operators that bench_operators times, each over operands of its own in bf16 on the first GPU.
+#pragma once
+
+#include "core/ops.h"
+#include "core/tensor.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace whisker::bench {
+
+inline constexpr Device gpu{DeviceKind::cuda, 0};
+
+/// An operator over operands of its own.
+struct Run {
+  std::function<void()> run;
+  int64_t bytes = 0;        // of its operands and results
+  int64_t bytes_again = 0;  // of those that two passes read
+};
+
+/// Max-pooling.
+Run max_pool(const Shape& x, const Pool2dOptions& options, bool backward);
+
+enum class Part { train, inference, backward };
+/// With relu behind it; `residual` as at the end of a residual block.
+Run batch_norm(const Shape& x, Part part, bool residual);
+
+/// The end of a residual block with a projection, whose result two layers read; `joint`: as one
+/// operator.
+Run batch_norm_pair(const Shape& x, bool backward, bool joint);
+
+/// With relu between, as a residual network begins; two layers read the result.
+Run batch_norm_max_pool(const Shape& x, const Pool2dOptions& options, bool backward, bool joint);
+
+}  // namespace whisker::bench
