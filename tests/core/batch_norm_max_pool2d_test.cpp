@@ -6,6 +6,7 @@
 #include "core/pooled_batch_norms.h"
 #include "core/tape_listing.h"
 #include "tests/support/devices.h"
+#include "tests/support/separated.h"
 #include "tests/support/tolerance.h"
 
 #include <cmath>
@@ -57,24 +58,6 @@ struct Options {
 Values uniform(const Shape& shape, uint64_t stream, double center, double spread) {
   Values values = rand_uniform(shape, -1, 1, 17, stream, {.device = reference_device}).to_vector();
   for (double& v : values) v = center + spread * v;
-  return values;
-}
-
-/// So far apart within every window of 3x3 that 16 bits tell all of them apart, normalised as well:
-/// nine levels by row and column modulo 3, in another order for each channel of each picture.
-Values separated(const Shape& shape) {
-  Values values = uniform(shape, 0, 2, 0.2);
-  size_t at = 0;
-  for (int64_t n = 0; n < shape[0]; ++n) {
-    for (int64_t row = 0; row < shape[1]; ++row) {
-      for (int64_t column = 0; column < shape[2]; ++column) {
-        for (int64_t c = 0; c < shape[3]; ++c) {
-          const int64_t level = ((row % 3 * 3 + column % 3) * (c % 2 == 0 ? 2 : 5) + n + 4 * c) % 9;
-          values[at++] += static_cast<double>(level);
-        }
-      }
-    }
-  }
   return values;
 }
 
