@@ -21,9 +21,10 @@ int add_pooled_norm(const BatchNorm& norm, const MaxPool2D& pool, Plan& plan, in
   const Shape normalised = norm.output_shape(plan.shape(x));
   const Shape y = pool.output_shape(normalised);
   OperatorCost cost = norm.cost(normalised, plan.needs_grad(x));
+  cost.keeps_input = plan.needs_grad(x);
   cost.keeps_output = false;
   cost.kept_elements = y.count();
-  cost.kept_bytes += pool.cost(normalised, true).kept_bytes;
+  cost.kept_bytes += pool.cost(normalised, plan.needs_grad(x)).kept_bytes;
   cost.transient_bytes = y.count() * element_bytes;  // the winners' gradient
   return plan.add(norm, {x}, y, cost);
 }

@@ -77,7 +77,7 @@ std::vector<std::string> stem_of(Device device, bool fuse, const std::vector<std
   pass(training);
   std::vector<std::string> names;
   for (const TapeEntry& entry : listing.entries()) {
-    if (entry.layer == "bn1" || entry.layer == "pool") {
+    if (entry.kind == TapeKind::op && (entry.layer == "bn1" || entry.layer == "pool")) {
       names.push_back(entry.name + " of " + entry.layer);
     }
   }
