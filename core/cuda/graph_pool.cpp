@@ -46,6 +46,7 @@ void Allocator::dissolve_graph_pool() {
     }
   }
   for (auto& [address, block] : blocks_) block.pool = Pool::main;
+  growing_[static_cast<size_t>(Pool::graph)] = nullptr;
   for (char* const address : returned) put_back(blocks_.find(address));
 }
 

@@ -58,6 +58,37 @@ TEST_F(CudaMemory, FreedNeighboursMerge) {
   EXPECT_EQ(reserved(), grown) << "18 MiB lay free side by side";
 }
 
+// Where the GPU can map memory, as every one since compute capability 6.0 can.
+TEST_F(CudaMemory, LargeBlocksAreOneSegmentThatGrowsAndShrinksAtItsEnd) {
+  void* const first = allocate(30 * mebi);
+  void* const second = allocate(30 * mebi);
+  const int64_t two = reserved();
+  free(second, 30 * mebi);
+  void* const wider = allocate(50 * mebi);
+  EXPECT_EQ(reserved(), two + 20 * mebi) << "30 MiB lay free at the end";
+  free(wider, 50 * mebi);
+  backend().empty_cache();
+  EXPECT_LT(reserved(), two) << "80 MiB were mapped in pieces of at most 32";
+  const Tensor x = full({15 << 18}, 3, {.device = gpu});  // in the remapped part
+  EXPECT_EQ(max(x).item(), 3);
+  free(first, 30 * mebi);
+}
+
+TEST_F(CudaMemory, AGraphReservesWhatItHoldsAtItsPeak) {
+  backend().empty_cache();
+  const int64_t before = reserved();
+  const auto graph = backend().capture([&] {
+    for (int64_t size = 10; size <= 80; size += 10) {  // none fits where the one before lay
+      empty({size << 18}, {.device = gpu}).fill_(1);
+    }
+  });
+  graph->replay();
+  backend().synchronize();
+  EXPECT_GE(reserved(), before + 80 * mebi);
+  EXPECT_LE(reserved(), before + 84 * mebi);
+  EXPECT_LE(memory_summary(gpu).graph_pool, 84 * mebi);
+}
+
 TEST_F(CudaMemory, TheLimitHoldsForHeldAndForReservedMemory) {
   const int64_t held = backend().memory_stats().allocated;
   backend().set_memory_options({.limit_bytes = held + 64 * mebi});
