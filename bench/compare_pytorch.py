@@ -5,7 +5,8 @@ usage: compare_pytorch.py BENCH_STEP [--device cpu|cuda] [--rows ROW ...] [--mod
 Run it with a Python that has torch and torchvision. A row is MODEL:BATCH:PRECISION. Each round runs bench_step, then
 PyTorch (torch_step.py) in every mode, each in a process of its own; PyTorch's fastest mode counts. Prints one JSON line
 per row: median milliseconds of both, their ratio, the floor under Whisker's step (layers/step_work.h, with the ceilings
-measured in the same runs) and the distance to it, memory of both (resident on a CPU, reserved on a GPU).
+measured in the same runs) with its operations and bytes, the distance to it, memory of both (resident on a CPU; on a
+GPU reserved for the captured step, or at most where PyTorch is eager, without what warm-up and compiling took).
 """
 import argparse
 import json
@@ -59,6 +60,7 @@ def compare(row, arguments):
         "whisker_ms": round(whisker, 4), "pytorch_ms": round(pytorch, 4), "ratio": round(whisker / pytorch, 3),
         "pytorch_mode": best,
         "pytorch_all_ms": {mode: round(median(lines, "milliseconds"), 4) for mode, lines in theirs.items()},
+        "operations": ours[0]["operations"], "bytes": ours[0]["bytes"],
         "floor_ms": round(median(ours, "floor_ms"), 4), "over_floor": round(whisker / median(ours, "floor_ms"), 2),
         "ceiling_tflops": round(median(ours, "ceiling_tflops"), 1), "ceiling_gb_per_s": round(median(ours, "ceiling_gb_per_s")),
         "whisker_mib": round(statistics.median(map(memory, ours))),

@@ -7,6 +7,7 @@ max-autotune, and then captured); contiguous (eager in PyTorch's default layout,
 channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
 """
 import argparse
+import gc
 import json
 import resource
 import statistics
@@ -103,6 +104,10 @@ class Step:
             for _ in range(3):
                 self.eager()
         torch.cuda.current_stream().wait_stream(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        gc.collect()
+        torch.cuda.empty_cache()  # what eager steps and compiling left behind is not the captured step's
+        torch.cuda.reset_peak_memory_stats()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.eager()
