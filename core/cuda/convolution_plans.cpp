@@ -152,9 +152,8 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
   return best;
 }
 
-void ConvolutionPlans::search(const ConvolutionRequest& request,
+void ConvolutionPlans::search(Choice& choice, const ConvolutionRequest& request,
                               const ConvolutionOperands& operands, const Separately* separately) {
-  Choice& choice = choices_.at(request);  // stays there, whatever is chosen for separately()
   choice.settled = true;
   try {
     choice.algorithm = fastest(request, operands, separately);
@@ -165,16 +164,19 @@ void ConvolutionPlans::search(const ConvolutionRequest& request,
 
 void ConvolutionPlans::run_or(const ConvolutionRequest& request,
                               const ConvolutionOperands& operands, const Separately* separately) {
-  const auto known = choices_.find(request);
-  if (known == choices_.end()) {
+  auto known = choices_.find(request);
+  const bool seen = known != choices_.end();
+  if (!seen) {
     const AddTime timer(context_.start_times().plans);
-    std::optional<Choice> choice = from_table(request);
-    if (!choice) choice = Choice{.algorithm = untimed(request), .settled = false};
-    choices_.emplace(request, std::move(*choice));
-  } else if (!known->second.settled && budget_.may_search(context_.stream())) {
-    search(request, operands, separately);
+    std::optional<Choice> first = from_table(request);
+    if (!first) first = Choice{.algorithm = untimed(request), .settled = false};
+    known = choices_.emplace(request, std::move(*first)).first;
   }
-  ConvolutionAlgorithmPointer& algorithm = choices_.at(request).algorithm;
+  Choice& choice = known->second;  // stays there, whatever is chosen for separately()
+  if (seen && !choice.settled && budget_.may_search(context_.stream())) {
+    search(choice, request, operands, separately);
+  }
+  ConvolutionAlgorithmPointer& algorithm = choice.algorithm;
   if (!algorithm && request.normalised) algorithm = untimed(request);
   if (!algorithm && !separately) algorithm = last_resort(request);
   if (!algorithm) return (*separately)();
@@ -233,7 +235,7 @@ bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,
     choices_.emplace(request, std::move(*choice));
   } else if (!known->second.settled && budget_.may_search(context_.stream())) {
     known->second.settled = true;
-    if (has_engine(request)) search(request, operands, always ? nullptr : &rival);
+    if (has_engine(request)) search(known->second, request, operands, always ? nullptr : &rival);
   }
   const ConvolutionAlgorithm* const algorithm = chosen(request);
   if (!algorithm) return false;

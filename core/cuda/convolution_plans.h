@@ -77,9 +77,9 @@ class ConvolutionPlans {
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
-  /// Settles what has been chosen for `request`, untimed.
-  void search(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-              const Separately* separately);
+  /// Settles what has been chosen for `request` without timing.
+  void search(Choice& choice, const ConvolutionRequest& request,
+              const ConvolutionOperands& operands, const Separately* separately);
   /// Throws OutOfMemory where memory is short of timing anything.
   ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands,
