@@ -67,7 +67,7 @@ Memory growth_over(const Soak& soak) {
     leaked.emplace_back(static_cast<size_t>(soak.leak_bytes_per_step), 'x');
     if (soak.leak_bytes_per_step > 0 && soak.device.kind == DeviceKind::cuda) {
       leaked_there.push_back(
-          empty({soak.leak_bytes_per_step}, {.dtype = DType::u8, .device = soak.device}));
+          zeros({soak.leak_bytes_per_step}, {.dtype = DType::u8, .device = soak.device}));
     }
     if (++batches == soak.steps / 5) {
       ::malloc_trim(0);  // what earlier tests freed could hold a leak without growing
