@@ -27,7 +27,7 @@ struct Memory {
   int64_t resident = 0;   // bytes of the process
   int64_t allocated = 0;  // bytes on the backend's books
   int64_t reserved = 0;   // bytes that a GPU's allocator took
-  int64_t context = 0;    // bytes of the GPU that this process has besides
+  int64_t context = 0;    // bytes of the GPU that this process has besides, where that is known
 };
 
 Memory memory_of(Device device) {
@@ -35,7 +35,7 @@ Memory memory_of(Device device) {
   if (device.kind == DeviceKind::cuda) {
     const MemorySummary summary = memory_summary(device);
     now.reserved = summary.stats.reserved;
-    now.context = summary.context;
+    if (summary.others) now.context = summary.context;
   }
   now.allocated = backend_of(device).memory_stats().allocated;
   return now;
