@@ -71,15 +71,31 @@ Batch largest_batch(const Config& config, BatchSource& source, std::string_view 
   return std::move(*largest);
 }
 
+bool captures(const Config& config, Device device) {
+  return device.kind == DeviceKind::cuda && config.runtime.graph;
+}
+
+// An epoch's last batch, where it is smaller. Captured steps keep their memory while it is trained
+// operator by operator; elsewhere it needs less than the others.
+std::optional<Batch> last_batch(const Config& config, Device device, int64_t examples) {
+  const int64_t rest = examples % config.train.batch_size;
+  const bool all_alike = config.train.drop_last || config.data.kind == DataKind::language;
+  if (rest == 0 || all_alike || !captures(config, device)) return std::nullopt;
+  Experiment experiment(trial_config(config, rest), StartFrom::checkpoint);
+  return largest_batch(experiment.config, *experiment.train, "data.train");
+}
+
+void run_once(TrainStep& step, const Batch& batch) {
+  step.begin({});
+  step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+}
+
 // As many steps as it takes until a GPU has captured one and replayed it.
 void train_some(Experiment& experiment, TrainStep& step, const Batch& batch) {
-  const bool captures =
-      experiment.device.kind == DeviceKind::cuda && experiment.config.runtime.graph;
-  const int64_t steps = captures ? 3 * experiment.config.train.accumulate + 3 : 1;
-  for (int64_t i = 0; i < steps; ++i) {
-    step.begin({});
-    step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
-  }
+  const int64_t steps = captures(experiment.config, experiment.device)
+                            ? 3 * experiment.config.train.accumulate + 3
+                            : 1;
+  for (int64_t i = 0; i < steps; ++i) run_once(step, batch);
   step.read();
 }
 
@@ -125,12 +141,15 @@ int64_t check_and_count_examples(Config config) {
 }  // namespace
 
 int64_t find_batch_size(const Config& config) {
-  const int64_t most =
-      std::clamp<int64_t>(check_and_count_examples(trial_config(config, 1)), 1, largest_auto_batch);
+  const int64_t examples = check_and_count_examples(trial_config(config, 1));
+  const int64_t most = std::clamp<int64_t>(examples, 1, largest_auto_batch);
   const Device device = resolve_device(config.device);
   const Room room(device, room_on(device, config));
   const auto fits = [&](int64_t batch) {
     try {
+      Config tried = config;
+      tried.train.batch_size = batch;
+      const std::optional<Batch> last = last_batch(tried, device, examples);
       Experiment experiment(trial_config(config, batch), StartFrom::checkpoint);
       TrainStep step(experiment);
       // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
@@ -139,6 +158,9 @@ int64_t find_batch_size(const Config& config) {
       const auto train = [&] {
         trained = largest_batch(experiment.config, *experiment.train, "data.train");
         train_some(experiment, step, *trained);
+        if (!last) return;
+        run_once(step, *last);
+        step.read();
       };
       batch == 1 ? with_memory_advice(experiment, train) : train();
       validate_some(experiment);
