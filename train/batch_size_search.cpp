@@ -25,8 +25,12 @@ class Room {
     backend_.set_memory_options({.limit_bytes = bytes});
   }
   ~Room() {
-    backend_.set_memory_options({});
-    backend_.empty_cache();
+    try {
+      backend_.set_memory_options({});
+      backend_.empty_cache();
+    } catch (const Error&) {
+      // A lost GPU: what lost it is on its way.
+    }
   }
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
@@ -78,7 +82,10 @@ bool captures(const Config& config, Device device) {
 // An epoch's last batch, where it is smaller. Captured steps keep their memory while it is trained
 // operator by operator; elsewhere it needs less than the others.
 std::optional<Batch> last_batch(const Config& config, Device device, int64_t examples) {
-  const int64_t rest = examples % config.train.batch_size;
+  const int64_t size = config.train.batch_size;
+  const bool few = config.train.overfit_batches > 0;  // whole batches, where there are as many
+  const int64_t rest =
+      (few ? std::min(examples, config.train.overfit_batches * size) : examples) % size;
   const bool all_alike = config.train.drop_last || config.data.kind == DataKind::language;
   if (rest == 0 || all_alike || !captures(config, device)) return std::nullopt;
   Experiment experiment(trial_config(config, rest), StartFrom::checkpoint);
@@ -189,7 +196,9 @@ int64_t find_batch_size(const Config& config) {
   }
   const auto close = [&] { return too_large - largest <= std::max<int64_t>(1, largest / 16); };
   while (!close()) {
-    const int64_t middle = largest + (too_large - largest) / 2;
+    int64_t middle = largest + (too_large - largest) / 2;
+    if (largest >= 8) middle = middle / 8 * 8;  // what is returned has been tried
+    if (middle <= largest) break;
     (fits(middle) ? largest : too_large) = middle;
   }
   return largest < 8 ? largest : largest / 8 * 8;

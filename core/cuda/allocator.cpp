@@ -45,9 +45,9 @@ void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
 
   const int64_t wanted = rounded_up(std::max<int64_t>(bytes, 1), alignment);
   const Pool pool = capturing_here() ? Pool::graph : Pool::main;
-  const Kind kind = wanted <= small_request ? Kind::small
-                    : passes(category)      ? Kind::passing
-                                            : Kind::lasting;
+  const Kind kind = wanted <= small_request        ? Kind::small
+                    : passes(category) || reserve_ ? Kind::passing
+                                                   : Kind::lasting;
   auto block = take_free(pool, kind, wanted);
   if (block == blocks_.end()) block = grow(pool, kind, wanted, bytes);
   split(block, wanted);

@@ -98,11 +98,20 @@ GrowingSegment::~GrowingSegment() {
 bool GrowingSegment::grow(int64_t bytes) {
   const int64_t before = bytes_, wanted = rounded(bytes);
   if (wanted > most_ - bytes_) return false;
-  while (bytes_ < before + wanted) {
-    const int64_t piece = std::min(before + wanted - bytes_, rounded(largest_piece));
-    if (map_piece(piece)) continue;
+  const auto undo = [&] {
     while (bytes_ > before) unmap_last();
-    return false;
+  };
+  try {
+    while (bytes_ < before + wanted) {
+      pieces_.reserve(pieces_.size() + 1);
+      const int64_t piece = std::min(before + wanted - bytes_, rounded(largest_piece));
+      if (map_piece(piece)) continue;
+      undo();
+      return false;
+    }
+  } catch (...) {
+    undo();
+    throw;
   }
   return true;
 }
