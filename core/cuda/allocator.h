@@ -141,6 +141,10 @@ class Allocator {
   int graphs_ = 0;
 };
 
+/// Memory of the current device from the driver, or null when it has none left; also while
+/// capturing. cudaFree gives it back.
+char* allocated_by_driver(int64_t bytes);
+
 /// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
 /// stream within the scope may use it: whoever gets it next is ordered behind.
 class Scratch {

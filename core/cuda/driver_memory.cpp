@@ -1,6 +1,5 @@
 #include "core/cuda/driver_memory.h"
 
-#include "core/cuda/check.h"
 #include "core/error.h"
 
 namespace whisker::cuda {
@@ -10,27 +9,15 @@ double mebibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-// Null when the driver has no such memory left.
-void* from_driver(int64_t bytes) {
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is no fault of what comes next
-    return nullptr;
-  }
-  check(error, "allocating memory to time algorithms in");
-  return memory;
-}
-
 }  // namespace
 
 DriverMemory::DriverMemory(Allocator& allocator, int64_t bytes) {
   if (bytes <= 0) return;
   { const Scratch counted(allocator, 0); }  // the allocator knows which one is to fail
-  data_ = from_driver(bytes);
+  data_ = allocated_by_driver(bytes);
   if (data_) return;
   allocator.empty_cache();
-  data_ = from_driver(bytes);
+  data_ = allocated_by_driver(bytes);
   if (data_) return;
   int device = 0;
   cudaGetDevice(&device);

@@ -31,7 +31,8 @@ class MeantWhileCapturing {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Null when the driver has no memory left.
+}  // namespace
+
 char* allocated_by_driver(int64_t bytes) {
   const MeantWhileCapturing meant;
   void* memory = nullptr;
@@ -43,8 +44,6 @@ char* allocated_by_driver(int64_t bytes) {
   check(error, "allocating device memory");
   return static_cast<char*>(memory);
 }
-
-}  // namespace
 
 Allocator::Blocks::iterator Allocator::grow(Pool pool, Kind kind, int64_t bytes, int64_t wanted) {
   auto block = from_reserve(pool, kind, rounded_up(bytes));

@@ -6,7 +6,7 @@
 #include "core/ops.h"
 #include "core/tape_listing.h"
 #include "layers/layers.h"
-#include "tests/layers/step_results.h"
+#include "tests/layers/step_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +18,8 @@
 
 namespace whisker {
 namespace {
+
+using test::relative_error;
 
 constexpr ActivationSpec relu_spec{.kind = Activation::relu};
 constexpr Device gpu{DeviceKind::cuda, 0};
@@ -58,51 +60,12 @@ std::shared_ptr<Sequential> network(bool fuse) {
   return net;
 }
 
-class Training {
+class Training : public test::StepTraining {
  public:
   Training(Device device, std::optional<DType> compute, bool fuse,
            const std::vector<std::string>& frozen = {})
-      : device_(device),
-        net_(network(fuse)),
-        arena_(freeze(frozen), device, 5, ArenaTypes{.compute = compute}) {
-    images_ = images_of(1);
-    labels_ = from_vector({0, 1, 2, 0, 1, 2, 0, 1}, {8}, {.dtype = DType::i64}).to(device);
-  }
-  /// Other images where the present ones lie, for a captured step too.
-  void show_batch(uint64_t number) {
-    const Tensor images = images_of(number);
-    backend_of(images.device()).copy(images.raw(), images_.raw(), images.bytes());
-  }
-  void step() {
-    arena_.zero_grad();
-    const Tensor loss = cross_entropy((*net_)(images_, {.training = true}).to(DType::f32), labels_);
-    backward(loss);
-    arena_.commit_buffers();
-  }
-  test::StepResults results() { return test::step_results(*net_, arena_, images_); }
-
- private:
-  Tensor images_of(uint64_t batch) const {
-    return rand_normal({8, 16, 16, 3}, 0, 1, 1, batch).to(arena_.compute_dtype()).to(device_);
-  }
-  ParameterList freeze(const std::vector<std::string>& patterns) {
-    if (!patterns.empty()) net_->freeze(patterns);
-    return net_->parameters();
-  }
-  Device device_;
-  std::shared_ptr<Sequential> net_;
-  ParameterArena arena_;
-  Tensor images_, labels_;
+      : StepTraining(network(fuse), {8, 16, 16, 3}, device, compute, frozen) {}
 };
-
-double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, size = 1e-12;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
 
 const std::vector<std::string> freezings[] = {{}, {"block1.bn1"}, {"stem", "stem_bn", "block1"}};
 

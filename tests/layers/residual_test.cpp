@@ -6,7 +6,7 @@
 #include "core/tape_listing.h"
 #include "layers/layers.h"
 #include "support/devices.h"
-#include "tests/layers/step_results.h"
+#include "tests/layers/step_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,31 +47,11 @@ std::shared_ptr<Sequential> network(bool fuse) {
   return net;
 }
 
-class Training {
+class Training : public StepTraining {
  public:
   Training(Device device, std::optional<DType> compute, bool fuse,
            const std::vector<std::string>& frozen = {})
-      : net_(network(fuse)), arena_(freeze(frozen), device, 5, ArenaTypes{.compute = compute}) {
-    images_ = rand_normal({6, 9, 9, 3}, 0, 1, 1, 1).to(arena_.compute_dtype()).to(device);
-    labels_ = from_vector({0, 1, 2, 0, 1, 2}, {6}, {.dtype = DType::i64}).to(device);
-  }
-  void step() {
-    arena_.zero_grad();
-    const Tensor loss = cross_entropy((*net_)(images_, {.training = true}).to(DType::f32), labels_);
-    backward(loss);
-    arena_.commit_buffers();
-  }
-  void evaluate() { (*net_)(images_, {}); }
-  StepResults results() { return step_results(*net_, arena_, images_); }
-
- private:
-  ParameterList freeze(const std::vector<std::string>& patterns) {
-    if (!patterns.empty()) net_->freeze(patterns);
-    return net_->parameters();
-  }
-  std::shared_ptr<Sequential> net_;
-  ParameterArena arena_;
-  Tensor images_, labels_;
+      : StepTraining(network(fuse), {6, 9, 9, 3}, device, compute, frozen) {}
 };
 
 /// "operator of layer" for each batch norm of the block, in the order they run.
@@ -108,51 +88,8 @@ TEST(Residual, JoinsTheNormOfItsProjectionWhereTheDeviceCan) {
   }
 }
 
-double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, size = 1e-12;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
-
-StepResults after_two_steps(Device device, std::optional<DType> compute, bool fuse,
-                            const std::vector<std::string>& frozen) {
-  Training training(device, compute, fuse, frozen);
-  training.step();
-  training.step();
-  return training.results();
-}
-
-// As near to the reference in f32 as layers apart are: in 16 bits rounding turns some of relu's
-// gradients on and off in both.
 TEST(Residual, TrainsTheNormOfItsProjectionAsLayersApart) {
-  const std::vector<std::string> freezings[] = {{}, {"stem"}, {"block.projection.conv", "stem"}};
-  for (const auto& frozen : freezings) {
-    const StepResults expected = after_two_steps(reference_device, {}, false, frozen);
-    for (const Device device : test_devices()) {
-      for (const DType dtype : test_dtypes(device)) {
-        if (dtype == DType::f64) continue;
-        SCOPED_TRACE(fmt::format("{} {}, {} frozen", device.str(), name_of(dtype), frozen.size()));
-        std::optional<DType> compute;
-        if (dtype != DType::f32) compute = dtype;
-        const StepResults joint = after_two_steps(device, compute, true, frozen);
-        const StepResults apart = after_two_steps(device, compute, false, frozen);
-        ASSERT_EQ(joint.size(), expected.size());
-        for (size_t i = 0; i < expected.size(); ++i) {
-          ASSERT_EQ(joint[i].first, expected[i].first);
-          const double error = relative_error(apart[i].second, expected[i].second);
-          EXPECT_LT(relative_error(joint[i].second, expected[i].second),
-                    2 * error + (dtype == DType::f32 ? 1e-5 : 0.02))
-              << joint[i].first;
-          if (dtype == DType::f32) {
-            EXPECT_LT(error, 1e-4) << joint[i].first;
-          }
-        }
-      }
-    }
-  }
+  expect_trains_as_layers_apart<Training>({{}, {"stem"}, {"block.projection.conv", "stem"}});
 }
 
 TEST(Residual, RepeatsBitForBit) {
@@ -169,8 +106,8 @@ TEST(Residual, RepeatsBitForBit) {
       SCOPED_TRACE(fmt::format("{} {}", device.str(), name_of(dtype)));
       std::optional<DType> compute;
       if (dtype != DType::f32) compute = dtype;
-      EXPECT_EQ(after_two_steps(device, compute, true, {}),
-                after_two_steps(device, compute, true, {}));
+      EXPECT_EQ(after_two_steps<Training>(device, compute, true),
+                after_two_steps<Training>(device, compute, true));
     }
     if (gpu) set_cuda_options(device, before);
   }

@@ -35,7 +35,11 @@ Memory memory_of(Device device) {
   if (device.kind == DeviceKind::cuda) {
     const MemorySummary summary = memory_summary(device);
     now.reserved = summary.stats.reserved;
-    if (summary.others) now.context = summary.context;
+    if (summary.others) {
+      now.context = summary.context;
+    } else {
+      fmt::print("context is not looked at: it cannot be told from other processes' memory\n");
+    }
   }
   now.allocated = backend_of(device).memory_stats().allocated;
   return now;
