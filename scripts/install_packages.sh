@@ -4,8 +4,9 @@
 # Asks for root (directly or through sudo) only when something is missing.
 set -euo pipefail
 
+# libdnnl-dev's own CMake files ask for OpenCL, which it only recommends.
 packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-          libjpeg-dev libstb-dev libzip-dev libdnnl-dev)
+          libjpeg-dev libstb-dev libzip-dev libdnnl-dev ocl-icd-opencl-dev)
 if [ "${1:-build}" = test ]; then
   packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 curl
              libjpeg-turbo-progs zip unzip clang-16 libclang-rt-16-dev)
