@@ -7,7 +7,6 @@
 #include "support/overrides.h"
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
-#include "train/memory_advice.h"
 
 #include <cmath>
 #include <fstream>
@@ -112,34 +111,6 @@ TEST_F(CudaTraining, AResumeGivesTheUninterruptedRunBitForBit) {
       EXPECT_EQ(metrics_without_times(folder), metrics_without_times(whole.folder.path()))
           << precision << ", stopped at " << k;
     }
-  }
-}
-
-TEST_F(CudaTraining, PredictedMemoryIsThatOfAStep) {
-  for (const char* precision : {"f32", "bf16"}) {
-    Backend& backend = backend_of(gpu);
-    const int64_t before = backend.memory_stats().allocated;
-    Experiment experiment(
-        data_.config({"device=cuda", "model=resnet18", "data.image_size=96", "train.batch_size=32",
-                      "deterministic=true", fmt::format("precision={}", precision)}));
-    experiment.train->start_epoch(0);
-    const std::optional<Batch> batch = experiment.train->next();
-    ASSERT_TRUE(batch);
-    backend.synchronize();
-    const int64_t pipeline =
-        backend.memory_stats().by_category[static_cast<size_t>(MemoryCategory::input)] -
-        batch->inputs.bytes();
-    backend.reset_peak();
-    TrainStep step(experiment);
-    step.begin({});
-    step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
-    step.read();
-    const double measured =
-        static_cast<double>(backend.memory_stats().peak_tensors - before - pipeline);
-    const double predicted = static_cast<double>(predict_memory(experiment, 32).tensors());
-    fmt::print("resnet18 {}: predicted {:.1f} MiB, measured {:.1f} MiB\n", precision,
-               predicted / (1 << 20), measured / (1 << 20));
-    EXPECT_NEAR(predicted / measured, 1, 0.05) << precision;
   }
 }
 

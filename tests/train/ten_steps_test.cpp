@@ -1,7 +1,13 @@
 // Ten training steps of a whole run, pictures and all, end with the weights of the CPU's in f32, in
 // every precision of every device.
+//
+// In 16 bits the network has no relu and no max-pooling. Where two of their candidates are close,
+// rounding decides which one gets the whole gradient, so that errors are of the size of gradients,
+// as rare as close candidates, and follow no bound from the type's rounding. In f32 they are rare
+// enough to be none here.
 #include "core/dtype.h"
 #include "support/devices.h"
+#include "support/overrides.h"
 #include "support/tiny_training.h"
 #include "support/tolerance.h"
 
@@ -25,11 +31,19 @@ std::vector<double> weights_of(const Experiment& experiment) {
   return all;
 }
 
+constexpr const char* smooth_layers =
+    "model.layers=[{conv2d: {filters: 8, kernel: 3}}, {batch_norm: {activation: tanh}}, "
+    "{dropout: 0.1}, {avg_pool2d: 2}, {conv2d: {filters: 8, kernel: 3, activation: tanh}}, "
+    "global_avg_pool2d]";
+
 // Momentum rather than Adam, which makes whole steps of gradients that are rounding errors.
-Weights ten_steps(const StripeFolder& data, Device device, DType dtype) {
-  TestRun run(data.config({"device=" + device.str(), fmt::format("precision={}", name_of(dtype)),
-                           "deterministic=true", "data.gpu_decode=0", "optimizer.kind=sgd",
-                           "optimizer.momentum=0.9", "optimizer.lr=0.02", "train.epochs=2"}));
+Weights ten_steps(const StripeFolder& data, Device device, DType dtype,
+                  const std::vector<std::string>& network) {
+  TestRun run(data.config(
+      joined({"device=" + device.str(), fmt::format("precision={}", name_of(dtype)),
+              "deterministic=true", "data.gpu_decode=0", "optimizer.kind=sgd",
+              "optimizer.momentum=0.9", "optimizer.lr=0.02", "train.epochs=2"},
+             network)));
   Weights weights{.before = weights_of(run.experiment), .after = {}};
   EXPECT_EQ(run.train().steps, 10);
   weights.after = weights_of(run.experiment);
@@ -53,21 +67,37 @@ using TenStepsOn = NetworkOn;
 INSTANTIATE_TEST_SUITE_P(, TenStepsOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
-TEST_P(TenStepsOn, FollowThoseOfTheCpu) {
-  const StripeFolder data;
-  const Weights want = ten_steps(data, cpu_device, DType::f32);
-  const double way = distance(want.before, want.after);
-  for (const DType dtype : test_dtypes(GetParam())) {
-    const Weights got = ten_steps(data, GetParam(), dtype);
-    EXPECT_EQ(got.before, want.before);
-    const double error = distance(got.after, want.after) / way;
-    fmt::print("{} {}: off by {:.2g} of the way, allowed {:.2g}\n", GetParam().str(),
-               name_of(dtype), error, allowed(dtype));
+class TenSteps {
+ public:
+  explicit TenSteps(std::vector<std::string> network)
+      : network_(std::move(network)), want_(ten_steps(data_, cpu_device, DType::f32, network_)) {}
+
+  void follow(Device device, DType dtype) const {
+    const Weights got = ten_steps(data_, device, dtype, network_);
+    EXPECT_EQ(got.before, want_.before);
+    const double error = distance(got.after, want_.after) / distance(want_.before, want_.after);
+    fmt::print("{} {}: off by {:.2g} of the way, allowed {:.2g}\n", device.str(), name_of(dtype),
+               error, allowed(dtype));
     EXPECT_LT(error, allowed(dtype)) << name_of(dtype);
     if (dtype != DType::f32) {
       EXPECT_GT(error, allowed(DType::f32)) << "control: the steps were not taken in another type";
     }
   }
+
+ private:
+  StripeFolder data_;
+  std::vector<std::string> network_;
+  Weights want_;
+};
+
+TEST_P(TenStepsOn, FollowThoseOfTheCpu) {
+  const TenSteps steps({});
+  steps.follow(GetParam(), DType::f32);
+}
+
+TEST_P(TenStepsOn, FollowThoseOfTheCpuWithoutBends) {
+  const TenSteps steps({smooth_layers});
+  for (const DType dtype : test_dtypes(GetParam())) steps.follow(GetParam(), dtype);
 }
 
 }  // namespace
