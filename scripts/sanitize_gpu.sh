@@ -30,7 +30,7 @@ limits=(
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in convolutions,
   # with and without kernels of a library, and in persistent kernels.
   "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.*/conv2d*|"
-  "racecheck|CudaMemoryShortage.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
+  "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
   # They provoke errors of the CUDA API, which memcheck reports as well: waiting within a capture, a capture
   # that is broken off, more memory than there is.
   "memcheck|CudaSideStream.* CudaCapture.AnErrorWhileCapturing*|--report-api-errors no"

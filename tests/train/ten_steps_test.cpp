@@ -3,8 +3,9 @@
 //
 // In 16 bits the network has no relu and no max-pooling. Where two of their candidates are close,
 // rounding decides which one gets the whole gradient, so that errors are of the size of gradients,
-// as rare as close candidates, and follow no bound from the type's rounding. In f32 they are rare
-// enough to be none here.
+// as rare as close candidates, and follow no bound from the type's rounding: ten f16 steps on an
+// H200 were off by 0.0002 to 0.0074 of the way over eight seeds with them, and by 0.00004 to 0.00009
+// without. In f32 they are rare enough to be none here.
 #include "core/dtype.h"
 #include "support/devices.h"
 #include "support/overrides.h"
@@ -72,16 +73,15 @@ class TenSteps {
   explicit TenSteps(std::vector<std::string> network)
       : network_(std::move(network)), want_(ten_steps(data_, cpu_device, DType::f32, network_)) {}
 
-  void follow(Device device, DType dtype) const {
+  /// How far off the steps end; not further than rounding to `dtype` takes them.
+  double follow(Device device, DType dtype) const {
     const Weights got = ten_steps(data_, device, dtype, network_);
     EXPECT_EQ(got.before, want_.before);
     const double error = distance(got.after, want_.after) / distance(want_.before, want_.after);
     fmt::print("{} {}: off by {:.2g} of the way, allowed {:.2g}\n", device.str(), name_of(dtype),
                error, allowed(dtype));
     EXPECT_LT(error, allowed(dtype)) << name_of(dtype);
-    if (dtype != DType::f32) {
-      EXPECT_GT(error, allowed(DType::f32)) << "control: the steps were not taken in another type";
-    }
+    return error;
   }
 
  private:
@@ -91,13 +91,17 @@ class TenSteps {
 };
 
 TEST_P(TenStepsOn, FollowThoseOfTheCpu) {
-  const TenSteps steps({});
-  steps.follow(GetParam(), DType::f32);
+  TenSteps({}).follow(GetParam(), DType::f32);
 }
 
 TEST_P(TenStepsOn, FollowThoseOfTheCpuWithoutBends) {
   const TenSteps steps({smooth_layers});
-  for (const DType dtype : test_dtypes(GetParam())) steps.follow(GetParam(), dtype);
+  const double exact = steps.follow(GetParam(), DType::f32);
+  for (const DType dtype : test_dtypes(GetParam())) {
+    if (dtype == DType::f32) continue;
+    EXPECT_GT(steps.follow(GetParam(), dtype), 10 * exact)
+        << "control: the steps were not taken in another type";
+  }
 }
 
 }  // namespace

@@ -60,13 +60,7 @@ std::vector<ConvolutionRequest> requests_of(const Conv2dGeometry& g) {
   };
 }
 
-class ChainEngines : public ::testing::TestWithParam<test::DescribedGpu> {
- protected:
-  cudnn::Target target() const { return {.device_properties = &properties_}; }
-
- private:
-  cudnn::Descriptor properties_ = cudnn::device_properties(GetParam().json);
-};
+using ChainEngines = test::OnDescribedGpu;
 
 INSTANTIATE_TEST_SUITE_P(, ChainEngines, ::testing::ValuesIn(test::described_gpus),
                          [](const auto& gpu) { return std::string(gpu.param.name); });

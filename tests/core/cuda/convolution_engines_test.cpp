@@ -46,9 +46,8 @@ std::unique_ptr<CudnnConvolution> first_engine(const cudnn::Target& target,
   return nullptr;
 }
 
-class ConvolutionEngines : public ::testing::TestWithParam<test::DescribedGpu> {
+class ConvolutionEngines : public test::OnDescribedGpu {
  protected:
-  cudnn::Target target() const { return {.device_properties = &properties_}; }
   void expect_engines(const Conv2dGeometry& g) {
     for (const DType dtype : dtypes) {
       if (dtype == DType::bf16 && !GetParam().has_bf16_and_tf32()) continue;
@@ -61,9 +60,6 @@ class ConvolutionEngines : public ::testing::TestWithParam<test::DescribedGpu> {
       }
     }
   }
-
- private:
-  cudnn::Descriptor properties_ = cudnn::device_properties(GetParam().json);
 };
 
 std::string name_of(const ::testing::TestParamInfo<test::DescribedGpu>& gpu) {

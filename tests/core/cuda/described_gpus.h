@@ -2,6 +2,12 @@
 // Figures are those of the products' data sheets and of CUDA's table of compute capabilities.
 #pragma once
 
+#include "core/cuda/cudnn_descriptor.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
 namespace whisker::test {
 
 struct DescribedGpu {
@@ -66,6 +72,19 @@ inline constexpr DescribedGpu further_gpus[] = {
 "maxThreadsPerBlock":1024,"maxThreadsPerSM":1536,"pciDeviceId":0,"isTccDriver":0,
 "supportCoopLaunch":1,"smClockRateKHz":2407000,"memClockRateKHz":14001000,"l2CacheSize":100663296,
 "deviceName":"NVIDIA GeForce RTX 5090","totalGlobalMem":34359738368,"cudaDeviceId":0})"},
+};
+
+/// Asks cuDNN about a described GPU, with those of this machine hidden: on an H200, cuDNN 9.14 took
+/// minutes over chains for the A100 and ended in a segmentation fault over the B200.
+class OnDescribedGpu : public ::testing::TestWithParam<DescribedGpu> {
+ public:
+  static void SetUpTestSuite() { ::setenv("CUDA_VISIBLE_DEVICES", "", 1); }
+
+ protected:
+  cuda::cudnn::Target target() const { return {.device_properties = &properties_}; }
+
+ private:
+  cuda::cudnn::Descriptor properties_ = cuda::cudnn::device_properties(GetParam().json);
 };
 
 }  // namespace whisker::test
