@@ -39,8 +39,11 @@ limits=(
   # a kernel of the same graph writes. What kernels read is still looked at.
   "initcheck|CudaCapture.* CudaSideStream.* CudaConvolution.GradientsSideBySide*|--check-api-memory-access no"
   "initcheck|*.ACapturedStep* CudaRecurrentLengths.* CudaMemory.AReserveServes*|--check-api-memory-access no"
+  # It does not see what cuDNN's convolutions with parts of batch norms write: it reports that our kernels read
+  # it, in tests whose values are those of the reference.
+  "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortageOfChains.*|"
   # Links of layers are timed as captured work.
-  "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
+  "initcheck|CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
   "initcheck|CudaTraining.* CudaSequenceTraining.* SequenceTraining.AGpus*|--check-api-memory-access no"
 )
 

@@ -2,6 +2,10 @@
 
 #include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/driver_memory.h"
+
+#include <memory>
+#include <type_traits>
 
 namespace whisker::cuda {
 namespace {
@@ -10,23 +14,30 @@ class Graph final : public CapturedGraph {
  public:
   /// The calling thread's work goes into this graph while `work` runs.
   Graph(Context& context, Allocator& allocator, const std::function<void()>& work)
-      : context_(context), memory_(allocator) {
+      : context_(context), allocator_(allocator), memory_(allocator) {
     const cudaGraph_t recorded = record(allocator, work);
-    const cudaError_t error = cudaGraphInstantiate(&executable_, recorded, 0);
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
+    executable_.reset(made);
     cudaGraphDestroy(recorded);
-    check(error, "making an executable of the captured work");
-    check(cudaGraphUpload(executable_, context_.stream()), "uploading the captured work");
+    check_memory(error, "making an executable of the captured work");
+    check_memory(cudaGraphUpload(made, context_.stream()), "uploading the captured work");
   }
-  ~Graph() override { cudaGraphExecDestroy(executable_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
 
   void replay() override {
     context_.enter();
-    check(cudaGraphLaunch(executable_, context_.stream()), "replaying the captured work");
+    check(cudaGraphLaunch(executable_.get(), context_.stream()), "replaying the captured work");
   }
 
  private:
+  void check_memory(cudaError_t error, const char* what) const {
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is no fault of what comes next
+      driver_exhausted(allocator_, "the driver lacks memory to replay a captured step "
+                                   "(runtime.graph=false does without)");
+    }
+    check(error, what);
+  }
   // Thread-local: other threads, the loader's, may call CUDA as they like meanwhile.
   cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
     const Allocator::CaptureScope scope(allocator);
@@ -46,8 +57,12 @@ class Graph final : public CapturedGraph {
   }
 
   Context& context_;
+  const Allocator& allocator_;
   Allocator::GraphMemory memory_;
-  cudaGraphExec_t executable_ = nullptr;
+  struct Destroy {
+    void operator()(cudaGraphExec_t executable) const { cudaGraphExecDestroy(executable); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> executable_;
 };
 
 }  // namespace
