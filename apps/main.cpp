@@ -5,6 +5,7 @@
 #include "apps/terminal.h"
 #include "apps/usage_error.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "train/version.h"
 
 #include <csignal>
@@ -104,9 +105,8 @@ int main(int argc, char** argv) {
   } catch (const whisker::Error& error) {
     return whisker::report(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {
-    return whisker::report(
-        static_cast<int>(ErrorKind::device),
-        "out of memory. Use smaller batches, smaller pictures or shorter sequences.");
+    return whisker::report(static_cast<int>(ErrorKind::device),
+                           fmt::format("out of memory. {}", whisker::memory_remedy).c_str());
   } catch (const std::filesystem::filesystem_error& error) {
     const std::errc code = static_cast<std::errc>(error.code().value());
     const bool failing = code == std::errc::no_space_on_device || code == std::errc::io_error;

@@ -105,11 +105,12 @@ void HostMemory::exhausted(int64_t bytes) const {
   const int64_t limit = limit_.load(), held = allocated_.load();
   const int64_t free = limit > 0 ? limit - held : system_memory().available;
   throw OutOfMemory(
-      fmt::format("{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB free{}. "
-                  "Lower the batch size or the picture size.",
-                  device_, mebibytes(bytes), mebibytes(held), holders.empty() ? "nothing" : holders,
-                  mebibytes(free),
-                  limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string()),
+      fmt::format(
+          "{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB free{}. {}",
+          device_, mebibytes(bytes), mebibytes(held), holders.empty() ? "nothing" : holders,
+          mebibytes(free),
+          limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string(),
+          memory_remedy),
       held + free);
 }
 

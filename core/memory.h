@@ -19,6 +19,11 @@ enum class MemoryCategory : uint8_t {
 inline constexpr int memory_category_count = 6;
 std::string_view name_of(MemoryCategory category);
 
+/// How every message on a lack of memory ends; training adds what would save how much.
+inline constexpr const char* memory_remedy =
+    "Use smaller batches (train.batch_size; classify and evaluate: --batch-size), smaller pictures "
+    "or shorter sequences.";
+
 /// Bytes of one device's allocator.
 struct MemoryStats {
   int64_t allocated = 0;     ///< held by live storages

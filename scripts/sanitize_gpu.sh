@@ -14,8 +14,8 @@ programs=(
   "core/whisker_core_cuda_tests|*"
   "core/whisker_core_op_tests|*"
   "core/whisker_core_cuda_stream_tests|*"
-  "layers/whisker_layers_tests|*Cuda* Residual.* RecurrentTraces.*"
-  "train/whisker_train_run_tests|*Cuda* *Gpu*"
+  "layers/whisker_layers_tests|*Cuda* */cuda_0 Residual.* PooledNorm.* RecurrentTraces.*"
+  "train/whisker_train_run_tests|*Cuda* *Gpu* */cuda_0"
   "data/whisker_data_picture_tests|DevicePictures.*"
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
 )
@@ -27,6 +27,8 @@ limits=(
   "memcheck synccheck racecheck initcheck|CudaLost.*|"
   # It takes all of the GPU's memory, which the tool and the other processes need.
   "memcheck synccheck racecheck initcheck|CudaMemoryShortage.OfTheDriver*|"
+  # It looks at the process's own memory, of which the tool takes some.
+  "memcheck synccheck racecheck initcheck|SoakOn.*|"
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in convolutions,
   # with and without kernels of a library, and in persistent kernels.
   "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.*/conv2d*|"

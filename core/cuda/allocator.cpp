@@ -148,12 +148,12 @@ void Allocator::exhausted(int64_t bytes) const {
   const int64_t limit = options_.limit_bytes;
   throw OutOfMemory(
       fmt::format("cuda:{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB "
-                  "taken from the driver, {:.1f} of {:.1f} MiB free on the GPU{}. Lower "
-                  "train.batch_size or the picture size.",
+                  "taken from the driver, {:.1f} of {:.1f} MiB free on the GPU{}. {}",
                   context_.device(), mebibytes(bytes), mebibytes(stats_.allocated),
                   holders.empty() ? "nothing" : holders, mebibytes(stats_.reserved),
                   mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)),
-                  limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string()),
+                  limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string(),
+                  memory_remedy),
       limit > 0 ? limit : stats_.reserved + static_cast<int64_t>(free));
 }
 

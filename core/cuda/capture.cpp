@@ -33,8 +33,9 @@ class Graph final : public CapturedGraph {
   void check_memory(cudaError_t error, const char* what) const {
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // it is no fault of what comes next
-      driver_exhausted(allocator_, "the driver lacks memory to replay a captured step "
-                                   "(runtime.graph=false does without)");
+      driver_exhausted(allocator_,
+                       "the driver lacks memory to replay a captured step "
+                       "(runtime.graph=false does without)");
     }
     check(error, what);
   }

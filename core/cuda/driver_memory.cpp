@@ -16,10 +16,11 @@ void driver_exhausted(const Allocator& allocator, const std::string& need) {
   cudaGetDevice(&device);
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  throw OutOfMemory(fmt::format("cuda:{}: out of memory: {}, {:.1f} of {:.1f} MiB free on the GPU.",
-                                device, need, mebibytes(static_cast<int64_t>(free)),
-                                mebibytes(static_cast<int64_t>(total))),
-                    allocator.stats().reserved + static_cast<int64_t>(free));
+  throw OutOfMemory(
+      fmt::format("cuda:{}: out of memory: {}, {:.1f} of {:.1f} MiB free on the GPU. {}", device,
+                  need, mebibytes(static_cast<int64_t>(free)),
+                  mebibytes(static_cast<int64_t>(total)), memory_remedy),
+      allocator.stats().reserved + static_cast<int64_t>(free));
 }
 
 DriverMemory::DriverMemory(Allocator& allocator, int64_t bytes) {

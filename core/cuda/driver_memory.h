@@ -1,6 +1,6 @@
-// Device memory that the driver gives past the allocator. Choosing algorithms needs some once, while
-// the allocator's peak and limit stay those of the work; where there is none, the choice is made
-// without: whoever takes it catches OutOfMemory.
+// Device memory that the driver gives past the allocator. Choosing algorithms needs some once,
+// while the allocator's peak and limit stay those of the work; where there is none, the choice is
+// made without: whoever takes it catches OutOfMemory.
 #pragma once
 
 #include "core/cuda/allocator.h"

@@ -139,10 +139,11 @@ Peak peak_of(const Config& config, Device device, bool captured) {
   Experiment experiment(config);
   const int64_t rows = config.train.batch_size;
   const Shape shape = experiment.network->model().input.with(0, rows);
-  Batch batch{.inputs = rand_normal(shape, 0, 1, 1, 1, {.device = device})
-                            .to(experiment.arena->compute_dtype()),
-              .labels = zeros({rows}, {.dtype = DType::i64, .device = device}),
-              .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
+  Batch batch{
+      .inputs =
+          rand_normal(shape, 0, 1, 1, 1, {.device = device}).to(experiment.arena->compute_dtype()),
+      .labels = zeros({rows}, {.dtype = DType::i64, .device = device}),
+      .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
   backend.reset_peak();
   TrainStep step(experiment);
   step.begin({});
@@ -177,8 +178,7 @@ TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
         if (captured && !on_gpu()) continue;
         const int64_t batch = on_gpu() ? 8 * row.batch : row.batch;
         const Peak peak =
-            peak_of(data.config({"device=" + GetParam().str(),
-                                 fmt::format("model={}", row.preset),
+            peak_of(data.config({"device=" + GetParam().str(), fmt::format("model={}", row.preset),
                                  fmt::format("precision={}", name_of(dtype)),
                                  fmt::format("data.image_size={}", row.side),
                                  fmt::format("train.batch_size={}", batch), "deterministic=true",

@@ -4,8 +4,8 @@
 // In 16 bits the network has no relu and no max-pooling. Where two of their candidates are close,
 // rounding decides which one gets the whole gradient, so that errors are of the size of gradients,
 // as rare as close candidates, and follow no bound from the type's rounding: ten f16 steps on an
-// H200 were off by 0.0002 to 0.0074 of the way over eight seeds with them, and by 0.00004 to 0.00009
-// without. In f32 they are rare enough to be none here.
+// H200 were off by 0.0002 to 0.0074 of the way over eight seeds with them, and by 0.00004 to
+// 0.00009 without. In f32 they are rare enough to be none here.
 #include "core/dtype.h"
 #include "support/devices.h"
 #include "support/overrides.h"
@@ -40,11 +40,11 @@ constexpr const char* smooth_layers =
 // Momentum rather than Adam, which makes whole steps of gradients that are rounding errors.
 Weights ten_steps(const StripeFolder& data, Device device, DType dtype,
                   const std::vector<std::string>& network) {
-  TestRun run(data.config(
-      joined({"device=" + device.str(), fmt::format("precision={}", name_of(dtype)),
-              "deterministic=true", "data.gpu_decode=0", "optimizer.kind=sgd",
-              "optimizer.momentum=0.9", "optimizer.lr=0.02", "train.epochs=2"},
-             network)));
+  TestRun run(
+      data.config(joined({"device=" + device.str(), fmt::format("precision={}", name_of(dtype)),
+                          "deterministic=true", "data.gpu_decode=0", "optimizer.kind=sgd",
+                          "optimizer.momentum=0.9", "optimizer.lr=0.02", "train.epochs=2"},
+                         network)));
   Weights weights{.before = weights_of(run.experiment), .after = {}};
   EXPECT_EQ(run.train().steps, 10);
   weights.after = weights_of(run.experiment);
