@@ -164,19 +164,20 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
   const int64_t places = x[0] * x[1];  // T N
   const int64_t width = directions() * output();
   int64_t products = 0;  // multiply-adds of one step of one sequence
-  int64_t kept = 0;      // elements kept of it for backward
+  int64_t kept = 0;      // elements kept of it for backward, in f32
   for (int64_t layer = 0; layer < o.layers; ++layer) {
     products +=
         directions() * (gates() * o.units * (inputs(layer) + output()) + o.projection * o.units);
-    // Gates; a cell or a gru's recurrent part; what a projection read; the layer's result.
+    // Gates; a cell or a gru's recurrent part; what a projection read; what the next layer reads.
     const bool more = o.kind == RecurrentKind::lstm || o.kind == RecurrentKind::gru;
     kept += directions() * o.units * (gates() + (more ? 1 : 0) + (o.projection > 0 ? 1 : 0));
-    if (layer + 1 < o.layers || !o.return_sequences) kept += width;
+    if (layer + 1 < o.layers) kept += width;
   }
   const bool needs = x_needs_grad || !frozen();
   return {.multiply_adds = places * products,
           .keeps_input = needs,
           .keeps_output = needs && o.return_sequences,
+          .kept_elements = needs && !o.return_sequences ? places * width : 0,
           .kept_bytes = needs ? places * kept * element_bytes : 0,
           .transient_bytes = places * directions() * gates() * o.units * element_bytes};
 }

@@ -21,8 +21,9 @@ constexpr int64_t first_batch = 32;
 // While it lives, tensors on the device may take this much in all.
 class Room {
  public:
-  Room(Device device, int64_t bytes) : backend_(backend_of(device)) {
-    backend_.set_memory_options({.limit_bytes = bytes});
+  Room(Device device, int64_t bytes, MemoryMode mode) : backend_(backend_of(device)) {
+    const bool whole = mode == MemoryMode::preallocate && device.kind == DeviceKind::cuda;
+    backend_.set_memory_options({.limit_bytes = bytes, .preallocate_bytes = whole ? bytes : 0});
   }
   ~Room() {
     try {
@@ -41,8 +42,9 @@ class Room {
 
 int64_t room_on(Device device, const Config& config) {
   const MemorySummary memory = backend_of(device).memory_summary();
-  int64_t room = memory_limit(config.runtime.memory.limit, memory.total).value_or(0);
-  if (room == 0) room = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
+  int64_t room = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
+  const int64_t limit = memory_limit(config.runtime.memory.limit, memory.total).value_or(0);
+  if (limit > 0) room = std::min(room, limit);
   if (config.data.cache == CacheKind::device && device.kind == DeviceKind::cuda) {
     room -= std::min(room / 2, static_cast<int64_t>(config.data.cache_limit_mib * 1024 * 1024));
   }
@@ -149,9 +151,10 @@ int64_t check_and_count_examples(Config config) {
 
 int64_t find_batch_size(const Config& config) {
   const int64_t examples = check_and_count_examples(trial_config(config, 1));
-  const int64_t most = std::clamp<int64_t>(examples, 1, largest_auto_batch);
+  int64_t most = std::clamp<int64_t>(examples, 1, largest_auto_batch);
+  if (most > first_batch) most = most / 8 * 8;
   const Device device = resolve_device(config.device);
-  const Room room(device, room_on(device, config));
+  const Room room(device, room_on(device, config), config.runtime.memory.mode);
   const auto fits = [&](int64_t batch) {
     try {
       Config tried = config;
@@ -197,11 +200,11 @@ int64_t find_batch_size(const Config& config) {
   const auto close = [&] { return too_large - largest <= std::max<int64_t>(1, largest / 16); };
   while (!close()) {
     int64_t middle = largest + (too_large - largest) / 2;
-    if (largest >= 8) middle = middle / 8 * 8;  // what is returned has been tried
+    if (largest >= 8) middle = middle / 8 * 8;
     if (middle <= largest) break;
     (fits(middle) ? largest : too_large) = middle;
   }
-  return largest < 8 ? largest : largest / 8 * 8;
+  return largest;
 }
 
 }  // namespace whisker

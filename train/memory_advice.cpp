@@ -2,6 +2,7 @@
 #include "train/memory_advice.h"
 
 #include "core/backend.h"
+#include "core/cuda_library.h"
 #include "core/io/text.h"
 
 #include <algorithm>
@@ -142,17 +143,21 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
   }
   if (options.compute == DType::f32 && experiment.device.kind != DeviceKind::reference) {
     SummaryOptions narrow = options;
-    narrow.compute = DType::bf16;
-    remedies.add("precision=bf16", saved_by(batch, narrow));
+    const bool gpu = experiment.device.kind == DeviceKind::cuda;
+    narrow.compute = gpu ? compute_dtype(PrecisionKind::automatic, experiment.device,
+                                         cuda_gpu(experiment.device))
+                         : DType::bf16;
+    remedies.add(fmt::format("precision={}", name_of(narrow.compute)), saved_by(batch, narrow));
   }
   const int64_t moment = ParameterArena::bytes_of(experiment.arena->parameters(), {}).trainable;
   if (moments_of(config.optimizer) > 0) {
     OptimizerOptions plain = config.optimizer;
     plain.kind = OptimizerKind::sgd;
     plain.momentum = 0;
-    const bool momentum = config.optimizer.momentum != 0;
-    remedies.add(momentum ? "optimizer.kind=sgd optimizer.momentum=0" : "optimizer.kind=sgd",
-                 moment * (moments_of(config.optimizer) - moments_of(plain)),
+    std::string settings = "optimizer.kind=sgd";
+    if (config.optimizer.momentum != 0) settings += " optimizer.momentum=0";
+    if (config.optimizer.nesterov) settings += " optimizer.nesterov=false";
+    remedies.add(settings, moment * (moments_of(config.optimizer) - moments_of(plain)),
                  "no moments; try another lr");
   }
   if (config.ema.decay > 0) remedies.add("ema.decay=0", moment, "no average");

@@ -187,6 +187,7 @@ TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
     return nullptr;
   }
   if (!make_room()) return nullptr;
+  const MemoryScope scope(MemoryCategory::input);
   shape.inputs = each_tensor(
       batch, [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
   if (!written_into_) experiment_.train->write_into(shape.inputs.inputs);

@@ -113,7 +113,7 @@ class Allocator {
   void put_back(Blocks::iterator block);
   void dissolve_graph_pool();
   // Where blocks come from and go back to: segments.cpp.
-  Blocks::iterator grow(Pool pool, Kind kind, int64_t bytes, int64_t wanted);
+  Blocks::iterator grow(Pool pool, Kind kind, int64_t bytes, int64_t asked);
   Blocks::iterator from_reserve(Pool pool, Kind kind, int64_t bytes);
   Blocks::iterator from_driver(Pool pool, Kind kind, int64_t bytes);
   Blocks::iterator extend(GrowingSegment& segment, Pool pool, int64_t bytes);

@@ -21,6 +21,12 @@ __device__ inline void wait_for_previous() {
 #endif
 }
 
+#ifdef WHISKER_NO_EARLY_LAUNCH
+inline constexpr bool kernels_wait = false;  // compiled for none of those that can
+#else
+inline constexpr bool kernels_wait = true;
+#endif
+
 /// Where a kernel is launched, and its dynamic shared memory.
 struct LaunchPlace {
   cudaStream_t stream = nullptr;
@@ -41,7 +47,7 @@ void launch_early(const LaunchPlace& place, dim3 grid, dim3 block, void (*kernel
   config.dynamicSmemBytes = place.shared_bytes;
   config.stream = place.stream;
   config.attrs = &early;
-  config.numAttrs = place.capability >= 90 ? 1 : 0;
+  config.numAttrs = kernels_wait && place.capability >= 90 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
         "launching a kernel");
 }

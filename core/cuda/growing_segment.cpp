@@ -85,8 +85,15 @@ std::unique_ptr<GrowingSegment> GrowingSegment::on(int device) {
   const size_t most = (total + step - 1) / step * step;
   CUdeviceptr begin = 0;
   if (driver().reserve(&begin, most, 0, 0, 0) != CUDA_SUCCESS) return nullptr;
-  return std::unique_ptr<GrowingSegment>(
+  std::unique_ptr<GrowingSegment> segment(
       new GrowingSegment(device, begin, static_cast<int64_t>(most), static_cast<int64_t>(step)));
+  // A driver may refuse what the attribute promises.
+  try {
+    if (segment->grow(segment->step_)) segment->unmap_last();
+  } catch (const Error&) {
+    return nullptr;
+  }
+  return segment;
 }
 
 GrowingSegment::~GrowingSegment() {

@@ -45,20 +45,38 @@ char* allocated_by_driver(int64_t bytes) {
   return static_cast<char*>(memory);
 }
 
-Allocator::Blocks::iterator Allocator::grow(Pool pool, Kind kind, int64_t bytes, int64_t wanted) {
+Allocator::Blocks::iterator Allocator::grow(Pool pool, Kind kind, int64_t bytes, int64_t asked) {
   auto block = from_reserve(pool, kind, rounded_up(bytes));
   if (block == blocks_.end()) block = from_driver(pool, kind, bytes);
   if (block == blocks_.end() && !capturing_) {
     release_segments();
     block = from_driver(pool, kind, bytes);
   }
-  if (block == blocks_.end()) exhausted(wanted);
+  if (block == blocks_.end()) exhausted(asked);
   return block;
 }
 
-// A large request of the main pool has looked among the reserve's blocks already.
+// What a free block of the same pool and kind lacks, where the reserve is free behind it; else all
+// of it. A large request of the main pool has looked among the reserve's blocks already.
 Allocator::Blocks::iterator Allocator::from_reserve(Pool pool, Kind kind, int64_t bytes) {
   if (!reserve_) return blocks_.end();
+  FreeList& list = free_[static_cast<size_t>(pool)][static_cast<size_t>(kind)];
+  for (auto entry = list.rbegin(); entry != list.rend(); ++entry) {
+    const auto block = blocks_.find(entry->second), behind = std::next(block);
+    const int64_t missing = rounded_up(bytes - block->second.bytes);
+    if (behind == blocks_.end() || behind->second.segment != block->second.segment ||
+        !behind->second.free || behind->second.pool != Pool::main ||
+        behind->second.kind != Kind::passing || behind->second.bytes < missing) {
+      continue;
+    }
+    list.erase({block->second.bytes, block->first});
+    free_list(behind->second).erase({behind->second.bytes, behind->first});
+    split(behind, missing);
+    block->second.bytes += missing;
+    block->second.free = false;
+    blocks_.erase(behind);
+    return block;
+  }
   const auto block = take_free(Pool::main, Kind::passing, bytes);
   if (block == blocks_.end()) return block;
   split(block, bytes);
@@ -145,14 +163,12 @@ void Allocator::give_up_reserve() {
   std::vector<char*> parts;
   for (auto& [address, block] : blocks_) {
     if (block.segment != reserve_) continue;
-    if (block.free && block.pool == Pool::main) {
+    if (block.free) {
       free_list(block).erase({block.bytes, address});
       block.free = false;
       parts.push_back(address);
     }
-  }
-  for (auto& [address, block] : blocks_) {
-    if (block.segment == reserve_ && block.pool == Pool::main) block.kind = Kind::passing;
+    block.kind = Kind::passing;
   }
   reserve_ = nullptr;
   for (char* const address : parts) put_back(blocks_.find(address));

@@ -5,6 +5,7 @@
 #include "support/overrides.h"
 #include "support/picture_files.h"
 
+#include <cmath>
 #include <fstream>
 #include <regex>
 
@@ -135,6 +136,20 @@ TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resu
 
 TrainResult TestRun::train() {
   return trainer.run();
+}
+
+std::vector<double> weights_of(const Experiment& experiment) {
+  std::vector<double> all;
+  for (const auto& parameter : experiment.arena->parameters()) {
+    for (const float value : experiment.arena->read(*parameter)) all.push_back(value);
+  }
+  return all;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
 }
 
 std::string hash_of(const Experiment& experiment) {

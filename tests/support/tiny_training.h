@@ -71,6 +71,10 @@ struct TestRun {
   Trainer trainer;
 };
 
+/// All parameters and statistics.
+std::vector<double> weights_of(const Experiment& experiment);
+/// Euclidean.
+double distance(const std::vector<double>& a, const std::vector<double>& b);
 /// Weights, buffers, moments and average.
 std::string hash_of(const Experiment& experiment);
 /// metrics.jsonl without what is measured with a clock.

@@ -11,6 +11,7 @@
 #include "train/train_step.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -158,65 +159,87 @@ Peak peak_of(const Config& config, Device device, bool captured) {
           .predicted = predict_memory(experiment, rows).tensors()};
 }
 
-struct PresetCase {
-  const char* preset;
-  int64_t side, batch;
-};
-
 using MemoryPredictionOn = NetworkOn;
 INSTANTIATE_TEST_SUITE_P(, MemoryPredictionOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
+void expect_near(const Peak& peak, const std::string& what) {
+  const double ratio = static_cast<double>(peak.predicted) / static_cast<double>(peak.measured);
+  fmt::print("{}: predicted {:.2f} MiB, measured {:.2f} MiB, ratio {:.3f}\n", what,
+             static_cast<double>(peak.predicted) / (1 << 20),
+             static_cast<double>(peak.measured) / (1 << 20), ratio);
+  EXPECT_NEAR(ratio, 1, 0.05) << what;
+}
+
 TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
+  struct Case {
+    const char* preset;
+    int64_t side, batch;
+  };
+  const Case cases[] = {{"keras_small", 64, 16},   {"chollet", 128, 4}, {"small_resnet", 64, 16},
+                        {"squeezenet1_1", 96, 16}, {"vgg16", 32, 4},    {"resnet18", 64, 16},
+                        {"resnet50", 64, 8}};
   const StripeFolder data;
-  const PresetCase cases[] = {{"keras_small", 64, 16},  {"chollet", 128, 4},
-                              {"small_resnet", 64, 16}, {"squeezenet1_1", 96, 16},
-                              {"resnet18", 64, 16},     {"resnet50", 64, 8}};
-  for (const PresetCase& row : cases) {
+  for (const Case& row : cases) {
     for (const DType dtype : test_dtypes(GetParam())) {
       for (const bool captured : {false, true}) {
         if (captured && !on_gpu()) continue;
         const int64_t batch = on_gpu() ? 8 * row.batch : row.batch;
-        const Peak peak =
-            peak_of(data.config({"device=" + GetParam().str(), fmt::format("model={}", row.preset),
-                                 fmt::format("precision={}", name_of(dtype)),
-                                 fmt::format("data.image_size={}", row.side),
-                                 fmt::format("train.batch_size={}", batch), "deterministic=true",
-                                 "optimizer.kind=sgd", "optimizer.momentum=0.9"}),
-                    GetParam(), captured);
-        const double ratio =
-            static_cast<double>(peak.predicted) / static_cast<double>(peak.measured);
-        const std::string what =
-            fmt::format("{} {}{}", row.preset, name_of(dtype), captured ? ", captured" : "");
-        fmt::print("{}: predicted {:.2f} MiB, measured {:.2f} MiB, ratio {:.3f}\n", what,
-                   static_cast<double>(peak.predicted) / (1 << 20),
-                   static_cast<double>(peak.measured) / (1 << 20), ratio);
-        EXPECT_NEAR(ratio, 1, 0.05) << what;
+        const Config config = data.config(
+            {"device=" + GetParam().str(), fmt::format("model={}", row.preset),
+             fmt::format("precision={}", name_of(dtype)),
+             fmt::format("data.image_size={}", row.side), fmt::format("train.batch_size={}", batch),
+             "deterministic=true", "optimizer.kind=sgd", "optimizer.momentum=0.9"});
+        expect_near(
+            peak_of(config, GetParam(), captured),
+            fmt::format("{} {}{}", row.preset, name_of(dtype), captured ? ", captured" : ""));
       }
     }
   }
 }
 
-// Each remedy, applied, lowers the peak of a step by what it said, within a fifth of the whole: the
-// CPU changes the layout of what this network flattens.
-TEST(MemoryAdvice, RemediesSaveWhatTheySay) {
-  const StripeFolder data;
-  const std::vector<std::string> base = {"data.image_size=64",
-                                         "train.batch_size=32",
-                                         "deterministic=true",
-                                         "ema.decay=0.9",
-                                         "model.head=[flatten, {dense: {units: 8}}, {dense: "
-                                         "{units: classes}}]",
-                                         "model.layers=[{conv2d: {filters: 8, kernel: 3, "
-                                         "activation: relu}}, {max_pool2d: 2}]"};
-  const auto peak_with = [&](const std::string& settings) {
-    std::vector<std::string> overrides = base;
-    for (size_t begin = 0; begin < settings.size();) {
-      const size_t end = std::min(settings.find(' ', begin), settings.size());
-      overrides.push_back(settings.substr(begin, end - begin));
-      begin = end + 1;
+TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfARecurrentNetwork) {
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int row = 0; row < 8; ++row) {
+    for (int i = 0; i < 64; ++i) rows += fmt::format("{},", (row + i) % 7);
+    rows += row % 2 ? "a\n" : "b\n";
+  }
+  folder.write("rows.csv", rows);
+  for (const char* layer : {"lstm", "gru", "simple_rnn"}) {
+    for (const DType dtype : test_dtypes(GetParam())) {
+      const Config config = text_config(
+          folder, {"data.kind=rows", "data.train=" + (folder / "rows.csv").string(),
+                   "data.val_split=0.5", "data.label_column=65", "device=" + GetParam().str(),
+                   fmt::format("precision={}", name_of(dtype)), "train.batch_size=64",
+                   "deterministic=true", "optimizer.kind=sgd", "optimizer.momentum=0.9",
+                   fmt::format("model.layers=[{}: {{units: 128, layers: 2}}]", layer)});
+      expect_near(peak_of(config, GetParam(), false), fmt::format("{} {}", layer, name_of(dtype)));
     }
-    return peak_of(data.config(overrides), cpu_device, false).measured;
+  }
+}
+
+// Each remedy can be followed, and lowers the peak of a step by what it said.
+TEST_P(MemoryPredictionOn, RemediesSaveWhatTheySay) {
+  const StripeFolder data;
+  const Overrides base = {"device=" + GetParam().str(),
+                          "precision=f32",
+                          "data.image_size=32",
+                          "train.batch_size=16",
+                          "deterministic=true",
+                          "optimizer.kind=sgd",
+                          "optimizer.momentum=0.9",
+                          "optimizer.nesterov=true",
+                          "ema.decay=0.9",
+                          "model.layers=[{conv2d: {filters: 64, kernel: 3, activation: relu}}, "
+                          "{conv2d: {filters: 64, kernel: 3, strides: 2, activation: relu}}, "
+                          "{conv2d: {filters: 512, kernel: 3, strides: 2, activation: relu}}, "
+                          "global_avg_pool2d]"};
+  const auto peak_with = [&](const std::string& settings) {
+    Overrides overrides = base;
+    std::istringstream words(settings);
+    for (std::string word; words >> word;) overrides.push_back(word);
+    return peak_of(data.config(overrides), GetParam(), false).measured;
   };
   const int64_t whole = peak_with("");
   std::vector<MemoryRemedy> remedies;
@@ -227,9 +250,11 @@ TEST(MemoryAdvice, RemediesSaveWhatTheySay) {
   ASSERT_GE(remedies.size(), 5u);
   EXPECT_TRUE(std::ranges::is_sorted(remedies, std::greater(), &MemoryRemedy::saved_bytes));
   for (const MemoryRemedy& remedy : remedies) {
-    EXPECT_NEAR(static_cast<double>(whole - peak_with(remedy.settings)),
-                static_cast<double>(remedy.saved_bytes), 0.2 * static_cast<double>(whole))
-        << remedy.settings;
+    const auto said = static_cast<double>(remedy.saved_bytes);
+    const auto saved = static_cast<double>(whole - peak_with(remedy.settings));
+    fmt::print("{}: said {:.2f} MiB, saved {:.2f} MiB\n", remedy.settings, said / (1 << 20),
+               saved / (1 << 20));
+    EXPECT_NEAR(saved, said, 0.1 * said + 0.002 * static_cast<double>(whole)) << remedy.settings;
   }
 }
 

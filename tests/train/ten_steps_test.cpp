@@ -24,14 +24,6 @@ struct Weights {
   std::vector<double> before, after;
 };
 
-std::vector<double> weights_of(const Experiment& experiment) {
-  std::vector<double> all;
-  for (const auto& parameter : experiment.arena->parameters()) {
-    for (const float value : experiment.arena->read(*parameter)) all.push_back(value);
-  }
-  return all;
-}
-
 constexpr const char* smooth_layers =
     "model.layers=[{conv2d: {filters: 8, kernel: 3}}, {batch_norm: {activation: tanh}}, "
     "{dropout: 0.1}, {avg_pool2d: 2}, {conv2d: {filters: 8, kernel: 3, activation: tanh}}, "
@@ -49,12 +41,6 @@ Weights ten_steps(const StripeFolder& data, Device device, DType dtype,
   EXPECT_EQ(run.train().steps, 10);
   weights.after = weights_of(run.experiment);
   return weights;
-}
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
 }
 
 // Relative to the way that the weights went. Values are rounded forwards and backwards, sums as

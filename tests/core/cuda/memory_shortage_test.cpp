@@ -6,6 +6,7 @@
 #include "small_training.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -63,7 +64,7 @@ struct Failures {
 };
 
 /// Lets the allocations of work() fail one by one, each after prepare(), in a drawn order for as
-/// long as `seconds` last.
+/// long as `seconds` last; with WHISKER_LONG all of them.
 Failures fail_each(const char* what, const Work& prepare, const Work& work, double seconds) {
   prepare();
   Failures found{.allocations = allocations_of(work)};
@@ -71,10 +72,11 @@ Failures fail_each(const char* what, const Work& prepare, const Work& work, doub
   std::vector<int64_t> order(static_cast<size_t>(found.allocations));
   std::iota(order.begin(), order.end(), 1);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  const bool all = std::getenv("WHISKER_LONG") != nullptr;
   const auto start = std::chrono::steady_clock::now();
   for (const int64_t failing : order) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (elapsed.count() > seconds) break;
+    if (!all && elapsed.count() > seconds) break;
     prepare();
     backend().synchronize();
     const int64_t before = backend().memory_stats().allocated;

@@ -110,13 +110,16 @@ TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
   const int64_t sizes[] = {1000, 3 * mebi, 30 * mebi, 100 * mebi};
   std::vector<void*> blocks;
   for (const int64_t bytes : sizes) blocks.push_back(allocate(bytes));
-  const Tensor x = ones({10 << 20}, {.device = gpu});
+  const Tensor x = ones({10 << 20}, {.device = gpu}), y = ones({15 << 20}, {.device = gpu});
   {
     const auto graph = backend().capture([&] { add(x, x); });
+    const auto larger = backend().capture([&] { add(y, y); });
     graph->replay();
+    larger->replay();
     backend().synchronize();
-    EXPECT_EQ(reserved(), before + reserve) << "the graph's memory is the reserve's, too";
-    EXPECT_GT(memory_summary(gpu).graph_pool, 0);
+    EXPECT_EQ(reserved(), before + reserve) << "the graphs' memory is the reserve's, too";
+    EXPECT_GE(memory_summary(gpu).graph_pool, 60 * mebi);
+    EXPECT_LE(memory_summary(gpu).graph_pool, 64 * mebi) << "the larger one took what it lacked";
   }
   for (size_t i = 0; i < blocks.size(); ++i) free(blocks[i], sizes[i]);
   backend().empty_cache();
@@ -128,10 +131,15 @@ TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
 }
 
 TEST_F(CudaMemory, AReserveThatIsGivenUpGoesBack) {
+  const Tensor x = ones({1000}, {.device = gpu});
   const int64_t before = reserved();
   backend().set_memory_options({.preallocate_bytes = 128 * mebi});
-  free(allocate(1000), 1000);
-  backend().set_memory_options({});
+  {
+    const auto graph = backend().capture([&] { add(x, x); });
+    backend().set_memory_options({});
+  }
+  free(allocate(127 * mebi), 127 * mebi);
+  EXPECT_LE(reserved(), before + 128 * mebi) << "what the graph had of it is a part of it again";
   backend().empty_cache();
   EXPECT_LE(reserved(), before);
 }
@@ -152,13 +160,24 @@ TEST_F(CudaMemory, AClockMarksTheOrderOfWork) {
 }
 
 // 128 MiB of parts add up to what the driver shows, whoever else uses the GPU.
+// The context is what is left of the driver's figure, so its own must not change with ours. Other
+// processes may take memory meanwhile: one look of many has to be undisturbed.
 TEST_F(CudaMemory, TheSummaryAddsUp) {
-  const Tensor x = ones({32 << 20}, {.device = gpu});
-  const MemorySummary memory = memory_summary(gpu);
-  EXPECT_GE(memory.stats.allocated, x.bytes());
-  EXPECT_EQ(memory.used() + memory.free, memory.total);
-  EXPECT_GT(memory.context, 0);
-  std::cout << to_text(memory, gpu);
+  constexpr int64_t bytes = int64_t{1} << 30;
+  int64_t least = INT64_MAX;
+  for (int look = 0; look < 50 && least > 2 * mebi; ++look) {
+    backend().empty_cache();
+    const MemorySummary before = memory_summary(gpu);
+    void* const memory = allocate(bytes);
+    const MemorySummary after = memory_summary(gpu);
+    free(memory, bytes);
+    EXPECT_EQ(after.stats.allocated - before.stats.allocated, bytes);
+    EXPECT_EQ(after.used() + after.free, after.total);
+    EXPECT_GT(after.context, 0);
+    least = std::min(least, std::abs(after.context - before.context));
+    if (look == 0) std::cout << to_text(after, gpu);
+  }
+  EXPECT_LE(least, 2 * mebi) << "what was allocated is not what the driver gave";
 }
 
 TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {
