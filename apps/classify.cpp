@@ -10,6 +10,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/unread_formats.h"
+#include "train/device_name.h"
 #include "train/experiment.h"
 #include "train/picture_classifier.h"
 #include "train/plan_cache.h"
@@ -272,7 +273,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
-  classify->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
+  classify->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
       ->capture_default_str()

@@ -10,6 +10,7 @@
 #include "data/device_loader.h"
 #include "data/labelled_files.h"
 #include "data/picture_dataset.h"
+#include "train/device_name.h"
 #include "train/experiment.h"
 #include "train/labelled_sequences.h"
 #include "train/plan_cache.h"
@@ -155,7 +156,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
-  evaluate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
+  evaluate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   evaluate->add_option("--batch-size", arguments->batch_size, "Examples at a time")
       ->capture_default_str()

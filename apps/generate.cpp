@@ -2,6 +2,7 @@
 #include "apps/command.h"
 #include "apps/device_choice.h"
 #include "apps/inputs.h"
+#include "train/device_name.h"
 #include "train/text_generator.h"
 
 namespace whisker {
@@ -29,7 +30,7 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 28));
   generate->add_option("--seed", arguments->options.seed, "Another seed, another text")
       ->capture_default_str();
-  generate->add_option("--device", arguments->device, "auto, cpu, reference or cuda:N")
+  generate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   generate->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] {
