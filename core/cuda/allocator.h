@@ -33,9 +33,10 @@ namespace whisker::cuda {
 // What a step takes and gives back, activations and workspaces, lies in one segment of its pool
 // that grows as they need, so that training steps reserve what they hold at their peak: with a
 // segment for each request that found no free block, ResNet-18 (256 pictures of 224, bf16) reserved
-// 3,952 MiB for 2,525. Giving memory back shortens it to its last used block. What lasts longer
-// would stand in the way of that: parameters, moments, input take segments of their own, and so
-// does every large request where the GPU cannot map memory.
+// 4,314 MiB (501da7c); docs/cuda.md, "Memory", has the figure since. Giving memory back shortens it
+// to its last used block. What lasts longer would stand in the way of that: parameters, moments,
+// input take segments of their own, and so does every large request where the GPU cannot map
+// memory.
 
 // Note [Reserve]
 // With MemoryOptions::preallocate_bytes one segment of that size is taken at once and kept. Where a

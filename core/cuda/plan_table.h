@@ -1,7 +1,8 @@
 // Timed choices as data: which algorithm computes which convolution, product or
 // recurrent layer on this GPU.
 // Algorithms differ in the last bits, so a run repeats another one bit for bit only with the
-// other one's table, and f16 convolutions joined with batch norms not even then (docs/cuda.md).
+// other one's table, and not even then where an algorithm does not repeat itself: some of cuDNN's
+// say so, f16 convolutions joined with batch norms do not (docs/cuda.md).
 //
 // Note [CUDA plan table]
 // A table holds for one environment: versions of cuDNN and cuBLASLt, GPU. It is JSON, one member
