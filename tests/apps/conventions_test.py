@@ -154,6 +154,8 @@ class ExitCodes(ProgramTest):
         self.assertFalse((self.folder / "runs/nowhere").exists())
         self.refused(2, "device: expected auto, cpu, reference, cuda or cuda:N, got 'cuda:x'",
                      "train", "c.yaml", *self.data, "device=cuda:x")
+        for command in ("classify", "evaluate", "generate"):
+            self.assertIn("auto, cpu, reference, cuda or cuda:N", self.whisker(command, "--help").stdout)
 
     def test_a_gpu_opens_only_what_layers_need(self):
         dense = CONFIG[:CONFIG.index("  layers:")] + "  layers: [flatten, {dense: {units: classes}}]\n"
