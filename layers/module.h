@@ -47,6 +47,7 @@ struct OperatorCost {
   bool keeps_output = false;    ///< its output does
   int64_t kept_elements = 0;    ///< kept besides, of the dtype that layers compute in
   int64_t kept_bytes = 0;       ///< kept besides, whatever that dtype is
+  int64_t kept_in_f32 = 0;      ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
   bool view = false;            ///< the output is the input's memory
 };

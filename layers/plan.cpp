@@ -5,6 +5,17 @@
 
 namespace whisker {
 
+namespace {
+
+/// Besides its operands and its result.
+int64_t kept_besides(const PlannedOperator& op, int64_t width) {
+  const OperatorCost& cost = op.cost;
+  return cost.kept_elements * width + cost.kept_bytes +
+         (width == element_bytes ? cost.kept_in_f32 : 0);
+}
+
+}  // namespace
+
 Plan Plan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device) {
   Plan plan;
   plan.device_ = device;
@@ -61,9 +72,7 @@ std::vector<int> Plan::first_keepers() const {
 int64_t Plan::kept_bytes(int64_t width) const {
   const std::vector<int> keepers = first_keepers();
   int64_t total = 0;
-  for (const PlannedOperator& op : operators_) {
-    total += op.cost.kept_elements * width + op.cost.kept_bytes;
-  }
+  for (const PlannedOperator& op : operators_) total += kept_besides(op, width);
   for (size_t i = 0; i < values_.size(); ++i) {
     if (keepers[i] >= 0) total += elements(i) * width;
   }
@@ -92,16 +101,13 @@ int64_t Plan::training_bytes(int64_t width) const {
   if (operators_.empty()) return 0;
   const std::vector<size_t> last_use = last_uses();
   const std::vector<int> keeper = first_keepers();
-  const auto kept_besides = [&](const PlannedOperator& op) {
-    return op.cost.kept_elements * width + op.cost.kept_bytes;
-  };
   const size_t result = memory_of(operators_.back().output);
   int64_t alive = elements(0) * width;  // the batch stays to the end
   int64_t peak = alive;
   for (size_t i = 0; i < operators_.size(); ++i) {
     const size_t made = memory_of(operators_[i].output);
     if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made) * width;
-    alive += kept_besides(operators_[i]);
+    alive += kept_besides(operators_[i], width);
     peak = std::max(peak, alive);
     for (size_t value = 1; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
@@ -129,7 +135,7 @@ int64_t Plan::training_bytes(int64_t width) const {
       has_gradient[made] = false;
       alive -= elements(made) * width;
     }
-    alive -= kept_besides(op);
+    alive -= kept_besides(op, width);
     for (size_t value = 1; value < values_.size(); ++value) {
       if (keeper[value] == static_cast<int>(i) && value != result) alive -= elements(value) * width;
     }

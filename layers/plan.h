@@ -29,7 +29,7 @@ class Plan {
  public:
   /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit. Every
   /// layer is an operator of its own; with a device, those that are one operator in training there
-  /// and so keep less are one in the plan, too.
+  /// and so keep less are one in the plan, too, and layers keep what they keep there.
   static Plan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {});
 
   /// The input, and what a container's add_to() needs.

@@ -5,6 +5,7 @@
 #include "core/philox.h"
 #include "core/recurrent_cells.h"
 #include "layers/initializers.h"
+#include "layers/plan.h"
 
 #include <algorithm>
 
@@ -180,6 +181,33 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
           .kept_elements = needs && !o.return_sequences ? places * width : 0,
           .kept_bytes = needs ? places * kept * element_bytes : 0,
           .transient_bytes = places * directions() * gates() * o.units * element_bytes};
+}
+
+int Recurrent::add_to(Plan& plan, int x) const {
+  const Shape input = plan.shape(x);
+  OperatorCost cost = this->cost(input, plan.needs_grad(x));
+  if (plan.device() == DeviceKind::cuda && cost.keeps_input) keep_as_a_gpu_does(cost, input);
+  return plan.add(*this, {x}, output_shape(input), cost);
+}
+
+// Our own kernels in 16 bits (core/cuda/persistent_layers.cpp), cuDNN in f32.
+void Recurrent::keep_as_a_gpu_does(OperatorCost& cost, const Shape& x) const {
+  const Options& o = options_;
+  const int64_t places = x[0] * x[1];
+  const int64_t states = places * o.layers * directions() * o.units;
+  const int64_t results = o.layers - (o.return_sequences ? 1 : 0);
+  cost.kept_elements = places * directions() * output() * results;
+  cost.kept_bytes = cost.kept_in_f32 = 0;
+  if (o.projection > 0) cost.kept_elements += states;
+  if (o.kind == RecurrentKind::lstm) {
+    cost.kept_elements += gates() * states;
+    cost.kept_bytes = states * element_bytes;  // cells
+  } else if (o.kind == RecurrentKind::gru) {
+    cost.kept_elements += (gates() + 1) * states;
+    cost.kept_in_f32 = 2 * states * element_bytes;
+  } else {
+    cost.kept_in_f32 = states * element_bytes;
+  }
 }
 
 }  // namespace whisker

@@ -38,6 +38,7 @@ class Recurrent final : public Module {
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  int add_to(Plan& plan, int x) const override;
 
   const Options& options() const { return options_; }
   /// Whether forward() goes through the cells of core/recurrent_cells.h, operator by operator:
@@ -56,6 +57,7 @@ class Recurrent final : public Module {
   }
   Cell make_cell(int64_t layer, int64_t direction);
   RecurrentState carried(const Pass& pass, int64_t batch) const;
+  void keep_as_a_gpu_does(OperatorCost& cost, const Shape& x) const;
 
   Options options_;
   std::vector<Cell> cells_;

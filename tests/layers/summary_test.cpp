@@ -2,6 +2,7 @@
 #include "layers/summary.h"
 
 #include "core/backend.h"
+#include "layers/plan.h"
 
 #include <string>
 #include <vector>
@@ -87,6 +88,25 @@ head:
 }
 
 // The reference joins the batch norm of a stem with the max-pooling behind it; the CPU does not.
+// Beside what the CPU keeps, in MiB, as the backends of an H200 asked for it.
+TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
+  struct Case {
+    const char* layer;
+    int64_t f32, sixteen_bits;
+  };
+  for (const Case& row : {Case{"lstm", 0, -9}, Case{"gru", 8, -9}, Case{"simple_rnn", 0, -5}}) {
+    const Model model =
+        build(fmt::format("layers: [{}: {{units: 128, layers: 2}}, dense: classes]", row.layer),
+              {64, 64, 1}, 2);
+    const auto more = [&](int64_t width) {
+      return Plan::of(*model.net, model.input, DeviceKind::cuda).kept_bytes(width) -
+             Plan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(width);
+    };
+    EXPECT_EQ(more(4), row.f32 << 20) << row.layer;
+    EXPECT_EQ(more(2), row.sixteen_bits * (1 << 20)) << row.layer;
+  }
+}
+
 TEST(Summary, ActivationsKeptByAPooledNormAreThePredictedOnes) {
   const Model model = build(R"(
 layers:
