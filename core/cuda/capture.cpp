@@ -2,7 +2,6 @@
 
 #include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/driver_memory.h"
 
 #include <memory>
 #include <type_traits>
@@ -14,14 +13,14 @@ class Graph final : public CapturedGraph {
  public:
   /// The calling thread's work goes into this graph while `work` runs.
   Graph(Context& context, Allocator& allocator, const std::function<void()>& work)
-      : context_(context), allocator_(allocator), memory_(allocator) {
+      : context_(context), memory_(allocator) {
     const cudaGraph_t recorded = record(allocator, work);
     cudaGraphExec_t made = nullptr;
     const cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
     executable_.reset(made);
     cudaGraphDestroy(recorded);
-    check_memory(error, "making an executable of the captured work");
-    check_memory(cudaGraphUpload(made, context_.stream()), "uploading the captured work");
+    check(error, "making an executable of the captured work (runtime.graph=false does without)");
+    check(cudaGraphUpload(made, context_.stream()), "uploading the captured work");
   }
 
   void replay() override {
@@ -30,15 +29,6 @@ class Graph final : public CapturedGraph {
   }
 
  private:
-  void check_memory(cudaError_t error, const char* what) const {
-    if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is no fault of what comes next
-      driver_exhausted(allocator_,
-                       "the driver lacks memory to replay a captured step "
-                       "(runtime.graph=false does without)");
-    }
-    check(error, what);
-  }
   // Thread-local: other threads, the loader's, may call CUDA as they like meanwhile.
   cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
     const Allocator::CaptureScope scope(allocator);
@@ -58,7 +48,6 @@ class Graph final : public CapturedGraph {
   }
 
   Context& context_;
-  const Allocator& allocator_;
   Allocator::GraphMemory memory_;
   struct Destroy {
     void operator()(cudaGraphExec_t executable) const { cudaGraphExecDestroy(executable); }

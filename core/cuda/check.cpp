@@ -2,6 +2,8 @@
 #include "core/cuda/check.h"
 
 #include "core/dtype.h"
+#include "core/error.h"
+#include "core/memory.h"
 
 namespace whisker::cuda {
 namespace {
@@ -26,10 +28,21 @@ bool loses_the_device(cudaError_t error) {
   }
 }
 
+/// The driver lacks memory for what is not the allocator's: graphs, kernels that it loads, handles.
+[[noreturn]] void fail_memory(const char* what) {
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  const auto mebibytes = [](size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  throw OutOfMemory(fmt::format("{}: out of memory: {:.1f} of {:.1f} MiB free on the GPU. {}", what,
+                                mebibytes(free), mebibytes(total), memory_remedy),
+                    static_cast<int64_t>(total));
+}
+
 }  // namespace
 
 void fail_cuda(cudaError_t error, const char* what) {
   cudaGetLastError();  // forgets what can be forgotten
+  if (error == cudaErrorMemoryAllocation) fail_memory(what);
   fail(ErrorKind::device, "{}: {} ({}).{}", what, cudaGetErrorString(error),
        cudaGetErrorName(error),
        loses_the_device(error)

@@ -10,7 +10,8 @@ namespace whisker::cuda {
 
 [[noreturn]] void fail_cuda(cudaError_t error, const char* what);
 
-/// Throws device, naming `what` was attempted, unless `error` is success.
+/// Throws device, naming `what` was attempted, unless `error` is success; OutOfMemory where the
+/// driver has none left.
 inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) fail_cuda(error, what);
 }

@@ -5,23 +5,11 @@
 namespace whisker::cuda {
 namespace {
 
-double mebibytes(int64_t bytes) {
+double mebibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
 }  // namespace
-
-void driver_exhausted(const Allocator& allocator, const std::string& need) {
-  int device = 0;
-  cudaGetDevice(&device);
-  size_t free = 0, total = 0;
-  cudaMemGetInfo(&free, &total);
-  throw OutOfMemory(
-      fmt::format("cuda:{}: out of memory: {}, {:.1f} of {:.1f} MiB free on the GPU. {}", device,
-                  need, mebibytes(static_cast<int64_t>(free)),
-                  mebibytes(static_cast<int64_t>(total)), memory_remedy),
-      allocator.stats().reserved + static_cast<int64_t>(free));
-}
 
 DriverMemory::DriverMemory(Allocator& allocator, int64_t bytes) {
   if (bytes <= 0) return;
@@ -31,8 +19,16 @@ DriverMemory::DriverMemory(Allocator& allocator, int64_t bytes) {
   allocator.empty_cache();
   data_ = allocated_by_driver(bytes);
   if (data_) return;
-  driver_exhausted(allocator,
-                   fmt::format("{:.1f} MiB needed to time algorithms in", mebibytes(bytes)));
+  int device = 0;
+  cudaGetDevice(&device);
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  throw OutOfMemory(
+      fmt::format("cuda:{}: out of memory: {:.1f} MiB needed to time algorithms in, {:.1f} of "
+                  "{:.1f} MiB free on the GPU. {}",
+                  device, mebibytes(static_cast<size_t>(bytes)), mebibytes(free), mebibytes(total),
+                  memory_remedy),
+      allocator.stats().reserved + static_cast<int64_t>(free));
 }
 
 DriverMemory::~DriverMemory() {

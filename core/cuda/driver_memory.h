@@ -1,18 +1,14 @@
-// Device memory that the driver gives past the allocator. Choosing algorithms needs some once,
-// while the allocator's peak and limit stay those of the work; where there is none, the choice is
-// made without: whoever takes it catches OutOfMemory.
+// Device memory for what choosing algorithms needs once, from the driver itself: the allocator's
+// peak and limit stay those of the work. Where there is none, the choice is made without: whoever
+// takes it catches OutOfMemory.
 #pragma once
 
 #include "core/cuda/allocator.h"
 
 #include <cstdint>
 #include <deque>
-#include <string>
 
 namespace whisker::cuda {
-
-/// Throws OutOfMemory: `need`, and what is free on the GPU.
-[[noreturn]] void driver_exhausted(const Allocator& allocator, const std::string& need);
 
 class DriverMemory {
  public:
