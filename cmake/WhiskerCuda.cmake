@@ -46,8 +46,16 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
-# "native" is the GPU of this machine. Of a list, what this nvcc knows; machine code for each, and
-# PTX of the newest for later GPUs.
+# "native" is the GPU of this machine; where nvcc sees none it would build for the oldest that it knows.
+set(query "${toolkit}/bin/__nvcc_device_query")
+if(WHISKER_CUDA_ARCHITECTURES STREQUAL "native" AND EXISTS "${query}")
+  execute_process(COMMAND "${query}" RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
+  if(no_gpu)
+    message(WARNING "WHISKER_CUDA_ARCHITECTURES is native, but nvcc sees no GPU here: building for all")
+    set(WHISKER_CUDA_ARCHITECTURES "${all_cuda_architectures}")
+  endif()
+endif()
+# Of a list, what this nvcc knows; machine code for each, and PTX of the newest for later GPUs.
 if(WHISKER_CUDA_ARCHITECTURES STREQUAL "native")
   set(CMAKE_CUDA_ARCHITECTURES native)
 else()

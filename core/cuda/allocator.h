@@ -40,9 +40,10 @@ namespace whisker::cuda {
 
 // Note [Reserve]
 // With MemoryOptions::preallocate_bytes one segment of that size is taken at once and kept. Where a
-// pool would grow by a segment from the driver, it then takes a free block of the reserve, and only
-// when there is none goes to the driver. Blocks merge with neighbours of their own pool and kind
-// only, so all large ones are of one kind while there is a reserve.
+// pool would grow by a segment from the driver, it then takes a free block of the reserve, or what
+// its own free block lacks from the one behind it, and only when there is none goes to the driver.
+// Blocks merge with neighbours of their own pool and kind only, so all large ones are of one kind
+// while there is a reserve.
 class Allocator {
  public:
   explicit Allocator(Context& context) : context_(context) {}

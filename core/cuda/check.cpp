@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/system_memory.h"
 
 namespace whisker::cuda {
 namespace {
@@ -28,13 +29,17 @@ bool loses_the_device(cudaError_t error) {
   }
 }
 
-/// The driver lacks memory for what is not the allocator's: graphs, kernels that it loads, handles.
+/// The driver lacks memory for what is not the allocator's: graphs, kernels that it loads, handles
+/// on the GPU; pinned memory on the host. What others hold is not known here: the capacity is all
+/// of the GPU.
 [[noreturn]] void fail_memory(const char* what) {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  const auto mebibytes = [](size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  throw OutOfMemory(fmt::format("{}: out of memory: {:.1f} of {:.1f} MiB free on the GPU. {}", what,
-                                mebibytes(free), mebibytes(total), memory_remedy),
+  const auto mebibytes = [](auto bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  throw OutOfMemory(fmt::format("{}: out of memory: {:.1f} of {:.1f} MiB free on the GPU, {:.1f} "
+                                "on the host. {}",
+                                what, mebibytes(free), mebibytes(total),
+                                mebibytes(system_memory().available), memory_remedy),
                     static_cast<int64_t>(total));
 }
 

@@ -147,6 +147,10 @@ Allocator::Blocks::iterator Allocator::extend(GrowingSegment& segment, Pool pool
 void Allocator::take_reserve(int64_t bytes) {
   const int64_t segment = rounded_up(bytes);
   reserve_ = allocated_by_driver(segment);
+  if (!reserve_ && !capturing_) {
+    release_segments();
+    reserve_ = allocated_by_driver(segment);
+  }
   if (!reserve_) exhausted(segment);
   stats_.reserved += segment;
   put_back(blocks_
@@ -229,12 +233,12 @@ void Allocator::empty_cache() {
 void Allocator::set_options(const MemoryOptions& options) {
   context_.enter();
   const std::lock_guard lock(mutex_);
-  options_ = options;
   if (options.preallocate_bytes == 0) {
     give_up_reserve();
   } else if (!reserve_) {
     take_reserve(options.preallocate_bytes);
   }
+  options_ = options;
 }
 
 }  // namespace whisker::cuda

@@ -87,7 +87,6 @@ head:
               padding * predicted);
 }
 
-// The reference joins the batch norm of a stem with the max-pooling behind it; the CPU does not.
 // Beside what the CPU keeps, in MiB, as the backends of an H200 asked for it.
 TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   struct Case {
@@ -107,6 +106,7 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   }
 }
 
+// The reference joins the batch norm of a stem with the max-pooling behind it; the CPU does not.
 TEST(Summary, ActivationsKeptByAPooledNormAreThePredictedOnes) {
   const Model model = build(R"(
 layers:

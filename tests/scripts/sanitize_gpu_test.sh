@@ -115,7 +115,7 @@ commit=$(git -C "$source" rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
 head -n 1 "$scratch/said" | grep -qE "^commit ($commit|unknown|.*-g$commit)"
 cmp "$scratch/said" "$tree/sanitizer/summary.txt"
 called "--tool racecheck" "--kernel-name kns=whisker" whisker_core_cuda_tests CudaWide.One
-called "--tool initcheck" "--check-api-memory-access no" whisker_core_cuda_tests "=CudaCapture.Replays$"
+called "--tool initcheck" "--check-api-memory-access no" whisker_core_cuda_tests "=CudaCapture.Replays:NetworkOn.Trains/cuda_0$"
 called "--tool memcheck" whisker_train_run_tests "NetworkOn.Trains/cuda_0"
 ! grep "whisker_train_run_tests.*NetworkOn.Trains/cpu" "$CALLS" || { echo "FAILED: no test for the CPU"; exit 1; }
 ! grep -E "CudaLost|racecheck.*CudaConvolution" "$CALLS" || { echo "FAILED: these were to be left out"; exit 1; }

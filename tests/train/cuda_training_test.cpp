@@ -159,12 +159,24 @@ TEST_F(CudaTraining, EveryAllocationOfARunMayFail) {
   Backend& backend = backend_of(gpu);
   TestRun(config).train();  // what the libraries take once
   const int64_t held = backend.memory_stats().allocated;
+  const auto is_yet_to_fail = [&](int64_t failing) {
+    try {
+      for (; failing > 0; --failing) {
+        backend.deallocate(backend.allocate(1, MemoryCategory::workspace), 1,
+                           MemoryCategory::workspace);
+      }
+    } catch (const OutOfMemory&) {
+      return true;
+    }
+    return false;
+  };
   int64_t ended = 0;
   for (int64_t failing = 1;; failing += failing < 60 ? 1 : 7) {
     backend.set_memory_options({.failing_allocation = failing});
     bool finished = false;
     try {
       finished = TestRun(config).train().reason == StopReason::finished;
+      EXPECT_TRUE(is_yet_to_fail(failing)) << "a run did not notice that " << failing << " failed";
     } catch (const OutOfMemory& error) {
       ++ended;
       EXPECT_THAT(error.what(), HasSubstr("out of memory"));
