@@ -22,8 +22,8 @@ constexpr int64_t first_batch = 32;
 class Room {
  public:
   Room(Device device, int64_t bytes, MemoryMode mode) : backend_(backend_of(device)) {
-    const bool whole = mode == MemoryMode::preallocate && device.kind == DeviceKind::cuda;
-    backend_.set_memory_options({.limit_bytes = bytes, .preallocate_bytes = whole ? bytes : 0});
+    backend_.set_memory_options(
+        {.limit_bytes = bytes, .preallocate_bytes = preallocates(mode, device) ? bytes : 0});
   }
   ~Room() {
     try {

@@ -19,8 +19,12 @@ std::optional<int64_t> memory_limit(std::string_view text, int64_t total) {
   return bytes && *bytes > 0 ? bytes : std::nullopt;
 }
 
+bool preallocates(MemoryMode mode, Device device) {
+  return mode == MemoryMode::preallocate && device.kind == DeviceKind::cuda;
+}
+
 void limit_memory(const MemoryConfig& config, Device device) {
-  const bool whole = config.mode == MemoryMode::preallocate && device.kind == DeviceKind::cuda;
+  const bool whole = preallocates(config.mode, device);
   if (config.limit.empty() && !whole) return;
   Backend& backend = backend_of(device);
   const MemorySummary memory = backend.memory_summary();

@@ -14,6 +14,9 @@ namespace whisker {
 /// limit. Nothing when it is none of these, or no bytes at all.
 std::optional<int64_t> memory_limit(std::string_view text, int64_t total);
 
+/// Whether a run takes its memory on `device` at once.
+bool preallocates(MemoryMode mode, Device device);
+
 /// Hands the limit and the reserve to the device's allocator; leaves what others have set when the
 /// configuration asks for neither. Throws device when a reserve cannot be had.
 void limit_memory(const MemoryConfig& config, Device device);
