@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/file.h"
+#include "support/failing_allocation.h"
 #include "support/overrides.h"
 #include "support/tiny_training.h"
 #include "train/batch_size_search.h"
@@ -159,24 +160,14 @@ TEST_F(CudaTraining, EveryAllocationOfARunMayFail) {
   Backend& backend = backend_of(gpu);
   TestRun(config).train();  // what the libraries take once
   const int64_t held = backend.memory_stats().allocated;
-  const auto is_yet_to_fail = [&](int64_t failing) {
-    try {
-      for (; failing > 0; --failing) {
-        backend.deallocate(backend.allocate(1, MemoryCategory::workspace), 1,
-                           MemoryCategory::workspace);
-      }
-    } catch (const OutOfMemory&) {
-      return true;
-    }
-    return false;
-  };
   int64_t ended = 0;
   for (int64_t failing = 1;; failing += failing < 60 ? 1 : 7) {
     backend.set_memory_options({.failing_allocation = failing});
     bool finished = false;
     try {
       finished = TestRun(config).train().reason == StopReason::finished;
-      EXPECT_TRUE(is_yet_to_fail(failing)) << "a run did not notice that " << failing << " failed";
+      EXPECT_TRUE(until_failure(backend, failing))
+          << "a run did not notice that " << failing << " failed";
     } catch (const OutOfMemory& error) {
       ++ended;
       EXPECT_THAT(error.what(), HasSubstr("out of memory"));

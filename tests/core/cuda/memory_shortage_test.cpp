@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/memory_summary.h"
 #include "small_training.h"
+#include "tests/support/failing_allocation.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -27,23 +28,11 @@ Backend& backend() {
   return backend_of(gpu);
 }
 
-/// Allocations until the failing one, at most `most`; nullopt: it has failed before.
-std::optional<int64_t> until_failure(int64_t most) {
-  for (int64_t count = 1; count <= most; ++count) {
-    try {
-      backend().deallocate(backend().allocate(1, category), 1, category);
-    } catch (const OutOfMemory&) {
-      return count;
-    }
-  }
-  return std::nullopt;
-}
-
 int64_t allocations_of(const Work& work) {
   constexpr int64_t many = 10'000;
   backend().set_memory_options({.failing_allocation = many});
   work();
-  const std::optional<int64_t> left = until_failure(many);
+  const std::optional<int64_t> left = until_failure(backend(), many);
   EXPECT_TRUE(left) << "more than " << many << " allocations";
   return many - left.value_or(many);
 }
@@ -84,7 +73,7 @@ Failures fail_each(const char* what, const Work& prepare, const Work& work, doub
     try {
       work();
       backend().synchronize();
-      if (!until_failure(failing)) {
+      if (!until_failure(backend(), failing)) {
         ++found.went_on;
         EXPECT_LT(rows_of_plans(), all_rows)
             << what << ": a choice made without memory was kept; allocation " << failing;
