@@ -13,6 +13,11 @@
 
 namespace whisker::cuda {
 
+/// True where the padding is the same on either side.
+inline bool pads_evenly(const Conv2dGeometry& g) {
+  return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
+}
+
 enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
 std::string_view name_of(ConvolutionPass pass);
 

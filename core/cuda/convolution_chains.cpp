@@ -9,7 +9,7 @@
 namespace whisker::cuda {
 
 bool CudaConvolutionChains::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
-  if (!allowed()) return false;
+  if (!allowed(g)) return false;
   ConvolutionRequest summing = request(ConvolutionPass::forward, g);
   summing.sums = true;
   return plans_.run_if_faster(summing, operands, [&] {
@@ -123,7 +123,7 @@ void CudaConvolutionChains::statistics(const BatchNormGeometry& g, const Tensor&
 bool CudaConvolutionChains::prefers_joined(const Conv2dGeometry& g, const Tensor& x,
                                            const Tensor& sums, const InputNorm& norm,
                                            const Tensor& w) {
-  if (!allowed() || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
+  if (!allowed(g) || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   context_.enter();
   if (norm.residual.defined()) {
     ConvolutionRequest joined = request(ConvolutionPass::backward_input, g);

@@ -54,9 +54,10 @@ class CudaConvolutionChains final : public ConvolutionChains {
     return {.pass = pass, .geometry = g, .tf32 = options_.tf32 && !options_.deterministic};
   }
   // cuDNN's chains do not repeat, though no engine carries the note: gradients of one and the same
-  // step differed in their last bits on an H200 (9.14).
-  bool allowed() const {
-    return options_.chaining != ConvolutionChaining::never && !options_.deterministic;
+  // step differed in their last bits on an H200 (9.14). Nor is there a trial of how they pad.
+  bool allowed(const Conv2dGeometry& g) const {
+    return options_.chaining != ConvolutionChaining::never && !options_.deterministic &&
+           pads_evenly(g);
   }
   bool convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands);
   void pass_over_result(const Conv2dGeometry& g, const void* y);

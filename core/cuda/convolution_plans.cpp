@@ -3,7 +3,6 @@
 
 #include "core/cuda/add_time.h"
 #include "core/cuda/conv2d_direct.h"
-#include "core/cuda/cudnn_convolution.h"
 #include "core/cuda/stopwatch.h"
 #include "core/cuda/thin_convolution.h"
 
@@ -60,12 +59,11 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
     choice.algorithm = thin_convolution(request, context_.capability());
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
-    auto algorithm = graph ? CudnnConvolution::make(graph, request, *engine) : nullptr;
-    const bool usable =
-        algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
-        admissible(request, algorithm->notes(), options_.deterministic) &&
-        (options_.deterministic || has_room(allocator_, algorithm->workspace_bytes()));
-    if (usable) choice.algorithm = std::move(algorithm);
+    PaddingTrial trial(context_, allocator_, request);
+    auto algorithm = graph ? usable(graph, request, *engine, trial) : nullptr;
+    const bool fits =
+        algorithm && (options_.deterministic || has_room(allocator_, algorithm->workspace_bytes()));
+    if (fits) choice.algorithm = std::move(algorithm);
   }
   if (!choice.algorithm) return std::nullopt;
   return choice;
@@ -80,14 +78,24 @@ ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& 
   return first_engine(request);
 }
 
+std::unique_ptr<CudnnConvolution> ConvolutionPlans::usable(
+    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
+    const cudnn::EngineChoice& engine, PaddingTrial& trial) {
+  auto algorithm = CudnnConvolution::make(std::move(graph), request, engine);
+  const bool usable = algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
+                      admissible(request, algorithm->notes(), options_.deterministic) &&
+                      trial.kept_by(engine);
+  return usable ? std::move(algorithm) : nullptr;
+}
+
 ConvolutionAlgorithmPointer ConvolutionPlans::first_engine(const ConvolutionRequest& request) {
   const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
   if (!graph) return nullptr;
+  PaddingTrial trial(context_, allocator_, request);
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const auto& engine :
          convolution_engines(*graph, request, heuristic, options_.deterministic)) {
-      auto algorithm = CudnnConvolution::make(graph, request, engine);
-      if (algorithm && algorithm->workspace_bytes() <= options_.workspace_limit) return algorithm;
+      if (auto algorithm = usable(graph, request, engine, trial)) return algorithm;
     }
   }
   return nullptr;
@@ -110,9 +118,10 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
   if (rival) best_time = stopwatch.median(*separately);
   bool found = rival;
   std::optional<OutOfMemory> shortage;
-  const auto consider = [&](ConvolutionAlgorithmPointer candidate) {
-    if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
+  const auto consider = [&](const auto& make) {
     try {
+      ConvolutionAlgorithmPointer candidate = make();
+      if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
       const DriverMemory workspace(allocator_, candidate->workspace_bytes());
       const float time =
           stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
@@ -127,15 +136,16 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
       // An engine that fails after all: the others remain.
     }
   };
-  consider(thin_convolution(request, context_.capability()));
+  consider([&] { return thin_convolution(request, context_.capability()); });
   if (const auto graph = convolution_graph({.handle = context_.cudnn()}, request)) {
+    PaddingTrial trial(context_, allocator_, request);
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {
       for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
         if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
         const double longest = std::min(longest_search_seconds, budget_.worth(best_time));
         if (found && use.seconds() > longest) break;
-        consider(CudnnConvolution::make(graph, request, engine));
+        consider([&] { return usable(graph, request, engine, trial); });
         seen.push_back(std::move(engine));
       }
     }

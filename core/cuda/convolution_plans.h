@@ -3,20 +3,22 @@
 // Note [Choosing a convolution]
 // In this order: the table's choice; the thin kernel where there is one (libraries were measured at
 // six times the floor there); in a process that computes little, the direct kernel where it
-// takes milliseconds; heuristic A's first engine that works. What comes back and was not
-// the table's choice is decided once more while searching is allowed, by timing our own kernels and
-// every engine that cuDNN's heuristics name: what runs once is not worth it. Memory may be short of
-// timing some of them, or any: the fastest of the others, or the choice at hand, then does for this
-// run, and the table is told nothing. Nor is a choice taken for whose workspace there is no room,
-// timed or from the table, but in a deterministic run, whose choices do not hang on free memory.
-// What nothing else computes, the direct kernel does. A request with an epilogue may also be done
-// separately, by plain requests and further kernels, which is the caller's to say how: where
-// nothing joins them, or where that is faster and rounds no more often. Deciding compiles,
-// allocates and waits, none of which a capture allows: warm up first.
+// takes milliseconds; heuristic A's first engine that works and pads rightly (Note [Padding that
+// differs by side]), as every engine must. What comes back and was not the table's choice is
+// decided once more while searching is allowed, by timing our own kernels and every engine that
+// cuDNN's heuristics name: what runs once is not worth it. Memory may be short of timing some of
+// them, or any: the fastest of the others, or the choice at hand, then does for this run, and the
+// table is told nothing. Nor is a choice taken for whose workspace there is no room, timed or from
+// the table, but in a deterministic run, whose choices do not hang on free memory. What nothing
+// else computes, the direct kernel does. A request with an epilogue may also be done separately, by
+// plain requests and further kernels, which is the caller's to say how: where nothing joins them,
+// or where that is faster and rounds no more often. Deciding compiles, allocates and waits, none of
+// which a capture allows: warm up first.
 #pragma once
 
 #include "core/cuda/allocator.h"
-#include "core/cuda/convolution.h"
+#include "core/cuda/cudnn_convolution.h"
+#include "core/cuda/padding_trial.h"
 #include "core/cuda/plan_table.h"
 #include "core/cuda/search_budget.h"
 #include "core/cuda/side_stream.h"
@@ -76,6 +78,11 @@ class ConvolutionPlans {
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
+  /// Null where `engine` is not admissible() for `request` or cannot compute it, wants too large a
+  /// workspace or fails the trial, which is of `request`, too.
+  std::unique_ptr<CudnnConvolution> usable(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                           const ConvolutionRequest& request,
+                                           const cudnn::EngineChoice& engine, PaddingTrial& trial);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
   /// Settles what has been chosen for `request` without timing.
   void search(Choice& choice, const ConvolutionRequest& request,

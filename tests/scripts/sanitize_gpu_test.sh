@@ -7,7 +7,8 @@ source=$1
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
-# Tests as GoogleTest lists and runs them; $FAILING fails, $HANGING takes long.
+# Tests as GoogleTest lists and runs them; $FAILING fails, $HANGING takes long, in $BREAKING the tool breaks, and what
+# runs behind it in one process fails.
 cat >"$scratch/program" <<'PROGRAM'
 #!/usr/bin/env bash
 set -euo pipefail
@@ -36,8 +37,9 @@ status=0
 for test in "${mine[@]}"; do
   echo "[ RUN      ] $test"
   case "$test" in
+    "${BREAKING:-}") echo "========= Internal Sanitizer Error: failed to handle a hardware exception"; FAILING=* ;;&
     "${HANGING:-}") [[ $0 != */whisker_core_cuda_tests ]] || sleep 30 ;;&
-    "${FAILING:-}") status=1; echo "[  FAILED  ] $test, where GetParam() = 1 (1 ms)" ;;
+    ${FAILING:-}) status=1; echo "[  FAILED  ] $test, where GetParam() = 1 (1 ms)" ;;
     *) echo "[       OK ] $test (1 ms)" ;;
   esac
 done
@@ -128,15 +130,25 @@ expect 1 "$(line racecheck "1 passed, 0 failed, 0 skipped, 0 left out; 1 hazards
 expect 1 "$(line synccheck "2 passed, 1 failed, 0 skipped, 0 left out; 0 errors; 0 unfinished")" \
   FAILING=CudaWide.Two -- "$tree" synccheck --filter 'CudaWide.*'
 
-# What did not finish: over the limit, without a summary, by an error of the tool.
+# What did not finish: over the limit that it had to itself, without a summary, by an error of the tool. What is behind
+# runs all the same.
 log=whisker_core_cuda_tests.0.log
-expect 1 "          memcheck.$log: over the limit of 1 s in CudaWide.Two, 1 of 3 tests done" \
+expect 1 "          memcheck.${log%.log}.1.log: over the limit of 1 s in CudaWide.Two, 0 of 2 tests done" \
   HANGING=CudaWide.Two -- "$tree" memcheck --jobs 1 --limit 1 --filter 'CudaWide.*'
-grep -qx "$(line memcheck "1 passed, 0 failed, 0 skipped, 0 left out; 0 errors; 1 unfinished")" "$scratch/said"
+grep -qx "$(line memcheck "2 passed, 0 failed, 0 skipped, 0 left out; 0 errors; 1 unfinished")" "$scratch/said"
+called "--tool memcheck" whisker_core_cuda_tests "=CudaWide.Three$"
 expect 1 "$(line initcheck "1 passed, 0 failed, 0 skipped, 0 left out; 1 errors; 1 unfinished")" \
   TELLING=initcheck TOLD=unfinished -- "$tree" initcheck --filter CudaWide.One
 expect 1 "          racecheck.$log: internal error of the tool in CudaWide.One, 1 of 1 tests done" \
   TELLING=racecheck TOLD=internal -- "$tree" racecheck --filter CudaWide.One
+
+expect 1 "$(line racecheck "2 passed, 0 failed, 0 skipped, 0 left out; 0 hazards; 1 unfinished")" \
+  BREAKING=CudaWide.Two -- "$tree" racecheck --jobs 1 --filter 'CudaWide.*'
+grep -qx "          racecheck.$log: internal error of the tool in CudaWide.Two, 1 of 3 tests done" "$scratch/said"
+expect 1 "          racecheck.$log: internal error of the tool in CudaWide.One, 0 of 2 tests done" \
+  BREAKING=CudaWide.One -- "$tree" racecheck --jobs 2 --filter 'CudaWide.*'
+grep -qx "$(line racecheck "2 passed, 0 failed, 0 skipped, 0 left out; 0 hazards; 1 unfinished")" "$scratch/said"
+called "--tool racecheck" whisker_core_cuda_tests "=CudaWide.Three$"
 
 # Nothing to run, nothing for a GPU, wrong calls.
 expect 1 "Nothing used a GPU: see the logs in $scratch/logs." -- "$tree" --filter Nothing.ToRun --out "$scratch/logs"

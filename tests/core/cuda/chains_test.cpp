@@ -11,6 +11,16 @@ TEST_F(CudaChains, JoinEveryCase) {
   EXPECT_FALSE(is_joint(chain_cases()[1]));
 }
 
+// Nobody has tried how cuDNN's engines for chains pad.
+TEST_F(CudaChains, LeaveOutPaddingThatDiffersBySide) {
+  const ChainCase c{
+      {2, 14, 14, 64}, {64, 3, 3, 64}, {.stride = 2, .padding_mode = PaddingMode::same}};
+  EXPECT_FALSE(is_joint(c));
+  const Tensor x = zeros(c.x, {.dtype = DType::f16, .device = gpu});
+  const Tensor w = zeros(c.w, {.dtype = DType::f16, .device = gpu});
+  EXPECT_FALSE(conv2d_with_sums(x, w, c.options).sums.defined());
+}
+
 TEST_F(CudaChains, AgreeWithTheReference) {
   expect_agreement("joined");
 }

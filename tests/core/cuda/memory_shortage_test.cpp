@@ -91,7 +91,8 @@ Failures fail_each(const char* what, const Work& prepare, const Work& work, doub
   return found;
 }
 
-/// Two convolutions and a dense layer: what comes out, and the gradient of each leaf.
+/// Two convolutions, one with more padding behind than before, and a dense layer: what comes out,
+/// and the gradient of each leaf.
 std::vector<std::vector<double>> run_layers(Device device) {
   const auto normal = [&](const Shape& shape, uint64_t stream) {
     return rand_normal(shape, 0, 0.25, 7, stream, {.device = reference_device})
@@ -99,10 +100,10 @@ std::vector<std::vector<double>> run_layers(Device device) {
         .set_requires_grad();
   };
   const std::vector<Tensor> leaves = {normal({4, 8, 8, 16}, 0), normal({16, 3, 3, 16}, 1),
-                                      normal({16}, 2), normal({32, 1, 1, 16}, 3),
+                                      normal({16}, 2), normal({32, 2, 2, 16}, 3),
                                       normal({80, 8 * 8 * 32}, 4)};
   Tensor y = conv2d(leaves[0], leaves[1], leaves[2], {.padding = 1});
-  y = conv2d(y, leaves[3], {}, {});
+  y = conv2d(y, leaves[3], {}, {.padding_mode = PaddingMode::same});
   y = linear(y.reshape({4, -1}), leaves[4], {});
   std::vector<std::vector<double>> results = {y.to_vector()};
   for (const Tensor& gradient : grad(mean(mul(y, y)), leaves)) {
