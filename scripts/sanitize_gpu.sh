@@ -31,8 +31,8 @@ limits=(
   "memcheck synccheck racecheck initcheck|CudaMemoryShortage.OfTheDriver*|"
   # They start the test program once more to see what it opens; under the tools that does not end.
   "memcheck synccheck racecheck initcheck|DeviceStart.*|"
-  # It looks at the process's own memory, of which the tool takes some.
-  "memcheck synccheck racecheck initcheck|SoakOn.*|"
+  # They look at the memory of the process or of others, of which the tool takes some.
+  "memcheck synccheck racecheck initcheck|SoakOn.* CudaMemory.TheSummaryAddsUp|"
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in convolutions,
   # with and without kernels of a library, and in persistent kernels: so in most trainings.
   "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaChain*.* CudaLayerChains.* OpTable.*/conv2d*|"
@@ -50,14 +50,20 @@ limits=(
   "memcheck|CudaMemory.AnExhaustedGpu* CudaMemoryShortage.EndsCaptures*|--report-api-errors no"
   # The tool looks at the copies of a captured graph before any of it has run, and so reports those whose source
   # a kernel of the same graph writes. What kernels read is still looked at.
-  "initcheck|CudaCapture.* CudaSideStream.* CudaConvolution.GradientsSideBySide*|--check-api-memory-access no"
-  "initcheck|*.ACapturedStep* CudaRecurrentLengths.* CudaMemory.AReserveServes*|--check-api-memory-access no"
-  # It does not see what cuDNN's convolutions with parts of batch norms write: it reports that our kernels read
-  # it, in tests whose values are those of the reference.
-  "initcheck|CudaChains.AgreeWithTheReference* CudaMemoryShortageOfChains.*|"
+  "initcheck|CudaCapture.* CudaSideStream.* CudaMemory.AReserveServes*|--check-api-memory-access no"
+  "initcheck|CudaRecurrent.ACapturedStep* CudaRecurrentLengths.*|--check-api-memory-access no"
+  # It does not see what some kernels of cuDNN and cuBLASLt write, and reports whoever reads it, in tests whose values
+  # are those of the reference. Fresh memory holds NaN in these tests (tests/support/poisoned_memory.h), so that what
+  # nobody wrote would show in their values. Left out is what reported a kernel; some reported copies alone.
+  "initcheck|CudaChains.A* CudaChains.LeaveNo* CudaChains.SumsSpare* CudaChainBlockEnds.Agree* CudaChainPlans.FollowI*|"
+  "initcheck|CudaChainPlans.Tell* CudaLayerChains.CapturedSteps* CudaLayerChains.TrainAs* CudaMemoryShortageOfChains.*|"
+  "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"
+  "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over* CudaPersistentRecurrent.Timed*|"
+  "initcheck|CudaSequenceTraining.* CudaTraining.CapturedRuns* TorchvisionOn.Squeezenets*|"
+  "initcheck|CudaConvolution.*Tf32 CudaRecurrent.WithAProjection RecurrentTraces.*|--check-api-memory-access no"
   # Links of layers are timed as captured work.
   "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
-  "initcheck|*On.*/cuda_0 CudaTraining.* CudaSequenceTraining.* SequenceTraining.AGpus*|--check-api-memory-access no"
+  "initcheck|*On.*/cuda_0 CudaTraining.* SequenceTraining.AGpus*|--check-api-memory-access no"
 )
 
 usage() { sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }

@@ -7,9 +7,11 @@
 #include "core/tape_listing.h"
 #include "layers/layers.h"
 #include "tests/layers/step_training.h"
+#include "tests/support/poisoned_memory.h"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -99,6 +101,7 @@ class CudaLayerChains : public ::testing::Test {
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
     before_ = cuda_options(gpu);
+    poisoned_.emplace(gpu);
   }
   void TearDown() override {
     if (cuda_device_count() > 0) set_cuda_options(gpu, before_);
@@ -114,6 +117,7 @@ class CudaLayerChains : public ::testing::Test {
 
  private:
   CudaOptions before_;
+  std::optional<test::PoisonedMemory> poisoned_;
 };
 
 // As near to the f32 network as layers apart in f16 are: rounding turns some of relu's gradients on

@@ -2,11 +2,12 @@
 #include "tests/support/check_op.h"
 
 #include "core/autograd.h"
-#include "core/backend.h"
 #include "core/philox.h"
 #include "tests/support/devices.h"
+#include "tests/support/poisoned_memory.h"
 #include "tests/support/tolerance.h"
 
+#include <deque>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -221,8 +222,8 @@ void check_op(const OpCase& row) {
   for (const Input& input : row.inputs) {
     values.push_back(draw(input, stream_of(row.name) + values.size()));
   }
-  for (const Device device : test_devices())
-    backend_of(device).set_memory_options({.poison = true});
+  std::deque<PoisonedMemory> poisoned;
+  for (const Device device : test_devices()) poisoned.emplace_back(device);
   const Run plain = run(row, values, exact);
   ASSERT_TRUE(row.expected) << "a row needs plain loops to compare with";
   EXPECT_TRUE(
@@ -237,7 +238,6 @@ void check_op(const OpCase& row) {
       check_device(row, values, {.dtype = dtype, .device = device});
     }
   }
-  for (const Device device : test_devices()) backend_of(device).set_memory_options({});
 }
 
 }  // namespace whisker::test

@@ -4,8 +4,10 @@
 #include "core/cuda_library.h"
 #include "core/device.h"
 #include "core/dtype.h"
+#include "tests/support/poisoned_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,15 +39,21 @@ inline std::string test_name(Device device) {
 }
 
 /// Tests of whole networks and runs, on the CPU and on a GPU, which computes exactly unless a run's
-/// configuration says otherwise. Programs that list their tests do not start it.
+/// configuration says otherwise; in poisoned memory. Programs that list their tests do not start
+/// it.
 class NetworkOn : public ::testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
-    if (GetParam().kind != DeviceKind::cuda) return;
-    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
-    compute_exactly(GetParam());
+    if (on_gpu()) {
+      if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+      compute_exactly(GetParam());
+    }
+    poisoned_.emplace(GetParam());
   }
   bool on_gpu() const { return GetParam().kind == DeviceKind::cuda; }
+
+ private:
+  std::optional<PoisonedMemory> poisoned_;
 };
 inline constexpr Device network_devices[] = {cpu_device, {DeviceKind::cuda, 0}};
 

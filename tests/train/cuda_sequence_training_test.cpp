@@ -3,12 +3,14 @@
 // carried states, and so does a run that was stopped and resumed. Skipped without a GPU.
 #include "core/backend.h"
 #include "core/cuda_library.h"
-#include "support/tiny_sequences.h"
-#include "support/tiny_training.h"
+#include "tests/support/poisoned_memory.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -38,6 +40,7 @@ class CudaSequenceTraining : public testing::Test {
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
     write_two_languages(folder_);
+    poisoned_.emplace(gpu);
   }
   Config config(const Model& model, const char* run, const char* graph) const {
     const std::vector<std::string> overrides = {
@@ -54,6 +57,9 @@ class CudaSequenceTraining : public testing::Test {
                                      : language_config(folder_, overrides);
   }
   const TemporaryFolder folder_;
+
+ private:
+  std::optional<PoisonedMemory> poisoned_;
 };
 
 /// The device's captures, counted.

@@ -4,13 +4,15 @@
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/io/file.h"
-#include "support/failing_allocation.h"
-#include "support/overrides.h"
-#include "support/tiny_training.h"
+#include "tests/support/failing_allocation.h"
+#include "tests/support/overrides.h"
+#include "tests/support/poisoned_memory.h"
+#include "tests/support/tiny_training.h"
 #include "train/batch_size_search.h"
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,11 +29,12 @@ class CudaTraining : public testing::Test {
  protected:
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
-  }
-  void TearDown() override {
-    if (cuda_device_count() > 0) backend_of(gpu).set_memory_options({});
+    poisoned_.emplace(gpu);
   }
   const StripeFolder data_{2, 21, 5};  // 42 pictures in batches of 8: the last one has 2
+
+ private:
+  std::optional<PoisonedMemory> poisoned_;
 };
 
 TEST_F(CudaTraining, CapturedRunsEqualEagerOnes) {

@@ -4,6 +4,9 @@
 #include "core/backend.h"
 #include "core/cuda_library.h"
 #include "core/device.h"
+#include "tests/support/poisoned_memory.h"
+
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -11,13 +14,15 @@ namespace whisker::test {
 
 inline constexpr Device gpu{DeviceKind::cuda, 0};
 
-/// Skips where there is no GPU; starts from exact f32 and puts the options back afterwards.
+/// Skips where there is no GPU; starts from exact f32 and poisoned memory and puts the options back
+/// afterwards.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
     before_ = cuda_options(gpu);
     set_cuda_options(gpu, exact_options());
+    poisoned_.emplace(gpu);
   }
   void TearDown() override {
     if (cuda_device_count() > 0) set_cuda_options(gpu, before_);
@@ -37,6 +42,7 @@ class GpuTest : public ::testing::Test {
 
  private:
   CudaOptions before_;
+  std::optional<PoisonedMemory> poisoned_;
 };
 
 }  // namespace whisker::test
