@@ -4,7 +4,7 @@
 #include "core/io/file.h"
 #include "data/image_folder.h"
 #include "data/zip_archive.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <map>
 

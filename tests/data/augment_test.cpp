@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "data/augment_sampler.h"
-#include "support/picture_files.h"
+#include "tests/support/picture_files.h"
 
 #include <algorithm>
 #include <array>

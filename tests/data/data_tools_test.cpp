@@ -6,9 +6,9 @@
 #include "data/generate_waves.h"
 #include "data/rows_input.h"
 #include "data/statistics.h"
-#include "support/picture_files.h"
-#include "support/test_data.h"
-#include "temporary_folder.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_data.h"
 
 #include <map>
 

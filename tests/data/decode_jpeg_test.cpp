@@ -1,9 +1,9 @@
 // JPEG: equal to djpeg, all orientations, crops and scales, cuts refused, hostile scans bounded.
 #include "core/error.h"
 #include "data/decode.h"
-#include "support/picture_files.h"
-#include "support/test_data.h"
-#include "support/unguarded_decoders.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/test_data.h"
+#include "tests/support/unguarded_decoders.h"
 
 #include <chrono>
 #include <cmath>

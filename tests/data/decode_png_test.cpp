@@ -2,8 +2,8 @@
 // unguarded decoder as the control), bombs stopped by the allocation budget.
 #include "core/error.h"
 #include "data/decode.h"
-#include "support/picture_files.h"
-#include "support/unguarded_decoders.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/unguarded_decoders.h"
 
 #include <array>
 #include <chrono>

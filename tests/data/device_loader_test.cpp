@@ -6,9 +6,9 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "data/picture_dataset.h"
-#include "support/devices.h"
-#include "support/picture_files.h"
-#include "temporary_folder.h"
+#include "tests/support/devices.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/temporary_folder.h"
 
 #include <cmath>
 

@@ -5,8 +5,8 @@
 #include "data/augment_sampler.h"
 #include "data/mix.h"
 #include "data/picture_stage.h"
-#include "support/devices.h"
-#include "support/picture_files.h"
+#include "tests/support/devices.h"
+#include "tests/support/picture_files.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 #include "data/decode.h"
 #include "data/exif.h"
 #include "data/plain_jpeg.h"
-#include "support/decoded_batches.h"
-#include "support/devices.h"
-#include "support/test_data.h"
+#include "tests/support/decoded_batches.h"
+#include "tests/support/devices.h"
+#include "tests/support/test_data.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include "data/device_loader.h"
 #include "data/exif.h"
 #include "data/picture_dataset.h"
-#include "support/decoded_batches.h"
-#include "support/test_data.h"
+#include "tests/support/decoded_batches.h"
+#include "tests/support/test_data.h"
 
 #include <atomic>
 #include <cstdio>

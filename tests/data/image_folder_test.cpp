@@ -1,8 +1,8 @@
 #include "data/image_folder.h"
 
 #include "core/error.h"
-#include "support/test_data.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "data/labelled_files.h"
 
 #include "core/error.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // what Pillow said of it (recorded in INDEX.tsv) but for the differences stated here.
 #include "core/error.h"
 #include "data/decode.h"
-#include "support/test_data.h"
+#include "tests/support/test_data.h"
 
 #include <algorithm>
 #include <chrono>

@@ -4,9 +4,9 @@
 #include "core/io/file.h"
 #include "core/io/hash.h"
 #include "data/loader.h"
-#include "support/picture_files.h"
-#include "support/test_data.h"
-#include "temporary_folder.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_data.h"
 
 #include <set>
 

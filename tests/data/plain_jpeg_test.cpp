@@ -6,8 +6,8 @@
 #include "core/philox.h"
 #include "data/decode.h"
 #include "data/exif.h"
-#include "support/picture_files.h"
-#include "support/test_data.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/test_data.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 #include "data/preprocess.h"
 
 #include "core/error.h"
-#include "support/picture_files.h"
+#include "tests/support/picture_files.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,9 @@
 #include "data/rows_input.h"
 #include "data/sequence_source.h"
 #include "data/series.h"
-#include "data/temporary_folder.h"
 #include "data/text_input.h"
 #include "data/text_stream.h"
+#include "tests/support/temporary_folder.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,8 +6,8 @@
 #include "core/tape_listing.h"
 #include "layers/layers.h"
 #include "layers/plan.h"
-#include "support/devices.h"
 #include "tests/layers/step_training.h"
+#include "tests/support/devices.h"
 
 #include <cmath>
 #include <string>

@@ -5,8 +5,8 @@
 #include "core/io/json.h"
 #include "core/recurrent_cells.h"
 #include "layers/layers.h"
-#include "support/devices.h"
-#include "support/tolerance.h"
+#include "tests/support/devices.h"
+#include "tests/support/tolerance.h"
 
 #include <cmath>
 #include <fstream>

@@ -5,8 +5,8 @@
 #include "core/ops.h"
 #include "core/tape_listing.h"
 #include "layers/layers.h"
-#include "support/devices.h"
 #include "tests/layers/step_training.h"
+#include "tests/support/devices.h"
 
 #include <algorithm>
 #include <cmath>

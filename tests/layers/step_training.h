@@ -7,7 +7,7 @@
 #include "core/ops.h"
 #include "core/parameters.h"
 #include "layers/sequential.h"
-#include "support/devices.h"
+#include "tests/support/devices.h"
 
 #include <cmath>
 #include <memory>

@@ -5,8 +5,8 @@
 #include "core/philox.h"
 #include "layers/layers.h"
 #include "layers/weights.h"
-#include "support/devices.h"
-#include "support/test_data.h"
+#include "tests/support/devices.h"
+#include "tests/support/test_data.h"
 
 #include <cmath>
 #include <string>

@@ -1,7 +1,7 @@
-#include "support/decoded_batches.h"
+#include "tests/support/decoded_batches.h"
 
 #include "data/device_loader.h"
-#include "support/test_data.h"
+#include "tests/support/test_data.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include "core/jpeg_decoder.h"
 #include "data/image_folder.h"
 #include "data/picture_dataset.h"
-#include "data/temporary_folder.h"
-#include "support/picture_files.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/temporary_folder.h"
 
 #include <memory>
 #include <string>

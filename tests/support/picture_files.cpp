@@ -1,4 +1,4 @@
-#include "support/picture_files.h"
+#include "tests/support/picture_files.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include "support/tiny_sequences.h"
+#include "tests/support/tiny_sequences.h"
 
-#include "support/overrides.h"
+#include "tests/support/overrides.h"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 // command line.
 #pragma once
 
-#include "data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/config.h"
 
 #include <string>

@@ -1,9 +1,9 @@
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 
 #include "core/io/file.h"
 #include "core/io/json.h"
-#include "support/overrides.h"
-#include "support/picture_files.h"
+#include "tests/support/overrides.h"
+#include "tests/support/picture_files.h"
 
 #include <cmath>
 #include <fstream>

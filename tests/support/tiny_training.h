@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/io/hash.h"
-#include "data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/trainer.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "support/unguarded_decoders.h"
+#include "tests/support/unguarded_decoders.h"
 
 #include <csetjmp>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Which shapes of batches get a graph, and when: those that come again and again.
 #include "core/storage.h"
-#include "support/recording_backend.h"
-#include "support/tiny_training.h"
+#include "tests/support/recording_backend.h"
+#include "tests/support/tiny_training.h"
 #include "train/train_step.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "core/io/file.h"
 #include "core/philox.h"
 #include "layers/weights.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 
 #include <algorithm>
 #include <fstream>

@@ -4,7 +4,7 @@
 
 #include "core/backend.h"
 #include "layers/model_builder.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 #include "train/batch_size_search.h"
 
 #include <chrono>

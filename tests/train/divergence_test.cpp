@@ -1,7 +1,7 @@
 // A NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
 // the first tensor that held one.
-#include "support/devices.h"
-#include "support/tiny_training.h"
+#include "tests/support/devices.h"
+#include "tests/support/tiny_training.h"
 #include "train/find_non_finite.h"
 
 #include <cmath>

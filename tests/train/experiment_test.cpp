@@ -1,5 +1,5 @@
 // From a configuration to everything a run needs: frozen parts, initial weights, new heads, groups.
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include "core/autograd.h"
 #include "core/io/file.h"
 #include "core/io/json.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 
 #include <algorithm>
 #include <cmath>

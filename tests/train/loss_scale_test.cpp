@@ -1,7 +1,7 @@
 // The loss scale: without a trace in f32; in f16, and where f32 overflows, steps are skipped until
 // it fits.
-#include "support/devices.h"
-#include "support/tiny_training.h"
+#include "tests/support/devices.h"
+#include "tests/support/tiny_training.h"
 
 #include <cmath>
 

@@ -3,10 +3,10 @@
 #include "train/memory_advice.h"
 
 #include "core/backend.h"
-#include "support/devices.h"
-#include "support/overrides.h"
-#include "support/tiny_sequences.h"
-#include "support/tiny_training.h"
+#include "tests/support/devices.h"
+#include "tests/support/overrides.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
 #include "train/dry_run.h"
 #include "train/train_step.h"
 

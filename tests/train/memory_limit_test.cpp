@@ -3,8 +3,8 @@
 
 #include "core/backend.h"
 #include "core/cpu/cpu_backend.h"
-#include "support/tiny_sequences.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
 #include "train/batch_size_search.h"
 #include "train/dry_run.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/io/json.h"
 #include "core/io/run_files.h"
-#include "data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <fstream>
 #include <string>

@@ -5,7 +5,7 @@
 #include "core/cuda_library.h"
 #include "core/io/file.h"
 #include "core/ops.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 #include "train/plan_cache.h"
 
 #include <cstdlib>

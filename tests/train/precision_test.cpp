@@ -1,6 +1,6 @@
 // Training in bf16 on the CPU: it learns, files hold the f32 masters, a resume is exact, and what a
 // device cannot train in is refused.
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 // holds the mean of their seeds to the results that they promise. Skipped where the data are
 // missing.
 #include "data/generate_waves.h"
-#include "support/test_data.h"
-#include "support/tiny_training.h"
+#include "tests/support/test_data.h"
+#include "tests/support/tiny_training.h"
 
 #include <cstdlib>
 

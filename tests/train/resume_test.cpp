@@ -1,8 +1,8 @@
 // A stopped and resumed run is the uninterrupted one bit for bit; the same seed
 // gives the same bits on any number of workers; what would make another run of it is refused.
 #include "core/io/file.h"
-#include "support/overrides.h"
-#include "support/tiny_training.h"
+#include "tests/support/overrides.h"
+#include "tests/support/tiny_training.h"
 
 #include <fstream>
 

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/io/file.h"
-#include "data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 #include <atomic>
 #include <barrier>

@@ -1,9 +1,9 @@
 // Whole runs on sequences: learned, evaluated, saved, loaded, resumed.
 #include "core/autograd.h"
 #include "core/cuda_library.h"
-#include "support/recording_backend.h"
-#include "support/tiny_sequences.h"
-#include "support/tiny_training.h"
+#include "tests/support/recording_backend.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
 #include "train/evaluate.h"
 #include "train/labelled_sequences.h"
 #include "train/sequence_classifier.h"

@@ -1,10 +1,10 @@
 // Memory stays flat over thousands of steps with everything that has state switched on, and
 // the check would see a leak of a few kilobytes per step.
 #include "core/backend.h"
-#include "core/io/peak_memory.h"
 #include "core/memory_summary.h"
-#include "support/devices.h"
-#include "support/tiny_training.h"
+#include "tests/support/devices.h"
+#include "tests/support/peak_memory.h"
+#include "tests/support/tiny_training.h"
 
 #include <cstdlib>
 #include <fstream>

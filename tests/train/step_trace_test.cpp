@@ -4,7 +4,7 @@
 
 #include "core/io/file.h"
 #include "core/io/json.h"
-#include "support/tiny_training.h"
+#include "tests/support/tiny_training.h"
 #include "train/benchmark.h"
 
 #include <set>

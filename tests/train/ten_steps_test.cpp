@@ -7,10 +7,10 @@
 // H200 were off by 0.0002 to 0.0074 of the way over eight seeds with them, and by 0.00004 to
 // 0.00009 without. In f32 they are rare enough to be none here, and bf16's bound is wide enough.
 #include "core/dtype.h"
-#include "support/devices.h"
-#include "support/overrides.h"
-#include "support/tiny_training.h"
-#include "support/tolerance.h"
+#include "tests/support/devices.h"
+#include "tests/support/overrides.h"
+#include "tests/support/tiny_training.h"
+#include "tests/support/tolerance.h"
 
 #include <cmath>
 

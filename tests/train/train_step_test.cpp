@@ -3,9 +3,9 @@
 // reading.
 #include "train/train_step.h"
 
-#include "support/overrides.h"
-#include "support/recording_backend.h"
-#include "support/tiny_training.h"
+#include "tests/support/overrides.h"
+#include "tests/support/recording_backend.h"
+#include "tests/support/tiny_training.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // The loop: it learns, stops when it should, keeps the best, and saves when told.
 #include "core/io/file.h"
 #include "core/io/json.h"
-#include "support/tiny_training.h"
+#include "data/image_folder.h"
+#include "tests/support/tiny_training.h"
 #include "train/dry_run.h"
 #include "train/evaluate.h"
-#include "data/image_folder.h"
 #include "train/picture_classifier.h"
 
 #include <algorithm>
@@ -119,8 +119,7 @@ TEST(Trainer, BestHoldsTheAverage) {
   TestRun run(data.config({"ema.decay=0.9", "train.epochs=4", "train.metric=loss"}));
   const TrainResult result = run.train();
   const Network network = Network::load(run.folder.best(), cpu_device);
-  const auto again =
-      evaluate(network, *run.experiment.objective, *run.experiment.val);
+  const auto again = evaluate(network, *run.experiment.objective, *run.experiment.val);
   EXPECT_DOUBLE_EQ(again->loss(), result.best_metric);
   ASSERT_EQ(result.best_epoch, 3);
   const auto live =
@@ -208,8 +207,8 @@ TEST(Trainer, AccumulatesToTheSameStepAsOneLargeBatch) {
 TEST(Trainer, DryRunSaysWhatItWouldTakeAndLeavesNothing) {
   const StripeFolder data;
   const std::string text = dry_run(data.config());
-  for (const char* word : {"40 training and 10 validation pictures in 2 classes", "parameters", "memory",
-                           "activations and the rest", "per epoch of 5 steps"}) {
+  for (const char* word : {"40 training and 10 validation pictures in 2 classes", "parameters",
+                           "memory", "activations and the rest", "per epoch of 5 steps"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   EXPECT_FALSE(fs::exists(data / "runs"));

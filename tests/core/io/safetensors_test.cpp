@@ -3,9 +3,9 @@
 #include "core/io/safetensors.h"
 
 #include "faulty_calls.h"
-#include "peak_memory.h"
 #include "scratch.h"
-#include "support/test_data.h"
+#include "tests/support/peak_memory.h"
+#include "tests/support/test_data.h"
 
 #include <array>
 #include <cstring>

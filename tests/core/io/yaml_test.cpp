@@ -1,7 +1,7 @@
 // Reading YAML: trees, places, typed values, and one exact message for every refusal.
 #include "core/io/yaml.h"
 
-#include "peak_memory.h"
+#include "tests/support/peak_memory.h"
 
 #include <algorithm>
 #include <cmath>
