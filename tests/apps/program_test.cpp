@@ -74,22 +74,25 @@ TEST(StudyPage, ShowsWhatTheCommandsPrint) {
   EXPECT_GE(examples, 4);
 }
 
+// NVML is found before any other; what the program needs besides stays where it is.
+const std::string fake_nvml =
+    "LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML "')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ";
+
 TEST(Program, WatchesGpusUntilCtrlC) {
   // In the foreground: else the group gets the signal as well, and a second one ends at once.
-  const std::string fake = "LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML
-                           "') timeout --foreground -s INT --preserve-status 2 ";
-  const Result csv = run(fake + "whisker devices --watch 0.05 --csv");
+  const std::string watched = fake_nvml + "timeout --foreground -s INT --preserve-status 2 ";
+  const Result csv = run(watched + "whisker devices --watch 0.05 --csv");
   EXPECT_EQ(csv.exit_code, 0) << csv.output;
   EXPECT_EQ(csv.output.find("time,index,name,"), 0u) << csv.output;
   EXPECT_GE(std::count(csv.output.begin(), csv.output.end(), '\n'), 5) << "two samples at least";
-  const Result json = run(fake + "whisker devices --watch --json");
+  const Result json = run(watched + "whisker devices --watch --json");
   EXPECT_EQ(json.exit_code, 0) << json.output;
   EXPECT_EQ(json.output.find("{\"schema_version\":1,"), 0u) << json.output;
 }
 
 TEST(Program, WatchWithoutNvmlIsADeviceError) {
-  const Result broken = run("WHISKER_FAKE_NVML=broken LD_LIBRARY_PATH=$(dirname '" WHISKER_FAKE_NVML
-                            "') whisker devices --watch 2>&1");
+  const Result broken =
+      run("WHISKER_FAKE_NVML=broken " + fake_nvml + "whisker devices --watch 2>&1");
   EXPECT_EQ(broken.exit_code, 5);
   EXPECT_THAT(broken.output, HasSubstr("Driver Not Loaded"));
   EXPECT_EQ(run("whisker devices --csv 2>&1").exit_code, 2);
