@@ -95,7 +95,7 @@ std::vector<OpCase> reduction_rows() {
   for (const Reduction& f : reductions) {
     for (const Case& c : cases) {
       const bool variance = std::string_view(f.name).starts_with("var");
-      if (variance && c.shape.count() == 0) continue;  // refused: see bad_inputs_test.cpp
+      if (variance && c.shape.count() == 0) continue;  // refused: see bad_tensor_calls.cpp
       rows.push_back(reduction_row(f, c));
     }
     if (f.empty) rows.push_back(reduction_row(f, {{0, 3}, {0}, "axis_0"}));
