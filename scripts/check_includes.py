@@ -30,6 +30,9 @@ OWNERS = {
 }
 # Folders whose headers only their own files include, so library headers may stand in them.
 INNER = ("core/cpu/", "core/cuda/")
+# The folders of core/cuda from the ground up: each stands on those before it, core/cuda itself on all.
+CUDA_FOLDERS = ["gpu", "kernels", "memory", "tuning", "operators", "product", "norm", "convolution", "recurrent",
+                "chains", "pictures", ""]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -52,6 +55,8 @@ def main():
                     graph[name].append(target)
                     if first in MAY_INCLUDE and first not in allowed:
                         faults.append(f"{name}:{number}: {folder}/ must not include {target}")
+                    if cuda_floor(target) > cuda_floor(name) >= 0:
+                        faults.append(f"{name}:{number}: must not include {target}, of a folder further up")
                 for pattern, owner in OWNERS.items():
                     if re.fullmatch(pattern, target) and first not in MAY_INCLUDE:
                         if not name.startswith(owner):
@@ -61,6 +66,12 @@ def main():
     faults += cycles(graph)
     print("\n".join(faults))
     return 1 if faults else 0
+
+
+def cuda_floor(name):
+    """The place in CUDA_FOLDERS of a file's folder; -1 elsewhere."""
+    inner = re.fullmatch(r"core/cuda/(?:([^/]*)/)?[^/]*", name)
+    return CUDA_FOLDERS.index(inner.group(1) or "") if inner else -1
 
 
 def cycles(graph):

@@ -1,9 +1,9 @@
 // The backend's batch normalisation.
-#include "core/cuda/batch_norm.h"
+#include "core/cuda/norm/batch_norm.h"
 
 #include "core/autograd.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/operand.h"
+#include "core/cuda/kernels/operand.h"
 
 namespace whisker::cuda {
 

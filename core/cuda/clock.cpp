@@ -1,6 +1,6 @@
 // Marks in the compute stream: one timed event each.
-#include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/gpu/check.h"
 
 #include <vector>
 

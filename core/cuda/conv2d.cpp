@@ -1,7 +1,7 @@
 // Convolution with bias and activation, and its gradients: each pass is a request to the plans.
-#include "core/cuda/aligned.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/output_gradient.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/operators/output_gradient.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,10 +1,10 @@
 // Convolution, activation and max-pooling as one operator: the thin kernels' where they have the
 // shape, else cuDNN's convolution with bias and relu, then the pooling. The convolution's result
 // lives for one call; backward goes from the windows' gradients to the pooled picture's first.
-#include "core/cuda/aligned.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/output_gradient.h"
-#include "core/cuda/pool2d.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/operators/output_gradient.h"
+#include "core/cuda/operators/pool2d.h"
 
 namespace whisker::cuda {
 namespace {

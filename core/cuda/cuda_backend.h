@@ -1,17 +1,23 @@
 // The CUDA backend's class. Its methods stand in one .cpp per topic beside this file and turn
-// tensors into calls of launchers; the launchers and their kernels stand in the .cu of that topic
-// and take pointers, extents, a DType and a stream.
+// tensors into calls of launchers; the launchers and their kernels stand in the .cu of that topic,
+// a folder further, and take pointers, extents, a DType and a stream.
+//
+// Note [Folders of the CUDA backend]
+// From the ground up, each standing on those before it: gpu (a device's streams, handles, errors,
+// libraries), kernels (what kernels share), memory (the allocator, uploads, captured graphs),
+// tuning (the plan table, timing), operators, product, norm and convolution, then recurrent, chains
+// and pictures, which join several; and this folder, the backend itself.
 #pragma once
 
 #include "core/backend.h"
-#include "core/cuda/allocator.h"
-#include "core/cuda/batch_norm_pairs.h"
-#include "core/cuda/context.h"
-#include "core/cuda/convolution_chains.h"
-#include "core/cuda/linear_chains.h"
+#include "core/cuda/chains/convolution_chains.h"
+#include "core/cuda/gpu/context.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/cuda/memory/staging.h"
+#include "core/cuda/norm/batch_norm_pairs.h"
+#include "core/cuda/norm/pooled_batch_norms.h"
 #include "core/cuda/plans.h"
-#include "core/cuda/pooled_batch_norms.h"
-#include "core/cuda/staging.h"
+#include "core/cuda/product/linear_chains.h"
 #include "core/cuda_library.h"
 
 namespace whisker::cuda {

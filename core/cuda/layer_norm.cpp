@@ -1,8 +1,8 @@
 // The backend's layer normalisation.
-#include "core/cuda/layer_norm.h"
+#include "core/cuda/norm/layer_norm.h"
 
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/operand.h"
+#include "core/cuda/kernels/operand.h"
 
 namespace whisker::cuda {
 

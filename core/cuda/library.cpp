@@ -1,7 +1,7 @@
 // The C functions by which a program enters the library: see core/cuda_library.h, and for the
 // second, which needs no GPU, core/cuda_usable.h.
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/versions.h"
+#include "core/cuda/gpu/versions.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // The backend's softmax and losses.
-#include "core/cuda/loss.h"
+#include "core/cuda/operators/loss.h"
 
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/operand.h"
+#include "core/cuda/kernels/operand.h"
 
 namespace whisker::cuda {
 void CudaBackend::softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {

@@ -1,9 +1,9 @@
 // Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. The
 // bias gradient rides in the weight gradient's epilogue where there is no activation between.
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/linear_product.h"
-#include "core/cuda/output_gradient.h"
-#include "core/cuda/small_linear.h"
+#include "core/cuda/operators/output_gradient.h"
+#include "core/cuda/product/linear_product.h"
+#include "core/cuda/product/small_linear.h"
 
 #include <algorithm>
 

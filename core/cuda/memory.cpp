@@ -1,6 +1,7 @@
-// The backend's memory methods: the allocator's face, and copies.
-#include "core/cuda/check.h"
+// The backend's memory methods: the allocator's face, pinned memory, copies, captures.
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/gpu/check.h"
+#include "core/cuda/memory/capture.h"
 #include "core/nvml.h"
 
 #include <algorithm>
@@ -73,6 +74,18 @@ void CudaBackend::empty_cache() {
   allocator_.empty_cache();
 }
 
+void* CudaBackend::allocate_pinned(int64_t bytes) {
+  context_.enter();
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable),
+        "allocating pinned memory");
+  return memory;
+}
+
+void CudaBackend::deallocate_pinned(void* memory, int64_t) {
+  cudaFreeHost(memory);
+}
+
 void CudaBackend::upload(const void* host, void* device, int64_t bytes) {
   if (bytes == 0) return;
   check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
@@ -101,6 +114,13 @@ void CudaBackend::enqueue_upload(const void* host, void* device, int64_t bytes) 
 void CudaBackend::synchronize() {
   context_.enter();
   context_.synchronize();
+}
+
+// What eager steps left in the cache goes back first: the graph takes memory of its own.
+std::unique_ptr<CapturedGraph> CudaBackend::capture(const std::function<void()>& work) {
+  context_.enter();
+  allocator_.empty_cache();
+  return captured(context_, allocator_, work);
 }
 
 }  // namespace whisker::cuda

@@ -1,8 +1,8 @@
 // The choices as a whole: options, import and export.
 #include "core/cuda/plans.h"
 
-#include "core/cuda/cublas_lt.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/gpu/cublas_lt.h"
 
 namespace whisker::cuda {
 namespace {

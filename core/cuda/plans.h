@@ -1,9 +1,9 @@
 // Everything the backend chooses once per shape, with the table that exports it.
 #pragma once
 
-#include "core/cuda/chain_plans.h"
-#include "core/cuda/product_plans.h"
-#include "core/cuda/recurrent_choice.h"
+#include "core/cuda/chains/chain_plans.h"
+#include "core/cuda/product/product_plans.h"
+#include "core/cuda/recurrent/recurrent_choice.h"
 
 namespace whisker::cuda {
 

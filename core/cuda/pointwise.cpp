@@ -1,5 +1,5 @@
 // The backend's pointwise methods.
-#include "core/cuda/pointwise.h"
+#include "core/cuda/operators/pointwise.h"
 
 #include "core/convert.h"
 #include "core/cuda/cuda_backend.h"

@@ -1,5 +1,5 @@
 // The backend's pooling methods.
-#include "core/cuda/pool2d.h"
+#include "core/cuda/operators/pool2d.h"
 
 #include "core/cuda/cuda_backend.h"
 

@@ -1,6 +1,6 @@
 // What the GPU is and which libraries compute on it.
-#include "core/cuda/check.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/gpu/check.h"
 #include "core/cuda_usable.h"
 
 namespace whisker::cuda {

@@ -1,5 +1,5 @@
 // The backend's reductions over axes.
-#include "core/cuda/reduce.h"
+#include "core/cuda/operators/reduce.h"
 
 #include "core/cuda/cuda_backend.h"
 

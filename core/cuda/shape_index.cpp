@@ -1,5 +1,5 @@
 // The backend's methods that move elements about and pick them by index.
-#include "core/cuda/shape_index.h"
+#include "core/cuda/operators/shape_index.h"
 
 #include "core/convert.h"
 #include "core/cuda/cuda_backend.h"

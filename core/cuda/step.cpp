@@ -1,9 +1,9 @@
 // The backend's methods of the training step.
-#include "core/cuda/step.h"
+#include "core/cuda/operators/step.h"
 
-#include "core/cuda/aligned.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/operand.h"
+#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/aligned.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The parts of a GPU's start add up to what it took.
-#include "core/cuda/add_time.h"
+#include "core/cuda/gpu/add_time.h"
 
 #include <thread>
 

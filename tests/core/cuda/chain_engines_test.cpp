@@ -1,6 +1,6 @@
 // cuDNN has plans for convolutions with parts of batch norms in them, asked with descriptions of
 // GPUs: no GPU needed. What it lacks is printed.
-#include "core/cuda/cudnn_convolution.h"
+#include "core/cuda/convolution/cudnn_convolution.h"
 #include "core/cuda_library.h"
 #include "core/ops.h"
 #include "described_gpus.h"

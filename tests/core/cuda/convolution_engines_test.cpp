@@ -1,6 +1,6 @@
 // cuDNN has engines for what we ask of it, asked with descriptions of GPUs: no GPU needed. Covers
 // every convolution of every preset and the corners of the operator table.
-#include "core/cuda/cudnn_convolution.h"
+#include "core/cuda/convolution/cudnn_convolution.h"
 #include "core/cuda_library.h"
 #include "core/ops.h"
 #include "described_gpus.h"

@@ -2,7 +2,7 @@
 // Figures are those of the products' data sheets and of CUDA's table of compute capabilities.
 #pragma once
 
-#include "core/cuda/cudnn_descriptor.h"
+#include "core/cuda/gpu/cudnn_descriptor.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // How persistent recurrent kernels are cut, for described GPUs.
-#include "core/cuda/persistent_recurrent.h"
+#include "core/cuda/recurrent/persistent_recurrent.h"
 
 #include <gtest/gtest.h>
 

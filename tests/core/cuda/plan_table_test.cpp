@@ -1,6 +1,6 @@
 // The CUDA plan table: what goes in comes out, other environments add nothing, damage is refused
 // whole.
-#include "core/cuda/plan_table.h"
+#include "core/cuda/tuning/plan_table.h"
 
 #include "core/error.h"
 

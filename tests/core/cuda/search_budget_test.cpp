@@ -1,5 +1,5 @@
 // A search should cost less than it can save.
-#include "core/cuda/search_budget.h"
+#include "core/cuda/tuning/search_budget.h"
 
 #include <cmath>
 

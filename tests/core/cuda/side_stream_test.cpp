@@ -1,6 +1,6 @@
 // Two streams that part and meet again: their order, what is left of it after an error in either,
 // and which of them cuDNN enqueues to; eagerly and in captures.
-#include "core/cuda/side_stream.h"
+#include "core/cuda/gpu/side_stream.h"
 
 #include "core/cuda_library.h"
 #include "core/error.h"

@@ -1,0 +1,159 @@
+// One thread per element of y (forward) or x (its gradient), one block per element of w (its
+// gradient). Sums run in a fixed order, so results repeat bit for bit.
+#include "core/cuda/convolution/conv2d_direct.h"
+#include "core/cuda/gpu/check.h"
+#include "core/cuda/kernels/activations.cuh"
+#include "core/cuda/kernels/launch.h"
+#include "core/cuda/kernels/types.cuh"
+
+namespace whisker::cuda {
+namespace {
+
+/// y (N, h_out, w_out, c_out) = f(x (N,H,W,C) * w (c_out, kernel_h, kernel_w, C / groups) + b).
+template <class T>
+__global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T* b, T* y) {
+  const int64_t count = g.n * g.h_out * g.w_out * g.c_out;
+  const int64_t group_in = g.c / g.groups;
+  const int64_t group_out = g.c_out / g.groups;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
+    const int64_t k = at % g.c_out;
+    const int64_t j = at / g.c_out % g.w_out;
+    const int64_t i = at / (g.c_out * g.w_out) % g.h_out;
+    const int64_t n = at / (g.c_out * g.w_out * g.h_out);
+    float sum = 0;
+    for (int64_t p = 0; p < g.kernel_h; ++p) {
+      const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
+      if (row < 0 || row >= g.h) continue;
+      for (int64_t q = 0; q < g.kernel_w; ++q) {
+        const int64_t column = j * g.stride_w - g.pad_left + q * g.dilation_w;
+        if (column < 0 || column >= g.w) continue;
+        const T* in = x + ((n * g.h + row) * g.w + column) * g.c + k / group_out * group_in;
+        const T* filter = w + ((k * g.kernel_h + p) * g.kernel_w + q) * group_in;
+        for (int64_t c = 0; c < group_in; ++c) sum += to_f32(in[c]) * to_f32(filter[c]);
+      }
+    }
+    if (b) sum += to_f32(b[k]);
+    y[at] = from_f32<T>(activate(g.activation, sum));
+  }
+}
+
+/// The output whose window sees `place` through tap `tap`, or -1.
+__device__ int64_t output_of(int64_t place, int64_t pad, int64_t tap, int64_t dilation,
+                             int64_t stride, int64_t outputs) {
+  const int64_t shifted = place + pad - tap * dilation;
+  if (shifted < 0 || shifted % stride != 0) return -1;
+  const int64_t output = shifted / stride;
+  return output < outputs ? output : -1;
+}
+
+/// dx (N,H,W,C) from w and dy (N, h_out, w_out, c_out).
+template <class T>
+__global__ void backward_input_kernel(Conv2dGeometry g, const T* w, const T* dy, T* dx) {
+  const int64_t count = g.n * g.h * g.w * g.c;
+  const int64_t group_in = g.c / g.groups;
+  const int64_t group_out = g.c_out / g.groups;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
+    const int64_t c = at % g.c;
+    const int64_t column = at / g.c % g.w;
+    const int64_t row = at / (g.c * g.w) % g.h;
+    const int64_t n = at / (g.c * g.w * g.h);
+    const int64_t first_filter = c / group_in * group_out;
+    float sum = 0;
+    for (int64_t p = 0; p < g.kernel_h; ++p) {
+      const int64_t i = output_of(row, g.pad_top, p, g.dilation_h, g.stride_h, g.h_out);
+      if (i < 0) continue;
+      for (int64_t q = 0; q < g.kernel_w; ++q) {
+        const int64_t j = output_of(column, g.pad_left, q, g.dilation_w, g.stride_w, g.w_out);
+        if (j < 0) continue;
+        const T* gradient = dy + ((n * g.h_out + i) * g.w_out + j) * g.c_out;
+        for (int64_t k = first_filter; k < first_filter + group_out; ++k) {
+          const int64_t at_w = ((k * g.kernel_h + p) * g.kernel_w + q) * group_in + c % group_in;
+          sum += to_f32(gradient[k]) * to_f32(w[at_w]);
+        }
+      }
+    }
+    dx[at] = from_f32<T>(sum);
+  }
+}
+
+/// dw (c_out, kernel_h, kernel_w, C / groups) from x and dy: a block sums over all places of y.
+template <class T>
+__global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* dy, T* dw) {
+  const int64_t group_in = g.c / g.groups;
+  const int64_t group_out = g.c_out / g.groups;
+  const int64_t count = g.c_out * g.kernel_h * g.kernel_w * group_in;
+  __shared__ float sums[block_threads];
+  for (int64_t at = blockIdx.x; at < count; at += gridDim.x) {
+    const int64_t c = at % group_in;
+    const int64_t q = at / group_in % g.kernel_w;
+    const int64_t p = at / (group_in * g.kernel_w) % g.kernel_h;
+    const int64_t k = at / (group_in * g.kernel_w * g.kernel_h);
+    const int64_t channel = k / group_out * group_in + c;
+    float sum = 0;
+    for (int64_t place = threadIdx.x; place < g.n * g.h_out * g.w_out; place += blockDim.x) {
+      const int64_t j = place % g.w_out;
+      const int64_t i = place / g.w_out % g.h_out;
+      const int64_t n = place / (g.w_out * g.h_out);
+      const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
+      const int64_t column = j * g.stride_w - g.pad_left + q * g.dilation_w;
+      if (row < 0 || row >= g.h || column < 0 || column >= g.w) continue;
+      sum += to_f32(x[((n * g.h + row) * g.w + column) * g.c + channel]) *
+             to_f32(dy[place * g.c_out + k]);
+    }
+    sums[threadIdx.x] = sum;
+    for (unsigned half = block_threads / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) dw[at] = from_f32<T>(sums[0]);
+    __syncthreads();
+  }
+}
+
+class DirectConvolution final : public ConvolutionAlgorithm {
+ public:
+  explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
+  std::string name() const override { return "direct"; }
+
+  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+           void* /*workspace*/) const override {
+    const Conv2dGeometry& g = request_.geometry;
+    visit_real(g.dtype, [&]<class T>() {
+      T* const x = static_cast<T*>(operands.x);
+      T* const w = static_cast<T*>(operands.w);
+      T* const y = static_cast<T*>(operands.y);
+      switch (request_.pass) {
+        case ConvolutionPass::forward: {
+          const unsigned blocks = grid_for(g.n * g.h_out * g.w_out * g.c_out);
+          forward_kernel<T><<<blocks, block_threads, 0, site.stream>>>(
+              g, x, w, static_cast<const T*>(operands.b), y);
+          break;
+        }
+        case ConvolutionPass::backward_input: {
+          const unsigned blocks = grid_for(g.n * g.h * g.w * g.c);
+          backward_input_kernel<T><<<blocks, block_threads, 0, site.stream>>>(g, w, y, x);
+          break;
+        }
+        case ConvolutionPass::backward_weights: {
+          const unsigned blocks = grid_for(g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups), 1);
+          backward_weights_kernel<T><<<blocks, block_threads, 0, site.stream>>>(g, x, y, w);
+          break;
+        }
+      }
+    });
+    check_launch("direct convolution");
+  }
+
+ private:
+  ConvolutionRequest request_;
+};
+
+}  // namespace
+
+ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request) {
+  return std::make_unique<DirectConvolution>(request);
+}
+
+}  // namespace whisker::cuda

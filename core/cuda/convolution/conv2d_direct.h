@@ -1,0 +1,12 @@
+// Convolution written out as its definition: any geometry, f32 sums, a fixed order. What runs where
+// no library engine does; nobody should wait for it.
+#pragma once
+
+#include "core/cuda/convolution/convolution.h"
+
+namespace whisker::cuda {
+
+/// The direct kernel for `request`, bias and activation included.
+ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
+
+}  // namespace whisker::cuda

@@ -1,0 +1,84 @@
+// Requests as text and as hash.
+#include "core/cuda/convolution/convolution.h"
+
+#include <fmt/format.h>
+
+namespace whisker::cuda {
+
+std::string_view name_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return "forward";
+    case ConvolutionPass::backward_input:
+      return "backward_input";
+    case ConvolutionPass::backward_weights:
+      break;
+  }
+  return "backward_weights";
+}
+
+ConvolutionRequest ConvolutionRequest::plain() const {
+  ConvolutionRequest request = *this;
+  request.geometry.bias = false;
+  request.geometry.activation = {};
+  request.pooled = false;
+  request.sums = false;
+  return request;
+}
+
+std::string ConvolutionRequest::describe() const {
+  const Conv2dGeometry& g = geometry;
+  std::string text =
+      fmt::format("{} {} x({},{},{},{}) w({},{},{},{}) y({},{}) stride {},{} padding {},{},{},{}",
+                  name_of(pass), name_of(g.dtype), g.n, g.h, g.w, g.c, g.c_out, g.kernel_h,
+                  g.kernel_w, g.groups > 0 ? g.c / g.groups : 0, g.h_out, g.w_out, g.stride_h,
+                  g.stride_w, g.pad_top, g.pad_left, g.pad_bottom, g.pad_right);
+  if (g.dilation_h != 1 || g.dilation_w != 1) {
+    text += fmt::format(" dilation {},{}", g.dilation_h, g.dilation_w);
+  }
+  if (g.groups != 1) text += fmt::format(" groups {}", g.groups);
+  if (g.bias) text += " bias";
+  if (g.activation.kind != Activation::none || g.activation.slope != ActivationSpec{}.slope) {
+    text += fmt::format(" {} {}", whisker::name_of(g.activation.kind), g.activation.slope);
+  }
+  if (pooled) text += " pooled";
+  if (normalised) text += " normalised";
+  if (added) text += " added";
+  if (sums) text += " sums";
+  if (tf32) text += " tf32";
+  return text;
+}
+
+size_t RequestHash::operator()(const ConvolutionRequest& r) const {
+  const Conv2dGeometry& g = r.geometry;
+  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over whole words
+  for (const int64_t value : {g.n,
+                              g.h,
+                              g.w,
+                              g.c,
+                              g.c_out,
+                              g.kernel_h,
+                              g.kernel_w,
+                              g.stride_h,
+                              g.stride_w,
+                              g.pad_top,
+                              g.pad_left,
+                              g.dilation_h,
+                              g.dilation_w,
+                              g.groups,
+                              g.h_out,
+                              g.w_out,
+                              static_cast<int64_t>(r.pass),
+                              static_cast<int64_t>(g.dtype),
+                              static_cast<int64_t>(g.bias),
+                              static_cast<int64_t>(r.pooled),
+                              static_cast<int64_t>(r.sums),
+                              static_cast<int64_t>(r.normalised),
+                              static_cast<int64_t>(r.added),
+                              static_cast<int64_t>(g.activation.kind)}) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
+  }
+  return static_cast<size_t>(hash);
+}
+
+}  // namespace whisker::cuda

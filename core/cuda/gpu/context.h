@@ -1,0 +1,84 @@
+// What every part of the CUDA backend needs of one GPU: its streams, library handles, properties,
+// notes of faults and tickets. Everything is ordered on one compute stream, but for the branches
+// that core/cuda/gpu/side_stream.h forks from it and joins again.
+#pragma once
+
+#include "core/cuda/gpu/fault.h"
+#include "core/cuda_start_times.h"
+
+#include <cstdint>
+#include <mutex>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+namespace whisker {
+
+enum class CudaLibrary : uint8_t;  // core/cuda_library.h
+
+}  // namespace whisker
+
+namespace whisker::cuda {
+
+class Context {
+ public:
+  explicit Context(int device);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int device() const { return device_; }
+  const cudaDeviceProp& properties() const { return properties_; }
+  int multiprocessors() const { return properties_.multiProcessorCount; }
+  /// Compute capability as one number: 90 for 9.0.
+  int capability() const { return properties_.major * 10 + properties_.minor; }
+
+  /// Makes this the calling thread's device: the first line of every backend method.
+  void enter() const;
+
+  /// Kernels, library calls, memory: all of it, in order. Non-blocking: it does not wait for the
+  /// legacy stream.
+  cudaStream_t stream() const { return stream_; }
+  /// Uploads that overlap with computing; ordered against stream() by events.
+  cudaStream_t copy_stream() const { return copy_stream_; }
+  /// Waits for stream(). Throws what a kernel found wrong with labels (data) or indices (usage),
+  /// once.
+  void synchronize();
+
+  // Made on first use, by any thread, bound to stream(). Workspace comes from the allocator: see
+  // Scratch.
+  cudnnHandle_t cudnn();
+  cublasLtHandle_t cublas_lt();
+  /// Makes the handle, and opens the parts of cuDNN that it would open at the first use. For a
+  /// thread that has nothing else to do.
+  void open(CudaLibrary library);
+  /// What cuDNN is given from now on goes to `stream` instead, in the calling thread's turn.
+  void set_cudnn_stream(cudaStream_t stream);
+
+  CudaStartTimes& start_times() { return start_times_; }
+  const CudaStartTimes& start_times() const { return start_times_; }
+
+  /// Fault[fault_places], as kernels see it.
+  Fault* faults() const { return faults_on_device_; }
+  /// Zeroed counters by which the last block of a kernel knows itself: see
+  /// core/cuda/kernels/group.cuh. For kernels of the compute stream alone: what runs beside one
+  /// another would share them.
+  uint32_t* tickets() const { return tickets_; }
+  static constexpr int ticket_count = 4096;
+
+ private:
+  int device_;
+  cudaDeviceProp properties_{};
+  cudaStream_t stream_ = nullptr;
+  cudaStream_t copy_stream_ = nullptr;
+  std::once_flag cudnn_made_, cublas_lt_made_;
+  cudnnHandle_t cudnn_ = nullptr;
+  cublasLtHandle_t cublas_lt_ = nullptr;
+  CudaStartTimes start_times_;
+  Fault* faults_ = nullptr;
+  Fault* faults_on_device_ = nullptr;
+  uint32_t* tickets_ = nullptr;
+};
+
+}  // namespace whisker::cuda

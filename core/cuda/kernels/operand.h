@@ -1,0 +1,19 @@
+// Tensors as launchers take them: pointers, null where undefined.
+#pragma once
+
+#include "core/cuda/kernels/channels.h"
+#include "core/tensor.h"
+
+namespace whisker::cuda {
+
+inline void* pointer(const Tensor& x) {
+  return x.defined() ? x.raw() : nullptr;
+}
+inline float* f32(const Tensor& x) {
+  return static_cast<float*>(pointer(x));
+}
+inline Channels channels(const Tensor& x) {
+  return x.defined() ? Channels{x.raw(), x.dtype()} : Channels{};
+}
+
+}  // namespace whisker::cuda

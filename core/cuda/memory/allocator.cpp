@@ -1,0 +1,160 @@
+// Best fit with merging, after Wilson et al., "Dynamic storage allocation: a survey and critical
+// review" (1995), section 3.5.
+#include "core/cuda/memory/allocator.h"
+
+#include "core/cuda/gpu/check.h"
+#include "core/error.h"
+
+#include <algorithm>
+
+namespace whisker::cuda {
+namespace {
+
+constexpr int64_t alignment = 256;
+constexpr int64_t mebi = int64_t{1} << 20;
+constexpr int64_t small_request = mebi;  // up to here from shared small segments
+
+int64_t rounded_up(int64_t bytes, int64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+bool passes(MemoryCategory category) {
+  return category == MemoryCategory::activations || category == MemoryCategory::workspace;
+}
+
+double mebibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(mebi);
+}
+
+}  // namespace
+
+Allocator::~Allocator() {
+  // Only tests destroy an allocator, after their last tensor; a block still out is theirs to
+  // answer.
+  for (const auto& [address, block] : blocks_) {
+    if (address == block.segment && !mapped_.contains(address)) cudaFree(address);
+  }
+}
+
+void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
+  context_.enter();
+  const std::lock_guard lock(mutex_);
+  const bool failing = options_.failing_allocation > 0 && --options_.failing_allocation == 0;
+  const bool over = options_.limit_bytes > 0 && bytes > options_.limit_bytes - stats_.allocated;
+  if (failing || over || bytes > INT64_MAX / 2) exhausted(bytes);
+
+  const int64_t wanted = rounded_up(std::max<int64_t>(bytes, 1), alignment);
+  const Pool pool = capturing_here() ? Pool::graph : Pool::main;
+  const Kind kind = wanted <= small_request        ? Kind::small
+                    : passes(category) || reserve_ ? Kind::passing
+                                                   : Kind::lasting;
+  auto block = take_free(pool, kind, wanted);
+  if (block == blocks_.end()) block = grow(pool, kind, wanted, bytes);
+  split(block, wanted);
+
+  stats_.allocated += bytes;
+  stats_.by_category[static_cast<size_t>(category)] += bytes;
+  stats_.peak = std::max(stats_.peak, stats_.allocated);
+  stats_.peak_tensors = std::max(stats_.peak_tensors, stats_.allocated - workspace_bytes());
+  // All bits set is a NaN in every floating type.
+  if (options_.poison && bytes > 0) {
+    check(cudaMemsetAsync(block->first, 0xff, static_cast<size_t>(bytes), context_.stream()),
+          "poisoning fresh memory");
+  }
+  return block->first;
+}
+
+void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept {
+  if (!memory) return;
+  const std::lock_guard lock(mutex_);
+  stats_.allocated -= bytes;
+  stats_.by_category[static_cast<size_t>(category)] -= bytes;
+  const auto block = blocks_.find(static_cast<char*>(memory));
+  if (capturing_here() && block->second.pool == Pool::main) {
+    withheld_.push_back(block->first);
+    return;
+  }
+  put_back(block);
+}
+
+Allocator::Blocks::iterator Allocator::take_free(Pool pool, Kind kind, int64_t bytes) {
+  FreeList& list = free_[static_cast<size_t>(pool)][static_cast<size_t>(kind)];
+  const auto best = list.lower_bound({bytes, nullptr});
+  if (best == list.end()) return blocks_.end();
+  const auto block = blocks_.find(best->second);
+  list.erase(best);
+  block->second.free = false;
+  return block;
+}
+
+// Keeps the first `bytes` and gives the rest back.
+void Allocator::split(Blocks::iterator block, int64_t bytes) {
+  const int64_t rest = block->second.bytes - bytes;
+  if (rest == 0) return;
+  Block tail = block->second;
+  tail.bytes = rest;
+  tail.free = true;
+  block->second.bytes = bytes;
+  blocks_.emplace(block->first + bytes, tail);
+  free_list(tail).emplace(rest, block->first + bytes);
+}
+
+void Allocator::put_back(Blocks::iterator block) {
+  const auto absorb = [&](Blocks::iterator first, Blocks::iterator second) {
+    first->second.bytes += second->second.bytes;
+    blocks_.erase(second);
+    return first;
+  };
+  const auto joins = [&](Blocks::iterator neighbour) {
+    const Block& other = neighbour->second;
+    return other.free && other.segment == block->second.segment &&
+           other.pool == block->second.pool && other.kind == block->second.kind;
+  };
+  if (const auto next = std::next(block); next != blocks_.end() && joins(next)) {
+    free_list(next->second).erase({next->second.bytes, next->first});
+    block = absorb(block, next);
+  }
+  if (block != blocks_.begin()) {
+    if (const auto previous = std::prev(block); joins(previous)) {
+      free_list(previous->second).erase({previous->second.bytes, previous->first});
+      block = absorb(previous, block);
+    }
+  }
+  block->second.free = true;
+  free_list(block->second).emplace(block->second.bytes, block->first);
+}
+
+MemoryStats Allocator::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Allocator::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  stats_.peak = stats_.allocated;
+  stats_.peak_tensors = stats_.allocated - workspace_bytes();
+}
+
+void Allocator::exhausted(int64_t bytes) const {
+  std::string holders;
+  for (int i = 0; i < memory_category_count; ++i) {
+    const int64_t held = stats_.by_category[static_cast<size_t>(i)];
+    if (held == 0) continue;
+    holders += fmt::format("{}{} {:.1f}", holders.empty() ? "" : ", ",
+                           name_of(static_cast<MemoryCategory>(i)), mebibytes(held));
+  }
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  const int64_t limit = options_.limit_bytes;
+  throw OutOfMemory(
+      fmt::format("cuda:{}: out of memory: {:.1f} MiB needed, {:.1f} MiB held ({}), {:.1f} MiB "
+                  "taken from the driver, {:.1f} of {:.1f} MiB free on the GPU{}. {}",
+                  context_.device(), mebibytes(bytes), mebibytes(stats_.allocated),
+                  holders.empty() ? "nothing" : holders, mebibytes(stats_.reserved),
+                  mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)),
+                  limit > 0 ? fmt::format(", limit {:.1f} MiB", mebibytes(limit)) : std::string(),
+                  memory_remedy),
+      limit > 0 ? limit : stats_.reserved + static_cast<int64_t>(free));
+}
+
+}  // namespace whisker::cuda

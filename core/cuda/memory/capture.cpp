@@ -1,0 +1,64 @@
+#include "core/cuda/memory/capture.h"
+
+#include "core/cuda/gpu/check.h"
+
+#include <memory>
+#include <type_traits>
+
+namespace whisker::cuda {
+namespace {
+
+class Graph final : public CapturedGraph {
+ public:
+  /// The calling thread's work goes into this graph while `work` runs.
+  Graph(Context& context, Allocator& allocator, const std::function<void()>& work)
+      : context_(context), memory_(allocator) {
+    const cudaGraph_t recorded = record(allocator, work);
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
+    executable_.reset(made);
+    cudaGraphDestroy(recorded);
+    check(error, "making an executable of the captured work (runtime.graph=false does without)");
+    check(cudaGraphUpload(made, context_.stream()), "uploading the captured work");
+  }
+
+  void replay() override {
+    context_.enter();
+    check(cudaGraphLaunch(executable_.get(), context_.stream()), "replaying the captured work");
+  }
+
+ private:
+  // Thread-local: other threads, the loader's, may call CUDA as they like meanwhile.
+  cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
+    const Allocator::CaptureScope scope(allocator);
+    check(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal),
+          "beginning a capture");
+    cudaGraph_t recorded = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(context_.stream(), &recorded);
+      if (recorded) cudaGraphDestroy(recorded);
+      cudaGetLastError();  // that the capture was broken is no news
+      throw;
+    }
+    check(cudaStreamEndCapture(context_.stream(), &recorded), "ending a capture");
+    return recorded;
+  }
+
+  Context& context_;
+  Allocator::GraphMemory memory_;
+  struct Destroy {
+    void operator()(cudaGraphExec_t executable) const { cudaGraphExecDestroy(executable); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> executable_;
+};
+
+}  // namespace
+
+std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
+                                        const std::function<void()>& work) {
+  return std::make_unique<Graph>(context, allocator, work);
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,69 @@
+// Launchers of batch normalisation over x (rows, channels) of f32, bf16 or f16. Statistics are f32;
+// gamma, beta and their gradients f32 or as x.
+#pragma once
+
+#include "core/cuda/kernels/channels.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/geometry.h"
+
+#include <cuda_runtime_api.h>
+
+namespace whisker {
+struct RunningStatistics;
+}
+
+namespace whisker::cuda::kernels {
+
+struct BatchNorm {
+  const void* x = nullptr;         // (rows, channels)
+  const void* residual = nullptr;  // (rows, channels) or null
+  void* y = nullptr;               // (rows, channels)
+  Channels gamma = {}, beta = {};
+  float* mean = nullptr;               // (channels)
+  float* inverse_deviation = nullptr;  // (channels); written in training
+  const float* variance = nullptr;     // (channels); read otherwise
+};
+/// whisker::RunningStatistics with pointers, (channels) each or all null.
+struct Running {
+  const float* mean = nullptr;
+  const float* variance = nullptr;
+  float* pending_mean = nullptr;
+  float* pending_variance = nullptr;
+  float kept = 0, added = 0;  // 1 - momentum and momentum
+  static Running of(const RunningStatistics& running);
+};
+void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                      const BatchNorm& p, const Running& running);
+/// Training's first pass alone: mean, inverse_deviation and `running` from p.x.
+void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                           const BatchNorm& p, const Running& running);
+void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
+
+/// As Backend::batch_norm_backward; null is undefined.
+struct BatchNormGradient {
+  const void* x = nullptr;     // (rows, channels)
+  const void* y = nullptr;     // (rows, channels)
+  const void* dy = nullptr;    // (rows, channels)
+  const void* more = nullptr;  // (rows, channels): added to dy
+  Channels gamma, beta;
+  const float* mean = nullptr;               // (channels)
+  const float* inverse_deviation = nullptr;  // (channels)
+  void* dx = nullptr;                        // (rows, channels)
+  Channels dgamma, dbeta;
+  void* dresidual = nullptr;  // (rows, channels)
+};
+void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                         bool batch_statistics, const BatchNormGradient& p);
+
+/// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each, or null.
+struct InputCoefficients {
+  float* slope = nullptr;
+  float* shift = nullptr;
+  float rows = 0;  // over which the statistics were taken
+};
+/// The first of batch_norm_backward's passes alone, over any rows that hold all of dy: dgamma,
+/// dbeta, `k` and p.dresidual = dz. relu's slope follows from p.x.
+void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                              const BatchNormGradient& p, const InputCoefficients& k);
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,37 @@
+// Launchers of layer normalisation over rows of x (rows, features) of f32, bf16 or f16. Statistics
+// are f32; gamma, beta and their gradients f32 or as x.
+#pragma once
+
+#include "core/cuda/kernels/channels.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/geometry.h"
+
+#include <cuda_runtime_api.h>
+
+namespace whisker::cuda::kernels {
+
+struct LayerNorm {
+  DType dtype = DType::f32;
+  const void* x = nullptr;  // (rows, features)
+  void* y = nullptr;        // (rows, features)
+  Channels gamma, beta;
+  float* mean = nullptr;               // (rows)
+  float* inverse_deviation = nullptr;  // (rows)
+};
+void layer_norm(Context& context, const LayerNormGeometry& g, const LayerNorm& p);
+
+/// As Backend::layer_norm_backward; null is undefined.
+struct LayerNormGradient {
+  DType dtype = DType::f32;
+  const void* x = nullptr;   // (rows, features)
+  const void* dy = nullptr;  // (rows, features)
+  Channels gamma;
+  const float* mean = nullptr;               // (rows)
+  const float* inverse_deviation = nullptr;  // (rows)
+  void* dx = nullptr;                        // (rows, features)
+  Channels dgamma, dbeta;
+};
+void layer_norm_backward(Context& context, Allocator& allocator, const LayerNormGeometry& g,
+                         const LayerNormGradient& p);
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,250 @@
+// The rest of a training step but the optimizer (optimizer.cu): counting batches, the norm of the
+// gradients, the verdict on the update, averages of weights. The rules are core/step_state.h's own
+// functions, called by one thread; what changes from step to step is read from device memory.
+#include "core/cuda/kernels/early_launch.cuh"
+#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/kernels/group.cuh"
+#include "core/cuda/operators/step.h"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+// Position of a row's first largest logit, by G threads.
+template <class T, int G>
+__device__ int64_t first_largest(const T* row, int64_t classes, int lane) {
+  float largest = -INFINITY;
+  int64_t at = INT64_MAX;
+  const auto take = [&](float value, int64_t position) {
+    if (value > largest || (value == largest && position < at)) {
+      largest = value;
+      at = position;
+    }
+  };
+  for (int64_t c = lane; c < classes; c += G) take(to_f32(row[c]), c);
+  for (int distance = G / 2; distance > 0; distance /= 2) {
+    const float value = __shfl_xor_sync(all_lanes, largest, distance);
+    const int64_t position = __shfl_xor_sync(all_lanes, at, distance);
+    take(value, position);
+  }
+  return at;
+}
+
+// G threads per row. counters: the ticket, and the right rows so far; both zero before and after.
+template <class T, int G>
+__global__ void __launch_bounds__(block_threads)
+    count_batch_kernel(StepRule rule, Batch b, StepState* state, uint32_t* counters) {
+  wait_for_previous();
+  constexpr int per_block = block_threads / G;
+  const int lane = threadIdx.x % G;
+  uint32_t correct = 0;
+  for (int64_t turn = blockIdx.x; turn * per_block < b.rows; turn += gridDim.x) {
+    const int64_t row = turn * per_block + threadIdx.x / G;
+    if (row >= b.rows) continue;  // whole groups
+    const T* logits = static_cast<const T*>(b.logits) + row * b.classes;
+    const int64_t guess = b.classes == 1 ? int64_t{to_f32(logits[0]) > 0}
+                                         : first_largest<T, G>(logits, b.classes, lane);
+    correct += lane == 0 && guess == b.labels[row];
+  }
+  correct = group_sum<block_threads>(correct);
+  if (threadIdx.x == 0) atomicAdd(counters + 1, correct);
+  if (!is_last_block(counters, gridDim.x) || threadIdx.x != 0) return;
+  const uint32_t all = atomicExch(counters + 1, 0);
+  whisker::count_batch(*state, rule, static_cast<double>(*b.loss), all, b.rows);
+}
+
+// A thread's share of the squares of x (count).
+template <class T>
+__device__ double own_squares(const T* x, int64_t count) {
+  constexpr int n = pack_size<T>;
+  const int64_t packs = count / n;
+  double own = 0;
+  const auto add = [&](T element) {
+    const auto value = static_cast<double>(to_f32(element));
+    own = fma(value, value, own);
+  };
+  for (int64_t p = first_item(); p < packs; p += item_step()) {
+    const Pack<T, n> pack = reinterpret_cast<const Pack<T, n>*>(x)[p];
+#pragma unroll
+    for (int k = 0; k < n; ++k) add(pack.at[k]);
+  }
+  const int64_t rest = packs * n + first_item();
+  if (rest < count) add(x[rest]);
+  return own;
+}
+
+// Blocks leave their sums in `parts`; the last adds them up in their order. True, with the whole
+// sum in `all`, in one thread of all.
+__device__ bool add_up(double own, double* parts, uint32_t* ticket, double& all) {
+  own = group_sum<block_threads>(own);
+  if (threadIdx.x == 0) parts[blockIdx.x] = own;
+  if (!is_last_block(ticket, gridDim.x)) return false;
+  all = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) all += __ldcg(parts + i);
+  all = group_sum<block_threads>(all);
+  return threadIdx.x == 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    add_squares_kernel(const T* x, int64_t count, double* parts, uint32_t* ticket, double* sum) {
+  double all;
+  if (add_up(own_squares(x, count), parts, ticket, all)) *sum += all;
+}
+
+__global__ void begin_update_kernel(StepRule rule, StepState* state) {
+  whisker::begin_update(*state, rule, sqrt(state->square_sum));
+}
+
+// Both of the above over both runs of an arena, the second of which is f32 and may be empty.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    judge_kernel(const T* first, int64_t first_count, const float* second, int64_t second_count,
+                 double* parts, uint32_t* ticket, StepRule rule, StepState* state) {
+  wait_for_previous();
+  const double own = own_squares(first, first_count) + own_squares(second, second_count);
+  double all;
+  if (!add_up(own, parts, ticket, all)) return;
+  whisker::begin_update(*state, rule, sqrt(state->square_sum + all));
+}
+
+struct Average {
+  float decay, rest;
+  __device__ float operator()(float average, float value) const {
+    return fmaf(decay, average, rest * value);
+  }
+};
+
+// Every block reads the number of updates before the last one counts this one.
+template <class T, int N>
+__global__ void __launch_bounds__(block_threads)
+    moving_average_kernel(AverageUpdate u, uint32_t* ticket) {
+  if (u.applies && !*u.applies) return;
+  const double decay = average_decay(u.decay, u.warmup, *u.updates + 1);
+  const Average f{static_cast<float>(decay), static_cast<float>(1 - decay)};
+  const auto* value = static_cast<const T*>(u.value);
+  auto* average = static_cast<T*>(u.average);
+  const int64_t packs = u.count / N;
+  for (int64_t p = first_item(); p < packs; p += item_step()) {
+    auto& target = reinterpret_cast<Pack<T, N>*>(average)[p];
+    target = map_pack<N, T>(f, target, reinterpret_cast<const Pack<T, N>*>(value)[p]);
+  }
+  const int64_t rest = packs * N + first_item();
+  if (rest < u.count) {
+    average[rest] = from_f32<T>(f(to_f32(average[rest]), to_f32(value[rest])));
+  }
+  if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0) ++*u.updates;
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    copy_if_kernel(const int32_t* condition, const T* source, T* target, int64_t count) {
+  if (*condition == 0) return;
+  for (int64_t i = first_item(); i < count; i += item_step()) target[i] = source[i];
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads) swap_kernel(T* a, T* b, int64_t count) {
+  for (int64_t i = first_item(); i < count; i += item_step()) {
+    const T kept = a[i];
+    a[i] = b[i];
+    b[i] = kept;
+  }
+}
+
+// Calls run.operator()<T>(count): in 16-byte elements where addresses and size allow, else bytes.
+template <class Run>
+void with_wide_elements(const void* a, const void* b, int64_t bytes, const Run& run) {
+  const auto address = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b);
+  if (bytes == 0) return;
+  if ((address | static_cast<uintptr_t>(bytes)) % 16 == 0) {
+    run.template operator()<uint4>(bytes / 16);
+  } else {
+    run.template operator()<uint8_t>(bytes);
+  }
+}
+
+}  // namespace
+
+void count_batch(Context& context, const StepRule& rule, const Batch& batch, StepState* state) {
+  visit_real(batch.dtype, [&]<class T>() {
+    const auto run = [&]<int G>() {
+      launch_early(context, grid_for(batch.rows * G), block_threads, count_batch_kernel<T, G>, rule,
+                   batch, state, context.tickets());
+    };
+    if (batch.classes > 4) {
+      run.template operator()<32>();
+    } else {
+      run.template operator()<1>();
+    }
+  });
+  check_launch("count_batch");
+}
+
+void add_squares(Context& context, Allocator& allocator, DType dtype, const void* x, int64_t count,
+                 double* sum) {
+  visit_real(dtype, [&]<class T>() {
+    const int64_t packs = (count + pack_size<T> - 1) / pack_size<T>;
+    const unsigned blocks =
+        std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
+    const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
+    add_squares_kernel<<<blocks, block_threads, 0, context.stream()>>>(
+        static_cast<const T*>(x), count, parts.as<double>(), context.tickets(), sum);
+  });
+  check_launch("add_squares");
+}
+
+void begin_update(cudaStream_t stream, const StepRule& rule, StepState* state) {
+  begin_update_kernel<<<1, 1, 0, stream>>>(rule, state);
+  check_launch("begin_update");
+}
+
+void judge(Context& context, Allocator& allocator, const OptimizerUpdate& first,
+           const OptimizerUpdate& second, const StepRule& rule, StepState* state) {
+  visit_real(first.gradient_dtype, [&]<class T>() {
+    const int64_t packs = std::max(first.count / pack_size<T>, second.count / pack_size<float>);
+    const unsigned blocks =
+        std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
+    const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
+    launch_early(context, blocks, block_threads, judge_kernel<T>,
+                 static_cast<const T*>(first.gradient), first.count,
+                 static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
+                 context.tickets(), rule, state);
+  });
+  check_launch("judging an update");
+}
+
+void moving_average(Context& context, const AverageUpdate& u) {
+  visit_real(u.dtype, [&]<class T>() {
+    constexpr int n = pack_size<T>;
+    const auto run = [&]<int N>() {
+      const int64_t packs = (u.count + N - 1) / N;
+      moving_average_kernel<T, N>
+          <<<grid_for(packs), block_threads, 0, context.stream()>>>(u, context.tickets());
+    };
+    if (aligned_for<n>(static_cast<const T*>(u.value), static_cast<T*>(u.average))) {
+      run.template operator()<n>();
+    } else {
+      run.template operator()<1>();
+    }
+  });
+  check_launch("moving_average");
+}
+
+void copy_if(cudaStream_t stream, const int32_t* condition, const void* source, void* target,
+             int64_t bytes) {
+  with_wide_elements(source, target, bytes, [&]<class T>(int64_t count) {
+    copy_if_kernel<<<grid_for(count), block_threads, 0, stream>>>(
+        condition, static_cast<const T*>(source), static_cast<T*>(target), count);
+  });
+  check_launch("copy_if");
+}
+
+void swap(cudaStream_t stream, void* a, void* b, int64_t bytes) {
+  with_wide_elements(a, b, bytes, [&]<class T>(int64_t count) {
+    swap_kernel<<<grid_for(count), block_threads, 0, stream>>>(static_cast<T*>(a),
+                                                               static_cast<T*>(b), count);
+  });
+  check_launch("swap");
+}
+
+}  // namespace whisker::cuda::kernels
