@@ -31,8 +31,8 @@ OWNERS = {
 # Folders whose headers only their own files include, so library headers may stand in them.
 INNER = ("core/cpu/", "core/cuda/")
 # The folders of core/cuda from the ground up: each stands on those before it, core/cuda itself on all.
-CUDA_FOLDERS = ["gpu", "kernels", "memory", "tuning", "operators", "product", "norm", "convolution", "recurrent",
-                "chains", "pictures", ""]
+CUDA_FOLDERS = ["gpu", "device", "memory", "tuning", "operators", "product", "norm", "convolution", "pictures",
+                "recurrent", "chains", ""]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -45,6 +45,8 @@ def main():
                 continue
             name = path.relative_to(ROOT).as_posix()
             graph[name] = []
+            if name.startswith("core/cuda/") and cuda_floor(name) < 0:
+                faults.append(f"{name}: CUDA_FOLDERS in scripts/check_includes.py does not name its folder")
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 match = INCLUDE.match(line)
                 if not match:
@@ -69,9 +71,10 @@ def main():
 
 
 def cuda_floor(name):
-    """The place in CUDA_FOLDERS of a file's folder; -1 elsewhere."""
-    inner = re.fullmatch(r"core/cuda/(?:([^/]*)/)?[^/]*", name)
-    return CUDA_FOLDERS.index(inner.group(1) or "") if inner else -1
+    """The place in CUDA_FOLDERS of the folder of a file in core/cuda; -1 for others, and where there is none."""
+    inner = re.fullmatch(r"core/cuda/((.*)/)?[^/]*", name)
+    folder = inner and (inner.group(2) or "")
+    return CUDA_FOLDERS.index(folder) if folder in CUDA_FOLDERS else -1
 
 
 def cycles(graph):

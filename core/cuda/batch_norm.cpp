@@ -3,7 +3,7 @@
 
 #include "core/autograd.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 
 namespace whisker::cuda {
 

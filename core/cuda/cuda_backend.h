@@ -1,12 +1,13 @@
 // The CUDA backend's class. Its methods stand in one .cpp per topic beside this file and turn
-// tensors into calls of launchers; the launchers and their kernels stand in the .cu of that topic,
-// a folder further, and take pointers, extents, a DType and a stream.
+// tensors into calls of launchers; the launchers and their kernels stand in the folders
+// and take pointers, extents, a DType and a stream.
 //
 // Note [Folders of the CUDA backend]
 // From the ground up, each standing on those before it: gpu (a device's streams, handles, errors,
-// libraries), kernels (what kernels share), memory (the allocator, uploads, captured graphs),
-// tuning (the plan table, timing), operators, product, norm and convolution, then recurrent, chains
-// and pictures, which join several; and this folder, the backend itself.
+// libraries), device (what kernels share), memory (the allocator, uploads, captured graphs), tuning
+// (the plan table, timing), operators, product, norm, convolution and pictures, then recurrent and
+// chains (of convolutions and batch norms), which join several; and this folder, the backend
+// itself.
 #pragma once
 
 #include "core/backend.h"

@@ -2,7 +2,7 @@
 #include "core/cuda/norm/layer_norm.h"
 
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 
 namespace whisker::cuda {
 

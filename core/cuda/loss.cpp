@@ -2,7 +2,7 @@
 #include "core/cuda/operators/loss.h"
 
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 
 namespace whisker::cuda {
 void CudaBackend::softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {

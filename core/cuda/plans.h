@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/cuda/chains/chain_plans.h"
+#include "core/cuda/convolution/convolution_plans.h"
 #include "core/cuda/product/product_plans.h"
 #include "core/cuda/recurrent/recurrent_choice.h"
 

@@ -2,7 +2,6 @@
 // cuDNN; over sequences of their own lengths MaskedRecurrent, in eager and in captured steps alike,
 // so that both have the same bits.
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/kernels/operand.h"
 #include "core/cuda/recurrent/masked_recurrent.h"
 
 namespace whisker::cuda {

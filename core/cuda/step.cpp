@@ -2,8 +2,8 @@
 #include "core/cuda/operators/step.h"
 
 #include "core/cuda/cuda_backend.h"
-#include "core/cuda/kernels/operand.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // Which links of a chain are joined, decided once per shape: the table's choice; without one, when
 // a shape comes back while searching is allowed, the faster of both ways, timed as replays of
-// their passes one after the other; else apart. See Note [Chains].
+// their passes one after the other; else apart. See Note [Chains] in
+// core/cuda/convolution/convolution.h.
 #pragma once
 
 #include "core/cuda/convolution/convolution_plans.h"

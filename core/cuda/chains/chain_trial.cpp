@@ -1,7 +1,7 @@
 #include "core/cuda/chains/chain_trial.h"
 
-#include "core/cuda/kernels/operand.h"
-#include "core/cuda/norm/chain_norm.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/norm/summed_statistics.h"
 
 namespace whisker::cuda {
 

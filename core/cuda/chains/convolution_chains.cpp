@@ -1,10 +1,11 @@
 #include "core/cuda/chains/convolution_chains.h"
 
 #include "core/cuda/chains/block_end_trial.h"
+#include "core/cuda/chains/chain_norm.h"
 #include "core/cuda/chains/chain_trial.h"
-#include "core/cuda/kernels/operand.h"
 #include "core/cuda/memory/aligned.h"
-#include "core/cuda/norm/chain_norm.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/norm/summed_statistics.h"
 
 namespace whisker::cuda {
 

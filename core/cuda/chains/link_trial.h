@@ -4,7 +4,7 @@
 
 #include "core/cuda/chains/convolution_chains.h"
 #include "core/cuda/memory/aligned.h"
-#include "core/cuda/memory/driver_memory.h"
+#include "core/cuda/tuning/driver_memory.h"
 
 #include <optional>
 

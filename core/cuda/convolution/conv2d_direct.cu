@@ -1,10 +1,10 @@
 // One thread per element of y (forward) or x (its gradient), one block per element of w (its
 // gradient). Sums run in a fixed order, so results repeat bit for bit.
 #include "core/cuda/convolution/conv2d_direct.h"
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/launch.h"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/launch.h"
-#include "core/cuda/kernels/types.cuh"
 
 namespace whisker::cuda {
 namespace {

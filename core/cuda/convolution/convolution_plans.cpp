@@ -4,6 +4,8 @@
 #include "core/cuda/convolution/conv2d_direct.h"
 #include "core/cuda/convolution/thin_convolution.h"
 #include "core/cuda/gpu/add_time.h"
+#include "core/cuda/gpu/capturing.h"
+#include "core/cuda/tuning/driver_memory.h"
 #include "core/cuda/tuning/stopwatch.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 // offset. A NaN may thereby spread to neighbours that the definition would spare.
 #pragma once
 
-#include "core/cuda/kernels/mma.cuh"
+#include "core/cuda/device/mma.cuh"
 #include "core/geometry.h"
 
 #include <cstdint>

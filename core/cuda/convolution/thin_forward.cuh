@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cuda/convolution/thin_convolution.cuh"
-#include "core/cuda/kernels/launch.h"
+#include "core/cuda/device/launch.h"
 
 namespace whisker::cuda {
 

@@ -5,8 +5,8 @@
 #include "core/cuda/convolution/thin_convolution.h"
 #include "core/cuda/convolution/thin_launch.cuh"
 #include "core/cuda/convolution/thin_weights.cuh"
+#include "core/cuda/device/early_launch.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/early_launch.cuh"
 
 namespace whisker::cuda {
 namespace {

@@ -62,7 +62,7 @@ class Context {
   /// Fault[fault_places], as kernels see it.
   Fault* faults() const { return faults_on_device_; }
   /// Zeroed counters by which the last block of a kernel knows itself: see
-  /// core/cuda/kernels/group.cuh. For kernels of the compute stream alone: what runs beside one
+  /// core/cuda/device/group.cuh. For kernels of the compute stream alone: what runs beside one
   /// another would share them.
   uint32_t* tickets() const { return tickets_; }
   static constexpr int ticket_count = 4096;

@@ -1,7 +1,7 @@
 // The kernel reads host memory itself, through unified addressing (CUDA C++ Programming Guide,
 // "Mapped Memory"): whole words where the target is aligned, then the bytes that are left.
+#include "core/cuda/device/launch.h"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/launch.h"
 #include "core/cuda/memory/fetch.h"
 
 namespace whisker::cuda {

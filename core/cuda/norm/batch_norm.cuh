@@ -1,9 +1,9 @@
 // What the passes of batch normalisation share: z of x, and the layout of the passes that write.
 #pragma once
 
-#include "core/cuda/kernels/columns.cuh"
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/launch.h"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/launch.h"
+#include "core/cuda/norm/columns.cuh"
 
 namespace whisker::cuda {
 

@@ -2,7 +2,7 @@
 // gamma, beta and their gradients f32 or as x.
 #pragma once
 
-#include "core/cuda/kernels/channels.h"
+#include "core/cuda/device/channels.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/geometry.h"
 

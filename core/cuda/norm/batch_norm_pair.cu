@@ -1,7 +1,7 @@
 // Two batch norms at a time. Forward one pass reads both tensors and writes the sum. Backward the
 // first pass adds up for both norms and leaves dz = f'(y) dy where the second's gradient will lie;
 // the second pass makes both gradients of it, backwards, as what was read last is in the L2 cache.
-#include "core/cuda/kernels/column_sums.cuh"
+#include "core/cuda/device/column_sums.cuh"
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm_pair.h"
 

@@ -3,7 +3,7 @@
 // f32 or as the tensors.
 #pragma once
 
-#include "core/cuda/kernels/channels.h"
+#include "core/cuda/device/channels.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/geometry.h"
 

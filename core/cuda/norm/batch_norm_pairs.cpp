@@ -2,7 +2,7 @@
 #include "core/cuda/norm/batch_norm_pairs.h"
 
 #include "core/autograd.h"
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm_pair.h"
 #include "core/cuda/norm/training_norm.h"
 

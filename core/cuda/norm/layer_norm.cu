@@ -1,7 +1,7 @@
 // Layer normalisation: a warp or a block per row, which it reads once from memory and then from the
 // cache. gamma's and beta's gradients are sums down the columns.
-#include "core/cuda/kernels/columns.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/norm/columns.cuh"
 #include "core/cuda/norm/layer_norm.h"
 
 namespace whisker::cuda::kernels {

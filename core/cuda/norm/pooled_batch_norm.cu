@@ -1,7 +1,7 @@
-// The strips of pooling (pool2d_strips.cuh) with a batch norm in front. Forward they compare x,
-// with its sign turned over where gamma is below 0, and normalise the winners alone. Backward dz of
-// the windows and the sums come from the norm's own first pass over the winners; then a strip
-// gathers dz as pooling does, and makes dx of it and x.
+// The strips of pooling (core/cuda/operators/pool2d_strips.cuh) with a batch norm in front. Forward
+// they compare x, with its sign turned over where gamma is below 0, and normalise the winners
+// alone. Backward dz of the windows and the sums come from the norm's own first pass over the
+// winners; then a strip gathers dz as pooling does, and makes dx of it and x.
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/pooled_batch_norm.h"

@@ -2,7 +2,7 @@
 #include "core/cuda/norm/pooled_batch_norms.h"
 
 #include "core/autograd.h"
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/pooled_batch_norm.h"
 #include "core/cuda/norm/training_norm.h"
 

@@ -1,9 +1,9 @@
 // Tensors to pointers.
 #include "core/cuda/norm/training_norm.h"
 
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"
-#include "core/cuda/norm/chain_norm.h"
+#include "core/cuda/norm/summed_statistics.h"
 
 namespace whisker::cuda {
 

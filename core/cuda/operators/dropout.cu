@@ -1,5 +1,5 @@
 // Dropout: the mask is drawn where it is applied, the same each way (core/dropout_mask.h).
-#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/device/elementwise.cuh"
 #include "core/cuda/operators/pointwise.h"
 #include "core/dropout_mask.h"
 

@@ -1,11 +1,11 @@
 // Softmax and the losses, without overflow: exponents are taken after the largest logit is
 // subtracted. A loss and its gradient are one kernel: blocks leave their parts of the sum in memory
 // and the last one to finish adds them up, in the order of the blocks.
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
-#include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/group.cuh"
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/device/group.cuh"
+#include "core/cuda/operators/fault.cuh"
 #include "core/cuda/operators/loss.h"
 
 #include <limits>

@@ -1,7 +1,7 @@
 // One pass over the parameters: values, moments and compute copies, by the rates that the step's
 // state holds. What changes from step to step is read from device memory.
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/elementwise.cuh"
 #include "core/cuda/operators/step.h"
 
 namespace whisker::cuda::kernels {

@@ -1,9 +1,10 @@
-// y = f(y + b), dz = f'(y) dy and the bias' gradient, over rows of channels (column_sums.cuh); and
-// the same from the gradient of windows, whose winners take it.
+// y = f(y + b), dz = f'(y) dy and the bias' gradient, over rows of channels
+// (core/cuda/device/column_sums.cuh); and the same from the gradient of windows, whose winners take
+// it.
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/column_sums.cuh"
+#include "core/cuda/device/words.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/column_sums.cuh"
-#include "core/cuda/kernels/words.cuh"
 #include "core/cuda/operators/output_gradient.h"
 
 #include <optional>

@@ -1,11 +1,11 @@
 // Pointwise kernels: memory-bound, so each reads its operands once in 16-byte packs. Which function
 // is asked for is a switch within the kernel: it costs less than the memory it hides behind, and
 // keeps the build small.
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
-#include "core/cuda/kernels/number.cuh"
-#include "core/cuda/kernels/walk.cuh"
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/operators/number.cuh"
 #include "core/cuda/operators/pointwise.h"
+#include "core/cuda/operators/walk.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

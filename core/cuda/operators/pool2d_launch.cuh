@@ -2,8 +2,7 @@
 // and the choice of packs.
 #pragma once
 
-#include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/launch.h"
+#include "core/cuda/device/launch.h"
 #include "core/cuda/operators/pool2d.h"
 #include "core/cuda/operators/pool2d_places.cuh"
 

@@ -1,8 +1,8 @@
 // What every pooling kernel needs: the geometry, the walk over places, the winner of a window.
 #pragma once
 
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/types.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/types.cuh"
 
 #include <cstdint>
 

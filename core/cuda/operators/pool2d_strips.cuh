@@ -1,11 +1,12 @@
 // Max-pooling of small square windows that the compiler knows, in strips: a thread goes down a few
 // rows, keeps what two of them share, and has all other reads of a row under way before it looks at
-// the first. Elements are taken by words (words.cuh); a winner's place is as wide as an element.
-// Four blocks to a multiprocessor leave 64 registers, which hold the reads of a row of windows.
+// the first. Elements are taken by words (core/cuda/device/words.cuh); a winner's place is as wide
+// as an element. Four blocks to a multiprocessor leave 64 registers, which hold the reads of a row
+// of windows.
 #pragma once
 
-#include "core/cuda/kernels/launch.h"
-#include "core/cuda/kernels/words.cuh"
+#include "core/cuda/device/launch.h"
+#include "core/cuda/device/words.cuh"
 #include "core/cuda/operators/pool2d_places.cuh"
 
 namespace whisker::cuda {

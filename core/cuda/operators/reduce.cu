@@ -2,11 +2,11 @@
 // reduced, so that neighbours read neighbours; one thread each where it is kept, likewise. When
 // there are fewer results than the GPU has threads, the reduced elements are cut into parts whose
 // results a second pass combines. Sums are in f32, in an order fixed by the extents.
-#include "core/cuda/kernels/channels.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
-#include "core/cuda/kernels/group.cuh"
-#include "core/cuda/kernels/walk.cuh"
+#include "core/cuda/device/channels.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/device/group.cuh"
 #include "core/cuda/operators/reduce.h"
+#include "core/cuda/operators/walk.cuh"
 
 #include <limits>
 

@@ -1,9 +1,9 @@
 // Copies along strided walks, and selection by index. One thread per element of the result; sums
 // over picks run in the order of the picks, so that results repeat bit for bit.
-#include "core/cuda/kernels/elementwise.cuh"
-#include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/walk.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/operators/fault.cuh"
 #include "core/cuda/operators/shape_index.h"
+#include "core/cuda/operators/walk.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -1,9 +1,9 @@
 // The rest of a training step but the optimizer (optimizer.cu): counting batches, the norm of the
 // gradients, the verdict on the update, averages of weights. The rules are core/step_state.h's own
 // functions, called by one thread; what changes from step to step is read from device memory.
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/elementwise.cuh"
-#include "core/cuda/kernels/group.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/elementwise.cuh"
+#include "core/cuda/device/group.cuh"
 #include "core/cuda/operators/step.h"
 
 namespace whisker::cuda::kernels {

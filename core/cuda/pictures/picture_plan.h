@@ -1,5 +1,4 @@
-// Where the intermediate results of a batch of pictures lie: arithmetic on the host, tested without
-// a GPU.
+// Where the intermediate results of a batch of pictures lie: arithmetic on the host.
 #pragma once
 
 #include "core/cuda/pictures/pictures.h"

@@ -2,8 +2,8 @@
 // counts is that neighbouring threads read neighbouring samples. This file is compiled without
 // contraction to fused multiply-adds: results are the host's, bit by bit, but for the order in
 // which the mean gray is summed.
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/types.cuh"
 #include "core/cuda/pictures/pictures.h"
 
 namespace whisker::cuda::kernels {

@@ -1,7 +1,7 @@
 // One thread per pixel of the result, neighbours in a row of it. Pictures that need turning are few
 // and small: what counts is that this is simple.
+#include "core/cuda/device/launch.h"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/launch.h"
 #include "core/cuda/pictures/upright.h"
 
 namespace whisker::cuda::kernels {

@@ -1,14 +1,11 @@
 #include "core/cuda/product/linear_chains.h"
 
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/product/small_chain.h"
 
 namespace whisker::cuda {
 namespace {
-
-void* memory(const Tensor& tensor) {
-  return tensor.defined() ? tensor.raw() : nullptr;
-}
 
 SmallChain chain_of(std::span<const LinearLink> links) {
   SmallChain chain{.rows = static_cast<int>(links.front().geometry.rows), .count = 0, .links = {}};
@@ -17,9 +14,9 @@ SmallChain chain_of(std::span<const LinearLink> links) {
     chain.links[chain.count++] = {.in = static_cast<int>(g.in),
                                   .out = static_cast<int>(g.out),
                                   .activation = g.activation,
-                                  .w = memory(link.w),
-                                  .b = memory(link.b),
-                                  .y = memory(link.y),
+                                  .w = pointer(link.w),
+                                  .b = pointer(link.b),
+                                  .y = pointer(link.y),
                                   .dz = nullptr,
                                   .dw = nullptr,
                                   .db = nullptr};
@@ -54,8 +51,8 @@ void CudaLinearChains::backward(const Tensor& x, std::span<const LinearLink> lin
   bool wanted = dx.defined();
   int64_t features = 0;
   for (int i = 0; i < chain.count; ++i) {
-    chain.links[i].dw = memory(out[static_cast<size_t>(i)].dw);
-    chain.links[i].db = memory(out[static_cast<size_t>(i)].db);
+    chain.links[i].dw = pointer(out[static_cast<size_t>(i)].dw);
+    chain.links[i].db = pointer(out[static_cast<size_t>(i)].db);
     features += chain.links[i].out;
   }
   const Scratch gradients(allocator_, chain.rows * features * static_cast<int64_t>(sizeof(float)));
@@ -66,7 +63,7 @@ void CudaLinearChains::backward(const Tensor& x, std::span<const LinearLink> lin
     link.dz = dz;
     dz += chain.rows * link.out;
   }
-  small_chain_backward(context_, dy.dtype(), chain, memory(x), dy.raw(), memory(dx));
+  small_chain_backward(context_, dy.dtype(), chain, pointer(x), dy.raw(), pointer(dx));
 }
 
 }  // namespace whisker::cuda

@@ -1,7 +1,7 @@
 // One thread per element of y walks along k.
+#include "core/cuda/device/launch.h"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/launch.h"
-#include "core/cuda/kernels/types.cuh"
 #include "core/cuda/product/product_direct.h"
 
 namespace whisker::cuda {

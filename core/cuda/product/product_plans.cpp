@@ -2,6 +2,7 @@
 
 #include "core/cuda/gpu/add_time.h"
 #include "core/cuda/product/product_direct.h"
+#include "core/cuda/tuning/driver_memory.h"
 #include "core/cuda/tuning/stopwatch.h"
 #include "core/error.h"
 

@@ -1,7 +1,7 @@
 // Which of cuBLASLt's algorithms computes a product: the table's choice, or the heuristic's first;
 // for a request that comes back while searching is allowed, the fastest of its first sixteen by
 // timing. What cuBLASLt does not take, the direct kernel does, and what is small in a process that
-// is short-lived. See Note [Choosing a convolution].
+// is short-lived. See Note [Choosing a convolution] in core/cuda/convolution/convolution_plans.h.
 #pragma once
 
 #include "core/cuda/memory/allocator.h"

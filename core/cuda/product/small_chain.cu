@@ -3,9 +3,9 @@
 // round them. A layer takes a few hundred cycles, its weights' way from memory longer, so they are
 // fetched some layers ahead. The weights' gradients need all rows, so they are a second kernel, of
 // tiles over all layers at once.
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/early_launch.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/early_launch.cuh"
 #include "core/cuda/product/small_chain.cuh"
 
 #include <algorithm>

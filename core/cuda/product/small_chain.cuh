@@ -2,7 +2,7 @@
 // layers before.
 #pragma once
 
-#include "core/cuda/kernels/types.cuh"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/product/small_chain.h"
 #include "core/cuda/product/small_product.cuh"
 

@@ -1,9 +1,9 @@
 // Tiles of small products. Backward, some blocks make tiles of dx and the others tiles of dw; all
 // of them make dz = f'(y) dy while they load it.
+#include "core/cuda/device/activations.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/activations.cuh"
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/types.cuh"
 #include "core/cuda/product/small_linear.h"
 #include "core/cuda/product/small_product.cuh"
 

@@ -3,7 +3,7 @@
 // and take longer: where these are used, what counts is the latency of a chain of them.
 #pragma once
 
-#include "core/cuda/kernels/launch.h"
+#include "core/cuda/device/launch.h"
 
 namespace whisker::cuda {
 

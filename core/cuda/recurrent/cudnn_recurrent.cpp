@@ -1,15 +1,15 @@
-// Note [Reserve]
+// Note [cuDNN's reserve]
 // What cuDNN's forward leaves, its backward changes. An eager backward pass works on a copy, as the
 // same graph may be walked again (retain_graph); a captured one, which is a training step, does
 // not.
 #include "core/cuda/recurrent/cudnn_recurrent.h"
 
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/gpu/capturing.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/operators/pointwise.h"
 #include "core/cuda/recurrent/pieces.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
-#include "core/cuda/tuning/stopwatch.h"
 
 #include <algorithm>
 #include <deque>
@@ -108,7 +108,7 @@ void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs&
   const std::vector<Segment> all = segments(g, true, nullptr);
   std::deque<Scratch> between;
   auto reserve = static_cast<char*>(out.reserve.raw());
-  if (!capturing(stream)) {  // see Note [Reserve]
+  if (!capturing(stream)) {  // see Note [cuDNN's reserve]
     const int64_t bytes = out.reserve.bytes();
     char* const copied = between.emplace_back(allocator_, bytes).as<char>();
     check(cudaMemcpyAsync(copied, reserve, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,

@@ -1,10 +1,11 @@
 #include "core/cuda/recurrent/masked_recurrent.h"
 
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/gpu/capturing.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/operators/pointwise.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
-#include "core/cuda/tuning/stopwatch.h"
+#include "core/cuda/recurrent/sequence_steps.h"
 
 #include <deque>
 #include <optional>
@@ -219,7 +220,7 @@ void MaskedRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs
   gradients.dlast = {.h = aligned(wanted.dlast.h), .c = aligned(wanted.dlast.c)};
   const std::vector<Cell> cells = cells_of(g, true, nullptr);
   RecurrentOutputs own_out = out;
-  if (!capturing(stream)) {  // see Note [Reserve] in cudnn_recurrent.cpp
+  if (!capturing(stream)) {  // see Note [cuDNN's reserve] in cudnn_recurrent.cpp
     own_out.reserve = empty(out.reserve.shape(), out.reserve.options());
     check(
         cudaMemcpyAsync(own_out.reserve.raw(), out.reserve.raw(),

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "core/cuda/recurrent/recurrent_plans.h"
-#include "core/cuda/recurrent/sequence_steps.h"
 
 namespace whisker::cuda {
 

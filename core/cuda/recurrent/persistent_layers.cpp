@@ -4,8 +4,8 @@
 // directions hidden). Backward only reads it.
 #include "core/cuda/recurrent/persistent_layers.h"
 
-#include "core/cuda/kernels/operand.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/operators/pointwise.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 #include "core/cuda/recurrent/sequence_steps.h"

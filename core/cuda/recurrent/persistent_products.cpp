@@ -1,6 +1,6 @@
 #include "core/cuda/recurrent/persistent_products.h"
 
-#include "core/cuda/kernels/operand.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/operators/output_gradient.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 

@@ -1,5 +1,5 @@
+#include "core/cuda/device/elementwise.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/elementwise.cuh"
 #include "core/cuda/recurrent/pieces.h"
 
 #include <algorithm>

@@ -4,11 +4,11 @@
 // The warps of a block share a product along k in pieces of 32: each multiplies all rows with all
 // columns over its pieces, and the sums meet in shared memory. So rows are read once, straight from
 // L2 into fragments: lane (g, t) takes elements 8t .. 8t + 7 of a piece for row g. That permutes k
-// within the piece as core/cuda/kernels/mma.cuh sees it, and weights are laid out with the same
+// within the piece as core/cuda/device/mma.cuh sees it, and weights are laid out with the same
 // permutation.
 #pragma once
 
-#include "core/cuda/kernels/mma.cuh"
+#include "core/cuda/device/mma.cuh"
 #include "core/cuda/recurrent/persistent_recurrent.h"
 
 namespace whisker::cuda {

@@ -1,6 +1,7 @@
 #include "core/cuda/recurrent/recurrent_plans.h"
 
 #include "core/cuda/gpu/cudnn_parts.h"
+#include "core/cuda/tuning/driver_memory.h"
 #include "core/cuda/tuning/noise.h"
 #include "core/cuda/tuning/stopwatch.h"
 #include "core/error.h"

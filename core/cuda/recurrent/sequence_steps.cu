@@ -1,6 +1,6 @@
 // One thread per element of the result; the index falls apart into step, sequence and column. All
 // of it is memory-bound and small beside the products of the cells.
-#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/device/elementwise.cuh"
 #include "core/cuda/recurrent/sequence_steps.h"
 
 namespace whisker::cuda::kernels {

@@ -1,5 +1,5 @@
 // One Philox block gives four numbers to one thread (core/philox.h).
-#include "core/cuda/kernels/elementwise.cuh"
+#include "core/cuda/device/elementwise.cuh"
 #include "core/cuda/tuning/noise.h"
 #include "core/philox.h"
 

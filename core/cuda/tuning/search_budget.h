@@ -2,7 +2,7 @@
 // for one choice, which should cost less than it can save.
 #pragma once
 
-#include "core/cuda/tuning/stopwatch.h"
+#include "core/cuda/gpu/capturing.h"
 
 #include <chrono>
 #include <limits>

@@ -3,20 +3,13 @@
 
 #include "core/cuda/gpu/check.h"
 #include "core/cuda/gpu/context.h"
-#include "core/cuda/memory/driver_memory.h"
+#include "core/cuda/tuning/driver_memory.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
 namespace whisker::cuda {
-
-/// True while the stream's work is recorded into a graph: nothing may be timed then.
-inline bool capturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &status), "asking whether a capture runs");
-  return status != cudaStreamCaptureStatusNone;
-}
 
 class Stopwatch {
  public:

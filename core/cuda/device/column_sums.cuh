@@ -4,9 +4,9 @@
 // end. Blocks along y share the rows; the last of them adds their sums.
 #pragma once
 
+#include "core/cuda/device/group.cuh"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/context.h"
-#include "core/cuda/kernels/group.cuh"
-#include "core/cuda/kernels/types.cuh"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // One instruction for two elements, and half the registers that elements of their own would take.
 #pragma once
 
-#include "core/cuda/kernels/types.cuh"
+#include "core/cuda/device/types.cuh"
 
 #include <cstdint>
 #include <type_traits>

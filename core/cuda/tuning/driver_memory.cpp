@@ -1,4 +1,4 @@
-#include "core/cuda/memory/driver_memory.h"
+#include "core/cuda/tuning/driver_memory.h"
 
 #include "core/error.h"
 

@@ -1,7 +1,7 @@
 // Tensors as launchers take them: pointers, null where undefined.
 #pragma once
 
-#include "core/cuda/kernels/channels.h"
+#include "core/cuda/device/channels.h"
 #include "core/tensor.h"
 
 namespace whisker::cuda {

@@ -1,8 +1,8 @@
-// Reading and writing core/cuda/kernels/channels.h, and choosing packs for the rows beside them.
+// Reading and writing core/cuda/device/channels.h, and choosing packs for the rows beside them.
 #pragma once
 
-#include "core/cuda/kernels/channels.h"
-#include "core/cuda/kernels/words.cuh"
+#include "core/cuda/device/channels.h"
+#include "core/cuda/device/words.cuh"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // number of threads, and the block of a kernel that finishes last.
 #pragma once
 
-#include "core/cuda/kernels/launch.h"
+#include "core/cuda/device/launch.h"
 
 #include <cstdint>
 

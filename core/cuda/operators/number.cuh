@@ -2,7 +2,7 @@
 // a kernel for every pair of types. The rules are those of core/convert.h.
 #pragma once
 
-#include "core/cuda/kernels/types.cuh"
+#include "core/cuda/device/types.cuh"
 
 #include <cstdint>
 #include <limits>

@@ -15,4 +15,9 @@ inline unsigned grid_for(int64_t items, int threads = block_threads) {
   return static_cast<unsigned>(std::clamp<int64_t>((items + threads - 1) / threads, 1, most));
 }
 
+/// Blocks for one thread each of `items`.
+inline unsigned blocks_of(int64_t items) {
+  return static_cast<unsigned>((items + block_threads - 1) / block_threads);
+}
+
 }  // namespace whisker::cuda

@@ -8,7 +8,7 @@
 // (16,8) holds columns 2t, 2t+1 of row g, then those of row g + 8.
 #pragma once
 
-#include "core/cuda/kernels/types.cuh"
+#include "core/cuda/device/types.cuh"
 
 #include <cstdint>
 #include <type_traits>

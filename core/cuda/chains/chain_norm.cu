@@ -1,36 +1,13 @@
-// Three small kernels between the convolutions of a chain. The first two have one thread for each
-// channel; the third is a pass that reads two tensors and writes one.
-#include "core/cuda/kernels/channels.cuh"
-#include "core/cuda/kernels/columns.cuh"
-#include "core/cuda/kernels/early_launch.cuh"
-#include "core/cuda/kernels/launch.h"
-#include "core/cuda/norm/chain_norm.h"
+// Two kernels between the convolutions of a chain: one thread for each channel, and a pass that
+// reads two tensors and writes one.
+#include "core/cuda/chains/chain_norm.h"
+#include "core/cuda/device/channels.cuh"
+#include "core/cuda/device/early_launch.cuh"
+#include "core/cuda/device/launch.h"
+#include "core/cuda/norm/columns.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {
-
-// The two sums nearly cancel where the mean is large beside the deviation: in f64 they lose no
-// more than they brought. What the squares round to below zero is zero; a NaN stays one.
-__global__ void __launch_bounds__(block_threads)
-    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, SummedStatistics p,
-                              Running running) {
-  wait_for_previous();
-  const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
-  if (c >= channels) return;
-  const auto count = static_cast<double>(rows);
-  const double mean = p.sums[c] / count;
-  double spread = p.sums[channels + c] - p.sums[c] * mean;
-  if (spread < 0) spread = 0;
-  const auto variance = static_cast<float>(spread / count);
-  p.mean[c] = static_cast<float>(mean);
-  if (p.variance) p.variance[c] = variance;
-  p.inverse_deviation[c] = 1 / sqrtf(variance + epsilon);
-  if (!running.mean) return;
-  const auto unbiased = static_cast<float>(spread / (count > 1 ? count - 1 : 1));
-  running.pending_mean[c] =
-      running.kept * running.mean[c] + running.added * static_cast<float>(mean);
-  running.pending_variance[c] = running.kept * running.variance[c] + running.added * unbiased;
-}
 
 __global__ void __launch_bounds__(block_threads)
     fold_norm_kernel(int64_t channels, const float* mean, const float* inverse_deviation,
@@ -80,23 +57,12 @@ __global__ void __launch_bounds__(block_threads, 3)
   });
 }
 
-dim3 grid_over(int64_t channels) {
-  return {static_cast<unsigned>((channels + block_threads - 1) / block_threads)};
-}
-
 }  // namespace
-
-void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
-                        const Running& running) {
-  launch_early(context, grid_over(g.channels), block_threads, statistics_of_sums_kernel, g.channels,
-               g.rows, static_cast<float>(g.epsilon), p, running);
-  check_launch("statistics of sums");
-}
 
 void fold_norm(Context& context, int64_t channels, const float* mean,
                const float* inverse_deviation, const float* gamma, const float* beta,
                void* folded) {
-  launch_early(context, grid_over(channels), block_threads, fold_norm_kernel, channels, mean,
+  launch_early(context, blocks_of(channels), block_threads, fold_norm_kernel, channels, mean,
                inverse_deviation, gamma, beta, static_cast<half_t*>(folded));
   check_launch("folding a batch_norm");
 }

@@ -1,20 +1,11 @@
-// What a batch_norm still has to do where convolutions do the rest of it: see Note [Chains]. All
-// vectors are (channels) and f32 unless told otherwise.
+// What a batch_norm still has to do where convolutions do the rest of it: see Note [Chains] in
+// core/cuda/convolution/convolution.h. All vectors are (channels) and f32 unless told otherwise.
 #pragma once
 
-#include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/gpu/context.h"
+#include "core/geometry.h"
 
 namespace whisker::cuda::kernels {
-
-struct SummedStatistics {
-  const float* sums = nullptr;         // (2, channels): of x and of its squares
-  float* mean = nullptr;               // written, as are the next
-  float* variance = nullptr;           // biased; null: not wanted
-  float* inverse_deviation = nullptr;  //
-};
-/// mean, variance, inverse_deviation and `running` of what `sums` are of.
-void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
-                        const Running& running);
 
 /// folded f16 (2, channels): scale and shift, so that x scale + shift is the normalised x.
 void fold_norm(Context& context, int64_t channels, const float* mean,

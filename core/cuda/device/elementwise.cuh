@@ -2,9 +2,9 @@
 // where addresses allow, else one element; f computes in f32.
 #pragma once
 
+#include "core/cuda/device/launch.h"
+#include "core/cuda/device/types.cuh"
 #include "core/cuda/gpu/check.h"
-#include "core/cuda/kernels/launch.h"
-#include "core/cuda/kernels/types.cuh"
 
 #include <algorithm>
 #include <cstdint>
