@@ -11,14 +11,14 @@
 #pragma once
 
 #include "core/backend.h"
+#include "core/cuda/batch_norm_pairs.h"
 #include "core/cuda/chains/convolution_chains.h"
 #include "core/cuda/gpu/context.h"
+#include "core/cuda/linear_chains.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/memory/staging.h"
-#include "core/cuda/norm/batch_norm_pairs.h"
-#include "core/cuda/norm/pooled_batch_norms.h"
 #include "core/cuda/plans.h"
-#include "core/cuda/product/linear_chains.h"
+#include "core/cuda/pooled_batch_norms.h"
 #include "core/cuda_library.h"
 
 namespace whisker::cuda {

@@ -15,7 +15,7 @@ class Plans {
   ConvolutionPlans& convolutions() { return convolutions_; }
   ChainPlans& chains() { return chains_; }
   ProductPlans& products() { return products_; }
-  RecurrentPlans& recurrent() { return recurrent_; }
+  CudnnRecurrentPlans& recurrent() { return recurrent_; }
   RecurrentChoice& recurrent_choice() { return recurrent_choice_; }
   const PlanTable& table() const { return table_; }
 
@@ -32,7 +32,7 @@ class Plans {
   ConvolutionPlans convolutions_;
   ChainPlans chains_;
   ProductPlans products_;
-  RecurrentPlans recurrent_;
+  CudnnRecurrentPlans recurrent_;
   RecurrentChoice recurrent_choice_;
 };
 

@@ -28,7 +28,7 @@ void* state_from(const RecurrentGeometry& g, void* state, int64_t first, int64_t
 struct CudnnRecurrent::Segment {
   RecurrentGeometry geometry;
   int64_t first_cell = 0;
-  RecurrentPlan* plan = nullptr;
+  CudnnRecurrentPlan* plan = nullptr;
   int64_t reserve_at = 0;
   int64_t result_at = 0;  // of its result, unless it is the last
 
@@ -135,7 +135,7 @@ void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs&
   for (size_t i = all.size(); i-- > 0;) {
     const Segment& segment = all[i];
     const RecurrentGeometry& own = segment.geometry;
-    RecurrentPlan& plan = *segment.plan;
+    CudnnRecurrentPlan& plan = *segment.plan;
     const int64_t layer = segment.first_cell / g.directions;
     const void* input = x.data();
     if (i > 0) {

@@ -4,7 +4,7 @@
 // are MaskedRecurrent's.
 #pragma once
 
-#include "core/cuda/recurrent/recurrent_plans.h"
+#include "core/cuda/recurrent/cudnn_recurrent_plans.h"
 
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace whisker::cuda {
 
 class CudnnRecurrent {
  public:
-  CudnnRecurrent(Context& context, Allocator& allocator, RecurrentPlans& plans)
+  CudnnRecurrent(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
       : context_(context), allocator_(allocator), plans_(plans) {}
 
   /// As Backend's methods of these names, for a `g` without lengths.
@@ -28,7 +28,7 @@ class CudnnRecurrent {
 
   Context& context_;
   Allocator& allocator_;
-  RecurrentPlans& plans_;
+  CudnnRecurrentPlans& plans_;
 };
 
 }  // namespace whisker::cuda

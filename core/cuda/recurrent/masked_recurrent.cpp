@@ -33,7 +33,7 @@ struct MaskedRecurrent::Cell {
   int64_t number = 0;
   int64_t direction = 0;
   int64_t features = 0;  // without the flag
-  RecurrentPlan* plan = nullptr;
+  CudnnRecurrentPlan* plan = nullptr;
   int64_t reserve_at = 0;
   int64_t results_at = 0;
 
@@ -92,7 +92,7 @@ void MaskedRecurrent::run(const Cell& cell, const RecurrentGeometry& g, const Re
                           const RecurrentOutputs& out, const void* input, void* y) {
   const cudaStream_t stream = context_.stream();
   const kernels::Sequences sequences = cell.sequences(in.lengths);
-  RecurrentPlan& plan = *cell.plan;
+  CudnnRecurrentPlan& plan = *cell.plan;
   char* const reserve = static_cast<char*>(pointer(out.reserve));
   std::optional<Scratch> own_results;
   void* const results = reserve
@@ -159,7 +159,7 @@ void MaskedRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs&
 void MaskedRecurrent::weights_gradient(const Cell& cell, const RecurrentCall& call,
                                        const RecurrentParameters& wanted) {
   const cudaStream_t stream = context_.stream();
-  RecurrentPlan& plan = *cell.plan;
+  CudnnRecurrentPlan& plan = *cell.plan;
   const RecurrentParameters wide = widened(cell, wanted, false);
   const Scratch dweights(allocator_, plan.weight_bytes());
   const std::vector<Piece> pieces = plan.pieces(std::span(&wide, 1), dweights.data());
@@ -183,7 +183,7 @@ void MaskedRecurrent::run_backward(const Cell& cell, const RecurrentGeometry& g,
                                    const void* dy, void* dx) {
   const cudaStream_t stream = context_.stream();
   const kernels::Sequences sequences = cell.sequences(in.lengths);
-  RecurrentPlan& plan = *cell.plan;
+  CudnnRecurrentPlan& plan = *cell.plan;
   char* const reserve = static_cast<char*>(out.reserve.raw());
   const Scratch x(allocator_, sequence_bytes(g, cell.geometry.features));
   const Scratch dresults(allocator_, sequence_bytes(g, g.output()));

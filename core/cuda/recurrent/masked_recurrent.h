@@ -11,13 +11,13 @@
 // a multiple of 8 features, which matrix units want.
 #pragma once
 
-#include "core/cuda/recurrent/recurrent_plans.h"
+#include "core/cuda/recurrent/cudnn_recurrent_plans.h"
 
 namespace whisker::cuda {
 
 class MaskedRecurrent {
  public:
-  MaskedRecurrent(Context& context, Allocator& allocator, RecurrentPlans& plans)
+  MaskedRecurrent(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
       : context_(context), allocator_(allocator), plans_(plans) {}
 
   /// As Backend's methods of these names, for a `g` with lengths; chooses the cells' plans.
@@ -45,7 +45,7 @@ class MaskedRecurrent {
 
   Context& context_;
   Allocator& allocator_;
-  RecurrentPlans& plans_;
+  CudnnRecurrentPlans& plans_;
 };
 
 }  // namespace whisker::cuda

@@ -1,4 +1,4 @@
-#include "core/cuda/product/linear_chains.h"
+#include "core/cuda/linear_chains.h"
 
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"

@@ -1,10 +1,10 @@
 // Tensors to pointers.
-#include "core/cuda/norm/pooled_batch_norms.h"
+#include "core/cuda/pooled_batch_norms.h"
 
 #include "core/autograd.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/pooled_batch_norm.h"
-#include "core/cuda/norm/training_norm.h"
+#include "core/cuda/training_norm.h"
 
 namespace whisker::cuda {
 namespace {

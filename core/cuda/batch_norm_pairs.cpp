@@ -1,10 +1,10 @@
 // Tensors to pointers.
-#include "core/cuda/norm/batch_norm_pairs.h"
+#include "core/cuda/batch_norm_pairs.h"
 
 #include "core/autograd.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm_pair.h"
-#include "core/cuda/norm/training_norm.h"
+#include "core/cuda/training_norm.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Tensors to pointers.
-#include "core/cuda/norm/training_norm.h"
+#include "core/cuda/training_norm.h"
 
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"

@@ -3,7 +3,7 @@
 // depends on the algorithm, so a choice is not changed while anything of it is kept.
 #pragma once
 
-#include "core/cuda/recurrent/recurrent_plan.h"
+#include "core/cuda/recurrent/cudnn_recurrent_plan.h"
 #include "core/cuda/tuning/plan_table.h"
 #include "core/cuda/tuning/search_budget.h"
 #include "core/cuda_library.h"
@@ -17,10 +17,10 @@ namespace whisker::cuda {
 /// The layers in words, the same only for equal geometries (but for dropout): a key of the table.
 std::string describe(const RecurrentGeometry& g, bool tf32);
 
-class RecurrentPlans {
+class CudnnRecurrentPlans {
  public:
-  RecurrentPlans(Context& context, Allocator& allocator, const CudaOptions& options,
-                 SearchBudget& budget, PlanTable& table)
+  CudnnRecurrentPlans(Context& context, Allocator& allocator, const CudaOptions& options,
+                      SearchBudget& budget, PlanTable& table)
       : context_(context),
         allocator_(allocator),
         options_(options),
@@ -28,21 +28,22 @@ class RecurrentPlans {
         table_(table) {}
 
   /// Of a geometry without dropout; timed only where `training`. Throws device where cuDNN cannot.
-  RecurrentPlan& plan(const RecurrentGeometry& g, bool training);
+  CudnnRecurrentPlan& plan(const RecurrentGeometry& g, bool training);
   /// Forgets the choices: after a change of options or of the table.
   void clear() { plans_.clear(); }
 
  private:
   bool tf32() const { return options_.tf32 && !options_.deterministic; }
-  std::unique_ptr<RecurrentPlan> make(const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm);
-  std::unique_ptr<RecurrentPlan> fastest(const RecurrentGeometry& g, const std::string& request);
+  std::unique_ptr<CudnnRecurrentPlan> make(const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm);
+  std::unique_ptr<CudnnRecurrentPlan> fastest(const RecurrentGeometry& g,
+                                              const std::string& request);
 
   Context& context_;
   Allocator& allocator_;
   const CudaOptions& options_;
   SearchBudget& budget_;
   PlanTable& table_;
-  std::map<std::string, std::unique_ptr<RecurrentPlan>> plans_;  // by the request in words
+  std::map<std::string, std::unique_ptr<CudnnRecurrentPlan>> plans_;  // by the request in words
 };
 
 }  // namespace whisker::cuda

@@ -1,4 +1,4 @@
-#include "core/cuda/recurrent/recurrent_plans.h"
+#include "core/cuda/recurrent/cudnn_recurrent_plans.h"
 
 #include "core/cuda/gpu/cudnn_parts.h"
 #include "core/cuda/tuning/driver_memory.h"
@@ -26,7 +26,7 @@ constexpr std::array<Algorithm, 3> algorithms = {
 // Both passes of a plan, on memory of their own.
 class Trial {
  public:
-  Trial(Allocator& allocator, const RecurrentGeometry& g, RecurrentPlan& plan)
+  Trial(Allocator& allocator, const RecurrentGeometry& g, CudnnRecurrentPlan& plan)
       : plan_(plan),
         width_(static_cast<int64_t>(size_of(g.dtype))),
         x_(allocator, g.steps * g.batch * g.features * width_),
@@ -62,7 +62,7 @@ class Trial {
   int64_t result_bytes(const RecurrentGeometry& g) const {
     return g.steps * g.batch * g.directions * g.output() * width_;
   }
-  RecurrentPlan& plan_;
+  CudnnRecurrentPlan& plan_;
   int64_t width_;
   DriverMemory x_, dx_, y_, dy_, weights_, dweights_, workspace_, reserve_;
 };
@@ -76,16 +76,16 @@ std::string describe(const RecurrentGeometry& g, bool tf32) {
                      g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
 }
 
-std::unique_ptr<RecurrentPlan> RecurrentPlans::make(const RecurrentGeometry& g,
-                                                    cudnnRNNAlgo_t algorithm) {
+std::unique_ptr<CudnnRecurrentPlan> CudnnRecurrentPlans::make(const RecurrentGeometry& g,
+                                                              cudnnRNNAlgo_t algorithm) {
   for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
-  return std::make_unique<RecurrentPlan>(context_, allocator_, g, algorithm, tf32());
+  return std::make_unique<CudnnRecurrentPlan>(context_, allocator_, g, algorithm, tf32());
 }
 
-std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& g,
-                                                       const std::string& request) {
+std::unique_ptr<CudnnRecurrentPlan> CudnnRecurrentPlans::fastest(const RecurrentGeometry& g,
+                                                                 const std::string& request) {
   const SearchBudget::Use use(budget_);
-  std::unique_ptr<RecurrentPlan> best;
+  std::unique_ptr<CudnnRecurrentPlan> best;
   float best_time = std::numeric_limits<float>::infinity();
   std::string_view best_name;
   bool shortage = false;
@@ -110,9 +110,9 @@ std::unique_ptr<RecurrentPlan> RecurrentPlans::fastest(const RecurrentGeometry& 
   return best;
 }
 
-RecurrentPlan& RecurrentPlans::plan(const RecurrentGeometry& g, bool training) {
+CudnnRecurrentPlan& CudnnRecurrentPlans::plan(const RecurrentGeometry& g, bool training) {
   const std::string request = describe(g, tf32());
-  std::unique_ptr<RecurrentPlan>& plan = plans_[training ? request : request + " inference"];
+  std::unique_ptr<CudnnRecurrentPlan>& plan = plans_[training ? request : request + " inference"];
   if (plan) return *plan;
   if (const auto known = table_.find(PlanTable::Kind::recurrent, request)) {
     for (const Algorithm& algorithm : algorithms) {

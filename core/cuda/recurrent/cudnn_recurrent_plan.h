@@ -52,11 +52,11 @@ struct RecurrentCall {
   void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
 };
 
-class RecurrentPlan {
+class CudnnRecurrentPlan {
  public:
   /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
-  RecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                cudnnRNNAlgo_t algorithm, bool tf32);
+  CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
+                     cudnnRNNAlgo_t algorithm, bool tf32);
 
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass

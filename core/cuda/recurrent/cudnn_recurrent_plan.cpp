@@ -1,4 +1,4 @@
-#include "core/cuda/recurrent/recurrent_plan.h"
+#include "core/cuda/recurrent/cudnn_recurrent_plan.h"
 
 #include <algorithm>
 
@@ -58,8 +58,9 @@ SequenceDescriptor::SequenceDescriptor(DType dtype, int64_t steps, int64_t batch
                "cudnnSetRNNDataDescriptor");
 }
 
-RecurrentPlan::RecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                             cudnnRNNAlgo_t algorithm, bool tf32)
+CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
+                                       const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm,
+                                       bool tf32)
     : context_(context), g_(g) {
   if (g.projection >= g.hidden) {
     fail(ErrorKind::usage,
@@ -95,7 +96,7 @@ RecurrentPlan::RecurrentPlan(Context& context, Allocator& allocator, const Recur
   find_places(allocator);
 }
 
-void RecurrentPlan::find_places(Allocator& allocator) {
+void CudnnRecurrentPlan::find_places(Allocator& allocator) {
   const Scratch weights(allocator, weight_bytes_);
   for (int64_t cell = 0; cell < g_.cells(); ++cell) {
     add_places(static_cast<size_t>(cell), g_.inputs(cell / g_.directions), weights.as<char>());
@@ -104,7 +105,7 @@ void RecurrentPlan::find_places(Allocator& allocator) {
 
 // cuDNN's gates stand in the order of RecurrentParameters'; those of the products with h follow
 // those of the products with x, then comes the projection.
-void RecurrentPlan::add_places(size_t cell, int64_t inputs, char* weights) {
+void CudnnRecurrentPlan::add_places(size_t cell, int64_t inputs, char* weights) {
   const auto width = static_cast<int64_t>(size_of(g_.dtype));
   const TensorHandle matrix_descriptor, bias_descriptor;
   const auto add = [&](int64_t part, Tensor RecurrentParameters::*matrix, int64_t matrix_bytes,
@@ -140,8 +141,8 @@ void RecurrentPlan::add_places(size_t cell, int64_t inputs, char* weights) {
   }
 }
 
-std::vector<Piece> RecurrentPlan::pieces(std::span<const RecurrentParameters> cells,
-                                         void* weights) const {
+std::vector<Piece> CudnnRecurrentPlan::pieces(std::span<const RecurrentParameters> cells,
+                                              void* weights) const {
   std::vector<Piece> pieces;
   for (const Place& place : places_) {
     const Tensor& tensor = cells[place.cell].*place.member;
@@ -153,15 +154,15 @@ std::vector<Piece> RecurrentPlan::pieces(std::span<const RecurrentParameters> ce
   return pieces;
 }
 
-SequenceDescriptor RecurrentPlan::inputs() const {
+SequenceDescriptor CudnnRecurrentPlan::inputs() const {
   return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.features);
 }
 
-SequenceDescriptor RecurrentPlan::results() const {
+SequenceDescriptor CudnnRecurrentPlan::results() const {
   return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.directions * g_.output());
 }
 
-void RecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_last) {
+void CudnnRecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_last) {
   const bool training = call.reserve != nullptr;
   cudnn::check(
       cudnnRNNForward(context_.cudnn(), rnn_.raw(),
@@ -173,8 +174,9 @@ void RecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_las
       "cudnnRNNForward");
 }
 
-void RecurrentPlan::backward_data(const RecurrentCall& call, const void* dy, const void* dh_last,
-                                  const void* dc_last, void* dx, void* dh, void* dc) {
+void CudnnRecurrentPlan::backward_data(const RecurrentCall& call, const void* dy,
+                                       const void* dh_last, const void* dc_last, void* dx, void* dh,
+                                       void* dc) {
   cudnn::check(
       cudnnRNNBackwardData_v8(context_.cudnn(), rnn_.raw(), nullptr, results().raw(), call.y, dy,
                               inputs().raw(), dx, h_.raw(), call.h, dh_last, dh, c_descriptor(),
@@ -184,7 +186,7 @@ void RecurrentPlan::backward_data(const RecurrentCall& call, const void* dy, con
       "cudnnRNNBackwardData_v8");
 }
 
-void RecurrentPlan::backward_weights(const RecurrentCall& call, void* dweights) {
+void CudnnRecurrentPlan::backward_weights(const RecurrentCall& call, void* dweights) {
   cudnn::check(
       cudnnRNNBackwardWeights_v8(context_.cudnn(), rnn_.raw(), CUDNN_WGRAD_MODE_ADD, nullptr,
                                  inputs().raw(), call.x, h_.raw(), call.h, results().raw(), call.y,
