@@ -1,6 +1,6 @@
 // The CUDA backend's class. Its methods stand in one .cpp per topic beside this file and turn
-// tensors into calls of launchers; the launchers and their kernels stand in the folders
-// and take pointers, extents, a DType and a stream.
+// tensors into calls of launchers; the launchers and their kernels stand in the folders and take
+// pointers, extents, a DType and a stream.
 //
 // Note [Folders of the CUDA backend]
 // From the ground up, each standing on those before it: gpu (a device's streams, handles, errors,
