@@ -18,7 +18,7 @@ export nvcc scratch
 known=$("$nvcc" --list-gpu-code)
 for architecture; do
   if grep -qx "sm_$architecture" <<<"$known"; then
-    printf "$architecture %s\n" core/cuda/*/*.cu
+    find core/cuda -name '*.cu' -printf "$architecture %p\n"
   else
     echo "$nvcc knows no sm_$architecture: left out" >&2
   fi

@@ -84,10 +84,10 @@ std::unique_ptr<CudnnConvolution> ConvolutionPlans::usable(
     std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
     const cudnn::EngineChoice& engine, PaddingTrial& trial) {
   auto algorithm = CudnnConvolution::make(std::move(graph), request, engine);
-  const bool usable = algorithm && algorithm->workspace_bytes() <= options_.workspace_limit &&
-                      admissible(request, algorithm->notes(), options_.deterministic) &&
-                      trial.kept_by(engine);
-  return usable ? std::move(algorithm) : nullptr;
+  if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
+  if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
+  if (!trial.kept_by(engine)) return nullptr;
+  return algorithm;
 }
 
 ConvolutionAlgorithmPointer ConvolutionPlans::first_engine(const ConvolutionRequest& request) {

@@ -4,9 +4,9 @@
 // PaddingMode::same pads more behind than before where the sum is odd. Of the engines that cuDNN
 // 9.14 proposes for weights' gradients of such convolutions two leave out the padding behind and
 // return other numbers without an error (H200; 50 of 8,627 proposals over all passes and types of
-// 19 convolutions, none of even padding). With tf32 not allowed one of them comes first. So an
-// engine that is to compute such a request first computes a small one with the same filter, stride
-// and padding; what it makes of random numbers must be what the direct kernel makes of them.
+// 19 convolutions, none of even padding). With tf32 not allowed one of them comes first for some.
+// So an engine that is to compute such a request first computes a small one with the same filter,
+// stride and padding; what it makes of random numbers must be what the direct kernel makes of them.
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
