@@ -50,6 +50,17 @@ std::string slow_stage(const EpochEvent& event, DataKind data) {
 
 }  // namespace
 
+std::string status_text(const StepEvent& event, bool brief) {
+  std::string text;
+  if (event.loss) text += fmt::format("loss {:.4f}  ", *event.loss);
+  if (event.accuracy) {
+    text += fmt::format("{} {:.3f}  ", brief ? "acc" : "accuracy", *event.accuracy);
+  }
+  return text + fmt::format("{:.0f} examples/s  {} {:.0f} %  {} left", event.examples_per_s,
+                            brief ? "wait" : "data wait", 100 * event.wait_share,
+                            human_seconds(event.seconds_left));
+}
+
 std::string human_seconds(double seconds) {
   if (seconds < 60) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(seconds + 0.5);
@@ -100,15 +111,10 @@ void Progress::on_step(const StepEvent& event) {
   const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
   if (Clock::now() - last_ < interval) return;
   last_ = Clock::now();
-  const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
-  const std::string speed = fmt::format("{:.0f} examples/s", event.examples_per_s);
-  const std::string left = human_seconds(event.seconds_left) + " left";
   if (bar_) {  // short words, and a bar as wide as they leave room for: 80 columns must do
+    const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
     const std::string before = fmt::format("epoch {} [", event.epoch + 1);
-    const std::string after =
-        fmt::format("] loss {:.4f}{}  {}  wait {:.0f} %  {}", event.loss,
-                    event.accuracy ? fmt::format("  acc {:.3f}", *event.accuracy) : "", speed,
-                    100 * event.wait_share, left);
+    const std::string after = "] " + status_text(event, true);
     const int columns = std::max(20, terminal_width() - 1);
     const int room = columns - static_cast<int>(before.size() + after.size());
     std::string line =
@@ -117,10 +123,8 @@ void Progress::on_step(const StepEvent& event) {
     tell(fmt::format("\r\033[K{}", line));
     bar_shown_ = true;
   } else {
-    tell(fmt::format("epoch {} step {}/{}  loss {:.4f}{}  {}  data wait {:.0f} %  {}\n",
-                     event.epoch + 1, event.batch, event.batches, event.loss,
-                     event.accuracy ? fmt::format("  accuracy {:.3f}", *event.accuracy) : "", speed,
-                     100 * event.wait_share, left));
+    tell(fmt::format("epoch {} step {}/{}  {}\n", event.epoch + 1, event.batch, event.batches,
+                     status_text(event)));
   }
 }
 

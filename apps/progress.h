@@ -37,6 +37,10 @@ class Progress final : public TrainObserver {
   std::chrono::steady_clock::time_point last_;
 };
 
+/// "loss 0.6931  accuracy 0.500  1200 examples/s  data wait 2 %  3.0 s left", without what is not
+/// known yet; in shorter words when `brief`.
+std::string status_text(const StepEvent& event, bool brief = false);
+
 /// "1 h 02 min", "3 min 05 s", "4.2 s".
 std::string human_seconds(double seconds);
 

@@ -11,20 +11,20 @@
 
 namespace whisker {
 
-/// One batch. Loss, accuracy and norm are those of the last reading: on a GPU every
-/// train.log_every steps.
+/// One batch. Loss, accuracy and norm are those of the epoch's last reading, none before its first:
+/// on a GPU every train.log_every steps.
 struct StepEvent {
   int64_t epoch = 0;                    ///< from 0
   int64_t batch = 0;                    ///< of the epoch, from 1
   int64_t batches = 0;                  ///< in an epoch
   int64_t step = 0;                     ///< optimizer steps so far
-  double loss = 0;                      ///< mean over the epoch so far
+  std::optional<double> loss = {};      ///< mean over the epoch so far
   std::optional<double> accuracy = {};  ///< likewise; none of a regression
   double learning_rate = 0;
-  std::optional<double> gradient_norm = {};  ///< none of an f16 step skipped for its overflow
-  double examples_per_s = 0;  ///< over the epoch so far
-  double wait_share = 0;      ///< of the wall time spent waiting for data
-  double seconds_left = 0;    ///< of the epoch, at this speed
+  std::optional<double> gradient_norm = {};  ///< nor of an f16 step skipped for its overflow
+  double examples_per_s = 0;                 ///< over the epoch so far
+  double wait_share = 0;                     ///< of the wall time spent waiting for data
+  double seconds_left = 0;                   ///< of the epoch, at this speed
 };
 
 /// One finished epoch.

@@ -18,7 +18,7 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
       .field("kind", "step")
       .field("step", event.step)
       .field("epoch", event.epoch + 1);
-  json.field("loss", event.loss);
+  if (event.loss) json.field("loss", *event.loss);
   if (event.accuracy) json.field("accuracy", *event.accuracy);
   json.field("learning_rate", event.learning_rate);
   if (event.gradient_norm) json.field("gradient_norm", *event.gradient_norm);

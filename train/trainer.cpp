@@ -214,14 +214,15 @@ std::optional<double> Trainer::share_correct() const {
 StepEvent Trainer::step_event() const {
   const double seconds = now() - batches_start_;
   const double done = static_cast<double>(epoch_examples_);
+  const bool read = state_.rows > 0;  // in this epoch
   return {.epoch = state_.epoch,
           .batch = state_.batch,
           .batches = batches_,
           .step = state_.step,
-          .loss = per_row(state_.loss_sum),
-          .accuracy = share_correct(),
+          .loss = read ? std::optional(per_row(state_.loss_sum)) : std::nullopt,
+          .accuracy = read ? share_correct() : std::nullopt,
           .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
-          .gradient_norm = gradient_norm_,
+          .gradient_norm = read ? gradient_norm_ : std::nullopt,
           .examples_per_s = done / std::max(seconds, 1e-9),
           .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
           .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *

@@ -76,8 +76,9 @@ std::string difference(const TestRun& run, const TestRun& expected) {
   for (const StepEvent& step : run.recorder.steps) {
     const auto same = std::ranges::find(expected.recorder.steps, step.step, &StepEvent::step);
     if (same == expected.recorder.steps.end() || same->loss == step.loss) continue;
-    text += fmt::format("first at step {} (epoch {}, batch {}): loss {} instead of {}\n", step.step,
-                        step.epoch + 1, step.batch, step.loss, same->loss);
+    text +=
+        fmt::format("first at step {} (epoch {}, batch {}): loss {} instead of {}\n", step.step,
+                    step.epoch + 1, step.batch, step.loss.value_or(NAN), same->loss.value_or(NAN));
     break;
   }
   const auto& arena = *run.experiment.arena;

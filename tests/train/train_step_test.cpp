@@ -124,6 +124,21 @@ TEST(TrainStep, LateReadingChangesNothingButWhenItIsKnown) {
   }
 }
 
+TEST(TrainStep, WhatWasNotReadInAnEpochIsNotTold) {
+  const StripeFolder data;  // five steps an epoch
+  TestRun late(data.config({"train.epochs=3", "train.log_every=3"}), std::nullopt,
+               {.late_reading = true});
+  train(late);
+  ASSERT_EQ(late.recorder.steps.size(), 15);
+  constexpr int64_t first_read[] = {3, 1, 2};  // each epoch's batch of steps 3, 6 and 12
+  for (const StepEvent& event : late.recorder.steps) {
+    const bool read = event.batch >= first_read[event.epoch];
+    EXPECT_EQ(event.loss.has_value(), read) << event.step;
+    EXPECT_EQ(event.accuracy.has_value(), read) << event.step;
+    EXPECT_EQ(event.gradient_norm.has_value(), read) << event.step;
+  }
+}
+
 void poison(const TestRun& run, const std::string& name) {
   for (const auto& parameter : run.experiment.arena->parameters()) {
     if (parameter->name() != name) continue;
