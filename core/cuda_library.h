@@ -30,9 +30,8 @@ struct CudaOptions {
   /// that, so that short runs search little; 0: search as if for ever.
   int64_t search_uses = 0;
   int64_t workspace_limit = int64_t{1} << 28;  ///< bytes that one convolution may work in
-  /// The process computes little: forward convolutions and products that take our own kernels
-  /// milliseconds are theirs, so that cuDNN and cuBLASLt, which take longer to load, are not
-  /// needed.
+  /// The process computes little: convolutions and products that take our own kernels milliseconds
+  /// are theirs, so that cuDNN and cuBLASLt, which take longer to load, are not needed.
   bool short_lived = false;
   ConvolutionChaining chaining = ConvolutionChaining::faster;
   bool operator==(const CudaOptions&) const = default;

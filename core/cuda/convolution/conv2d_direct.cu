@@ -153,6 +153,9 @@ class DirectConvolution final : public ConvolutionAlgorithm {
 }  // namespace
 
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request) {
+  const bool forward = request.pass == ConvolutionPass::forward;
+  if (request.pooled || request.sums || request.normalised) return nullptr;
+  if (!forward && request.has_epilogue()) return nullptr;
   return std::make_unique<DirectConvolution>(request);
 }
 

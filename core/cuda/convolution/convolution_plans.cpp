@@ -19,7 +19,7 @@ constexpr double longest_search_seconds = 1.5;
 
 // Of a request that no library computes. A chain is made only of what cuDNN has engines for.
 ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
-  if (!request.normalised) return direct_convolution(request);
+  if (auto direct = direct_convolution(request)) return direct;
   fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
 }
 
@@ -33,7 +33,7 @@ int64_t multiply_adds(const Conv2dGeometry& g) {
 // True where the direct kernel takes milliseconds at most.
 bool is_quick(const ConvolutionRequest& request) {
   constexpr int64_t most = int64_t{1} << 29;
-  return request.pass == ConvolutionPass::forward && multiply_adds(request.geometry) <= most;
+  return multiply_adds(request.geometry) <= most;
 }
 
 // True where a large GPU is not filled. Steps of batches of 32 with convolutions of up to 2.3
@@ -74,9 +74,7 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
 ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& request) {
   if (request.normalised) return first_engine(request);
   if (auto thin = thin_convolution(request, context_.capability())) return thin;
-  if (options_.short_lived && is_quick(request)) {
-    return request.pooled ? nullptr : direct_convolution(request);
-  }
+  if (options_.short_lived && is_quick(request)) return direct_convolution(request);
   return first_engine(request);
 }
 

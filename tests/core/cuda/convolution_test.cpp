@@ -85,21 +85,11 @@ TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
   EXPECT_NE(backend_of(gpu).export_plans(), "");
 }
 
-// Forwards: backwards nothing is different.
 TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
   CudaOptions options = exact_options();
   options.short_lived = true;
   set_cuda_options(gpu, options);
-  for (const ConvolutionCase& c : convolution_cases()) {
-    for (const DType dtype : dtypes) {
-      expect_agreement({.name = fmt::format("short-lived {} x {} w {}", dtype, c.x, c.w),
-                        .shapes = {c.x, c.w, {c.w[0]}},
-                        .function = uses_of(c)[0],
-                        .tolerance = tolerance(dtype, longest_sum(c)),
-                        .dtype = dtype,
-                        .device = gpu});
-    }
-  }
+  expect_convolutions_agree("short-lived");
 }
 
 TEST_F(CudaConvolution, AgreesRoughlyInTf32) {

@@ -35,6 +35,18 @@ TEST_F(CudaPersistentRecurrent, OfEverySmoothKind) {
   }
 }
 
+// The products between them by own kernels, too: what racecheck, in which the libraries' break, can
+// look at.
+TEST_F(CudaPersistentRecurrent, WithoutLibrariesWhenShortLived) {
+  CudaOptions options = cuda_options(gpu);
+  options.short_lived = true;
+  set_cuda_options(gpu, options);
+  for (const RecurrentKind kind : smooth_recurrent_kinds) {
+    expect({.kind = kind, .steps = 5, .features = 20, .hidden = 64, .layers = 2, .initial = true});
+    expect({.kind = kind, .steps = 3, .batch = 40, .hidden = 96, .directions = 2});
+  }
+}
+
 // On numbers with few bits, whose sums every type holds exactly: see smooth_recurrent_kinds.
 TEST_F(CudaPersistentRecurrent, OfReluOnExactNumbers) {
   constexpr int64_t steps = 2, batch = 5, features = 8, hidden = 32;

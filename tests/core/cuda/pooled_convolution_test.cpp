@@ -28,9 +28,7 @@ std::vector<ConvolutionCase> pooled_cases() {
   };
 }
 
-class CudaPooledConvolution : public GpuTest {};
-
-TEST_F(CudaPooledConvolution, AgreesWithTheReference) {
+void expect_pooled_convolutions_agree(const char* what) {
   const auto cases = pooled_cases();
   for (size_t i = 0; i < cases.size(); ++i) {
     const ConvolutionCase& c = cases[i];
@@ -39,7 +37,7 @@ TEST_F(CudaPooledConvolution, AgreesWithTheReference) {
       const bool same_winners = dtype == DType::f32 || i < 4;
       if (!same_winners) continue;
       for (const TensorFunction& use : uses_of(c)) {
-        expect_agreement({.name = fmt::format("pooled {} x {} w {}", dtype, c.x, c.w),
+        expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
                           .shapes = {c.x, c.w, {c.w[0]}},
                           .function = use,
                           .tolerance = tolerance(dtype, longest_sum(c)),
@@ -48,6 +46,19 @@ TEST_F(CudaPooledConvolution, AgreesWithTheReference) {
       }
     }
   }
+}
+
+class CudaPooledConvolution : public GpuTest {};
+
+TEST_F(CudaPooledConvolution, AgreesWithTheReference) {
+  expect_pooled_convolutions_agree("first choice");
+}
+
+TEST_F(CudaPooledConvolution, AgreesWithoutLibrariesWhenShortLived) {
+  CudaOptions options = exact_options();
+  options.short_lived = true;
+  set_cuda_options(gpu, options);
+  expect_pooled_convolutions_agree("short-lived");
 }
 
 TEST_F(CudaPooledConvolution, AgreesWhenTimedAndInTf32) {
