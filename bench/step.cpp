@@ -158,10 +158,8 @@ class Step {
     arena_.zero_grad();
     const Pass pass{.training = true, .seed = 1};
     const Tensor logits = model_.net->forward(images_, pass).to(DType::f32);
-    const Tensor loss = cross_entropy(logits, labels_);
-    Backend& backend = backend_of(device);
-    backend.count_batch(optimizer_.rule(), logits.detach(), labels_, loss.detach(),
-                        optimizer_.memory().state());
+    const BatchCount count{optimizer_.rule(), labels_, optimizer_.memory().state()};
+    const Tensor loss = cross_entropy(logits, labels_, {.count = &count});
     backward(loss, {.gradient = precision == "f16" ? optimizer_.memory().loss_scale() : Tensor()});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     optimizer_.enqueue_update();

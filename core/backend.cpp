@@ -49,6 +49,14 @@ void Backend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry
   conv2d_backward(without_activation(g), x, w, {}, dz, dx, dw, db);
 }
 
+void Backend::cross_entropy_and_count(const CrossEntropyGeometry& g, const Tensor& logits,
+                                      const Tensor& target, const Tensor& class_weight,
+                                      const Tensor& loss, const Tensor& dlogits,
+                                      const BatchCount& count) {
+  cross_entropy(g, logits, target, class_weight, loss, dlogits);
+  count_batch(logits, loss, count);
+}
+
 void Backend::update(const StepRule& rule, StepState* state, std::span<const OptimizerStep> runs) {
   for (const OptimizerStep& run : runs) add_squares(run.gradient, &state->square_sum);
   begin_update(rule, state);

@@ -3,6 +3,7 @@
 // overwritten unless a comment says otherwise. Shapes stand in the margin.
 #pragma once
 
+#include "core/batch_count.h"
 #include "core/device.h"
 #include "core/geometry.h"
 #include "core/jpeg_decoder.h"
@@ -264,6 +265,12 @@ class Backend {
   virtual void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
                              const Tensor& target, const Tensor& class_weight, const Tensor& loss,
                              const Tensor& dlogits) = 0;
+  /// cross_entropy, then count_batch of its logits and loss. Means its parts; a backend that joins
+  /// them overrides it.
+  virtual void cross_entropy_and_count(const CrossEntropyGeometry& g, const Tensor& logits,
+                                       const Tensor& target, const Tensor& class_weight,
+                                       const Tensor& loss, const Tensor& dlogits,
+                                       const BatchCount& count);
   /// Mean over all elements; target in [0, 1], same shape as logits.
   virtual void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
                                     const Tensor& dlogits) = 0;
@@ -271,11 +278,10 @@ class Backend {
   // --- the training step: core/step_state.h, core/optimizer_step.h -----------------------------
   // All pointers are device memory. Whatever changes from step to step is read there, and nothing
   // waits for the host, so that a whole step can be captured.
-  /// Counts a batch in `state` (whisker::count_batch). logits f32 (rows, classes), or (rows, 1) for
-  /// two classes told apart by the sign; labels i64 (rows); loss f32, one element. A row is right
-  /// when its first largest logit, or a logit above 0 for label 1, is the label's.
-  virtual void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                           const Tensor& loss, StepState* state) = 0;
+  /// Counts a batch in count.state (whisker::count_batch). logits f32 (rows, classes), or (rows, 1)
+  /// for two classes told apart by the sign; loss f32, one element. A row is right when its first
+  /// largest logit, or a logit above 0 for label 1, is the label's.
+  virtual void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) = 0;
   /// *sum += sum of squares of a flat tensor, in f64; in one order, whatever the device's load.
   virtual void add_squares(const Tensor& x, double* sum) = 0;
   /// whisker::begin_update with sqrt(state->square_sum).

@@ -18,6 +18,8 @@
 
 namespace whisker {
 
+struct BatchCount;
+
 // --- arithmetic ------------------------------------------------------------------------------
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
@@ -292,7 +294,8 @@ Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
 struct CrossEntropyOptions {
   double label_smoothing = 0;
-  Tensor class_weight = {};  ///< (classes); the mean is weighted, as PyTorch's
+  Tensor class_weight = {};           ///< (classes); the mean is weighted, as PyTorch's
+  const BatchCount* count = nullptr;  ///< the batch is counted, too: Backend::count_batch
 };
 /// Mean over rows of -sum_c target_c log softmax(logits)_c. logits (N, classes); target i64 (N),
 /// or probabilities (N, classes).

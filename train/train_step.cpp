@@ -131,10 +131,8 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   {
     const StepTrace::Range range(trace_, "forward", "step");
     const Tensor outputs = experiment_.network->outputs(batch, pass);
-    loss = experiment_.objective->loss(outputs, batch);
-    // A language model's rows are its steps.
-    backend_.count_batch(optimizer.rule(), outputs.reshape({-1, outputs.extent(-1)}),
-                         batch.labels.reshape({-1}), loss, state);
+    const BatchCount count{optimizer.rule(), batch.labels.reshape({-1}), state};
+    loss = experiment_.objective->loss(outputs, batch, &count);
   }
   const bool scaled = options_.scaled_loss.value_or(optimizer.rule().scales_loss);
   {

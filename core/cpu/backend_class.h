@@ -128,8 +128,7 @@ class CpuBackend : public Backend {
                             const Tensor& dlogits) override;
 
   // --- the training step ---------------------------------------------------------------------
-  void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                   const Tensor& loss, StepState* state) override;
+  void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override;
   void add_squares(const Tensor& x, double* sum) override;
   void begin_update(const StepRule& rule, StepState* state) override;
   void optimizer_step(const OptimizerStep& step) override;

@@ -31,17 +31,16 @@ WHISKER_VECTORIZE void average_range(float decay, float fresh, const float* valu
 
 }  // namespace
 
-void CpuBackend::count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                             const Tensor& loss, StepState* state) {
+void CpuBackend::count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) {
   const int64_t rows = logits.extent(0), classes = logits.extent(1);
   const float* row = f32(logits);  // (rows, classes)
-  const auto* label = static_cast<const int64_t*>(labels.raw());
+  const auto* label = static_cast<const int64_t*>(count.labels.raw());
   int64_t correct = 0;
   for (int64_t r = 0; r < rows; ++r, row += classes) {
     const int64_t guess = classes == 1 ? *row > 0 : std::max_element(row, row + classes) - row;
     correct += guess == label[r];
   }
-  whisker::count_batch(*state, rule, static_cast<double>(*f32(loss)), correct, rows);
+  whisker::count_batch(*count.state, count.rule, static_cast<double>(*f32(loss)), correct, rows);
 }
 
 void CpuBackend::add_squares(const Tensor& x, double* sum) {

@@ -155,12 +155,14 @@ class CudaBackend final : public Backend {
   void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits, const Tensor& target,
                      const Tensor& class_weight, const Tensor& loss,
                      const Tensor& dlogits) override;
+  void cross_entropy_and_count(const CrossEntropyGeometry& g, const Tensor& logits,
+                               const Tensor& target, const Tensor& class_weight, const Tensor& loss,
+                               const Tensor& dlogits, const BatchCount& count) override;
   void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
                             const Tensor& dlogits) override;
 
   // --- the training step ---------------------------------------------------------------------
-  void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                   const Tensor& loss, StepState* state) override;
+  void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override;
   void add_squares(const Tensor& x, double* sum) override;
   void begin_update(const StepRule& rule, StepState* state) override;
   void optimizer_step(const OptimizerStep& step) override;

@@ -34,17 +34,16 @@ kernels::OptimizerUpdate update_of(const OptimizerStep& s) {
 
 }  // namespace
 
-void CudaBackend::count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                              const Tensor& loss, StepState* state) {
+void CudaBackend::count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) {
   context_.enter();
-  kernels::count_batch(context_, rule,
+  kernels::count_batch(context_, count.rule,
                        {.dtype = logits.dtype(),
                         .logits = logits.raw(),
-                        .labels = static_cast<const int64_t*>(labels.raw()),
+                        .labels = static_cast<const int64_t*>(count.labels.raw()),
                         .loss = f32(loss),
                         .rows = logits.extent(0),
                         .classes = logits.extent(1)},
-                       state);
+                       count.state);
 }
 
 void CudaBackend::add_squares(const Tensor& x, double* sum) {

@@ -64,7 +64,13 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                                       .weighted = weight.defined()};
   const Tensor loss = loss_for(logits);
   const Tensor dlogits = needs_grad(logits) ? empty_like(logits) : Tensor();
-  backend_of(logits.device()).cross_entropy(geometry, logits, target, weight, loss, dlogits);
+  Backend& backend = backend_of(logits.device());
+  if (options.count) {
+    backend.cross_entropy_and_count(geometry, logits, target, weight, loss, dlogits,
+                                    *options.count);
+  } else {
+    backend.cross_entropy(geometry, logits, target, weight, loss, dlogits);
+  }
   record_loss(op, logits, loss, dlogits);
   return loss;
 }

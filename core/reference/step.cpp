@@ -8,17 +8,17 @@
 
 namespace whisker {
 
-void ReferenceBackend::count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                                   const Tensor& loss, StepState* state) {
+void ReferenceBackend::count_batch(const Tensor& logits, const Tensor& loss,
+                                   const BatchCount& count) {
   visit_real("count_batch", logits.dtype(), [&]<class T>() {
     const int64_t rows = logits.extent(0), classes = logits.extent(1);
     int64_t correct = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const T* row = elements<T>(logits) + r * classes;  // (rows, classes)
       const int64_t guess = classes == 1 ? row[0] > 0 : std::max_element(row, row + classes) - row;
-      correct += guess == elements<int64_t>(labels)[r];
+      correct += guess == elements<int64_t>(count.labels)[r];
     }
-    whisker::count_batch(*state, rule, double{elements<T>(loss)[0]}, correct, rows);
+    whisker::count_batch(*count.state, count.rule, double{elements<T>(loss)[0]}, correct, rows);
   });
 }
 

@@ -1,5 +1,6 @@
 // The scalar rules of a training step (core/step_state.h), and the kernels around them on every
 // device: counting a batch, the norm, averages, conditional copies, masks that move on.
+#include "core/autograd.h"
 #include "core/backend.h"
 #include "core/ops.h"
 #include "core/step_memory.h"
@@ -161,20 +162,65 @@ TEST_P(StepKernels, CountBatch) {
   const Tensor labels = from_vector({1, 0, 2, 0}, {4}, options(DType::i64));
   const Tensor logits =
       from_vector({0, 3, 1, /**/ 2, 2, 1, /**/ 9, 8, 7, /**/ -3, -1, -2}, {4, 3}, options());
-  backend().count_batch({}, logits, labels, from_vector({0.5}, {}, options()), memory.state());
+  backend().count_batch(logits, from_vector({0.5}, {}, options()), {{}, labels, memory.state()});
   StepTotals totals = memory.read().totals;
   EXPECT_EQ(totals.correct, 2);  // the first; the second, as ties go to the first class
   EXPECT_EQ(totals.rows, 4);
   EXPECT_EQ(totals.loss, 2);
   const Tensor binary = from_vector({0.1, 0, -5, 2}, {4, 1}, options());  // guesses 1 0 0 1
   const Tensor truth = from_vector({1, 1, 0, 1}, {4}, options(DType::i64));
-  backend().count_batch({}, binary, truth, from_vector({1}, {}, options()), memory.state());
+  backend().count_batch(binary, from_vector({1}, {}, options()), {{}, truth, memory.state()});
   totals = memory.read().totals;
   EXPECT_EQ(totals.correct, 5);
   EXPECT_EQ(totals.rows, 8);
   EXPECT_EQ(totals.loss, 6);
-  backend().count_batch({}, binary, truth, from_vector({nan}, {}, options()), memory.state());
+  backend().count_batch(binary, from_vector({nan}, {}, options()), {{}, truth, memory.state()});
   EXPECT_EQ(memory.read().totals.rows, 8);
+  EXPECT_EQ(memory.read().failure, StepFailure::loss);
+}
+
+// Loss, gradient and what is counted are those of one after the other, whatever the shares of rows.
+TEST_P(StepKernels, CrossEntropyCountsItsBatch) {
+  for (const Shape& shape : {Shape{4, 3}, {300, 2}, {1000, 10}, {70, 2000}, {5, 1}}) {
+    const int64_t rows = shape[0], classes = shape[1];
+    Tensor logits = rand_normal(shape, 0, 1, 3, 1).to(GetParam());
+    logits.set_requires_grad();
+    const auto gradient_of = [&](const Tensor& loss) {
+      return grad(loss, std::vector{logits})[0].to_vector();
+    };
+    std::vector<double> classes_of_rows;
+    for (int64_t r = 0; r < rows; ++r) classes_of_rows.push_back(static_cast<double>(r % classes));
+    const Tensor labels = from_vector(classes_of_rows, {rows}, options(DType::i64));
+    const Tensor soft = softmax(rand_normal(shape, 0, 1, 3, 2)).to(GetParam());
+    const Tensor weight = sigmoid(rand_normal({classes}, 0, 1, 3, 3)).to(GetParam());
+    for (const bool mixed : {false, true}) {
+      const Tensor& target = mixed ? soft : labels;
+      CrossEntropyOptions how{.label_smoothing = 0.1, .class_weight = weight};
+      StepMemory apart(GetParam()), joint(GetParam());
+      const Tensor loss = cross_entropy(logits, target, how);
+      backend().count_batch(logits.detach(), loss.detach(), {{}, labels, apart.state()});
+      const BatchCount count{{}, labels, joint.state()};
+      how.count = &count;
+      const Tensor counted = cross_entropy(logits, target, how);
+      EXPECT_EQ(counted.item(), loss.item());
+      EXPECT_EQ(gradient_of(counted), gradient_of(loss));
+      const StepTotals expected = apart.read().totals, totals = joint.read().totals;
+      EXPECT_EQ(totals.loss, expected.loss) << fmt::format("{}", shape);
+      EXPECT_EQ(totals.correct, expected.correct) << fmt::format("{}", shape);
+      EXPECT_EQ(totals.rows, rows);
+    }
+  }
+}
+
+TEST_P(StepKernels, ATieIsTheFirstClasssAndABadLossIsAFailure) {
+  StepMemory memory(GetParam());
+  const Tensor labels = from_vector({0, 1}, {2}, options(DType::i64));
+  const BatchCount count{{}, labels, memory.state()};
+  cross_entropy(from_vector({2, 2, 1, /**/ 0, 1, 1}, {2, 3}, options()), labels, {.count = &count});
+  EXPECT_EQ(memory.read().totals.correct, 2);
+  cross_entropy(from_vector({nan, 2, 1, /**/ 0, 1, 1}, {2, 3}, options()), labels,
+                {.count = &count});
+  EXPECT_EQ(memory.read().totals.rows, 2);
   EXPECT_EQ(memory.read().failure, StepFailure::loss);
 }
 

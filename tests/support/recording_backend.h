@@ -234,9 +234,8 @@ class RecordingBackend final : public Backend {
                             const Tensor& dlogits) override {
     submit([=, this] { device_.binary_cross_entropy(logits, target, loss, dlogits); });
   }
-  void count_batch(const StepRule& rule, const Tensor& logits, const Tensor& labels,
-                   const Tensor& loss, StepState* state) override {
-    submit([=, this] { device_.count_batch(rule, logits, labels, loss, state); });
+  void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override {
+    submit([=, this] { device_.count_batch(logits, loss, count); });
   }
   void add_squares(const Tensor& x, double* sum) override {
     submit([=, this] { device_.add_squares(x, sum); });

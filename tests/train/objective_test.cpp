@@ -2,6 +2,7 @@
 #include "train/objective.h"
 
 #include "core/ops.h"
+#include "core/step_memory.h"
 
 #include <cmath>
 
@@ -85,6 +86,24 @@ TEST(Objective, OneSigmoidUnit) {
             loss({}));
   batch.soft_labels = from_vector(std::vector<double>{0.75, 0.25, 0, 1}, {2, 2});
   EXPECT_NEAR(loss({}), (binary(1.5, 0.25) + binary(-0.5, 1)) / 2, 1e-6);
+}
+
+// By a cross-entropy and by what is none.
+TEST(Objective, CountsTheBatchWithItsLoss) {
+  const std::pair<Model, Tensor> cases[] = {
+      {model_of("units: classes", 2), from_vector({0.5, -1, 0, 2, 3, 1}, {3, 2})},
+      {model_of("units: 1, activation: sigmoid", 2), from_vector({-0.5, 2, -3}, {3, 1})}};
+  const Batch batch = batch_of({0, 1, 1});
+  for (const auto& [model, logits] : cases) {
+    const Objective objective(model, {}, std::vector<int64_t>{1, 1}, cpu_device);
+    StepMemory memory(cpu_device);
+    const BatchCount count{{}, batch.labels, memory.state()};
+    const double loss = objective.loss(logits, batch, &count).item();
+    const StepTotals totals = memory.read().totals;
+    EXPECT_EQ(totals.rows, 3);
+    EXPECT_EQ(totals.correct, 2);
+    EXPECT_EQ(totals.loss, 3 * loss);
+  }
 }
 
 TEST(Objective, ModelDataAndLossMustGoTogether) {

@@ -50,6 +50,10 @@ struct Largest {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+struct Smallest {
+  __device__ int64_t operator()(int64_t a, int64_t b) const { return min(a, b); }
+};
+
 template <int G, class T>
 __device__ inline T group_sum(T value) {
   return group_reduce<G>(value, Sum());

@@ -90,15 +90,17 @@ void with_group(int64_t columns, int64_t classes, int64_t inner, const Run& run)
 }
 
 // Adds every block's part to one mean: *loss = scale * sum of part over all blocks, written by the
-// last block to finish. All threads call it, with their own shares.
-__device__ void add_up(double share, double scale, double* parts, uint32_t* ticket, float* loss) {
+// last block to finish. All threads call it, with their own shares; true in the one that wrote.
+__device__ bool add_up(double share, double scale, double* parts, uint32_t* ticket, float* loss) {
   const double part = group_sum<block_threads>(share);
   if (threadIdx.x == 0) parts[blockIdx.x] = part;
-  if (!is_last_block(ticket, gridDim.x)) return;
+  if (!is_last_block(ticket, gridDim.x)) return false;
   double sum = 0;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) sum += __ldcg(parts + i);
   sum = group_sum<block_threads>(sum);
-  if (threadIdx.x == 0) *loss = static_cast<float>(sum * scale);
+  if (threadIdx.x != 0) return false;
+  *loss = static_cast<float>(sum * scale);
+  return true;
 }
 
 // Sum of the class weights of all labels: the divisor of a weighted mean over hard targets.
@@ -118,17 +120,18 @@ __global__ void __launch_bounds__(block_threads)
 struct MeanOf {
   const double* divisor;  // null: the rows
   double* parts;
-  uint32_t* ticket;
+  uint32_t* ticket;  // behind it the right rows of a batch that is counted
   Fault* faults;
 };
 
 // With t[r,c] the weight that row r gives to class c,
 //   loss = -1/D sum t[r,c] log p[r,c],  dlogits[r,c] = (p[r,c] sum_k t[r,k] - t[r,c]) / D:
-// see core/reference/loss.cpp. G threads per row.
+// see core/reference/loss.cpp. G threads per row. A row's guess is its first largest logit.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,
-                         const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean) {
+                         const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean,
+                         Counting count) {
   wait_for_previous();
   const double divisor = mean.divisor ? *mean.divisor : static_cast<double>(g.rows);
   const auto scale = static_cast<float>(1 / divisor);
@@ -137,6 +140,7 @@ __global__ void __launch_bounds__(block_threads)
   constexpr int per_block = block_threads / G;
   const int lane = threadIdx.x % G;
   double total = 0;
+  uint32_t correct = 0;
   for (int64_t turn = blockIdx.x; turn * per_block < g.rows; turn += gridDim.x) {
     const int64_t row = turn * per_block + threadIdx.x / G;
     if (row >= g.rows) continue;  // whole groups
@@ -153,13 +157,19 @@ __global__ void __launch_bounds__(block_threads)
     const LogSumExp norm = log_sum_exp<G>(g.classes, lane, at);
     float target_sum = 0;
     float row_loss = 0;
+    int64_t guess = INT64_MAX;
     for (int64_t c = lane; c < g.classes; c += G) {
+      if (at(c) == norm.largest) guess = min(guess, c);
       const float t = target(c);
       target_sum += t;
       // A class without weight adds nothing, even where its log probability is -infinity.
       if (t != 0) row_loss -= t * norm.log_probability(at(c));
     }
     if (valid) total += static_cast<double>(row_loss);
+    if (count.state) {
+      guess = group_reduce<G>(guess, Smallest());
+      correct += lane == 0 && guess == count.labels[row];
+    }
     if (!dlogits) continue;
     target_sum = group_sum<G>(target_sum);
     for (int64_t c = lane; c < g.classes; c += G) {
@@ -167,7 +177,13 @@ __global__ void __launch_bounds__(block_threads)
       dlogits[row * g.classes + c] = from_f32<T>(valid ? gradient * scale : 0.0f);
     }
   }
-  add_up(total, 1 / divisor, mean.parts, mean.ticket, loss);
+  if (count.state) {
+    correct = group_sum<block_threads>(correct);
+    if (threadIdx.x == 0) atomicAdd(mean.ticket + 1, correct);
+  }
+  if (!add_up(total, 1 / divisor, mean.parts, mean.ticket, loss) || !count.state) return;
+  whisker::count_batch(*count.state, count.rule, static_cast<double>(*loss),
+                       atomicExch(mean.ticket + 1, 0), g.rows);
 }
 
 // -t log s(x) - (1 - t) log(1 - s(x)) = max(x, 0) - x t + log(1 + exp(-|x|)); derivative s(x) - t.
@@ -228,7 +244,7 @@ void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeo
                         context.faults()};
       launch_early(context, blocks, block_threads, cross_entropy_kernel<T, G>, g,
                    static_cast<const T*>(p.logits), labels, soft, weight, p.loss,
-                   static_cast<T*>(p.dlogits), mean);
+                   static_cast<T*>(p.dlogits), mean, p.count);
     });
   });
   check_launch("cross_entropy");

@@ -4,6 +4,7 @@
 
 #include "core/cuda/memory/allocator.h"
 #include "core/geometry.h"
+#include "core/step_state.h"
 
 #include <cstdint>
 
@@ -15,6 +16,13 @@ void softmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const v
 void softmax_backward(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* y,
                       const void* dy, void* dx);
 
+/// A batch that is counted with its loss, by its logits; nothing where `state` is null.
+struct Counting {
+  StepRule rule = {};
+  const int64_t* labels = nullptr;  // (rows)
+  StepState* state = nullptr;
+};
+
 /// Device memory of one cross entropy; null where the geometry has none.
 struct CrossEntropy {
   const void* logits = nullptr;        // (rows, classes)
@@ -22,6 +30,7 @@ struct CrossEntropy {
   const void* class_weight = nullptr;  // (classes) as the logits, or null
   float* loss = nullptr;               // one element
   void* dlogits = nullptr;             // (rows, classes) as the logits, or null
+  Counting count = {};                 // of more than one class
 };
 void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeometry& g,
                    DType dtype, const CrossEntropy& p);

@@ -64,8 +64,8 @@ void SmallTraining::step() {
     y = dropout(y.reshape({rows, -1}), 0.25,
                 {.seed = 3, .stream = 4, .offset = &memory_.state()->inputs.batch});
     const Tensor logits = linear(y, dense_->value(), {});
-    const Tensor loss = cross_entropy(logits, labels_);
-    backend.count_batch(rule, logits, labels_, loss, memory_.state());
+    const BatchCount count{rule, labels_, memory_.state()};
+    const Tensor loss = cross_entropy(logits, labels_, {.count = &count});
     backward(loss);
   }
   arena_->complete_gradients();
