@@ -1,5 +1,5 @@
-// What counting a batch takes beside its logits and its loss: plain data, so that it can ride in
-// the kernel of the loss.
+// What counting a batch takes beside its logits and its loss, so that a backend may count in the
+// kernel of the loss.
 #pragma once
 
 #include "core/step_state.h"
@@ -10,7 +10,7 @@ namespace whisker {
 /// See Backend::count_batch.
 struct BatchCount {
   StepRule rule = {};
-  Tensor labels = {};          ///< i64 (rows)
+  Tensor labels = {};          ///< i64 (rows), on the logits' device
   StepState* state = nullptr;  ///< in device memory
 };
 

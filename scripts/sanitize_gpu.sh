@@ -35,7 +35,7 @@ limits=(
   # They look at the memory of the process or of others, of which the tool takes some.
   "memcheck synccheck racecheck initcheck|SoakOn.* CudaMemory.TheSummaryAddsUp|"
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in kernels of cuDNN and
-  # cuBLASLt, also when told to look at none of theirs: so in most trainings. Own kernels run without them, too.
+  # cuBLASLt, also when told to look at no kernel: so in most trainings. Tests named WithoutLibraries run own ones only.
   "racecheck|*WithoutLibraries*|none"
   "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaChain*.* CudaLayerChains.* OpTable.*/conv2d*|"
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
@@ -45,7 +45,7 @@ limits=(
   "racecheck|CudaRecurrent*.InSixteenBits CudaRecurrent.ByTheFastestAlgorithm|"
   # It loses track of launches by nvJPEG.
   "racecheck|GpuDecodeCuda.*|"
-  # They take it more than six minutes.
+  # They take it more than 350 seconds.
   "racecheck|CudaCapture.AThousandSteps* CudaTraining.CapturedRuns* CudaTraining.FindsABatch*|"
   "racecheck|CudaTraining.EveryAllocation*|"
   # They provoke errors of the CUDA API, which memcheck reports as well: waiting within a capture, a capture
@@ -59,7 +59,8 @@ limits=(
   # It seems not to see what some kernels of cuDNN, cuBLASLt and nvJPEG write, and reports whoever reads it, in tests
   # whose values are those of the reference. Fresh memory holds NaN in these tests (tests/support/poisoned_memory.h; not
   # where they set memory options), so that what nobody wrote would show in their values. Left out is what reported a
-  # kernel, and TimedAgainstTheLibrary, whose time for searching the tool uses up; some reported copies alone.
+  # kernel, and ByTheFastestAlgorithm and TimedAgainstTheLibrary, whose time for searching the tool uses up; some
+  # reported copies alone.
   "initcheck|CudaChains.A* CudaChains.LeaveNo* CudaChains.SumsSpare* CudaChainBlockEnds.Agree* CudaChainPlans.FollowI*|"
   "initcheck|CudaChainPlans.Tell* CudaLayerChains.CapturedSteps* CudaLayerChains.TrainAs* CudaMemoryShortageOfChains.*|"
   "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"

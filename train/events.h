@@ -21,7 +21,7 @@ struct StepEvent {
   std::optional<double> loss = {};      ///< mean over the epoch so far
   std::optional<double> accuracy = {};  ///< likewise; none of a regression
   double learning_rate = 0;
-  std::optional<double> gradient_norm = {};  ///< nor of an f16 step skipped for its overflow
+  std::optional<double> gradient_norm = {};  ///< nor any of an f16 step skipped for its overflow
   double examples_per_s = 0;                 ///< over the epoch so far
   double wait_share = 0;                     ///< of the wall time spent waiting for data
   double seconds_left = 0;                   ///< of the epoch, at this speed

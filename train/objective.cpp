@@ -94,25 +94,21 @@ Objective::Objective(const Model& model, const Signature& signature, const LossC
 
 Tensor Objective::loss(const Tensor& outputs, const Batch& batch, const BatchCount* count) const {
   const Tensor rows = outputs.reshape({-1, outputs.extent(-1)});  // a language model's are steps
-  if (task_ == Task::regression || binary_) {
-    const Tensor loss = other_loss(outputs, batch);
+  const auto counted = [&](const Tensor& loss) {
     if (count) backend_of(outputs.device()).count_batch(rows, loss, *count);
     return loss;
+  };
+  if (task_ == Task::regression) return counted(plain_loss(outputs, batch));
+  const bool soft = batch.soft_labels.defined();
+  const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, outputs.device());
+  if (!binary_) {
+    return cross_entropy(
+        rows, soft ? labels : labels.reshape({-1}),
+        {.label_smoothing = label_smoothing_, .class_weight = class_weight_, .count = count});
   }
-  const bool soft = batch.soft_labels.defined();
-  const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, outputs.device());
-  return cross_entropy(
-      rows, soft ? labels : labels.reshape({-1}),
-      {.label_smoothing = label_smoothing_, .class_weight = class_weight_, .count = count});
-}
-
-Tensor Objective::other_loss(const Tensor& outputs, const Batch& batch) const {
-  if (task_ == Task::regression) return plain_loss(outputs, batch);
-  const bool soft = batch.soft_labels.defined();
-  const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, outputs.device());
   Tensor target = soft ? slice(labels, 1, 1, 2) : labels.to(DType::f32).reshape({batch.size(), 1});
   if (label_smoothing_ > 0) target = affine(target, 1 - label_smoothing_, label_smoothing_ / 2);
-  return binary_cross_entropy_with_logits(outputs, target);
+  return counted(binary_cross_entropy_with_logits(outputs, target));
 }
 
 Tensor Objective::plain_loss(const Tensor& outputs, const Batch& batch) const {

@@ -26,14 +26,14 @@ class Objective {
             std::span<const int64_t> class_counts, Device device);
 
   /// Mean loss over the batch, one element. outputs as Network::outputs gives them; labels and
-  /// targets go to their device. With `count`, whose labels are a row's each, the batch is counted.
+  /// targets go to their device. With `count` the batch is counted, too; its labels are one for
+  /// each row of the outputs, on their device.
   Tensor loss(const Tensor& outputs, const Batch& batch, const BatchCount* count = nullptr) const;
   /// The same without label smoothing and class weights: what validation, best.safetensors and
   /// `whisker evaluate` report, so that their figures are one figure. Labels only, no mixup.
   Tensor plain_loss(const Tensor& outputs, const Batch& batch) const;
 
  private:
-  Tensor other_loss(const Tensor& outputs, const Batch& batch) const;  // not a cross-entropy
   void set_classification(const Model& model, const LossConfig& config,
                           std::span<const int64_t> class_counts, Device device);
 

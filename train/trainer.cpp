@@ -214,7 +214,7 @@ std::optional<double> Trainer::share_correct() const {
 StepEvent Trainer::step_event() const {
   const double seconds = now() - batches_start_;
   const double done = static_cast<double>(epoch_examples_);
-  const bool read = state_.rows > 0;  // in this epoch
+  const bool read = state_.rows > 0;  // in this epoch, and a loss was finite
   return {.epoch = state_.epoch,
           .batch = state_.batch,
           .batches = batches_,

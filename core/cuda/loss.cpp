@@ -45,9 +45,9 @@ void CudaBackend::cross_entropy_and_count(const CrossEntropyGeometry& g, const T
   }
   context_.enter();
   kernels::CrossEntropy operands = operands_of(logits, target, class_weight, loss, dlogits);
-  operands.count = {.rule = count.rule,
-                    .labels = static_cast<const int64_t*>(count.labels.raw()),
-                    .state = count.state};
+  operands.counting = {.rule = count.rule,
+                       .labels = static_cast<const int64_t*>(count.labels.raw()),
+                       .state = count.state};
   kernels::cross_entropy(context_, allocator_, g, logits.dtype(), operands);
 }
 
@@ -55,7 +55,7 @@ void CudaBackend::binary_cross_entropy(const Tensor& logits, const Tensor& targe
                                        const Tensor& loss, const Tensor& dlogits) {
   context_.enter();
   kernels::binary_cross_entropy(context_, allocator_, logits.dtype(), logits.raw(), target.raw(),
-                                logits.count(), static_cast<float*>(loss.raw()), pointer(dlogits));
+                                logits.count(), f32(loss), pointer(dlogits));
 }
 
 }  // namespace whisker::cuda

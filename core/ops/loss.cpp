@@ -31,6 +31,24 @@ void record_loss(const char* op, const Tensor& logits, const Tensor& loss, const
   });
 }
 
+// Of what is counted by f32 logits (rows, classes).
+void check_count(const char* op, const BatchCount& count, const Tensor& logits) {
+  const Tensor& labels = count.labels;
+  if (!labels.defined() || labels.dtype() != DType::i64 ||
+      !(labels.shape() == Shape{logits.extent(0)}) || labels.device() != logits.device()) {
+    fail(ErrorKind::usage, "{}: expected i64 labels ({}) on {} to count the batch by, got {}.", op,
+         logits.extent(0), logits.device(),
+         labels.defined()
+             ? fmt::format("{} {} on {}", labels.dtype(), labels.shape(), labels.device())
+             : "none");
+  }
+  if (size_of(logits.dtype()) < 4) {
+    fail(ErrorKind::usage, "{}: a batch is counted by f32 logits, got {}. Use to(DType::f32).", op,
+         logits.dtype());
+  }
+  if (!count.state) fail(ErrorKind::usage, "{}: a batch is counted in a StepState, got null.", op);
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
@@ -57,6 +75,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
     check_vector(op, "class_weight", weight, classes, logits, "logits");
     check_alike(op, "logits", logits, "class_weight", weight);
   }
+  if (options.count) check_count(op, *options.count, logits);
   const CrossEntropyGeometry geometry{.rows = rows,
                                       .classes = classes,
                                       .label_smoothing = options.label_smoothing,

@@ -88,22 +88,43 @@ TEST(Objective, OneSigmoidUnit) {
   EXPECT_NEAR(loss({}), (binary(1.5, 0.25) + binary(-0.5, 1)) / 2, 1e-6);
 }
 
-// By a cross-entropy and by what is none.
-TEST(Objective, CountsTheBatchWithItsLoss) {
-  const std::pair<Model, Tensor> cases[] = {
-      {model_of("units: classes", 2), from_vector({0.5, -1, 0, 2, 3, 1}, {3, 2})},
-      {model_of("units: 1, activation: sigmoid", 2), from_vector({-0.5, 2, -3}, {3, 1})}};
-  const Batch batch = batch_of({0, 1, 1});
-  for (const auto& [model, logits] : cases) {
-    const Objective objective(model, {}, std::vector<int64_t>{1, 1}, cpu_device);
-    StepMemory memory(cpu_device);
-    const BatchCount count{{}, batch.labels, memory.state()};
-    const double loss = objective.loss(logits, batch, &count).item();
-    const StepTotals totals = memory.read().totals;
-    EXPECT_EQ(totals.rows, 3);
-    EXPECT_EQ(totals.correct, 2);
-    EXPECT_EQ(totals.loss, 3 * loss);
-  }
+/// What `objective` counts of a batch with these labels, one for each row of logits.
+StepTotals counted(const Objective& objective, const Tensor& outputs, const Batch& batch) {
+  StepMemory memory(cpu_device);
+  const BatchCount count{{}, batch.labels.reshape({-1}), memory.state()};
+  const double loss = objective.loss(outputs, batch, &count).item();
+  const StepTotals totals = memory.read().totals;
+  EXPECT_EQ(totals.rows, batch.labels.count());
+  EXPECT_EQ(totals.loss, static_cast<double>(totals.rows) * loss);
+  return totals;
+}
+
+TEST(Objective, CountsTheBatchOfAClassification) {
+  const std::vector<int64_t> two = {1, 1};
+  const Objective softmax(model_of("units: classes", 2), {}, two, cpu_device);
+  Batch batch = batch_of({0, 1, 1});
+  const Tensor logits = from_vector({0.5, -1, 0, 2, 3, 1}, {3, 2});
+  EXPECT_EQ(counted(softmax, logits, batch).correct, 2);
+  batch.soft_labels = full({3, 2}, 0.5);  // learned from, not counted by
+  EXPECT_EQ(counted(softmax, logits, batch).correct, 2);
+  batch.soft_labels = {};
+  const Objective sigmoid(model_of("units: 1, activation: sigmoid", 2), {}, two, cpu_device);
+  EXPECT_EQ(counted(sigmoid, from_vector({-0.5, 2, -3}, {3, 1}), batch).correct, 2);
+}
+
+TEST(Objective, CountsEveryStepOfALanguageModelAndEveryRowOfAForecast) {
+  const Model model = model_of("units: classes", 2);
+  Batch batch = batch_of({0, 1, 1, 0});
+  batch.labels = batch.labels.reshape({2, 2});
+  const Objective language(model, {.input = TextInput{}}, {}, {}, cpu_device);
+  const Tensor outputs = from_vector({0.5, -1, 0, 2, 3, 1, 4, 0}, {2, 2, 2});
+  EXPECT_EQ(counted(language, outputs, batch).correct, 3);
+  batch = batch_of({0, 0, 0});
+  batch.targets = from_vector({1, 2, 3, 4, 5, 6}, {3, 2});
+  SeriesInput series;
+  series.targets = {"a", "b"};
+  const Objective forecast(model, {.input = series}, {}, {}, cpu_device);
+  counted(forecast, zeros({3, 2}), batch);
 }
 
 TEST(Objective, ModelDataAndLossMustGoTogether) {

@@ -30,7 +30,8 @@ int64_t multiply_adds(const Conv2dGeometry& g) {
   return g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
 }
 
-// True where the direct kernel takes milliseconds at most.
+// True where the direct kernel takes milliseconds at most; for gradients of few filters it may take
+// longer, but who lives for a moment does not learn.
 bool is_quick(const ConvolutionRequest& request) {
   constexpr int64_t most = int64_t{1} << 29;
   return multiply_adds(request.geometry) <= most;

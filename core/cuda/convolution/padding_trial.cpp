@@ -82,7 +82,10 @@ void PaddingTrial::prepare() {
       break;
   }
   graph_ = convolution_graph({.handle = context_.cudnn()}, small_);
-  expected_ = result_of(*direct_convolution(small_));
+  // Not null: no engine, so no trial, has what the direct kernel does not compute.
+  const ConvolutionAlgorithmPointer direct = direct_convolution(small_);
+  if (!direct) fail(ErrorKind::internal, "no trial of padding for {}", small_.describe());
+  expected_ = result_of(*direct);
 }
 
 std::vector<float> PaddingTrial::result_of(const ConvolutionAlgorithm& algorithm) {

@@ -50,6 +50,7 @@ struct Largest {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+/// The smaller position.
 struct Smallest {
   __device__ int64_t operator()(int64_t a, int64_t b) const { return min(a, b); }
 };
@@ -73,6 +74,19 @@ __device__ inline bool is_last_block(uint32_t* ticket, unsigned blocks) {
   }
   __syncthreads();
   return last;
+}
+
+/// Adds up every thread's `own`: blocks leave their sums in `parts` (gridDim.x); the last one adds
+/// them in their order. True, with the whole sum in `all`, in one thread of all. All threads call
+/// it; blocks of block_threads.
+__device__ inline bool add_up(double own, double* parts, uint32_t* ticket, double& all) {
+  own = group_sum<block_threads>(own);
+  if (threadIdx.x == 0) parts[blockIdx.x] = own;
+  if (!is_last_block(ticket, gridDim.x)) return false;
+  all = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) all += __ldcg(parts + i);
+  all = group_sum<block_threads>(all);
+  return threadIdx.x == 0;
 }
 
 }  // namespace whisker::cuda

@@ -89,20 +89,6 @@ void with_group(int64_t columns, int64_t classes, int64_t inner, const Run& run)
   }
 }
 
-// Adds every block's part to one mean: *loss = scale * sum of part over all blocks, written by the
-// last block to finish. All threads call it, with their own shares; true in the one that wrote.
-__device__ bool add_up(double share, double scale, double* parts, uint32_t* ticket, float* loss) {
-  const double part = group_sum<block_threads>(share);
-  if (threadIdx.x == 0) parts[blockIdx.x] = part;
-  if (!is_last_block(ticket, gridDim.x)) return false;
-  double sum = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) sum += __ldcg(parts + i);
-  sum = group_sum<block_threads>(sum);
-  if (threadIdx.x != 0) return false;
-  *loss = static_cast<float>(sum * scale);
-  return true;
-}
-
 // Sum of the class weights of all labels: the divisor of a weighted mean over hard targets.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
@@ -120,7 +106,7 @@ __global__ void __launch_bounds__(block_threads)
 struct MeanOf {
   const double* divisor;  // null: the rows
   double* parts;
-  uint32_t* ticket;  // behind it the right rows of a batch that is counted
+  uint32_t* counters;  // the ticket, and the right rows so far; both zero before and after
   Fault* faults;
 };
 
@@ -131,7 +117,7 @@ template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,
                          const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean,
-                         Counting count) {
+                         Counting counting) {
   wait_for_previous();
   const double divisor = mean.divisor ? *mean.divisor : static_cast<double>(g.rows);
   const auto scale = static_cast<float>(1 / divisor);
@@ -166,9 +152,9 @@ __global__ void __launch_bounds__(block_threads)
       if (t != 0) row_loss -= t * norm.log_probability(at(c));
     }
     if (valid) total += static_cast<double>(row_loss);
-    if (count.state) {
+    if (counting.state) {
       guess = group_reduce<G>(guess, Smallest());
-      correct += lane == 0 && guess == count.labels[row];
+      correct += lane == 0 && guess == counting.labels[row];
     }
     if (!dlogits) continue;
     target_sum = group_sum<G>(target_sum);
@@ -177,13 +163,16 @@ __global__ void __launch_bounds__(block_threads)
       dlogits[row * g.classes + c] = from_f32<T>(valid ? gradient * scale : 0.0f);
     }
   }
-  if (count.state) {
+  if (counting.state) {
     correct = group_sum<block_threads>(correct);
-    if (threadIdx.x == 0) atomicAdd(mean.ticket + 1, correct);
+    if (threadIdx.x == 0) atomicAdd(mean.counters + 1, correct);
   }
-  if (!add_up(total, 1 / divisor, mean.parts, mean.ticket, loss) || !count.state) return;
-  whisker::count_batch(*count.state, count.rule, static_cast<double>(*loss),
-                       atomicExch(mean.ticket + 1, 0), g.rows);
+  double sum;
+  if (!add_up(total, mean.parts, mean.counters, sum)) return;
+  *loss = static_cast<float>(sum * (1 / divisor));
+  if (!counting.state) return;
+  whisker::count_batch(*counting.state, counting.rule, static_cast<double>(*loss),
+                       atomicExch(mean.counters + 1, 0), g.rows);
 }
 
 // -t log s(x) - (1 - t) log(1 - s(x)) = max(x, 0) - x t + log(1 + exp(-|x|)); derivative s(x) - t.
@@ -200,7 +189,8 @@ __global__ void __launch_bounds__(block_threads)
         static_cast<double>((x > 0 ? x : 0) - x * t) + static_cast<double>(log1pf(expf(-fabsf(x))));
     if (dlogits) dlogits[i] = from_f32<T>((sigmoid_of(x) - t) * static_cast<float>(scale));
   }
-  add_up(total, scale, mean.parts, mean.ticket, loss);
+  double sum;
+  if (add_up(total, mean.parts, mean.counters, sum)) *loss = static_cast<float>(sum * scale);
 }
 
 }  // namespace
@@ -244,7 +234,7 @@ void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeo
                         context.faults()};
       launch_early(context, blocks, block_threads, cross_entropy_kernel<T, G>, g,
                    static_cast<const T*>(p.logits), labels, soft, weight, p.loss,
-                   static_cast<T*>(p.dlogits), mean, p.count);
+                   static_cast<T*>(p.dlogits), mean, p.counting);
     });
   });
   check_launch("cross_entropy");

@@ -30,7 +30,7 @@ struct CrossEntropy {
   const void* class_weight = nullptr;  // (classes) as the logits, or null
   float* loss = nullptr;               // one element
   void* dlogits = nullptr;             // (rows, classes) as the logits, or null
-  Counting count = {};                 // of more than one class
+  Counting counting = {};              // of more than one class
 };
 void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeometry& g,
                    DType dtype, const CrossEntropy& p);

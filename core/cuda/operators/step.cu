@@ -72,18 +72,6 @@ __device__ double own_squares(const T* x, int64_t count) {
   return own;
 }
 
-// Blocks leave their sums in `parts`; the last adds them up in their order. True, with the whole
-// sum in `all`, in one thread of all.
-__device__ bool add_up(double own, double* parts, uint32_t* ticket, double& all) {
-  own = group_sum<block_threads>(own);
-  if (threadIdx.x == 0) parts[blockIdx.x] = own;
-  if (!is_last_block(ticket, gridDim.x)) return false;
-  all = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += block_threads) all += __ldcg(parts + i);
-  all = group_sum<block_threads>(all);
-  return threadIdx.x == 0;
-}
-
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     add_squares_kernel(const T* x, int64_t count, double* parts, uint32_t* ticket, double* sum) {

@@ -85,6 +85,7 @@ TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
   EXPECT_NE(backend_of(gpu).export_plans(), "");
 }
 
+// That no library's kernel runs shows under racecheck, which they break.
 TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
   CudaOptions options = exact_options();
   options.short_lived = true;

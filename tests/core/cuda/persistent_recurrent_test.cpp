@@ -35,8 +35,8 @@ TEST_F(CudaPersistentRecurrent, OfEverySmoothKind) {
   }
 }
 
-// The products between them by own kernels, too: what racecheck, in which the libraries' break, can
-// look at.
+// The products between them by own kernels, too, so that racecheck, which the libraries' kernels
+// break, can look at them.
 TEST_F(CudaPersistentRecurrent, WithoutLibrariesWhenShortLived) {
   CudaOptions options = cuda_options(gpu);
   options.short_lived = true;
