@@ -263,6 +263,10 @@ TEST_P(StepKernels, CrossEntropyRefusesWhatItCannotCountBy) {
   expect_refusal(logits, {{}, zeros({3}, options(DType::i64)), memory.state()}, "got i64 (3)");
   expect_refusal(logits, {{}, zeros({2}, options()), memory.state()}, "got f32 (2)");
   expect_refusal(logits, {{}, labels, nullptr}, "got null");
+  const Device elsewhere = GetParam() == reference_device ? cpu_device : reference_device;
+  expect_refusal(logits,
+                 {{}, zeros({2}, {.dtype = DType::i64, .device = elsewhere}), memory.state()},
+                 "got i64 (2) on");
   if (GetParam() == reference_device) return;  // it has no 16-bit types
   expect_refusal(zeros({2, 3}, options(DType::bf16)), {{}, labels, memory.state()},
                  "counted by f32 logits, got bf16");

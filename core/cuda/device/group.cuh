@@ -4,6 +4,7 @@
 
 #include "core/cuda/device/launch.h"
 
+#include <cmath>
 #include <cstdint>
 
 namespace whisker::cuda {
@@ -58,6 +59,21 @@ struct Smallest {
 template <int G, class T>
 __device__ inline T group_sum(T value) {
   return group_reduce<G>(value, Sum());
+}
+
+/// Largest of at(0), ..., at(count - 1), NaN left out, by G threads; -infinity of none.
+template <int G, class At>
+__device__ inline float largest_of(int64_t count, int lane, const At& at) {
+  float largest = -INFINITY;
+  for (int64_t i = lane; i < count; i += G) largest = fmaxf(largest, at(i));
+  return group_reduce<G>(largest, Largest());
+}
+/// The first i below `count` with at(i) == value, by G threads; INT64_MAX without one.
+template <int G, class At>
+__device__ inline int64_t first_of(float value, int64_t count, int lane, const At& at) {
+  int64_t first = lane;
+  while (first < count && at(first) != value) first += G;
+  return group_reduce<G>(first < count ? first : INT64_MAX, Smallest());
 }
 
 /// True in the block that is the last of `blocks` to call this with `ticket`, a zero in device

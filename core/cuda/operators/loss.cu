@@ -8,12 +8,8 @@
 #include "core/cuda/operators/fault.cuh"
 #include "core/cuda/operators/loss.h"
 
-#include <limits>
-
 namespace whisker::cuda::kernels {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// log(sum(exp(x))) = largest + log_sum; kept apart, because their sum would be rounded.
 struct LogSumExp {
@@ -24,9 +20,7 @@ struct LogSumExp {
 // Over the values at(lane), at(lane + G), ... of G threads.
 template <int G, class At>
 __device__ LogSumExp log_sum_exp(int64_t count, int lane, const At& at) {
-  float largest = -infinity;
-  for (int64_t c = lane; c < count; c += G) largest = fmaxf(largest, at(c));
-  largest = group_reduce<G>(largest, Largest());
+  const float largest = largest_of<G>(count, lane, at);
   float sum = 0;
   for (int64_t c = lane; c < count; c += G) sum += expf(at(c) - largest);
   return {largest, logf(group_sum<G>(sum))};
@@ -143,9 +137,7 @@ __global__ void __launch_bounds__(block_threads)
     const LogSumExp norm = log_sum_exp<G>(g.classes, lane, at);
     float target_sum = 0;
     float row_loss = 0;
-    int64_t guess = INT64_MAX;
     for (int64_t c = lane; c < g.classes; c += G) {
-      if (at(c) == norm.largest) guess = min(guess, c);
       const float t = target(c);
       target_sum += t;
       // A class without weight adds nothing, even where its log probability is -infinity.
@@ -153,7 +145,7 @@ __global__ void __launch_bounds__(block_threads)
     }
     if (valid) total += static_cast<double>(row_loss);
     if (counting.state) {
-      guess = group_reduce<G>(guess, Smallest());
+      const int64_t guess = first_of<G>(norm.largest, g.classes, lane, at);
       correct += lane == 0 && guess == counting.labels[row];
     }
     if (!dlogits) continue;

@@ -9,26 +9,6 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-// Position of a row's first largest logit, by G threads.
-template <class T, int G>
-__device__ int64_t first_largest(const T* row, int64_t classes, int lane) {
-  float largest = -INFINITY;
-  int64_t at = INT64_MAX;
-  const auto take = [&](float value, int64_t position) {
-    if (value > largest || (value == largest && position < at)) {
-      largest = value;
-      at = position;
-    }
-  };
-  for (int64_t c = lane; c < classes; c += G) take(to_f32(row[c]), c);
-  for (int distance = G / 2; distance > 0; distance /= 2) {
-    const float value = __shfl_xor_sync(all_lanes, largest, distance);
-    const int64_t position = __shfl_xor_sync(all_lanes, at, distance);
-    take(value, position);
-  }
-  return at;
-}
-
 // G threads per row. counters: the ticket, and the right rows so far; both zero before and after.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
@@ -41,8 +21,10 @@ __global__ void __launch_bounds__(block_threads)
     const int64_t row = turn * per_block + threadIdx.x / G;
     if (row >= b.rows) continue;  // whole groups
     const T* logits = static_cast<const T*>(b.logits) + row * b.classes;
-    const int64_t guess = b.classes == 1 ? int64_t{to_f32(logits[0]) > 0}
-                                         : first_largest<T, G>(logits, b.classes, lane);
+    const auto at = [&](int64_t c) { return to_f32(logits[c]); };
+    const int64_t guess =
+        b.classes == 1 ? int64_t{at(0) > 0}
+                       : first_of<G>(largest_of<G>(b.classes, lane, at), b.classes, lane, at);
     correct += lane == 0 && guess == b.labels[row];
   }
   correct = group_sum<block_threads>(correct);
