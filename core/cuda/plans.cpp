@@ -10,6 +10,7 @@ namespace {
 PlanEnvironment environment_of(const Context& context) {
   return {.cudnn = static_cast<int64_t>(cudnnGetVersion()),
           .cublas_lt = static_cast<int64_t>(cublas_lt().get_version()),
+          .kernels = own_kernels,
           .device = context.properties().name};
 }
 

@@ -36,7 +36,8 @@ std::string PlanTable::text() const {
   if (std::ranges::all_of(rows_, [](const Rows& rows) { return rows.empty(); })) return "";
   JsonWriter json;
   json.begin_object().field("cudnn", environment().cudnn);
-  json.field("cublas_lt", environment().cublas_lt).field("device", environment().device);
+  json.field("cublas_lt", environment().cublas_lt).field("kernels", environment().kernels);
+  json.field("device", environment().device);
   for (size_t kind = 0; kind < kinds; ++kind) {
     json.key(members[kind]).begin_object();
     for (const auto& [request, algorithm] : rows_[kind]) json.field(request, algorithm);
@@ -50,16 +51,16 @@ void PlanTable::add(std::string_view text) {
   if (text.empty()) return;
   const JsonValue json =
       JsonValue::parse(text, {.name = "plan table", .kind = ErrorKind::checkpoint});
-  // A table of the CPU backend has none of these members: another environment.
-  if (!json.find("cudnn")) return;
+  // A table of the CPU backend has none of these members, one of earlier versions no kernels:
+  // another environment.
+  if (!json.find("cudnn") || !json.find("kernels")) return;
   const PlanEnvironment theirs{.cudnn = json.at("cudnn").as_int(),
                                .cublas_lt = json.at("cublas_lt").as_int(),
+                               .kernels = json.at("kernels").as_int(),
                                .device = json.at("device").as_string()};
   if (theirs != environment()) return;
   std::array<Rows, kinds> all = rows_;
   for (size_t kind = 0; kind < kinds; ++kind) {
-    // Tables of earlier versions have no recurrent layers.
-    if (static_cast<Kind>(kind) == Kind::recurrent && !json.find(members[kind])) continue;
     for (const auto& [request, algorithm] : json.at(members[kind]).members()) {
       all[kind][request] = algorithm.as_string();
     }

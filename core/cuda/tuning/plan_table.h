@@ -5,10 +5,10 @@
 // say so, f16 convolutions joined with batch norms do not (docs/cuda.md).
 //
 // Note [CUDA plan table]
-// A table holds for one environment: versions of cuDNN and cuBLASLt, GPU. It is JSON, one member
-// per convolution, product or recurrent layer with its shapes in words; it is looked up by exactly
-// that text, so nothing has to be parsed and unknown rows are merely never found:
-//   {"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
+// A table holds for one environment: versions of cuDNN, cuBLASLt and our kernels, GPU. It is JSON,
+// one member per convolution, product or recurrent layer with its shapes in words; it is looked up
+// by exactly that text, so nothing has to be parsed and unknown rows are merely never found:
+//   {"cudnn":91900,"cublas_lt":130100,"kernels":2,"device":"NVIDIA H200",
 //    "convolutions":{"forward bf16 x(256,56,56,64) ...":"engine 34 knobs 2:1"},
 //    "products":{"bf16 256x512 ...":"5f0a..."},
 //    "recurrent":{"lstm bf16 x(128,64,256) ...":"standard","layers lstm bf16 ...":"persistent
@@ -26,10 +26,15 @@
 
 namespace whisker::cuda {
 
+/// Raised whenever a kernel of ours comes or becomes faster, where timing may choose it: what was
+/// chosen before is timed again.
+inline constexpr int64_t own_kernels = 2;
+
 /// What a choice depends on besides the shapes.
 struct PlanEnvironment {
   int64_t cudnn = 0;
   int64_t cublas_lt = 0;
+  int64_t kernels = 0;  ///< see own_kernels
   std::string device;
   bool operator==(const PlanEnvironment&) const = default;
 };

@@ -12,7 +12,7 @@ namespace {
 using Kind = PlanTable::Kind;
 
 PlanEnvironment here() {
-  return {.cudnn = 91900, .cublas_lt = 130100, .device = "NVIDIA H200"};
+  return {.cudnn = 91900, .cublas_lt = 130100, .kernels = 2, .device = "NVIDIA H200"};
 }
 
 TEST(CudaPlanTable, RowsComeBack) {
@@ -40,9 +40,10 @@ TEST(CudaPlanTable, NewRowsWinAndOthersStay) {
 }
 
 TEST(CudaPlanTable, OtherEnvironmentsAddNothing) {
-  for (const PlanEnvironment& environment :
-       {PlanEnvironment{91400, 130100, "NVIDIA H200"}, PlanEnvironment{91900, 1, "NVIDIA H200"},
-        PlanEnvironment{91900, 130100, "NVIDIA A100"}}) {
+  for (const PlanEnvironment& environment : {PlanEnvironment{91400, 130100, 2, "NVIDIA H200"},
+                                             PlanEnvironment{91900, 1, 2, "NVIDIA H200"},
+                                             PlanEnvironment{91900, 130100, 1, "NVIDIA H200"},
+                                             PlanEnvironment{91900, 130100, 2, "NVIDIA A100"}}) {
     PlanTable theirs([&] { return environment; });
     theirs.set(Kind::convolution, "a", "engine 1");
     PlanTable table(here);
@@ -54,6 +55,13 @@ TEST(CudaPlanTable, OtherEnvironmentsAddNothing) {
 TEST(CudaPlanTable, TableOfTheCpuAddsNothing) {
   PlanTable table(here);
   table.add(R"({"library":"oneDNN 2.6.3","isa":39,"threads":2,"convolutions":{"a":"winograd"}})");
+  EXPECT_EQ(table.text(), "");
+}
+
+TEST(CudaPlanTable, TableFromBeforeOurKernelsWereCountedAddsNothing) {
+  PlanTable table(here);
+  table.add(R"({"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
+                "convolutions":{"a":"engine 1"},"products":{}})");
   EXPECT_EQ(table.text(), "");
 }
 
@@ -69,8 +77,8 @@ TEST(CudaPlanTable, DamageIsRefusedWhole) {
   }
   PlanTable table(here);
   try {
-    table.add(R"({"cudnn":91900,"cublas_lt":130100,"device":"NVIDIA H200",
-                  "convolutions":{"a":"engine 1"},"products":{"b":7}})");
+    table.add(R"({"cudnn":91900,"cublas_lt":130100,"kernels":2,"device":"NVIDIA H200",
+                  "convolutions":{"a":"engine 1"},"products":{"b":7},"recurrent":{}})");
     FAIL() << "accepted a number for an algorithm";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
