@@ -18,6 +18,7 @@ programs=(
   "train/whisker_train_run_tests|*Cuda* *Gpu* */cuda_0"
   "core/whisker_core_op_tests|*"
   "core/whisker_core_cuda_stream_tests|*"
+  "core/whisker_core_cuda_thin_tests|*"
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
   "data/whisker_data_picture_tests|DevicePictures.*"
 )
@@ -37,7 +38,7 @@ limits=(
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in kernels of cuDNN and
   # cuBLASLt, also when told to look at no kernel: so in most trainings. Tests named WithoutLibraries run own ones only.
   "racecheck|*WithoutLibraries*|none"
-  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaChain*.* CudaLayerChains.* OpTable.*/conv2d*|"
+  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaSecondLayer.* CudaChain*.* CudaLayerChains.* OpTable.*/conv2d*|"
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
   "racecheck|Recurrent.PaddingIsNeverRead CudaSequenceTraining.* SequenceTraining.AGpus* TrainingPlans.*|"

@@ -1,7 +1,11 @@
 // Convolution with bias and activation, and its gradients: each pass is a request to the plans.
+#include "core/cuda/convolution_gradients.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/operators/output_gradient.h"
+
+#include <functional>
+#include <optional>
 
 namespace whisker::cuda {
 namespace {
@@ -38,26 +42,32 @@ void CudaBackend::convolve_forward(const ConvolutionRequest& request,
   });
 }
 
-void CudaBackend::convolve_backward(const ConvolutionRequest& weights,
-                                    const ConvolutionOperands& operands, void* dz, const Tensor& w,
-                                    const Tensor& dx) {
-  ConvolutionOperands with_dz = operands;
-  with_dz.y = dz;
-  if (!dx.defined()) {
-    if (operands.w) plans_.convolutions().run(weights, with_dz);
-    return;
+void CudaBackend::convolve_backward(ConvolutionRequest weights, const ConvolutionOperands& operands,
+                                    const std::function<void()>& separately) {
+  weights.both = operands.dx != nullptr;
+  // Both at once only by an own kernel; the weights' alone by whatever takes the epilogue.
+  const bool joins = weights.both ? plans_.convolutions().joins(weights) : weights.has_epilogue();
+  if (operands.w && joins) {
+    plans_.convolutions().run(weights, operands, separately);
+  } else {
+    separately();
   }
-  const AlignedInput filter(context_, allocator_, w);
-  AlignedOutput input_gradient(context_, allocator_, dx);
+}
+
+void CudaBackend::convolve_backward_from(void* dz, const ConvolutionRequest& weights,
+                                         const ConvolutionOperands& operands) {
+  ConvolutionOperands of_weights = operands;
+  of_weights.y = dz;
   ConvolutionRequest input = weights;
   input.pass = ConvolutionPass::backward_input;
-  const ConvolutionOperands of_input{.x = input_gradient.data(), .w = filter.data(), .y = dz};
-  if (operands.w) {
-    plans_.convolutions().run_both(weights, with_dz, input, of_input);
-  } else {
+  const ConvolutionOperands of_input{.x = operands.dx, .w = operands.filter, .y = dz};
+  if (operands.w && operands.dx) {
+    plans_.convolutions().run_both(weights, of_weights, input, of_input);
+  } else if (operands.w) {
+    plans_.convolutions().run(weights, of_weights);
+  } else if (operands.dx) {
     plans_.convolutions().run(input, of_input);
   }
-  input_gradient.finish();
 }
 
 void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
@@ -65,36 +75,23 @@ void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, cons
                                   const Tensor& dw, const Tensor& db) {
   context_.enter();
   const bool active = g.activation.kind != Activation::none;
-  const AlignedInput gradient(context_, allocator_, dy);
-  const AlignedInput output(context_, allocator_, active ? y : Tensor());
-  const AlignedInput in(context_, allocator_, dw.defined() ? x : Tensor());
-  AlignedOutput filter_gradient(context_, allocator_, dw);
-  AlignedOutput bias_gradient(context_, allocator_, db);
-
+  ConvolutionGradients memory(context_, allocator_,
+                              {.x = x, .w = w, .y = y, .dy = dy, .dx = dx, .dw = dw, .db = db},
+                              active);
+  const ConvolutionOperands operands = memory.operands();
   ConvolutionRequest weights{
       .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
   weights.geometry.bias = db.defined();
-  const ConvolutionOperands operands{.x = in.data(),
-                                     .w = filter_gradient.data(),
-                                     .b = bias_gradient.data(),
-                                     .y = gradient.data(),
-                                     .output = output.data()};
   const auto separately = [&] {
     // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
     std::optional<Scratch> dz;
     if (active && (dx.defined() || dw.defined())) dz.emplace(allocator_, dy.bytes());
-    output_gradient(rows_of_y(g), g.activation, output.data(), gradient.data(),
-                    dz ? dz->data() : nullptr, bias_gradient.data(), context_, allocator_);
-    convolve_backward(weights.plain(), operands, dz ? dz->data() : gradient.data(), w, dx);
+    output_gradient(rows_of_y(g), g.activation, operands.output, operands.y,
+                    dz ? dz->data() : nullptr, operands.b, context_, allocator_);
+    convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), operands);
   };
-  // Where no input gradient needs dz, the weights' may come straight from dy.
-  if (dw.defined() && !dx.defined() && weights.has_epilogue()) {
-    plans_.convolutions().run(weights, operands, separately);
-  } else {
-    separately();
-  }
-  filter_gradient.finish();
-  bias_gradient.finish();
+  convolve_backward(weights, operands, separately);
+  memory.finish();
 }
 
 }  // namespace whisker::cuda

@@ -1,6 +1,8 @@
 // Convolution, activation and max-pooling as one operator: the thin kernels' where they have the
 // shape, else cuDNN's convolution with bias and relu, then the pooling. The convolution's result
-// lives for one call; backward goes from the windows' gradients to the pooled picture's first.
+// lives for one call; backward goes from the windows' gradients to the pooled picture's first, but
+// in a thin kernel, which works from the winners' marks.
+#include "core/cuda/convolution_gradients.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/operators/output_gradient.h"
@@ -63,45 +65,38 @@ void CudaBackend::conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeom
                                        const Tensor& dw, const Tensor& db) {
   context_.enter();
   const bool active = g.activation.kind != Activation::none;
-  const AlignedInput gradient(context_, allocator_, dy);
-  const AlignedInput output(context_, allocator_, active ? y : Tensor());
-  const AlignedInput in(context_, allocator_, dw.defined() ? x : Tensor());
-  AlignedOutput filter_gradient(context_, allocator_, dw);
-  AlignedOutput bias_gradient(context_, allocator_, db);
+  ConvolutionGradients memory(context_, allocator_,
+                              {.x = x, .w = w, .y = y, .dy = dy, .dx = dx, .dw = dw, .db = db},
+                              active);
+  ConvolutionOperands operands = memory.operands();
+  operands.marks = workspace.raw();
   ConvolutionRequest weights{
       .pass = ConvolutionPass::backward_weights, .geometry = g, .pooled = true, .tf32 = tf32()};
   weights.geometry.bias = db.defined();
-  const ConvolutionOperands operands{.x = in.data(),
-                                     .w = filter_gradient.data(),
-                                     .b = bias_gradient.data(),
-                                     .y = gradient.data(),
-                                     .output = output.data(),
-                                     .marks = workspace.raw()};
   const auto separately = [&] {
     if (!dx.defined() && !dw.defined()) {
       // Every window has one winner, so that the windows' gradients sum to the bias'.
-      return output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(), nullptr,
-                             bias_gradient.data(), context_, allocator_);
+      return output_gradient(rows_of(pool), g.activation, operands.output, operands.y, nullptr,
+                             operands.b, context_, allocator_);
     }
     const Scratch dz(allocator_, bytes_before_pooling(g));  // (N, h_out, w_out, c_out)
     if (is_epilogue(pool)) {
-      window_gradient(pool, g.activation, output.data(), gradient.data(), workspace.raw(),
-                      dz.data(), bias_gradient.data(), context_, allocator_);
+      window_gradient(pool, g.activation, operands.output, operands.y, workspace.raw(), dz.data(),
+                      operands.b, context_, allocator_);
     } else {
       const Scratch windows(allocator_, dy.bytes());  // before the activation
-      output_gradient(rows_of(pool), g.activation, output.data(), gradient.data(), windows.data(),
-                      bias_gradient.data(), context_, allocator_);
+      output_gradient(rows_of(pool), g.activation, operands.output, operands.y, windows.data(),
+                      operands.b, context_, allocator_);
       cuda::pool2d_backward(context_, pool, workspace.raw(), windows.data(), dz.data());
     }
-    convolve_backward(weights.plain(), operands, dz.data(), w, dx);
+    convolve_backward_from(dz.data(), weights.plain(), operands);
   };
-  if (dw.defined() && !dx.defined() && is_epilogue(pool) && is_aligned(workspace.raw())) {
-    plans_.convolutions().run(weights, operands, separately);
+  if (is_epilogue(pool) && is_aligned(workspace.raw())) {
+    convolve_backward(weights, operands, separately);
   } else {
     separately();
   }
-  filter_gradient.finish();
-  bias_gradient.finish();
+  memory.finish();
 }
 
 }  // namespace whisker::cuda

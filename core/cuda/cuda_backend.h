@@ -21,6 +21,8 @@
 #include "core/cuda/pooled_batch_norms.h"
 #include "core/cuda_library.h"
 
+#include <functional>
+
 namespace whisker::cuda {
 
 class MaskedRecurrent;
@@ -186,9 +188,13 @@ class CudaBackend final : public Backend {
   MaskedRecurrent masked_recurrent();
   /// A forward request, or its parts where no algorithm joins them.
   void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);
-  /// The weights' gradient into operands.w and the input's, each where wanted, from dz.
-  void convolve_backward(const ConvolutionRequest& weights, const ConvolutionOperands& operands,
-                         void* dz, const Tensor& w, const Tensor& dx);
+  /// What of the operands' w and dx is wanted, in one kernel straight from dy where there is one;
+  /// else by separately(). `weights` is the weights' request.
+  void convolve_backward(ConvolutionRequest weights, const ConvolutionOperands& operands,
+                         const std::function<void()>& separately);
+  /// The same from dz, by plain requests.
+  void convolve_backward_from(void* dz, const ConvolutionRequest& weights,
+                              const ConvolutionOperands& operands);
   bool tf32() const { return options_.tf32 && !options_.deterministic; }
 
   Context context_;

@@ -3,6 +3,7 @@
 #include "core/autograd.h"
 #include "tests/support/nans.h"
 
+#include <algorithm>
 #include <array>
 
 namespace whisker::test {
@@ -76,7 +77,7 @@ TEST(NaNGradient, EndsWhereAFusedReluIsZero) {
     for_each_convolution([&](const ConvCase& s) {
       for (const bool pooled : {false, true}) {
         SCOPED_TRACE(pooled ? "pooled" : "not pooled");
-        const Tensor x = with_nan({2, s.side, s.side, s.c}, -1, options);
+        Tensor x = with_nan({2, s.side, s.side, s.c}, -1, options);
         const Tensor w =
             with_nan({s.c_out, s.kernel, s.kernel, s.c}, -1, options).set_requires_grad();
         const Tensor b = first_below_zero(s.c_out, options);
@@ -86,6 +87,17 @@ TEST(NaNGradient, EndsWhereAFusedReluIsZero) {
         for (const Tensor& d : grad(y, std::array{w, b}, {.gradient = gradient_with_nans(y, 1)})) {
           expect_only_the_second(d);
         }
+        // With the picture's gradient, which the NaN reaches within its picture.
+        x.set_requires_grad();
+        const Tensor again = conv2d(x, w, b, how);
+        const auto all = grad(again, std::array{w, b, x}, {.gradient = gradient_with_nans(y, 1)});
+        expect_only_the_second(all[0]);
+        expect_only_the_second(all[1]);
+        const std::vector<double> dx = all[2].to_vector();
+        const auto second = dx.begin() + static_cast<std::ptrdiff_t>(dx.size() / 2);
+        const auto is_nan = [](double value) { return std::isnan(value); };
+        EXPECT_TRUE(std::any_of(dx.begin(), second, is_nan));
+        EXPECT_TRUE(std::none_of(second, dx.end(), is_nan));
       }
     });
   });

@@ -7,7 +7,7 @@
 namespace whisker::cuda {
 
 /// The direct kernel for `request`, bias and activation included; null where it does not compute
-/// all of that: pooling, chains, a gradient with an epilogue.
+/// all of that: pooling, chains, both gradients at once, a gradient with an epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 }  // namespace whisker::cuda

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -39,11 +40,12 @@ std::string_view name_of(ConvolutionPass pass);
 /// over 2x2 windows with stride 2 after them. A request for the weights' gradient with a bias also
 /// computes the bias' gradient; with an activation it takes dy and the activation's result, and
 /// when pooled those of the pooled picture with the winners' marks (core/cuda/operators/pool2d.h).
-/// The input's gradient has no epilogue.
+/// With `both` it computes the input's gradient, too, from the same; alone that has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
   bool pooled = false;
+  bool both = false;  ///< of the weights' gradient: the input's as well
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
   bool sums = false;  ///< see Note [Chains], as are the next
   bool normalised = false;
@@ -89,13 +91,17 @@ struct ConvolutionOperands {
   void* sums = nullptr;          ///< f32 (2, c_out), where the request has sums
   NormOperands norm = {};        ///< where it is normalised
   void* marks = nullptr;         ///< pooled: u8, shaped as y; null when no gradient will follow
+  void* filter = nullptr;        ///< for both gradients: read, shaped as w
+  void* dx = nullptr;            ///< for both gradients: written, shaped as x
 };
 
 /// Where a pass runs.
 struct ConvolutionSite {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
-  int capability = 0;  ///< as Context::capability
+  int capability = 0;                       ///< as Context::capability
+  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
+  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
 };
 
 class ConvolutionAlgorithm {

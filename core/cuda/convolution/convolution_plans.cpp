@@ -46,10 +46,12 @@ bool leaves_room(const ConvolutionRequest& request) {
 
 }  // namespace
 
-ConvolutionSite ConvolutionPlans::site() {
+ConvolutionSite ConvolutionPlans::site() const {
   return {.stream = context_.stream(),
           .multiprocessors = context_.multiprocessors(),
-          .capability = context_.capability()};
+          .capability = context_.capability(),
+          .shared_bytes = context_.properties().sharedMemPerBlockOptin,
+          .multiprocessor_bytes = context_.properties().sharedMemPerMultiprocessor};
 }
 
 std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
@@ -57,9 +59,10 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
   const auto known = table_.find(PlanTable::Kind::convolution, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
-  if (*known == separate_name && (request.has_epilogue() || request.sums)) return choice;
+  const bool parts = request.has_epilogue() || request.sums || request.both;
+  if (*known == separate_name && parts) return choice;
   if (*known == thin_name) {
-    choice.algorithm = thin_convolution(request, context_.capability());
+    choice.algorithm = thin_convolution(request, site());
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
     PaddingTrial trial(context_, allocator_, request);
@@ -74,7 +77,7 @@ std::optional<ConvolutionPlans::Choice> ConvolutionPlans::from_table(
 
 ConvolutionAlgorithmPointer ConvolutionPlans::untimed(const ConvolutionRequest& request) {
   if (request.normalised) return first_engine(request);
-  if (auto thin = thin_convolution(request, context_.capability())) return thin;
+  if (auto thin = thin_convolution(request, site())) return thin;
   if (options_.short_lived && is_quick(request)) return direct_convolution(request);
   return first_engine(request);
 }
@@ -137,7 +140,7 @@ ConvolutionAlgorithmPointer ConvolutionPlans::fastest(const ConvolutionRequest& 
       // An engine that fails after all: the others remain.
     }
   };
-  consider([&] { return thin_convolution(request, context_.capability()); });
+  consider([&] { return thin_convolution(request, site()); });
   if (const auto graph = convolution_graph({.handle = context_.cudnn()}, request)) {
     PaddingTrial trial(context_, allocator_, request);
     std::vector<cudnn::EngineChoice> seen;
@@ -181,6 +184,11 @@ void ConvolutionPlans::run_or(const ConvolutionRequest& request,
     const AddTime timer(context_.start_times().plans);
     std::optional<Choice> first = from_table(request);
     if (!first) first = Choice{.algorithm = untimed(request), .settled = false};
+    const int64_t workspace = first->algorithm ? first->algorithm->workspace_bytes() : 0;
+    if (separately && !options_.deterministic && workspace > 0 &&
+        !has_room(allocator_, workspace)) {
+      first->algorithm = nullptr;  // separately it may take less
+    }
     known = choices_.emplace(request, std::move(*first)).first;
   }
   Choice& choice = known->second;  // stays there, whatever is chosen for separately()
@@ -232,6 +240,10 @@ void ConvolutionPlans::run_both(const ConvolutionRequest& one, const Convolution
         first->run(aside, of_one, workspace.data());
       },
       [&] { run(*second, of_other); });
+}
+
+bool ConvolutionPlans::joins(const ConvolutionRequest& request) const {
+  return thin_convolution(request, site()) != nullptr;
 }
 
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,

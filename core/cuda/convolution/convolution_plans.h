@@ -2,18 +2,20 @@
 //
 // Note [Choosing a convolution]
 // In this order: the table's choice; the thin kernel where there is one (libraries were measured at
-// six times the floor there); in a process that computes little, the direct kernel where it
-// takes milliseconds; heuristic A's first engine that works and pads rightly (Note [Padding that
+// six times the floor of first layers); in a process that computes little, the direct kernel where
+// it takes milliseconds; heuristic A's first engine that works and pads rightly (Note [Padding that
 // differs by side]), as every engine must. What comes back and was not the table's choice is
 // decided once more while searching is allowed, by timing our own kernels and every engine that
 // cuDNN's heuristics name: what runs once is not worth it. Memory may be short of timing some of
 // them, or any: the fastest of the others, or the choice at hand, then does for this run, and the
-// table is told nothing. Nor is a choice taken for whose workspace there is no room, timed or from
-// the table, but in a deterministic run, whose choices do not hang on free memory. What nothing
-// else computes, the direct kernel does. A request with an epilogue may also be done separately, by
-// plain requests and further kernels, which is the caller's to say how: where nothing joins them,
-// or where that is faster and rounds no more often. Deciding compiles, allocates and waits, none of
-// which a capture allows: warm up first.
+// table is told nothing. Nor is a choice taken for whose workspace there is no room, timed, from
+// the table or, where there is another way, the first, but in a deterministic run, whose choices do
+// not hang on free memory. What nothing else computes, the direct kernel does. A request with an
+// epilogue, or of both gradients, may also be done separately, by plain requests and further
+// kernels, which is the caller's to say how: where nothing joins them, or where that is faster and
+// rounds no more often. (Timing runs them one after the other; in a capture the two gradients may
+// be branches.) Deciding compiles, allocates and waits, none of which a capture allows: warm up
+// first.
 #pragma once
 
 #include "core/cuda/convolution/cudnn_convolution.h"
@@ -44,7 +46,7 @@ class ConvolutionPlans {
         table_(table),
         side_(context) {}
 
-  /// What computes a request with an epilogue by other means.
+  /// What computes a request with an epilogue, or of both gradients, by other means.
   using Separately = std::function<void()>;
 
   /// Computes `request`, which has no epilogue.
@@ -62,6 +64,8 @@ class ConvolutionPlans {
   /// computes the same by other means; else returns false, having done nothing.
   bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                      const Separately& rival);
+  /// True where a kernel of ours computes `request`, which is of both gradients.
+  bool joins(const ConvolutionRequest& request) const;
   /// True when cuDNN has an engine for `request`.
   bool has_engine(const ConvolutionRequest& request) { return first_engine(request) != nullptr; }
 
@@ -93,7 +97,7 @@ class ConvolutionPlans {
                                       const Separately* separately);
   /// The algorithm that was chosen for `request`; null when there is none yet.
   const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
-  ConvolutionSite site();
+  ConvolutionSite site() const;
 
   Context& context_;
   Allocator& allocator_;

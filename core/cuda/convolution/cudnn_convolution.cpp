@@ -10,7 +10,7 @@ constexpr int64_t product_id = 5, sum_id = 6;  // between operations
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
 bool in_graph(const ConvolutionRequest& r) {
-  if (r.pooled || r.sums || r.normalised) return false;
+  if (r.pooled || r.both || r.sums || r.normalised) return false;
   if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
   const Activation kind = r.geometry.activation.kind;
   return kind == Activation::none || kind == Activation::relu;

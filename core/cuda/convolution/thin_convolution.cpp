@@ -1,21 +1,26 @@
 // Which requests the thin kernels take.
 #include "core/cuda/convolution/thin_convolution.h"
 
+#include "core/error.h"
+
 namespace whisker::cuda {
 namespace {
 
 class ThinConvolution final : public ConvolutionAlgorithm {
  public:
-  explicit ThinConvolution(const ConvolutionRequest& request) : request_(request) {}
+  ThinConvolution(const ConvolutionRequest& request, const ConvolutionSite& site)
+      : request_(request), blocks_(request.both ? thin_gradients_blocks(site) : thin_most_blocks) {}
 
   std::string name() const override { return std::string(thin_name); }
   int64_t workspace_bytes() const override {
-    return forward() ? 0 : thin_weights_workspace_bytes(request_);
+    return forward() ? 0 : thin_weights_workspace_bytes(request_, blocks_);
   }
   void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     if (forward()) {
       thin_forward(request_, operands, site);
+    } else if (request_.both) {
+      thin_gradients(request_, operands, site, workspace);
     } else {
       thin_weights(request_, operands, site, workspace);
     }
@@ -25,6 +30,7 @@ class ThinConvolution final : public ConvolutionAlgorithm {
   bool forward() const { return request_.pass == ConvolutionPass::forward; }
 
   ConvolutionRequest request_;
+  int blocks_;  // that leave sums
 };
 
 // The kernels count places in 32 bits, and the picture's elements row by row.
@@ -33,25 +39,48 @@ bool fits(const Conv2dGeometry& g) {
   return g.n * g.h_out * g.w_out < most && g.w * g.c < most && g.h < most;
 }
 
-}  // namespace
-
-ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request, int capability) {
+// See thin_convolution.h.
+bool is_first_layer(const ConvolutionRequest& request, bool narrow) {
   const Conv2dGeometry& g = request.geometry;
   const auto shape = [&](int64_t channels, int64_t kernel, int64_t stride) {
     return g.c == channels && g.kernel_h == kernel && g.kernel_w == kernel &&
            g.stride_h == stride && g.stride_w == stride;
   };
+  const bool known =
+      shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
+  return known && request.pass != ConvolutionPass::backward_input && !request.both &&
+         (g.c_out == 32 || g.c_out == 64);
+}
+
+// See thin_convolution.h.
+bool is_second_layer(const ConvolutionRequest& request, bool narrow, size_t shared_bytes) {
+  const Conv2dGeometry& g = request.geometry;
+  const bool known = g.c == 32 && (g.c_out == 32 || g.c_out == 64) && g.kernel_h == 3 &&
+                     g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1;
+  if (!known || request.pass == ConvolutionPass::forward) return known;
+  const bool wide = g.c_out == 64 && !narrow;
+  return request.both && (!wide || shared_bytes >= thin_wide_bytes);
+}
+
+}  // namespace
+
+ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request,
+                                             const ConvolutionSite& site) {
+  const Conv2dGeometry& g = request.geometry;
   const bool bent = g.activation.kind == Activation::none || has_bend(g.activation.kind);
   const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
   const bool known =
-      shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
-  const bool supported = known && capability >= 80 && (narrow || request.tf32) &&
-                         request.pass != ConvolutionPass::backward_input && g.groups == 1 &&
-                         !request.sums && !request.normalised && bent && g.dilation_h == 1 &&
-                         g.dilation_w == 1 && (g.c_out == 32 || g.c_out == 64) && fits(g) &&
+      is_first_layer(request, narrow) || is_second_layer(request, narrow, site.shared_bytes);
+  const bool supported = known && site.capability >= 80 && (narrow || request.tf32) &&
+                         g.groups == 1 && !request.sums && !request.normalised && bent &&
+                         g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
                          (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));
   if (!supported) return nullptr;
-  return std::make_unique<ThinConvolution>(request);
+  return std::make_unique<ThinConvolution>(request, site);
+}
+
+void fail_thin(const ConvolutionRequest& request) {
+  fail(ErrorKind::internal, "no thin kernel computes {}", request.describe());
 }
 
 }  // namespace whisker::cuda

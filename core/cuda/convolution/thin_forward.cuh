@@ -1,57 +1,56 @@
-// The parts of the thin forward kernel: weights as fragments, the product, and the stores of places
-// and of windows. See thin_forward.cu and Note [Thin convolutions].
+// What a block of a thin forward pass does: rows of the product are places, columns are output
+// channels. Weights lie in shared memory as fragments. A warp takes groups of 16-place tiles; with
+// pooling the four places of a window are the same accumulator registers of two tiles, so that a
+// maximum needs no exchange. Each lane holds packs of neighbouring channels: the product's columns
+// are permuted to that end. See Note [Thin convolutions].
 #pragma once
 
-#include "core/cuda/convolution/thin_convolution.cuh"
-#include "core/cuda/device/launch.h"
+#include "core/cuda/convolution/thin_dz.cuh"
+#include "core/cuda/convolution/thin_fragments.cuh"
+#include "core/cuda/convolution/thin_launch.cuh"
+#include "core/cuda/convolution/thin_patch.cuh"
+#include "core/cuda/device/mma.cuh"
+
+#include <cstdint>
 
 namespace whisker::cuda {
 
 template <class T>
 struct ThinForwardArguments {
-  const T* x;      // (N,H,W,C)
-  const T* w;      // (c_out, kernel, kernel, C)
+  const T* w;      // (c_out, kernel, kernel, C), or of a turned pass (C, kernel, kernel, c_out)
   const T* b;      // (c_out) or null
   T* y;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
   uint8_t* marks;  // of the pooled y, or null
   Bend activation;
 };
 
-/// Lane (g, t) has columns 2t and 2t + 1 of every tile of 8. They are the channels of its packs,
-/// and the packs of the four t lie side by side, so that a store fills whole sectors.
+/// The patches of a forward pass.
 template <class T>
-struct Channels {
-  static constexpr int width = pack_size<T>;  // channels of a pack: width / 2 tiles
+struct PictureSource {
+  static constexpr bool turned = false;
+  const T* x;  // (N,H,W,C)
 
-  /// The output channel of column `column` (0..7) of tile `tile`.
-  __device__ static int of(int tile, int column) {
-    return tile / (width / 2) * (4 * width) + column / 2 * width + tile % (width / 2) * 2 +
-           column % 2;
-  }
-  /// The first channel of pack `pack` of the lanes with `t`.
-  __device__ static int first(int pack, int t) { return (4 * pack + t) * width; }
-};
-
-/// w as B fragments: [kernel row][unit][register][lane][tile].
-template <class T, class S, int Tiles>
-__device__ void fill_weights(const T* w, uint32_t* fragments) {
-  constexpr int count = S::kernel * S::units * b_registers<T> * Tiles * 32;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += block_threads) {
-    const int g = i / Tiles % 32 / 4, t = i / Tiles % 4;
-    const int tile = i % Tiles;
-    const int reg = i / (32 * Tiles) % b_registers<T>;
-    const int unit = i / (32 * Tiles * b_registers<T>) % S::units;
-    const int p = i / (32 * Tiles * b_registers<T> * S::units);
-    const T* row = w + (Channels<T>::of(tile, g) * S::kernel + p) * S::row_taps;
-    const auto tap = [&](int k) { return k < S::row_taps ? operand(row[k]) : from_f32<T>(0.0f); };
-    if constexpr (sizeof(T) == 4) {
-      fragments[i] = __float_as_uint(tap(8 * unit + t + 4 * reg));
+  template <class S>
+  __device__ void fill(const ThinPlaces& p, const ThinTile& tile, T* patch, T* shifted) const {
+    if constexpr (S::whole_units) {
+      fill_pixels<S>(p, tile, x, patch);
     } else {
-      const Pack<T, 2> pair{tap(8 * unit + 2 * t), tap(8 * unit + 2 * t + 1)};
-      fragments[i] = reinterpret_cast<const uint32_t&>(pair);
+      fill_patch<S>(p, tile, x, patch, shifted);
     }
   }
-}
+};
+
+/// Those of the input's gradient, the forward pass from dz to dx with the taps in reverse.
+template <class T, bool Pooled>
+struct GradientSource {
+  static constexpr bool turned = true;
+  GradientOperands<T> dz;
+
+  template <class S>
+  __device__ void fill(const ThinPlaces& p, const ThinTile& tile, T* patch, T*) const {
+    fill_dz_patch<S, Pooled>(p, tile, dz, patch);
+  }
+};
 
 /// One unit of A: the taps of a lane's place in tile row g (`low`) and g + 8 (`high`).
 template <class T>
@@ -98,9 +97,9 @@ __device__ void multiply_places(const T* patch, const int (&low)[Group], const i
 #pragma unroll
       for (int m = 0; m < Group; ++m) {
         uint32_t a0[a_registers<T>], a1[a_registers<T>];
-        load_places(row + low[m] + 8 * unit, row + high[m] + 8 * unit, a0);
-        if (together == 2)
-          load_places(row + low[m] + 8 * unit + 8, row + high[m] + 8 * unit + 8, a1);
+        const int at = S::template unit_at<T>(unit), next = S::template unit_at<T>(unit + 1);
+        load_places(row + low[m] + at, row + high[m] + at, a0);
+        if (together == 2) load_places(row + low[m] + next, row + high[m] + next, a1);
 #pragma unroll
         for (int tile = 0; tile < Tiles; ++tile) {
           if constexpr (sizeof(T) == 2) {
@@ -119,14 +118,14 @@ __device__ void multiply_places(const T* patch, const int (&low)[Group], const i
 /// Stores a lane's 2 Tiles channels of the place at `y`, as Us.
 template <class T, class U, int Tiles, class Value>
 __device__ void store_channels(U* y, const Value& value) {
-  constexpr int width = Channels<T>::width;
+  constexpr int width = LaneChannels<T>::width;
   const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int first = 0; first < 2 * Tiles; first += width) {
     Pack<U, width> pack;
 #pragma unroll
     for (int i = 0; i < width; ++i) pack.at[i] = value(first + i);
-    *reinterpret_cast<Pack<U, width>*>(y + Channels<T>::first(first / width, t)) = pack;
+    *reinterpret_cast<Pack<U, width>*>(y + LaneChannels<T>::first(first / width, t)) = pack;
   }
 }
 
@@ -178,6 +177,126 @@ __device__ void store_windows(const ThinPlaces& p, int picture, int i, int j,
   if (arguments.marks) {
     store_channels<T, uint8_t, Tiles>(arguments.marks + at, [&](int c) { return marks[c]; });
   }
+}
+
+/// Pairs of 16-bit elements start at odd ones, too.
+template <class T, class S>
+inline constexpr bool shifted_copy = sizeof(T) == 2 && S::stride * S::channels % 2 == 1;
+
+/// 16-place tiles that a warp multiplies at once. With many taps there are few places in a block's
+/// memory, and each warp should have some.
+template <class S, int Tiles>
+inline constexpr int tiles_at_once = S::whole_units ? 2 : 16 / Tiles;
+
+/// What block `block` of `blocks` of 8 warps does, which share the tiles of the output; `memory` is
+/// its shared memory, `source` a PictureSource or GradientSource.
+template <class T, class S, int Tiles, bool Pooled, class Source>
+__device__ void thin_forward_block(const ThinPlaces& p, const Source& source,
+                                   const ThinForwardArguments<T>& arguments, uint32_t* memory,
+                                   int block, int blocks) {
+  constexpr bool shift = shifted_copy<T, S>;
+  constexpr int group = tiles_at_once<S, Tiles>;
+  uint32_t* const fragments = memory;
+  T* const patch =
+      reinterpret_cast<T*>(fragments + S::kernel * S::units * b_registers<T> * Tiles * 32);
+  const int pitch = patch_pitch<T, S>(p.tile_columns);
+  T* const shifted = shift ? patch + patch_rows<S>(p.tile_rows) * pitch : nullptr;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+
+  if constexpr (S::whole_units) {
+    fill_pixel_weights<T, S, Tiles, Source::turned>(arguments.w, fragments);
+  } else {
+    fill_weights<T, S, Tiles>(arguments.w, fragments);
+  }
+  float bias[2 * Tiles] = {};  // of the lane's channels
+  if (!Source::turned && arguments.b) {
+    constexpr int width = LaneChannels<T>::width;
+#pragma unroll
+    for (int i = 0; i < 2 * Tiles; ++i) {
+      bias[i] = to_f32(arguments.b[LaneChannels<T>::first(i / width, t) + i % width]);
+    }
+  }
+  // Where the taps of output (row, column) of the tile start, for this lane.
+  const auto taps_of = [&](int row, int column) {
+    const int element = S::stride * S::template pixel<T> * column;
+    const bool odd = shift && element % 2 != 0;
+    const int start =
+        row * S::stride * pitch + element - (odd ? 1 : 0) + (sizeof(T) == 4 ? t : 2 * t);
+    return start + (odd ? patch_rows<S>(p.tile_rows) * pitch : 0);
+  };
+
+  const int tiles = p.n * p.tiles_down * p.tiles_across;
+  for (int at = block; at < tiles; at += blocks) {
+    const ThinTile tile = tile_of(p, at);
+    __syncthreads();  // the patch of the last tile is read; the weights are there
+    source.template fill<S>(p, tile, patch, shifted);
+    __syncthreads();
+
+    // Items are 16 places in a row or, pooled, 8 windows in a row (two 16-place tiles).
+    constexpr int items_at_once = Pooled ? group / 2 : group;
+    const int items_across = p.tile_columns / 16;
+    const int items = (Pooled ? p.tile_rows / 2 : p.tile_rows) * items_across;
+    for (int first = warp * items_at_once; first < items; first += block_warps * items_at_once) {
+      int low[group], high[group];
+#pragma unroll
+      for (int m = 0; m < group; ++m) {
+        const int item = min(first + (Pooled ? m / 2 : m), items - 1);
+        const int row = item / items_across, column = item % items_across * 16;
+        if constexpr (Pooled) {
+          low[m] = taps_of(2 * row + m % 2, column + 2 * g);
+          high[m] = taps_of(2 * row + m % 2, column + 2 * g + 1);
+        } else {
+          low[m] = taps_of(row, column + g);
+          high[m] = taps_of(row, column + g + 8);
+        }
+      }
+      float acc[group][Tiles][4] = {};
+      multiply_places<T, S, Tiles, group>(patch, low, high, pitch, fragments, acc);
+
+#pragma unroll
+      for (int m = 0; m < group; m += Pooled ? 2 : 1) {
+        const int item = first + (Pooled ? m / 2 : m);
+        if (item >= items) break;
+        const int row = item / items_across, column = item % items_across * 16;
+        if constexpr (Pooled) {
+          store_windows<T, Tiles>(p, tile.picture, tile.row / 2 + row,
+                                  (tile.column + column) / 2 + g, acc[m], acc[m + 1], bias,
+                                  arguments);
+        } else {
+          store_places<T, Tiles>(p, tile.picture, tile.row + row, tile.column + column + g, acc[m],
+                                 bias, arguments);
+        }
+      }
+    }
+  }
+}
+
+/// Bytes of a block's shared memory.
+template <class T, class S, int Tiles>
+constexpr size_t block_bytes(const ThinPlaces& p) {
+  constexpr int fragments = S::kernel * S::units * b_registers<T> * Tiles * 32;
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<T, S>(p.tile_columns);
+  return sizeof(uint32_t) * fragments +
+         sizeof(T) * static_cast<size_t>(patch) * (shifted_copy<T, S> ? 2 : 1);
+}
+
+/// The largest tiles, of up to 256 places, that fit a block's memory on this card; those of first
+/// layers always fit.
+template <class T, class S, int Tiles>
+ThinPlaces forward_places(const Conv2dGeometry& g, const ConvolutionSite& site) {
+  if constexpr (!S::whole_units) return thin_places(g, S::stride == 1 ? 1024 : 512);
+  constexpr int square = 32;  // columns of a tile with few pixels around it
+  constexpr bool wide = S::channels == 64 && sizeof(T) == 4;
+  static_assert(block_bytes<T, S, Tiles>(thin_tile(2, square)) <=
+                (wide ? thin_wide_bytes : thin_shared_bytes));
+  int places = 256;
+  while (places > 64 &&
+         block_bytes<T, S, Tiles>(thin_places(g, places, square)) > site.shared_bytes) {
+    places -= 32;
+  }
+  return thin_places(g, places, square);
 }
 
 }  // namespace whisker::cuda

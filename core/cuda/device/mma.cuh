@@ -87,6 +87,13 @@ __device__ inline void load_transposed(const void* source, uint32_t (&a0)[2], ui
                : "=r"(a0[0]), "=r"(a0[1]), "=r"(a1[0]), "=r"(a1[1])
                : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(source))));
 }
+/// Two units of B (16,8), each from 16-bit elements of shared memory that lie transposed: lane l <
+/// 16 points at the 8 columns of k = l.
+__device__ inline void load_transposed(const void* source, uint32_t (&b)[2]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(source))));
+}
 
 #else  // compiled for cards whose programs never launch such kernels
 
@@ -101,6 +108,9 @@ __device__ inline void multiply_add(float (&)[4], const uint32_t (&)[a_registers
   __trap();
 }
 __device__ inline void load_transposed(const void*, uint32_t (&)[2], uint32_t (&)[2]) {
+  __trap();
+}
+__device__ inline void load_transposed(const void*, uint32_t (&)[2]) {
   __trap();
 }
 

@@ -34,7 +34,13 @@ std::vector<ConvolutionCase> convolution_cases() {
       {{2, 21, 150, 3}, {64, 3, 3, 3}, {.padding = 1, .activation = relu_spec}},
       {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
       {{2, 40, 40, 4}, {64, 7, 7, 4}, {.stride = 2, .padding = 3}},
-      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},
+      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},  // second layers
+      {{3, 31, 30, 32}, {32, 3, 3, 32}, {.activation = relu_spec}},
+      {{2, 13, 70, 32}, {32, 3, 3, 32}, {.padding = 1}},
+      {{2, 9, 21, 32}, {32, 3, 3, 32}, {.padding = {2, 0}, .activation = relu_spec}},
+      {{2, 11, 6, 32}, {64, 3, 3, 32}, {.padding = {0, 1}}},
+      {{2, 5, 18, 32}, {64, 3, 3, 32}, {.padding = 2}},
+      {{2, 5, 7, 32}, {32, 3, 3, 32}, {.padding = 3}},
       {{2, 14, 14, 64}, {64, 3, 3, 64}, {.padding = 1}},
       {{2, 15, 14, 16}, {48, 3, 3, 16}, {.stride = 2, .padding = 1}},
       {{2, 13, 13, 64}, {32, 1, 1, 64}, {.activation = relu_spec}},
@@ -91,6 +97,19 @@ TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
   options.short_lived = true;
   set_cuda_options(gpu, options);
   expect_convolutions_agree("short-lived");
+}
+
+// Own tensor-core kernels, which take f32 as tf32.
+TEST_F(CudaConvolution, AgreesInTf32WithoutLibrariesWhenShortLived) {
+  CudaOptions options;
+  options.short_lived = true;
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  std::vector<ConvolutionCase> few_channels = convolution_cases();
+  std::erase_if(few_channels, [](const ConvolutionCase& c) {
+    return c.x[3] != 1 && c.x[3] != 3 && c.x[3] != 32;
+  });
+  expect_agree("short-lived, tf32", few_channels, 8 * 0x1p-11);
 }
 
 TEST_F(CudaConvolution, AgreesRoughlyInTf32) {
