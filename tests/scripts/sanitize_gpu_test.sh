@@ -81,8 +81,8 @@ chmod +x "$scratch/program" "$scratch/bin/compute-sanitizer"
 
 tree=$scratch/build
 for program in core/whisker_core_cuda_tests core/whisker_core_op_tests core/whisker_core_cuda_stream_tests \
-    layers/whisker_layers_tests train/whisker_train_run_tests data/whisker_data_picture_tests \
-    data/whisker_data_loader_tests; do
+    core/whisker_core_cuda_thin_tests layers/whisker_layers_tests train/whisker_train_run_tests \
+    data/whisker_data_picture_tests data/whisker_data_loader_tests; do
   mkdir -p "$tree/tests/${program%/*}"
   ln -s "$scratch/program" "$tree/tests/$program"
 done
@@ -112,7 +112,7 @@ line() { printf '%-9s %-31s %s' "$1" whisker_core_cuda_tests "$2"; }
 expect 0 "$(line memcheck "8 passed, 0 failed, 0 skipped, 1 left out; 0 errors; 0 unfinished")" -- "$tree" --jobs 3
 grep -qx "$(line initcheck "8 passed, 0 failed, 0 skipped, 1 left out; 0 errors; 0 unfinished")" "$scratch/said"
 grep -qx "$(line racecheck "7 passed, 0 failed, 0 skipped, 2 left out; 0 hazards; 0 unfinished")" "$scratch/said"
-[ "$(wc -l <"$scratch/said")" -eq 21 ] || { cat "$scratch/said"; echo "FAILED: not 4 tools over 5 programs"; exit 1; }
+[ "$(wc -l <"$scratch/said")" -eq 25 ] || { cat "$scratch/said"; echo "FAILED: not 4 tools over 6 programs"; exit 1; }
 commit=$(git -C "$source" rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
 head -n 1 "$scratch/said" | grep -qE "^commit ($commit|unknown|.*-g$commit)"
 cmp "$scratch/said" "$tree/sanitizer/summary.txt"
