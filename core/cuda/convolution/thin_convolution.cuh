@@ -8,9 +8,10 @@
 // rows it needs, zero-padded, in shared memory (the patch), and reads operands from there at any
 // offset. A NaN may thereby spread to neighbours that the definition would spare. Pixels of 32 or
 // 64 channels are whole units: no unit holds parts of two. They lie a little apart in the patch, so
-// that the pixels that a warp reads at once are in different banks, and the unit's number tells its
-// place behind the first tap. Their input gradient is the forward pass from dz with the weights
-// turned around.
+// that neighbouring pixels that a warp reads at once are in different banks, and the unit's number
+// tells its place behind the first tap. (With pooling a warp reads every other pixel, two to a
+// bank; half the gap avoids that and took 16.4 instead of 14.4 us on an H200.) Their input gradient
+// is the forward pass from dz with the weights turned around.
 #pragma once
 
 #include "core/cuda/device/launch.h"

@@ -5,7 +5,6 @@
 #include "core/cuda/device/early_launch.cuh"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace whisker::cuda {
 namespace {
@@ -19,35 +18,25 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
       p, source, arguments, memory, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
 }
 
-template <class T, class S, int Filters, bool Pooled>
-void launch(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-            const ConvolutionSite& site) {
-  constexpr int tiles = Filters / 8;
-  const ThinPlaces p = forward_places<T, S, tiles>(request.geometry, site);
-  const PictureSource<T> source{static_cast<const T*>(operands.x)};
-  const ThinForwardArguments<T> arguments{.w = static_cast<const T*>(operands.w),
-                                          .b = static_cast<const T*>(operands.b),
-                                          .y = static_cast<T*>(operands.y),
-                                          .marks = static_cast<uint8_t*>(operands.marks),
-                                          .activation = bend_of(request.geometry.activation)};
-  const size_t bytes = block_bytes<T, S, tiles>(p);
-  const int blocks = std::min(tile_count(p), resident_blocks(site, bytes));
-  launch_thin(site, bytes, blocks, thin_forward_kernel<T, S, tiles, Pooled>, p, source, arguments);
-}
-
-/// With a gap at which the pixels that a warp reads at once, with pooling every other one, are in
-/// different banks.
-template <class S, bool Pooled>
-using Spread = std::conditional_t<Pooled && S::whole_units, typename S::template WithGap<8>, S>;
-
 }  // namespace
 
 void thin_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                   const ConvolutionSite& site) {
-  visit_thin(first_layers + second_layers, request,
-             [&]<class T, class S, int Filters, bool Pooled>() {
-               launch<T, Spread<S, Pooled>, Filters, Pooled>(request, operands, site);
-             });
+  const auto launch = [&]<class T, class S, int Filters, bool Pooled>() {
+    constexpr int tiles = Filters / 8;
+    const ThinPlaces p = forward_places<T, S, tiles>(request.geometry, site);
+    const PictureSource<T> source{static_cast<const T*>(operands.x)};
+    const ThinForwardArguments<T> arguments{.w = static_cast<const T*>(operands.w),
+                                            .b = static_cast<const T*>(operands.b),
+                                            .y = static_cast<T*>(operands.y),
+                                            .marks = static_cast<uint8_t*>(operands.marks),
+                                            .activation = bend_of(request.geometry.activation)};
+    const size_t bytes = block_bytes<T, S, tiles>(p);
+    const int blocks = std::min(tile_count(p), resident_blocks(site, bytes));
+    launch_thin(site, bytes, blocks, thin_forward_kernel<T, S, tiles, Pooled>, p, source,
+                arguments);
+  };
+  visit_thin(first_layers + second_layers, request, launch);
 }
 
 }  // namespace whisker::cuda

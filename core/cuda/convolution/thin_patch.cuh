@@ -127,14 +127,7 @@ __device__ void fill_pixels(const ThinPlaces& p, const ThinTile& tile, const T* 
     auto& values = reinterpret_cast<Pack<T, Items::width>&>(loaded);
 #pragma unroll
     for (int c = 0; c < Items::width; ++c) values.at[c] = operand(values.at[c]);
-    T* const to = patch + items.offset(item);
-    if constexpr (S::template pixel<T> % Items::width == 0) {
-      *reinterpret_cast<uint4*>(to) = loaded;
-    } else {
-      auto* const halves = reinterpret_cast<uint2*>(to);
-      halves[0] = {loaded.x, loaded.y};
-      halves[1] = {loaded.z, loaded.w};
-    }
+    *reinterpret_cast<uint4*>(patch + items.offset(item)) = loaded;
   });
 }
 
