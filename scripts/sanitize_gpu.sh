@@ -42,7 +42,7 @@ limits=(
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
   "racecheck|Recurrent.PaddingIsNeverRead CudaSequenceTraining.* SequenceTraining.AGpus* TrainingPlans.*|"
-  "racecheck|MemoryPredictionOn.* CudaProducts.AgreeWithTheReference CudaProducts.AgreeWithTheReferenceWhenTimed|"
+  "racecheck|LayerOn.* MemoryPredictionOn.* CudaProducts.AgreeWithTheReference CudaProducts.AgreeWithTheReferenceWhenTimed|"
   "racecheck|CudaRecurrent*.InSixteenBits CudaRecurrent.ByTheFastestAlgorithm|"
   # It loses track of launches by nvJPEG.
   "racecheck|GpuDecodeCuda.*|"
