@@ -11,6 +11,7 @@ from the system's page cache; as many batches as are timed run before.
 """
 import argparse
 import json
+import os
 import time
 
 import torch
@@ -20,14 +21,14 @@ from torchvision.transforms import v2
 
 
 def seconds_since_start():
-    """Of this process: Linux keeps its start in ticks since boot."""
+    """Of this process: Linux keeps its start in clock ticks since boot."""
     with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
         start = int(stat.read().rsplit(")", 1)[1].split()[19])
-        return float(uptime.read().split()[0]) - start / 100
+        return float(uptime.read().split()[0]) - start / os.sysconf("SC_CLK_TCK")
 
 
 class Repeated(torch.utils.data.Dataset):
-    """The first `length` pictures of a folder repeated for ever, so that no epoch ends within a measurement."""
+    """`length` pictures, a folder's again and again, so that no epoch ends within a measurement."""
 
     def __init__(self, folder, side, length):
         self.samples, self.length = torchvision.datasets.ImageFolder(folder).samples, length

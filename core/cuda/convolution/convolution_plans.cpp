@@ -243,7 +243,7 @@ void ConvolutionPlans::run_both(const ConvolutionRequest& one, const Convolution
 }
 
 bool ConvolutionPlans::joins(const ConvolutionRequest& request) const {
-  return thin_convolution(request, site()) != nullptr;
+  return has_thin(request, site());
 }
 
 bool ConvolutionPlans::run_if_faster(const ConvolutionRequest& request,

@@ -64,18 +64,20 @@ bool is_second_layer(const ConvolutionRequest& request, bool narrow, size_t shar
 
 }  // namespace
 
-ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request,
-                                             const ConvolutionSite& site) {
+bool has_thin(const ConvolutionRequest& request, const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool bent = g.activation.kind == Activation::none || has_bend(g.activation.kind);
   const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
   const bool known =
       is_first_layer(request, narrow) || is_second_layer(request, narrow, site.shared_bytes);
-  const bool supported = known && site.capability >= 80 && (narrow || request.tf32) &&
-                         g.groups == 1 && !request.sums && !request.normalised && bent &&
-                         g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
-                         (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));
-  if (!supported) return nullptr;
+  return known && site.capability >= 80 && (narrow || request.tf32) && g.groups == 1 &&
+         !request.sums && !request.normalised && bent && g.dilation_h == 1 && g.dilation_w == 1 &&
+         fits(g) && (!request.pooled || (g.stride_h == 1 && never_falls(g.activation)));
+}
+
+ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request,
+                                             const ConvolutionSite& site) {
+  if (!has_thin(request, site)) return nullptr;
   return std::make_unique<ThinConvolution>(request, site);
 }
 

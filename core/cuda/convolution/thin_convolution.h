@@ -33,9 +33,11 @@ inline int thin_gradients_blocks(const ConvolutionSite& site) {
   return std::min(thin_most_blocks, site.multiprocessors);
 }
 
-/// The thin kernel for `request`; null where there is none: other shapes, f32 without tf32, cards
+/// Whether there is a thin kernel for `request`: not for other shapes, f32 without tf32, cards
 /// before compute capability 8.0, gradients other than those of a first layer's weights and both of
 /// a second layer.
+bool has_thin(const ConvolutionRequest& request, const ConvolutionSite& site);
+/// That kernel, or null.
 ConvolutionAlgorithmPointer thin_convolution(const ConvolutionRequest& request,
                                              const ConvolutionSite& site);
 

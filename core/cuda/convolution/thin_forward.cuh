@@ -24,23 +24,7 @@ struct ThinForwardArguments {
   Bend activation;
 };
 
-/// The patches of a forward pass.
-template <class T>
-struct PictureSource {
-  static constexpr bool turned = false;
-  const T* x;  // (N,H,W,C)
-
-  template <class S>
-  __device__ void fill(const ThinPlaces& p, const ThinTile& tile, T* patch, T* shifted) const {
-    if constexpr (S::whole_units) {
-      fill_pixels<S>(p, tile, x, patch);
-    } else {
-      fill_patch<S>(p, tile, x, patch, shifted);
-    }
-  }
-};
-
-/// Those of the input's gradient, the forward pass from dz to dx with the taps in reverse.
+/// The patches of the input's gradient, the forward pass from dz to dx with the taps in reverse.
 template <class T, bool Pooled>
 struct GradientSource {
   static constexpr bool turned = true;
@@ -197,8 +181,7 @@ __device__ void thin_forward_block(const ThinPlaces& p, const Source& source,
   constexpr bool shift = shifted_copy<T, S>;
   constexpr int group = tiles_at_once<S, Tiles>;
   uint32_t* const fragments = memory;
-  T* const patch =
-      reinterpret_cast<T*>(fragments + S::kernel * S::units * b_registers<T> * Tiles * 32);
+  T* const patch = reinterpret_cast<T*>(fragments + fragment_registers<T, S, Tiles>);
   const int pitch = patch_pitch<T, S>(p.tile_columns);
   T* const shifted = shift ? patch + patch_rows<S>(p.tile_rows) * pitch : nullptr;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -227,7 +210,7 @@ __device__ void thin_forward_block(const ThinPlaces& p, const Source& source,
     return start + (odd ? patch_rows<S>(p.tile_rows) * pitch : 0);
   };
 
-  const int tiles = p.n * p.tiles_down * p.tiles_across;
+  const int tiles = tile_count(p);
   for (int at = block; at < tiles; at += blocks) {
     const ThinTile tile = tile_of(p, at);
     __syncthreads();  // the patch of the last tile is read; the weights are there
@@ -276,9 +259,8 @@ __device__ void thin_forward_block(const ThinPlaces& p, const Source& source,
 /// Bytes of a block's shared memory.
 template <class T, class S, int Tiles>
 constexpr size_t block_bytes(const ThinPlaces& p) {
-  constexpr int fragments = S::kernel * S::units * b_registers<T> * Tiles * 32;
   const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<T, S>(p.tile_columns);
-  return sizeof(uint32_t) * fragments +
+  return sizeof(uint32_t) * fragment_registers<T, S, Tiles> +
          sizeof(T) * static_cast<size_t>(patch) * (shifted_copy<T, S> ? 2 : 1);
 }
 

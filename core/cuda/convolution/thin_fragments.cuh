@@ -25,11 +25,15 @@ struct LaneChannels {
   __device__ static int first(int pack, int t) { return (4 * pack + t) * width; }
 };
 
+/// Registers of all fragments of a block's weights.
+template <class T, class S, int Tiles>
+inline constexpr int fragment_registers = S::kernel * S::units * b_registers<T> * Tiles * 32;
+
 /// w as B fragments: [kernel row][unit][register][lane][tile].
 template <class T, class S, int Tiles>
 __device__ void fill_weights(const T* w, uint32_t* fragments) {
-  constexpr int count = S::kernel * S::units * b_registers<T> * Tiles * 32;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += block_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < fragment_registers<T, S, Tiles>;
+       i += block_threads) {
     const int g = i / Tiles % 32 / 4, t = i / Tiles % 4;
     const int tile = i % Tiles;
     const int reg = i / (32 * Tiles) % b_registers<T>;

@@ -94,8 +94,4 @@ constexpr ThinPlaces thin_tile(int rows, int columns) {
   return p;
 }
 
-inline int tile_count(const ThinPlaces& p) {
-  return p.n * p.tiles_down * p.tiles_across;
-}
-
 }  // namespace whisker::cuda

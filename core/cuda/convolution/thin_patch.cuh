@@ -178,4 +178,20 @@ __device__ void fill_patch(const ThinPlaces& p, const ThinTile& tile, const T* x
   });
 }
 
+/// The patches of what reads x.
+template <class T>
+struct PictureSource {
+  static constexpr bool turned = false;
+  const T* x;  // (N,H,W,C)
+
+  template <class S>
+  __device__ void fill(const ThinPlaces& p, const ThinTile& tile, T* patch, T* shifted) const {
+    if constexpr (S::whole_units) {
+      fill_pixels<S>(p, tile, x, patch);
+    } else {
+      fill_patch<S>(p, tile, x, patch, shifted);
+    }
+  }
+};
+
 }  // namespace whisker::cuda

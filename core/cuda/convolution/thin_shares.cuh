@@ -9,6 +9,19 @@
 
 namespace whisker::cuda {
 
+/// A of two 16-channel tiles over 16 places of 16-bit dz, from its first place and `channel` on.
+template <int Filters, class T>
+__device__ void load_places_of_gradient(const T* dz, int channel, uint32_t (&a0)[2][2],
+                                        uint32_t (&a1)[2][2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int place = lane % 8 + lane / 16 * 8;
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+    load_transposed(dz + place * dz_pitch<Filters> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
+                    a1[m]);
+  }
+}
+
 /// A of two 16-channel tiles over 8 places of f32 dz, from the lane's first place and channel.
 template <int Filters>
 __device__ void load_places_of_gradient(const float* dz, uint32_t (&a)[2][4]) {
@@ -56,12 +69,7 @@ struct RowShare {
     const int g = lane / 4, t = lane % 4;
     if constexpr (sizeof(T) == 2) {
       uint32_t a0[2][2], a1[2][2];
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        const int place = lane % 8 + lane / 16 * 8;
-        load_transposed(dz + place * dz_pitch<Filters> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
-                        a1[m]);
-      }
+      load_places_of_gradient<Filters>(dz, channel, a0, a1);
 #pragma unroll
       for (int p = 0; p < rows; ++p) {
         if (kernel_row + p >= S::kernel) break;
@@ -132,13 +140,8 @@ struct UnitShare {
     const T* const unit = patch + group / channel_groups * 8;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if constexpr (sizeof(T) == 2) {
-      const int place = lane % 8 + lane / 16 * 8;
       uint32_t a0[2][2], a1[2][2];
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        load_transposed(dz + place * dz_pitch<Filters> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
-                        a1[m]);
-      }
+      load_places_of_gradient<Filters>(dz, channel, a0, a1);
       // Of a kernel row two taps, one by each half of the warp, then the third.
       const T* const two = unit + (lane % 16 + lane / 16) * pixel;
       const T* const third = unit + (lane % 16 + 2) * pixel;

@@ -16,7 +16,7 @@ namespace whisker::cuda {
 
 template <class T>
 struct ThinWeightsArguments {
-  const T* x;  // (N,H,W,C)
+  PictureSource<T> picture;
   GradientOperands<T> dz;
   bool wants_db;
   float* sums;  // (blocks, c_out kernel kernel C + c_out)
@@ -58,15 +58,11 @@ __device__ void thin_weights_block(const ThinPlaces& p, const ThinWeightsArgumen
 
   float acc[Share::tiles][4] = {};
   float db[pack_size<T>] = {};
-  const int tiles = p.n * p.tiles_down * p.tiles_across;
+  const int tiles = tile_count(p);
   for (int at = block; at < tiles; at += blocks) {
     const ThinTile tile = tile_of(p, at);
     __syncthreads();  // the last tile is read
-    if constexpr (S::whole_units) {
-      fill_pixels<Shape>(p, tile, arguments.x, patch);
-    } else {
-      fill_patch<S>(p, tile, arguments.x, patch, static_cast<T*>(nullptr));
-    }
+    arguments.picture.template fill<Shape>(p, tile, patch, nullptr);
     if (sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db) {
       copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
     } else {
@@ -148,7 +144,7 @@ template <class T>
 ThinWeightsArguments<T> weights_arguments(const ConvolutionRequest& request,
                                           const ConvolutionOperands& operands, float* sums) {
   const Conv2dGeometry& g = request.geometry;
-  return {.x = static_cast<const T*>(operands.x),
+  return {.picture = {static_cast<const T*>(operands.x)},
           .dz = gradient_operands<T>(g.activation, operands),
           .wants_db = g.bias && operands.b,
           .sums = sums};
