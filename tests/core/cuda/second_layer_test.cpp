@@ -16,6 +16,7 @@ namespace whisker::test {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 const Pool2dOptions halves{.kernel = 2};
@@ -80,6 +81,35 @@ TEST_F(CudaSecondLayer, TakesViewsOffTheGrid) {
 }
 
 const ConvolutionCase small{{2, 9, 20, 32}, {64, 3, 3, 32}, {.activation = relu_spec}};
+
+/// dx, dw and db of `small`, each written behind `skipped` elements, which stay what they were.
+std::vector<std::vector<double>> gradients_behind(int64_t skipped, DType dtype) {
+  const auto operand = [&](const Shape& shape, uint64_t stream) {
+    return whole_numbers(shape, stream).to(dtype).to(gpu);
+  };
+  const Conv2dGeometry g = conv2d_geometry(small.x, small.w, true, small.options, dtype);
+  const Shape y{g.n, g.h_out, g.w_out, g.c_out}, b{g.c_out};
+  std::vector<Tensor> memory, gradients;
+  for (const Shape& shape : {small.x, small.w, b}) {
+    memory.push_back(full({skipped + shape.count()}, 5, {.dtype = dtype, .device = gpu}));
+    gradients.push_back(reshape(slice(memory.back(), 0, skipped, skipped + shape.count()), shape));
+  }
+  backend_of(gpu).conv2d_backward(g, operand(small.x, 0), operand(small.w, 1), operand(y, 2),
+                                  operand(y, 3), gradients[0], gradients[1], gradients[2]);
+  std::vector<std::vector<double>> results;
+  for (const Tensor& t : memory) {
+    const std::vector<double> values = t.to_vector();
+    EXPECT_THAT(std::vector(values.begin(), values.begin() + skipped), Each(5));
+    results.emplace_back(values.begin() + skipped, values.end());
+  }
+  return results;
+}
+
+TEST_F(CudaSecondLayer, WritesGradientsOffTheGrid) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_EQ(gradients_behind(1, dtype), gradients_behind(0, dtype)) << name_of(dtype);
+  }
+}
 
 TEST_F(CudaSecondLayer, BothGradientsAreTimedAsOne) {
   const auto untimed = whole_number_results(small, {}, DType::bf16, gpu);
