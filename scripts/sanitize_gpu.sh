@@ -23,9 +23,9 @@ programs=(
   "data/whisker_data_picture_tests|DevicePictures.*"
 )
 
-# What a tool cannot do: TOOL|PATTERNS|OPTION. Tests of these patterns run apart, with this option of the tool;
-# without an option they are left out; "none" is for tests that a later rule would leave out. The first rule that fits a
-# test counts.
+# What a tool cannot do: TOOL|PATTERNS|OPTION. Tests of these patterns run apart, with this option of the tool or this
+# VARIABLE=VALUE in their environment; without either they are left out; "none" is for tests that a later rule would
+# leave out. The first rule that fits a test counts.
 limits=(
   # It breaks a kernel on purpose: the finding is the test.
   "memcheck synccheck racecheck initcheck|CudaLost.*|"
@@ -66,9 +66,14 @@ limits=(
   "initcheck|CudaChainPlans.Tell* CudaLayerChains.CapturedSteps* CudaLayerChains.TrainAs* CudaMemoryShortageOfChains.*|"
   "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"
   "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over* CudaPersistentRecurrent.Timed*|"
+  "initcheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "initcheck|CudaSequenceTraining.* SequenceTraining.AGpus* CudaTraining.CapturedRuns* TorchvisionOn.Squeezenets*|"
   "initcheck|CudaRecurrent.ByTheFastest* GpuDecodeCuda.*|"
   "initcheck|CudaConvolution.*Tf32 CudaRecurrent.WithAProjection RecurrentTraces.*|--check-api-memory-access no"
+  # These kernels run on a stream of their own, in memory that was poisoned on another before. Under the tool the poison
+  # now and then overwrites what they wrote, although the host waited for it, and for the device, before it launched
+  # them: sums of a kernel are found as poison by the next. Not where launches wait, nor under any other tool.
+  "initcheck|CudaThinConvolution.*|CUDA_LAUNCH_BLOCKING=1"
   # Links of layers are timed as captured work.
   "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
   "initcheck|*On.*/cuda_0 CudaTraining.*|--check-api-memory-access no"
@@ -141,7 +146,7 @@ plan() {  # TOOL PROGRAM PATTERN...
     local names=${of_option[$option]#:} shards apart="" shard log
     shards=$(tr ':' '\n' <<<"$names" | wc -l)
     [ "$shards" -le "$jobs" ] || shards=$jobs
-    if [ "$option" = none ]; then option=""; else apart=.${option//[^a-z]/}; fi
+    if [ "$option" = none ]; then option=""; else apart=.${option//[^a-zA-Z]/}; fi
     for ((shard = 0; shard < shards; shard++)); do
       log=$tool.${program##*/}$apart.$shard.log
       queue+=("$line|$log|$program|$option|$shard|$shards|$names")
@@ -162,8 +167,10 @@ start() {  # what the queue holds
   # Tests fail and processes end as tests want; that a shard may have nothing for the GPU is no error either.
   local options=(--tool "$tool" --check-exit-code no --require-cuda-init no --max-connections $((jobs + 10)))
   [ "$tool" != racecheck ] || options+=(--kernel-name kns=whisker)  # the libraries' kernels are not ours to mend
+  local setting=""
+  [[ $option != *=* ]] || { setting=$option; option=""; }
   cd "${program%/*}" || exit
-  GTEST_SHARD_INDEX=$shard GTEST_TOTAL_SHARDS=$shards timeout -k 10 "$limit" \
+  env GTEST_SHARD_INDEX="$shard" GTEST_TOTAL_SHARDS="$shards" $setting timeout -k 10 "$limit" \
     "$sanitizer" "${options[@]}" $option "$program" "--gtest_filter=$tests" >"$out/$log" 2>&1 &
   log_of[$!]=$log line_of[$!]=$line job_of[$log]=$1
   cd "$OLDPWD" || exit

@@ -3,6 +3,7 @@
 
 #include "core/ops.h"
 #include "tests/support/devices.h"
+#include "tests/support/poisoned_memory.h"
 
 #include <cmath>
 #include <functional>
@@ -18,9 +19,10 @@ inline constexpr ActivationSpec activations[] = {
     {Activation::sigmoid}, {Activation::tanh}, {Activation::leaky_relu, 0.0f},
 };
 
-/// Runs fn(options, activation) for every device, dtype and activation.
+/// Runs fn(options, activation) for every device, in poisoned memory, dtype and activation.
 inline void for_each_form(const std::function<void(TensorOptions, ActivationSpec)>& fn) {
   for (const Device device : test_devices()) {
+    const PoisonedMemory poisoned(device);
     for (const DType dtype : test_dtypes(device)) {
       for (const ActivationSpec f : activations) {
         SCOPED_TRACE(fmt::format("{} {} {} {}", device, dtype, name_of(f.kind), f.slope));
