@@ -70,7 +70,7 @@ def trained(options, device, batches):
 
 
 def decoded_by_gpu(options, device, dataset):
-    files = [read_file(path) for path, _ in dataset.samples[:options.batch]]
+    files = [read_file(dataset.samples[i % len(dataset.samples)][0]) for i in range(options.batch)]
     while True:
         decode_jpeg(files, mode=ImageReadMode.RGB, device=device)
         yield
