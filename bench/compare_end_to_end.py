@@ -48,19 +48,22 @@ def main():
     ours, theirs = {}, {}
     for _ in range(options.rounds):
         for line in lines_of([options.program, *common]):
-            way = (line["at_a_time"], line["batch_files"]) if line["id"] == "nvjpeg" else line["decode"]
+            way = line["decode"]
+            if line["id"] == "nvjpeg":
+                way = f"{line['at_a_time']} x {line['batch_files']} files at a time"
             ours.setdefault((line["id"], way), []).append(line["images_per_s"])
         for mode in ("loader", "nvjpeg", "eager", "compiled"):
             for line in lines_of([sys.executable, TORCH, *common, "--mode", mode]):
                 theirs.setdefault(mode, []).append(line["images_per_s"])
-    by_nvjpeg = max((rates for (row, _), rates in ours.items() if row == "nvjpeg"), key=statistics.median, default=[])
+    fastest = max((k for k in ours if k[0] == "nvjpeg"), key=lambda k: statistics.median(ours[k]), default=None)
     compared = 0
     for (row, decode), mode in PAIRS:
-        rates = by_nvjpeg if row == "nvjpeg" else ours.get((row, decode), [])
+        key = fastest if row == "nvjpeg" else (row, decode)
+        rates = ours.get(key, [])
         if not rates or not rates[0] or mode not in theirs:
             continue
         whisker, pytorch = statistics.median(rates), statistics.median(theirs[mode])
-        print(json.dumps({"id": row, "decode": decode, "pytorch_mode": mode, "whisker_images_per_s": round(whisker),
+        print(json.dumps({"id": row, "decode": key[1], "pytorch_mode": mode, "whisker_images_per_s": round(whisker),
                           "pytorch_images_per_s": round(pytorch), "ratio": round(whisker / pytorch, 2)}))
         compared += 1
     return 0 if compared else 1

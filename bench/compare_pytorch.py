@@ -58,7 +58,7 @@ def compare(row, arguments):
     print(json.dumps({
         "id": name, "batch": int(batch), "precision": precision, "device": arguments.device, "threads": arguments.threads,
         "whisker_ms": round(whisker, 4), "pytorch_ms": round(pytorch, 4), "ratio": round(whisker / pytorch, 3),
-        "pytorch_mode": best,
+        "pytorch_mode": best, "pytorch": theirs[best][0]["torch"], "pytorch_cudnn": theirs[best][0]["cudnn"],
         "pytorch_all_ms": {mode: round(median(lines, "milliseconds"), 4) for mode, lines in theirs.items()},
         "operations": ours[0]["operations"], "bytes": ours[0]["bytes"],
         "floor_ms": round(median(ours, "floor_ms"), 4), "over_floor": round(whisker / median(ours, "floor_ms"), 2),

@@ -158,7 +158,7 @@ def main():
     print(json.dumps({
         "id": arguments.row, "batch": step.batch, "precision": arguments.precision, "device": arguments.device,
         "mode": arguments.mode, "milliseconds": statistics.median(times), "min": min(times), "max": max(times),
-        "groups": arguments.groups, "torch": torch.__version__,
+        "groups": arguments.groups, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
         "peak_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
         "resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -19,14 +20,19 @@ inline constexpr ActivationSpec activations[] = {
     {Activation::sigmoid}, {Activation::tanh}, {Activation::leaky_relu, 0.0f},
 };
 
-/// Runs fn(options, activation) for every device, in poisoned memory, dtype and activation.
+/// Runs fn(options, activation) for every dtype of every device and every activation: in memory as
+/// it comes, and in poisoned memory, where a NaN that nobody wrote shows unless one is expected.
 inline void for_each_form(const std::function<void(TensorOptions, ActivationSpec)>& fn) {
   for (const Device device : test_devices()) {
-    const PoisonedMemory poisoned(device);
-    for (const DType dtype : test_dtypes(device)) {
-      for (const ActivationSpec f : activations) {
-        SCOPED_TRACE(fmt::format("{} {} {} {}", device, dtype, name_of(f.kind), f.slope));
-        fn({.dtype = dtype, .device = device}, f);
+    for (const bool poison : {false, true}) {
+      std::optional<PoisonedMemory> poisoned;
+      if (poison) poisoned.emplace(device);
+      for (const DType dtype : test_dtypes(device)) {
+        for (const ActivationSpec f : activations) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}{}", device, dtype, name_of(f.kind), f.slope,
+                                   poison ? ", poisoned" : ""));
+          fn({.dtype = dtype, .device = device}, f);
+        }
       }
     }
   }
