@@ -1,13 +1,10 @@
-// Traces of training steps: the ranges nest and are the layers', results stay what they are, and
-// the benchmark's figures hang together. Nothing here depends on how fast a machine is.
+// Traces of training steps: the ranges nest and are the layers', and results stay what they are.
+// Nothing here depends on how fast a machine is.
 #include "train/step_trace.h"
 
 #include "core/io/file.h"
 #include "core/io/json.h"
 #include "tests/support/tiny_training.h"
-#include "train/benchmark.h"
-
-#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,61 +81,6 @@ TEST(StepTrace, RangesNestAndLayersAddUp) {
   EXPECT_EQ(layers[0].layer, "block.dense");
   EXPECT_GT(layers[0].forward_ms, 0);
   EXPECT_GT(layers[0].backward_ms, 0);
-}
-
-TEST(Benchmark, TrainingFiguresHangTogether) {
-  const StripeFolder data;
-  const BenchmarkResult result = run_benchmark(data.config(), {.steps = 5});
-  EXPECT_EQ(result.device, "cpu");
-  EXPECT_EQ(result.precision, "f32");
-  EXPECT_EQ(result.batch, 8);
-  EXPECT_EQ(result.milliseconds.size(), 5u);
-  EXPECT_GT(result.milliseconds.front(), 0);
-  EXPECT_LE(result.quantile(0), result.quantile(0.5));
-  EXPECT_LE(result.quantile(0.5), result.quantile(1));
-  EXPECT_DOUBLE_EQ(result.examples_per_s(), 8000 / result.quantile(0.5));
-  EXPECT_GT(result.peak_bytes, 0);
-  EXPECT_GT(result.tflops(), 0);
-  EXPECT_GT(result.gb_per_s(), 0);
-  std::set<std::string> layers;
-  for (const LayerTimes& times : result.layers) layers.insert(times.layer);
-  EXPECT_THAT(layers, testing::IsSupersetOf({"conv2d", "conv2d_1", "dense"}));
-}
-
-// Operations of products, by hand: two 3x3 convolutions and a dense layer.
-TEST(Benchmark, OperationsAreThoseOfTheProducts) {
-  const StripeFolder data;
-  const double first = 14 * 14 * 8 * 27.0, second = 5 * 5 * 8 * 72.0, dense = 2 * 8.0;
-  const BenchmarkResult forward = run_benchmark(data.config(), {.inference = true, .steps = 2});
-  EXPECT_DOUBLE_EQ(forward.work.operations(), 8 * 2 * (first + second + dense));
-  EXPECT_TRUE(forward.layers.empty());
-  const BenchmarkResult training = run_benchmark(data.config(), {.steps = 2, .layers = false});
-  // The pictures want no gradient.
-  EXPECT_DOUBLE_EQ(training.work.operations(), 8 * 2 * (2 * first + 3 * second + 3 * dense));
-  EXPECT_GT(training.work.bytes(), forward.work.bytes());
-  const Ceilings ceilings{.tflops = 1e-3, .gb_per_s = 1e6};  // operations decide
-  EXPECT_GT(training.work.floor_ms(ceilings), training.work.operations() / 1e6);
-}
-
-TEST(Benchmark, InferenceIsOfPicturesAsLargeAsThoseClassified) {
-  const StripeFolder data;
-  const auto work_at = [&](const char* size) {
-    return run_benchmark(data.config({size}), {.inference = true, .steps = 1}).work.operations();
-  };
-  EXPECT_EQ(work_at("data.train_image_size=12"), work_at("data.image_size=16"));
-}
-
-TEST(Benchmark, RefusesMoreThanThereIs) {
-  const StripeFolder data;
-  EXPECT_THROW(run_benchmark(data.config({"train.batch_size=64"}), {.steps = 1}), Error);
-  EXPECT_THROW(run_benchmark(data.config(), {.steps = 0}), Error);
-}
-
-TEST(Benchmark, CeilingsAreMeasured) {
-  const StripeFolder data;
-  const Ceilings ceilings = measure_ceilings(data.config());
-  EXPECT_GT(ceilings.tflops, 0);
-  EXPECT_GT(ceilings.gb_per_s, 0);
 }
 
 }  // namespace
