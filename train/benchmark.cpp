@@ -119,8 +119,11 @@ double fastest(Device device, const std::function<void()>& work) {
 }  // namespace
 
 double BenchmarkResult::quantile(double share) const {
-  const double last = static_cast<double>(milliseconds.size()) - 1;
-  return milliseconds[static_cast<size_t>(std::lround(share * last))];
+  const size_t last = milliseconds.size() - 1;
+  const double place = share * static_cast<double>(last);
+  const auto below = static_cast<size_t>(place);
+  return std::lerp(milliseconds[below], milliseconds[std::min(below + 1, last)],
+                   place - static_cast<double>(below));
 }
 
 BenchmarkResult run_benchmark(Config config, const BenchmarkOptions& options) {

@@ -29,7 +29,7 @@ struct BenchmarkResult {
   StepWork work = {};
   std::vector<LayerTimes> layers = {};
 
-  /// The time that a share of the steps stays below: 0.5 is the median.
+  /// The time that a share of the steps stays below, linear between two of them: 0.5 is the median.
   double quantile(double share) const;
   double examples_per_s() const { return 1e3 * static_cast<double>(batch) / quantile(0.5); }
   double tflops() const { return work.operations() / quantile(0.5) / 1e9; }

@@ -7,7 +7,9 @@
 #include "train/experiment.h"
 
 #include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -111,6 +113,24 @@ TEST_P(BenchmarkOn, CeilingsAreMeasured) {
   const Ceilings ceilings = measure_ceilings(config());
   EXPECT_GT(ceilings.tflops, 0);
   EXPECT_GT(ceilings.gb_per_s, 0);
+}
+
+// Expected values are numpy.quantile's.
+TEST(Benchmark, QuantilesAreLinearBetweenTwoSteps) {
+  BenchmarkResult result;
+  result.milliseconds = {1, 2, 4, 8};
+  const std::pair<double, double> expected[] = {{0, 1},      {0.25, 1.75}, {0.5, 3}, {0.75, 5},
+                                                {0.95, 7.4}, {0.99, 7.88}, {1, 8}};
+  for (const auto& [share, time] : expected) {
+    EXPECT_DOUBLE_EQ(result.quantile(share), time) << share;
+  }
+  result.milliseconds.resize(50);
+  std::iota(result.milliseconds.begin(), result.milliseconds.end(), 1);
+  EXPECT_DOUBLE_EQ(result.quantile(0.5), 25.5);
+  EXPECT_DOUBLE_EQ(result.quantile(0.95), 47.55);
+  EXPECT_DOUBLE_EQ(result.quantile(0.99), 49.51) << "not the slowest";
+  result.milliseconds = {5};
+  for (const double share : {0.0, 0.5, 0.99, 1.0}) EXPECT_EQ(result.quantile(share), 5) << share;
 }
 
 }  // namespace
