@@ -11,6 +11,7 @@
 #include "train/batch_size_search.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 
@@ -156,15 +157,16 @@ TEST_F(CudaTraining, FindsABatchWithinALimit) {
   }
 }
 
-// Of a whole run, captured steps, validation and loader included: the first ones, then every
-// seventh until a run ends by itself.
+// Of a whole run, captured steps, validation and loader included, until a run ends by itself: the
+// first ones, then every seventh, with WHISKER_LONG all of them.
 TEST_F(CudaTraining, EveryAllocationOfARunMayFail) {
   const Config config = data_.config({"device=cuda", "deterministic=true", "data.gpu_decode=0"});
   Backend& backend = backend_of(gpu);
   TestRun(config).train();  // what the libraries take once
   const int64_t held = backend.memory_stats().allocated;
+  const bool all = std::getenv("WHISKER_LONG") != nullptr;
   int64_t ended = 0;
-  for (int64_t failing = 1;; failing += failing < 60 ? 1 : 7) {
+  for (int64_t failing = 1;; failing += all || failing < 60 ? 1 : 7) {
     backend.set_memory_options({.failing_allocation = failing});
     bool finished = false;
     try {
