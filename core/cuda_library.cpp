@@ -162,10 +162,11 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
     fail(ErrorKind::device, "device {}: {}{}", device, reason,
          file.empty() ? "" : fmt::format(" The driver's library is {}.", file));
   }
-  if (index >= cuda_device_count()) {
-    fail(ErrorKind::device,
-         "device {}: expected one of the {} GPUs that are visible, cuda:0 to {}.", device,
-         cuda_device_count(), Device{DeviceKind::cuda, cuda_device_count() - 1});
+  if (const int count = cuda_device_count(); index >= count) {
+    fail(ErrorKind::device, "device {}: expected {}.", device,
+         count == 1 ? "cuda:0, the one GPU that is visible"
+                    : fmt::format("one of the {} GPUs that are visible, cuda:0 to cuda:{}", count,
+                                  count - 1));
   }
   try {
     return cuda_interface().make_backend(index);

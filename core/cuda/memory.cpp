@@ -83,6 +83,7 @@ void* CudaBackend::allocate_pinned(int64_t bytes) {
 }
 
 void CudaBackend::deallocate_pinned(void* memory, int64_t) {
+  context_.enter_to_free();  // a thread without a device would start the first one
   cudaFreeHost(memory);
 }
 

@@ -7,6 +7,7 @@
 namespace whisker::cuda {
 
 std::unique_ptr<PicturePipeline> CudaBackend::make_picture_pipeline() {
+  context_.enter();  // here, as its events are made before the body of its constructor
   return std::make_unique<CudaPicturePipeline>(context_, allocator_);
 }
 

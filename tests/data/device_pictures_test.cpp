@@ -1,7 +1,9 @@
 // Every device's picture pipeline against augment_picture() and apply(): host devices to the bit,
 // GPUs within the last rounding of f32, and to the bit where values are whole numbers.
 #include "core/backend.h"
+#include "core/cuda_library.h"
 #include "core/error.h"
+#include "core/ops.h"
 #include "data/augment_sampler.h"
 #include "data/mix.h"
 #include "data/picture_stage.h"
@@ -330,6 +332,28 @@ TEST(DevicePictures, ResidentPicturesNeedNoBytes) {
     EXPECT_EQ(again.to_vector(), images.to_vector());
     expect_equal(first, again.to_vector(), "resident");
     backend.deallocate(memory, bytes, MemoryCategory::input);
+  }
+}
+
+// A pipeline makes its GPU the thread's when it is made, and again when it goes.
+TEST(DevicePictures, PipelinesComeAndGoBesideAnotherGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  if (cuda_device_count() == 1) GTEST_SKIP() << "skipped: one GPU";
+  const Picture source = test::sample_picture(83, 61);
+  const auto expect_works = [](Device device) {
+    const Tensor y = affine(full({100}, 3, {.device = device}), 2, 1);
+    EXPECT_EQ(y.to_vector(), std::vector<double>(100, 7)) << device.str();
+  };
+  for (const int index : {0, 1}) {
+    const Device device{DeviceKind::cuda, index}, other{DeviceKind::cuda, 1 - index};
+    expect_works(other);
+    auto pipeline = backend_of(device).make_picture_pipeline();
+    TestBatch batch(device, 1, 3);
+    batch.add(source, imagenet(ResizeMode::crop, 3));
+    expect_equal(batch, batch.run(*pipeline), "beside another GPU");
+    expect_works(other);
+    pipeline.reset();
+    expect_works(other);
   }
 }
 

@@ -47,10 +47,9 @@ Context::Context(int device) : device_(device) {
         "clearing the tickets");
 }
 
-// The registry's contexts are never destroyed; those of tests are. What fails here has failed
-// before, and there is nobody to tell.
+// The registry's contexts are never destroyed; those of tests are.
 Context::~Context() {
-  cudaSetDevice(device_);
+  enter_to_free();
   if (cudnn_) cudnnDestroy(cudnn_);
   if (cublas_lt_) cuda::cublas_lt().destroy(cublas_lt_);
   cudaFree(tickets_);
@@ -63,6 +62,11 @@ void Context::enter() const {
   if (current_device == device_) return;
   check(cudaSetDevice(device_), "choosing the GPU");
   current_device = device_;
+}
+
+void Context::enter_to_free() const noexcept {
+  if (current_device == device_) return;
+  if (cudaSetDevice(device_) == cudaSuccess) current_device = device_;
 }
 
 void Context::synchronize() {

@@ -36,6 +36,8 @@ class Context {
 
   /// Makes this the calling thread's device: the first line of every backend method.
   void enter() const;
+  /// The same for what gives back. Says nothing of errors: what fails here has failed before.
+  void enter_to_free() const noexcept;
 
   /// Kernels, library calls, memory: all of it, in order. Non-blocking: it does not wait for the
   /// legacy stream.

@@ -68,7 +68,7 @@ struct CudaJpegDecoder::Lane {
 CudaJpegDecoder::CudaJpegDecoder(Context& context, std::unique_ptr<Nvjpeg> library)
     : context_(context), library_(std::move(library)) {}
 CudaJpegDecoder::~CudaJpegDecoder() {
-  cudaSetDevice(context_.device());
+  context_.enter_to_free();
 }
 
 // Starts nvJPEG when it is first needed. Null when it does not start; refusal() says why.

@@ -33,13 +33,11 @@ void check_extents(const PictureBatch& batch, const Tensor& images) {
 
 CudaPicturePipeline::CudaPicturePipeline(Context& context, Allocator& allocator)
     : context_(context), allocator_(allocator) {
-  context_.enter();
   check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
 }
 
 CudaPicturePipeline::~CudaPicturePipeline() {
-  // What fails here has failed before, and there is nobody to tell.
-  cudaSetDevice(context_.device());
+  context_.enter_to_free();
   cudaStreamSynchronize(context_.copy_stream());
   cudaStreamSynchronize(placing_);
   cudaStreamDestroy(placing_);
