@@ -5,7 +5,6 @@
 #include "core/nvml.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include <unistd.h>
@@ -14,13 +13,11 @@ namespace whisker::cuda {
 namespace {
 
 // Unset where nobody can tell other processes' memory from this one's.
-std::optional<int64_t> memory_of_others(int device) {
-  std::array<char, 32> bus_id{};
-  check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device),
-        "asking for the GPU's bus");
+std::optional<int64_t> memory_of_others(const Context& context) {
+  const std::string bus_id = context.bus_id();
   std::vector<GpuProcess> processes;
   try {
-    processes = Nvml().processes(bus_id.data());
+    processes = Nvml().processes(bus_id);
   } catch (const Error&) {
     return std::nullopt;  // no NVML, or a part of a GPU: counted with the context
   }
@@ -58,7 +55,7 @@ MemorySummary CudaBackend::memory_summary() const {
   summary.free = static_cast<int64_t>(free);
   summary.total = static_cast<int64_t>(total);
   const int64_t rest = summary.total - summary.free - summary.stats.reserved;
-  summary.others = memory_of_others(context_.device());
+  summary.others = memory_of_others(context_);
   if (summary.others && *summary.others > rest) summary.others.reset();
   summary.context = rest - summary.others.value_or(0);
   return summary;

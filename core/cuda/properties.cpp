@@ -19,6 +19,7 @@ std::vector<BackendProperty> CudaBackend::properties() const {
   check(cudaMemGetInfo(&free, &total), "asking for the free memory");
   std::vector<BackendProperty> all = {
       {"name", gpu.name},
+      {"PCI bus", context_.bus_id()},
       {"memory", fmt::format("{}, {} free", gibibytes(total), gibibytes(free))},
       {"compute capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
       {"multiprocessors", fmt::format("{}", gpu.multiProcessorCount)},

@@ -23,10 +23,10 @@ class VisibleGpus(ProgramTest):
         return json.loads(self.whisker("devices", "--json", env=environment).stdout)
 
     def names(self, said):
-        """Of the GPUs, in the program's order; what tells two of one name apart is not shown."""
+        """Of the GPUs, in the program's order, and where in the machine they are."""
         gpus = [device for device in said["devices"] if device["device"].startswith("cuda:")]
         self.assertEqual([gpu["device"] for gpu in gpus], [f"cuda:{i}" for i in range(len(gpus))])
-        return [gpu["properties"].get("name", gpu.get("error")) for gpu in gpus]
+        return [[gpu["properties"].get(key, gpu.get("error")) for key in ("name", "PCI bus")] for gpu in gpus]
 
     def seeing(self, *numbers):
         return dict(os.environ, CUDA_VISIBLE_DEVICES=",".join(numbers))

@@ -9,6 +9,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <span>
 #include <string_view>
@@ -56,6 +57,13 @@ Context::~Context() {
   cudaFreeHost(faults_);
   if (copy_stream_) cudaStreamDestroy(copy_stream_);
   if (stream_) cudaStreamDestroy(stream_);
+}
+
+std::string Context::bus_id() const {
+  std::array<char, 32> id{};
+  check(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device_),
+        "asking for the GPU's bus");
+  return id.data();
 }
 
 void Context::enter() const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -33,6 +34,8 @@ class Context {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Compute capability as one number: 90 for 9.0.
   int capability() const { return properties_.major * 10 + properties_.minor; }
+  /// The GPU's place in the machine: "0000:01:00.0".
+  std::string bus_id() const;
 
   /// Makes this the calling thread's device: the first line of every backend method.
   void enter() const;
