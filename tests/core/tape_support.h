@@ -1,8 +1,9 @@
-// Short forms for the tape's tests: f64 tensors on the reference device, and the text of an error.
+// Short forms for the tape's tests: f64 tensors on the reference device, and what was recorded.
 #pragma once
 
 #include "core/autograd.h"
 #include "core/ops.h"
+#include "tests/support/error_of.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -10,6 +11,8 @@
 #include <vector>
 
 namespace whisker {
+
+using test::error_of;
 
 inline constexpr TensorOptions exact{.dtype = DType::f64, .device = reference_device};
 
@@ -22,17 +25,6 @@ inline Tensor leaf(std::initializer_list<double> values) {
 
 inline std::vector<double> values(const Tensor& x) {
   return x.to_vector();
-}
-
-/// The message of the Error that fn throws, with its kind in front ("2: ..."); "" when none.
-template <class Fn>
-std::string error_of(Fn&& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return std::to_string(error.exit_code()) + ": " + error.what();
-  }
-  return "";
 }
 
 /// Names every recorded operator, and every node that backward ran.

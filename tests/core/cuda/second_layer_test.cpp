@@ -26,7 +26,7 @@ class CudaSecondLayer : public GpuTest {
   static void allow_tf32() {
     CudaOptions options = exact_options();
     options.tf32 = true;
-    forget_choices(options);  // of another test's timing
+    set_cuda_options(gpu, options);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "core/ops.h"
 #include "gpu.h"
 #include "small_training.h"
+#include "tests/support/error_of.h"
 
 #include <functional>
 #include <string>
@@ -14,6 +15,7 @@ namespace whisker::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr Device second{DeviceKind::cuda, 1};
 
@@ -162,19 +164,10 @@ std::vector<DividedCall> divided_calls(Device a, Device b) {
   };
 }
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "nothing";
-}
-
 void expect_refused(Device a, Device b) {
   for (const auto& [operands, call] : divided_calls(a, b)) {
-    const std::string said = refusal(call);
+    const std::string said = error_of(call);
+    EXPECT_THAT(said, StartsWith("2: ")) << operands;  // usage
     EXPECT_THAT(said, HasSubstr("is on " + a.str())) << operands;
     EXPECT_THAT(said, HasSubstr("is on " + b.str())) << operands;
   }
