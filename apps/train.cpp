@@ -146,7 +146,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_flag("--dry-run", arguments->dry_run,
-                  "Build everything, run one batch, print memory and time; train nothing");
+                  "Build everything, try one batch, print memory and time; train nothing");
   train->callback([&invocation, arguments] {
     invocation.run = [&invocation, arguments] { return run_train(*arguments, invocation); };
   });

@@ -99,12 +99,9 @@ void run_once(TrainStep& step, const Batch& batch) {
   step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
 }
 
-// As many steps as it takes until a GPU has captured one and replayed it.
-void train_some(Experiment& experiment, TrainStep& step, const Batch& batch) {
-  const int64_t steps = captures(experiment.config, experiment.device)
-                            ? 3 * experiment.config.train.accumulate + 3
-                            : 1;
-  for (int64_t i = 0; i < steps; ++i) run_once(step, batch);
+// As many steps as it takes until further ones need no more memory.
+void train_some(TrainStep& step, const Batch& batch) {
+  for (int64_t left = step.warm_up(); left > 0; --left) run_once(step, batch);
   step.read();
 }
 
@@ -167,7 +164,7 @@ int64_t find_batch_size(const Config& config) {
       std::optional<Batch> trained;
       const auto train = [&] {
         trained = largest_batch(experiment.config, *experiment.train, "data.train");
-        train_some(experiment, step, *trained);
+        train_some(step, *trained);
         if (!last) return;
         run_once(step, *last);
         step.read();

@@ -66,6 +66,9 @@ class TrainingBench {
     step_.begin({});
     step_.run(batch_, {.number = ++number_, .learning_rate = 0, .last_of_epoch = true});
   }
+  void warm_up() {
+    for (int64_t left = step_.warm_up(); left > 0; --left) (*this)();
+  }
   bool captured() const { return step_.replays() > 0; }
   std::vector<LayerTimes> layers() {
     StepTrace trace(experiment_.device);
@@ -91,8 +94,7 @@ class TrainingBench {
 void bench_training(Experiment& experiment, const Batch& batch, const BenchmarkOptions& options,
                     BenchmarkResult& result) {
   TrainingBench step(experiment, batch);
-  const int64_t warm_up = 3 * experiment.config.train.accumulate + 3;
-  for (int64_t i = 0; i < warm_up; ++i) step();
+  step.warm_up();
   result.milliseconds = time_each(experiment.device, options.steps, [&] { step(); });
   result.captured = step.captured();
   if (options.layers) result.layers = step.layers();

@@ -21,7 +21,7 @@ std::string dry_run(Config config) {
   double step_seconds = 0;
   TrainStep step(experiment);
   with_memory_advice(experiment, [&] {
-    for (int run = 0; run < 2; ++run) {  // the first one builds plans and fills the allocator
+    for (int64_t left = step.warm_up(); left >= 0; --left) {
       const auto start = Clock::now();
       step.begin({});
       step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
@@ -55,7 +55,7 @@ std::string dry_run(Config config) {
   text += fmt::format("activations and the rest {}",
                       human_bytes(static_cast<uint64_t>(memory.peak - lasting)));
   text += fmt::format(
-      "\ntime        {:.1f} ms per step, {:.1f} s per epoch of {} steps without waiting for data\n",
+      "\ntime        {:.2f} ms per step, {:.1f} s per epoch of {} steps without waiting for data\n",
       1e3 * step_seconds, step_seconds * batches, experiment.batches_per_epoch());
   for (const auto* lines : {&experiment.details, &experiment.notes}) {
     for (const std::string& line : *lines) text += fmt::format("note        {}\n", line);

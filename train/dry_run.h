@@ -7,9 +7,9 @@
 
 namespace whisker {
 
-/// Builds data, model and optimizer, runs forward and backward on the first batch (twice, the
-/// second one timed), changes nothing on disk, and says in a few lines: data, parameters, memory,
-/// seconds per step and per epoch.
+/// Builds data, model and optimizer, trains the first batch until steps take what all further ones
+/// do (TrainStep::warm_up), times one more, and says in a few lines: data, parameters, memory,
+/// seconds per step and per epoch. Changes nothing on disk.
 std::string dry_run(Config config);
 
 }  // namespace whisker

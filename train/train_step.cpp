@@ -169,6 +169,17 @@ void TrainStep::keep_states(const CarriedStates& last, const int32_t* condition)
   }
 }
 
+// Of a shape, before it is captured: plans are chosen and memory is cached by then, for the update
+// as well.
+int64_t TrainStep::batches_before_capture() const {
+  return 3 * experiment_.config.train.accumulate;
+}
+
+int64_t TrainStep::warm_up() const {
+  if (captures_) return batches_before_capture() + 1;
+  return experiment_.device.kind == DeviceKind::cuda ? 2 : 1;  // the second one times plans there
+}
+
 // The place of the batch's shape, if it has come often enough to be worth a capture.
 TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
   std::string key = fmt::format("{} {}", batch.inputs.shape(), batch.inputs.dtype());
@@ -178,10 +189,9 @@ TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
   Captured& shape = shapes_[key];
   shape.last_used = ++batches_;
   if (shape.inputs.inputs.defined()) return &shape;
-  // Plans are chosen and memory is cached by then, for the update as well.
-  const int64_t warm_up = 3 * experiment_.config.train.accumulate;
   ++shape.eager_batches;
-  if (shape.eager_batches <= warm_up || shape.eager_batches * rarest_captured < batches_) {
+  if (shape.eager_batches <= batches_before_capture() ||
+      shape.eager_batches * rarest_captured < batches_) {
     return nullptr;
   }
   if (!make_room()) return nullptr;

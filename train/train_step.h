@@ -65,6 +65,9 @@ class TrainStep {
   void set_states(CarriedStates states) { states_ = std::move(states); }
 
   bool late_reading() const { return late_reading_; }
+  /// Batches of one shape, each with an update, after which all further ones take the same time and
+  /// memory: plans are chosen by then, and where steps are captured one was replayed.
+  int64_t warm_up() const;
   /// Batches that were replayed.
   int64_t replays() const { return replays_; }
 
@@ -86,6 +89,7 @@ class TrainStep {
     std::unique_ptr<CapturedGraph>& graph_of(Part part) { return graphs[part.first][part.update]; }
   };
   Captured* captured_for(const Batch& batch);
+  int64_t batches_before_capture() const;
   bool make_room();
 
   Experiment& experiment_;
