@@ -99,9 +99,9 @@ void run_once(TrainStep& step, const Batch& batch) {
   step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
 }
 
-// As many steps as it takes until further ones need no more memory.
+// Until further steps need no more memory.
 void train_some(TrainStep& step, const Batch& batch) {
-  for (int64_t left = step.warm_up(); left > 0; --left) run_once(step, batch);
+  for (int64_t left = step.warm_up_batches(); left > 0; --left) run_once(step, batch);
   step.read();
 }
 

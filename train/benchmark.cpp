@@ -67,7 +67,7 @@ class TrainingBench {
     step_.run(batch_, {.number = ++number_, .learning_rate = 0, .last_of_epoch = true});
   }
   void warm_up() {
-    for (int64_t left = step_.warm_up(); left > 0; --left) (*this)();
+    for (int64_t left = step_.warm_up_batches(); left > 0; --left) (*this)();
   }
   bool captured() const { return step_.replays() > 0; }
   std::vector<LayerTimes> layers() {

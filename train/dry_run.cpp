@@ -21,7 +21,7 @@ std::string dry_run(Config config) {
   double step_seconds = 0;
   TrainStep step(experiment);
   with_memory_advice(experiment, [&] {
-    for (int64_t left = step.warm_up(); left >= 0; --left) {
+    for (int64_t left = step.warm_up_batches(); left >= 0; --left) {  // the last one tells the time
       const auto start = Clock::now();
       step.begin({});
       step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});

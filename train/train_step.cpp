@@ -175,9 +175,10 @@ int64_t TrainStep::batches_before_capture() const {
   return 3 * experiment_.config.train.accumulate;
 }
 
-int64_t TrainStep::warm_up() const {
-  if (captures_) return batches_before_capture() + 1;
-  return experiment_.device.kind == DeviceKind::cuda ? 2 : 1;  // the second one times plans there
+int64_t TrainStep::warm_up_batches() const {
+  const bool chooses_at_first_use = experiment_.device.kind != DeviceKind::cuda && !captures_;
+  if (chooses_at_first_use) return carries_ ? 2 : 1;  // the first batch begins without states
+  return batches_before_capture() + 1;
 }
 
 // The place of the batch's shape, if it has come often enough to be worth a capture.

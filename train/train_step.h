@@ -65,9 +65,9 @@ class TrainStep {
   void set_states(CarriedStates states) { states_ = std::move(states); }
 
   bool late_reading() const { return late_reading_; }
-  /// Batches of one shape, each with an update, after which all further ones take the same time and
-  /// memory: plans are chosen by then, and where steps are captured one was replayed.
-  int64_t warm_up() const;
+  /// How many batches of one shape, each with an update, it takes until all further ones need the
+  /// same time and memory: plans are chosen by then, and where steps are captured one was replayed.
+  int64_t warm_up_batches() const;
   /// Batches that were replayed.
   int64_t replays() const { return replays_; }
 

@@ -130,12 +130,14 @@ TEST(CapturedShapes, TheLastBatchOfTheWarmUpIsTheFirstReplay) {
   for (const int accumulate : {1, 3}) {
     int captures = 0;
     Fed fed(data.config({fmt::format("train.accumulate={}", accumulate)}), rerun(&captures));
-    fed.feed(8, static_cast<int>(fed.step.warm_up()) - 1);
+    fed.feed(8, static_cast<int>(fed.step.warm_up_batches()) - 1);
     EXPECT_EQ(fed.step.replays(), 0) << accumulate;
+    EXPECT_EQ(captures, 0) << accumulate;
     fed.feed(8);
     EXPECT_EQ(fed.step.replays(), 1) << accumulate;
   }
-  EXPECT_EQ(Fed(data.config(), {}).step.warm_up(), 1) << "of the host, which captures nothing";
+  EXPECT_EQ(Fed(data.config(), {}).step.warm_up_batches(), 1)
+      << "of the host, which captures nothing";
 }
 
 TEST(CapturedShapes, DoesWithoutGraphsWhereThereAreNoneOrNotWanted) {
