@@ -4,6 +4,7 @@
 #include "apps/study_network.h"
 #include "core/autograd.h"
 #include "core/ops.h"
+#include "tests/support/error_of.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -40,14 +41,8 @@ class StudyTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-std::string message_of(const GradcheckRequest& request) {
-  try {
-    run_gradcheck(request);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "";
+std::string error_of(const GradcheckRequest& request) {
+  return test::message_of(ErrorKind::usage, [&] { run_gradcheck(request); });
 }
 
 TEST(StudyOperators, EveryGradientAgreesWithFiniteDifferences) {
@@ -74,10 +69,10 @@ TEST(StudyOperators, AWrongOperatorIsReported) {
 
 TEST(StudyOperators, SlipsGetTheNearestName) {
   EXPECT_EQ(
-      message_of({.what = "batchnorm"}),
+      error_of({.what = "batchnorm"}),
       "study gradcheck: no operator or file is called 'batchnorm'; did you mean 'batch_norm'?");
-  EXPECT_THAT(message_of({.what = "zzz"}), HasSubstr("Operators: all, add, sub, "));
-  EXPECT_THAT(message_of({.what = "add", .overrides = {"a.b=1"}}),
+  EXPECT_THAT(error_of({.what = "zzz"}), HasSubstr("Operators: all, add, sub, "));
+  EXPECT_THAT(error_of({.what = "add", .overrides = {"a.b=1"}}),
               HasSubstr("overrides go with a YAML file, not with an operator"));
 }
 

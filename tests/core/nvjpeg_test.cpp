@@ -2,6 +2,7 @@
 #include "core/nvjpeg.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 
 #include <cstdlib>
 #include <vector>
@@ -35,16 +36,6 @@ class NvjpegTest : public testing::Test {
     auto* const of = reinterpret_cast<int (*)(int)>(dlsym(library_, "fake_nvjpeg_room"));
     return {of(0), of(1), of(2)};
   }
-  template <class Body>
-  static std::string error_of(Body&& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::device);
-      return error.what();
-    }
-    return "";
-  }
 
  private:
   void* library_ = nullptr;
@@ -63,12 +54,13 @@ TEST_F(NvjpegTest, TheFirstLibraryThatIsThereIsTaken) {
 
 TEST_F(NvjpegTest, SaysWhatIsMissing) {
   const std::vector<std::string> absent = {"libno_such_nvjpeg.so.13", "libno_such_nvjpeg.so.12"};
-  const std::string text = error_of([&] { Nvjpeg library(absent); });
+  const std::string text = test::message_of(ErrorKind::device, [&] { Nvjpeg library(absent); });
   EXPECT_THAT(text, HasSubstr("libno_such_nvjpeg.so.13"));
   EXPECT_THAT(text, HasSubstr("libno_such_nvjpeg.so.12"));
   EXPECT_THAT(text, HasSubstr("LD_LIBRARY_PATH"));
   const std::vector<std::string> other = {"libdl.so.2"};
-  EXPECT_THAT(error_of([&] { Nvjpeg library(other); }), HasSubstr("lacks nvjpegGetProperty"));
+  EXPECT_THAT(test::message_of(ErrorKind::device, [&] { Nvjpeg library(other); }),
+              HasSubstr("lacks nvjpegGetProperty"));
 }
 
 TEST_F(NvjpegTest, TakesTheEngineElseTheMultiprocessors) {
@@ -79,7 +71,7 @@ TEST_F(NvjpegTest, TakesTheEngineElseTheMultiprocessors) {
   behave("e");
   EXPECT_FALSE(Nvjpeg::Handle(library).hardware());
   behave("s");
-  EXPECT_THAT(error_of([&] { Nvjpeg::Handle handle(library); }),
+  EXPECT_THAT(test::message_of(ErrorKind::device, [&] { Nvjpeg::Handle handle(library); }),
               HasSubstr("nvJPEG 13.7 does not start: internal error"));
 }
 

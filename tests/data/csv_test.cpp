@@ -1,6 +1,7 @@
 #include "data/csv.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,12 +27,7 @@ TEST(Csv, ReadsWhatTheStandardAllows) {
 }
 
 std::string error_of(const char* text) {
-  try {
-    parse_csv(text, "x.csv");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of(ErrorKind::data, [&] { parse_csv(text, "x.csv"); });
 }
 
 TEST(Csv, NamesTheLineOfAMistake) {

@@ -1,6 +1,7 @@
 #include "data/image_folder.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_data.h"
 
@@ -16,13 +17,7 @@ using testing::HasSubstr;
 using Names = std::vector<std::string>;
 
 std::string error_of(const std::filesystem::path& root, const ImageFolderOptions& options = {}) {
-  try {
-    open_image_folder(root, options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::data) << error.what();
-    return error.what();
-  }
-  return "no error";
+  return test::message_of(ErrorKind::data, [&] { open_image_folder(root, options); });
 }
 
 Names paths(const ImageFolder& folder) {

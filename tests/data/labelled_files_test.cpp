@@ -1,6 +1,7 @@
 #include "data/labelled_files.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -34,13 +35,7 @@ class LabelledFiles : public testing::Test {
   }
   std::string error_of(const Names& names, LabelOptions options = {},
                        ErrorKind kind = ErrorKind::data) const {
-    try {
-      labelled(names, std::move(options));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    return "no error";
+    return test::message_of(kind, [&] { labelled(names, std::move(options)); });
   }
 
   TemporaryFolder folder_;

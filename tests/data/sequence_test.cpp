@@ -6,6 +6,7 @@
 #include "data/series.h"
 #include "data/text_input.h"
 #include "data/text_stream.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>
@@ -25,18 +26,6 @@ using testing::HasSubstr;
 std::string written(const TemporaryFolder& folder, const std::string& name,
                     const std::string& text) {
   return folder.write(name, text).string();
-}
-
-template <class Call>
-std::string error_of(ErrorKind kind, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 // --- text ----------------------------------------------------------------------------------------
@@ -75,7 +64,7 @@ TEST(TextInput, TravelsAsJson) {
   EXPECT_EQ(again.encode(text), input.encode(text));
   EXPECT_EQ(again.encode(text).size(), 3);
   EXPECT_EQ(again.decode(again.encode(text)), "the cat é");
-  EXPECT_THAT(error_of(ErrorKind::checkpoint, [] { TextInput::from_json("{}", "f"); }),
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [] { TextInput::from_json("{}", "f"); }),
               HasSubstr("level"));
 }
 
@@ -89,8 +78,9 @@ TEST(LabelledText, TableWithNamedColumns) {
   EXPECT_EQ(text.examples[0].text, "he said \"no\"");
   EXPECT_EQ(text.examples[1].place, path + ":3");
   EXPECT_THAT(
-      error_of(ErrorKind::data,
-               [&] { read_labelled_text(path, {.label_column = "lable", .text_column = "text"}); }),
+      message_of(
+          ErrorKind::data,
+          [&] { read_labelled_text(path, {.label_column = "lable", .text_column = "text"}); }),
       HasSubstr("Did you mean 'label'?"));
 }
 
@@ -103,8 +93,9 @@ TEST(LabelledText, AFilePerClassAndBadLines) {
   EXPECT_THAT(text.labels(), ElementsAre(0, 0, 1));
   ASSERT_EQ(text.bad.size(), 1);
   EXPECT_THAT(text.bad[0].place, HasSubstr("Irish.txt:1"));
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { read_labelled_text(folder.path(), {.max_bad = 0}); }),
-              testing::AllOf(HasSubstr("1 of 4 rows"), HasSubstr("no UTF-8")));
+  EXPECT_THAT(
+      message_of(ErrorKind::data, [&] { read_labelled_text(folder.path(), {.max_bad = 0}); }),
+      testing::AllOf(HasSubstr("1 of 4 rows"), HasSubstr("no UTF-8")));
 }
 
 // --- batches -------------------------------------------------------------------------------------
@@ -189,10 +180,10 @@ TEST(TextStream, RowsGoOnWhereTheyEnded) {
     std::iota(expected.begin(), expected.end(), 110 + 3 * first);
     EXPECT_EQ(row, expected);
   }
-  EXPECT_THAT(error_of(ErrorKind::data,
-                       [] {
-                         TextStream({1, 2}, {.rows = 4});
-                       }),
+  EXPECT_THAT(message_of(ErrorKind::data,
+                         [] {
+                           TextStream({1, 2}, {.rows = 4});
+                         }),
               HasSubstr("too short"));
 }
 
@@ -249,7 +240,7 @@ TEST(Series, NoWindowReachesOverABadRow) {
   text.replace(text.find("m10,200"), 7, "m10,abc");
   const std::string path = written(folder, "s.csv", text);
   SeriesInput input{.columns = {"2"}, .targets = {"2"}, .window = 3};
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { read_series(path, input, 0); }),
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { read_series(path, input, 0); }),
               HasSubstr(path + ":12: expected a number in column 2, got 'abc'"));
   const Series series = read_series(path, input, 0.1);
   EXPECT_EQ(series.rows(), 20);
@@ -259,7 +250,7 @@ TEST(Series, NoWindowReachesOverABadRow) {
 
 TEST(Series, ATargetIsOneOfTheColumns) {
   const SeriesInput input{.columns = {"1", "2"}, .targets = {"3"}};
-  EXPECT_EQ(error_of(ErrorKind::usage, [&] { input.target_column(0); }),
+  EXPECT_EQ(message_of(ErrorKind::usage, [&] { input.target_column(0); }),
             "data.series.targets: expected one of data.series.columns (1, 2), got '3'");
 }
 

@@ -2,6 +2,7 @@
 #include "layers/model_builder.h"
 
 #include "layers/layers.h"
+#include "tests/support/error_of.h"
 
 #include <string>
 #include <vector>
@@ -18,13 +19,7 @@ Model build(const std::string& text, const Shape& input = {2, 32, 32, 3}, int64_
 
 std::string error_of(const std::string& text, const Shape& input = {2, 32, 32, 3},
                      int64_t classes = 0) {
-  try {
-    build(text, input, classes);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "no error";
+  return test::message_of(ErrorKind::usage, [&] { build(text, input, classes); });
 }
 
 std::vector<std::string> names_of(const Model& model) {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include <gtest/gtest.h>
+
 namespace whisker::test {
 
 /// The message of the Error that fn throws, with its kind in front ("2: ..."); "" when none.
@@ -16,6 +18,18 @@ std::string error_of(Fn&& fn) {
     return std::to_string(error.exit_code()) + ": " + error.what();
   }
   return "";
+}
+
+/// The message of the error that fn throws, which is to be of this kind; "no error" when none.
+template <class Fn>
+std::string message_of(ErrorKind kind, Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "no error";
 }
 
 }  // namespace whisker::test

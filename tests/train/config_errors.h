@@ -1,6 +1,7 @@
 // What reading a configuration refuses.
 #pragma once
 
+#include "tests/support/error_of.h"
 #include "train/config.h"
 
 #include <string>
@@ -10,16 +11,11 @@
 
 namespace whisker {
 
-/// The usage error that reading gives, or "accepted".
+/// The usage error that reading gives, or "no error".
 inline std::string error_of(const std::string& text,
                             const std::vector<std::string>& overrides = {}) {
-  try {
-    read_config_text(text, "test.yaml", overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
-    return error.what();
-  }
-  return "accepted";
+  return test::message_of(ErrorKind::usage,
+                          [&] { read_config_text(text, "test.yaml", overrides); });
 }
 
 }  // namespace whisker

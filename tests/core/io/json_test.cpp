@@ -1,6 +1,8 @@
 // Writing and reading JSON: exact texts, round trips, and one message for every refusal.
 #include "core/io/json.h"
 
+#include "tests/support/error_of.h"
+
 #include <bit>
 #include <clocale>
 #include <cmath>
@@ -13,21 +15,10 @@
 namespace whisker {
 namespace {
 
-template <class Action>
-std::string message_of(Action&& action, ErrorKind kind) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string refusal(std::string_view text) {
-  return message_of(
-      [&] { JsonValue::parse(text, {.name = "s.json", .max_depth = 4, .max_values = 8}); },
-      ErrorKind::data);
+  return test::message_of(ErrorKind::data, [&] {
+    JsonValue::parse(text, {.name = "s.json", .max_depth = 4, .max_values = 8});
+  });
 }
 
 TEST(Json, WritesOneCompactLine) {
@@ -50,12 +41,12 @@ TEST(Json, ReplacesBytesThatAreNotUtf8) {
 TEST(Json, RefusesNonFiniteNumbersUnlessAsked) {
   JsonWriter json;
   json.begin_array();
-  EXPECT_EQ(message_of([&] { json.value(HUGE_VAL); }, ErrorKind::internal),
+  EXPECT_EQ(test::message_of(ErrorKind::internal, [&] { json.value(HUGE_VAL); }),
             "JsonWriter: expected a finite number, got inf after [");
 }
 
 TEST(Json, CatchesMisuse) {
-  const auto internal = [](auto&& action) { return message_of(action, ErrorKind::internal); };
+  const auto internal = [](auto&& action) { return test::message_of(ErrorKind::internal, action); };
   EXPECT_EQ(internal([] { JsonWriter().begin_object().value(1); }),
             "JsonWriter: a value without its place after {");
   EXPECT_EQ(internal([] { JsonWriter().value(1).value(2); }),
@@ -104,7 +95,9 @@ TEST(Json, GettersNameFileKeyAndTypes) {
   const JsonValue root =
       JsonValue::parse("{\"step\": \"x\", \"n\": -1, \"big\": 9223372036854775808}",
                        {.name = "state.json", .kind = ErrorKind::checkpoint});
-  const auto message = [](auto&& action) { return message_of(action, ErrorKind::checkpoint); };
+  const auto message = [](auto&& action) {
+    return test::message_of(ErrorKind::checkpoint, action);
+  };
   EXPECT_EQ(message([&] { root.at("step").as_uint(); }),
             "state.json: step: expected an integer of 0 or more, got text.");
   EXPECT_EQ(message([&] { root.at("n").as_uint(); }),

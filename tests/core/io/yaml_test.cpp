@@ -1,6 +1,7 @@
 // Reading YAML: trees, places, typed values, and one exact message for every refusal.
 #include "core/io/yaml.h"
 
+#include "tests/support/error_of.h"
 #include "tests/support/peak_memory.h"
 
 #include <algorithm>
@@ -23,20 +24,13 @@ YamlNode parse(std::string_view text) {
   return YamlNode::parse(text, "c.yaml");
 }
 
-// The message of the usage error that `action` must throw.
 template <class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "no error";
+std::string usage_error(Action&& action) {
+  return test::message_of(ErrorKind::usage, action);
 }
 
 std::string refusal(std::string_view text) {
-  return message_of([&] { parse(text); });
+  return usage_error([&] { parse(text); });
 }
 
 TEST(Yaml, NodesKnowKindTextPlaceAndPath) {
@@ -118,36 +112,36 @@ TEST(Yaml, TypedErrorsNamePlacePathExpectedAndGot) {
       "  neg: 1e-3\n");
   const YamlNode& o = *root.find("optimizer");
   const auto at = [&](const char* key) -> const YamlNode& { return *o.find(key); };
-  EXPECT_EQ(message_of([&] { at("lr").as_double(); }),
+  EXPECT_EQ(usage_error([&] { at("lr").as_double(); }),
             "c.yaml:2:7: optimizer.lr: expected a number, got 'fast'.");
-  EXPECT_EQ(message_of([&] { at("lr").as_double({.min = 0}); }),
+  EXPECT_EQ(usage_error([&] { at("lr").as_double({.min = 0}); }),
             "c.yaml:2:7: optimizer.lr: expected a number of 0 or more, got 'fast'.");
-  EXPECT_EQ(message_of([&] { at("lr").as_bool(); }),
+  EXPECT_EQ(usage_error([&] { at("lr").as_bool(); }),
             "c.yaml:2:7: optimizer.lr: expected true or false, got 'fast'.");
-  EXPECT_EQ(message_of([&] { at("nan").as_double(); }),
+  EXPECT_EQ(usage_error([&] { at("nan").as_double(); }),
             "c.yaml:3:8: optimizer.nan: expected a number, got '.nan'.");
   EXPECT_EQ(
-      message_of([&] { at("big").as_int(); }),
+      usage_error([&] { at("big").as_int(); }),
       "c.yaml:4:8: optimizer.big: expected an integer, got '9223372036854775808'. It must fit "
       "64 bits.");
-  EXPECT_EQ(message_of([&] { at("zeros").as_int(); }),
+  EXPECT_EQ(usage_error([&] { at("zeros").as_int(); }),
             "c.yaml:5:10: optimizer.zeros: expected an integer, got '010'. Remove the leading "
             "zeros.");
-  EXPECT_EQ(message_of([&] { at("part").as_int({.min = 1, .max = 4}); }),
+  EXPECT_EQ(usage_error([&] { at("part").as_int({.min = 1, .max = 4}); }),
             "c.yaml:6:9: optimizer.part: expected an integer from 1 to 4, got '1.5'.");
-  EXPECT_EQ(message_of([&] { at("quoted").as_int(); }),
+  EXPECT_EQ(usage_error([&] { at("quoted").as_int(); }),
             "c.yaml:7:11: optimizer.quoted: expected an integer, got '3'. Remove the quotes.");
-  EXPECT_EQ(message_of([&] { at("list").as_string(); }),
+  EXPECT_EQ(usage_error([&] { at("list").as_string(); }),
             "c.yaml:8:9: optimizer.list: expected text, got a list.");
-  EXPECT_EQ(message_of([&] { at("none").as_sequence(); }),
+  EXPECT_EQ(usage_error([&] { at("none").as_sequence(); }),
             "c.yaml:9:3: optimizer.none: expected a list, got nothing.");
-  EXPECT_EQ(message_of([&] { at("hex").as_int(); }),
+  EXPECT_EQ(usage_error([&] { at("hex").as_int(); }),
             "c.yaml:10:8: optimizer.hex: expected an integer, got '0x10'.");
-  EXPECT_EQ(message_of([&] { at("huge").as_double(); }),
+  EXPECT_EQ(usage_error([&] { at("huge").as_double(); }),
             "c.yaml:11:9: optimizer.huge: expected a number, got '1e999'. It must fit a double.");
-  EXPECT_EQ(message_of([&] { at("neg").as_int(); }),
+  EXPECT_EQ(usage_error([&] { at("neg").as_int(); }),
             "c.yaml:12:8: optimizer.neg: expected an integer, got '1e-3'.");
-  EXPECT_EQ(message_of([&] { o.fail_at_key(0, "unknown key."); }),
+  EXPECT_EQ(usage_error([&] { o.fail_at_key(0, "unknown key."); }),
             "c.yaml:2:3: optimizer.lr: unknown key.");
 }
 
@@ -198,7 +192,7 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
       refusal("a:\n\tb: 1\n").ends_with(" Line 2 begins with a tab; YAML is indented by spaces."));
   EXPECT_TRUE(refusal("a: *b").starts_with(
       "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined"));
-  EXPECT_EQ(message_of([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
+  EXPECT_EQ(usage_error([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
             "/nonexistent/c.yaml: cannot open: No such file or directory.");
 }
 
@@ -216,22 +210,22 @@ TEST(Yaml, OverridesReplaceAddAndCarryTheirOrigin) {
   EXPECT_EQ(root.find_path("freeze")->size(), 2u);
   EXPECT_TRUE(root.find_path("train.note")->is_null());
   root.set_override("train.lr=quick");
-  EXPECT_EQ(message_of([&] { root.find_path("train.lr")->as_double(); }),
+  EXPECT_EQ(usage_error([&] { root.find_path("train.lr")->as_double(); }),
             "command line: train.lr: expected a number, got 'quick'.");
-  EXPECT_EQ(message_of([&] { root.set_override("train.epochs.x=1"); }),
+  EXPECT_EQ(usage_error([&] { root.set_override("train.epochs.x=1"); }),
             "command line: train.epochs.x: expected a map to hold 'x', train.epochs is '25'.");
   YamlNode list = parse("- a\n- b\n");
-  EXPECT_EQ(message_of([&] { list.set_override("train.epochs=1"); }),
+  EXPECT_EQ(usage_error([&] { list.set_override("train.epochs=1"); }),
             "c.yaml:1:1: expected a map of keys to set 'train.epochs' in, got a list.");
-  EXPECT_EQ(message_of([&] { root.set_override("layers[2]=1"); }),
+  EXPECT_EQ(usage_error([&] { root.set_override("layers[2]=1"); }),
             "command line: layers[2]: expected an index of an existing list, got [2] in a list of "
             "2.");
-  EXPECT_EQ(message_of([&] { root.set_override("train"); }),
+  EXPECT_EQ(usage_error([&] { root.set_override("train"); }),
             "command line: expected section.key=value, got 'train'.");
-  EXPECT_EQ(message_of([&] { root.set_override("a..b=1"); }),
+  EXPECT_EQ(usage_error([&] { root.set_override("a..b=1"); }),
             "'a..b': expected a key path such as model.layers[2].filters.");
   EXPECT_EQ(
-      message_of([&] { root.set_override("a=[1"); }),
+      usage_error([&] { root.set_override("a=[1"); }),
       "command line:1:1: expected text as a key, got a list or a map; is a bracket not closed? "
       "In the override of 'a'.");
 }
