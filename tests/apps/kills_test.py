@@ -54,6 +54,7 @@ class Kills(ProgramTest):
                 else:
                     # Nothing was saved yet: a resume says so, and no half file passes for one.
                     self.whisker("train", "--resume", f"runs/{name}", code=4)
+                    seconds *= 1.05  # a machine that got busier takes longer to save than the first run did
                 shutil.rmtree(run, ignore_errors=True)
             print(f"{signal.Signals(number).name}: {count} sent, {hit} in time, {resumed} resumed to the same bits")
             self.assertGreater(resumed, count // 4)
