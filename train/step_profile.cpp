@@ -3,15 +3,10 @@
 #include "core/io/atomic_file.h"
 
 namespace whisker {
-namespace {
-
-constexpr int64_t warm_up_batches = 4;
-
-}  // namespace
 
 void StepProfile::before_batch(int64_t left) {
   if (batches_ == 0 || trace_ || traced_ > 0) return;
-  if (seen_ < warm_up_batches && left > batches_) return;
+  if (seen_ < step_.warm_up_batches() && left > batches_) return;
   trace_ = std::make_unique<StepTrace>(device_);
   step_.set_trace(trace_.get());
 }

@@ -10,8 +10,8 @@
 
 namespace whisker {
 
-/// Traces `batches` batches: those after the first four, by which algorithms are chosen and memory
-/// is cached, or earlier ones where the run has no more.
+/// Traces `batches` batches: those after the warm-up (TrainStep::warm_up_batches), or earlier ones
+/// where the run has no more.
 class StepProfile {
  public:
   StepProfile(TrainStep& step, Device device, int64_t batches)

@@ -47,6 +47,8 @@ class Kills(ProgramTest):
                 if number == signal.SIGTERM:
                     self.assertIn(code, (0, 75, -signal.SIGTERM))
                 hit += code != 0
+                if code == 0:
+                    seconds /= 1.2  # so that most runs are hit on their way, however busy the machine is by now
                 if (run / "last/state.json").exists():
                     self.whisker("train", "--resume", f"runs/{name}")
                     self.assertEqual(self.model_of(run), expected, f"{name}: other bits")
@@ -54,9 +56,10 @@ class Kills(ProgramTest):
                 else:
                     # Nothing was saved yet: a resume says so, and no half file passes for one.
                     self.whisker("train", "--resume", f"runs/{name}", code=4)
-                    seconds *= 1.05  # a machine that got busier takes longer to save than the first run did
+                    seconds *= 1.2
                 shutil.rmtree(run, ignore_errors=True)
             print(f"{signal.Signals(number).name}: {count} sent, {hit} in time, {resumed} resumed to the same bits")
+            self.assertGreater(hit, count // 4)
             self.assertGreater(resumed, count // 4)
 
     def test_control_a_writer_in_place_is_torn(self):

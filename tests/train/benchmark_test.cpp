@@ -2,8 +2,7 @@
 // machine is.
 #include "train/benchmark.h"
 
-#include "tests/support/devices.h"
-#include "tests/support/tiny_training.h"
+#include "tests/support/training_on.h"
 #include "train/experiment.h"
 
 #include <map>
@@ -16,14 +15,7 @@
 namespace whisker::test {
 namespace {
 
-class BenchmarkOn : public NetworkOn {
- protected:
-  Config config(std::vector<std::string> overrides = {}) const {
-    overrides.push_back("device=" + GetParam().str());
-    return data_.config(overrides);
-  }
-  const StripeFolder data_;
-};
+using BenchmarkOn = TrainingOn;
 INSTANTIATE_TEST_SUITE_P(, BenchmarkOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
@@ -81,6 +73,12 @@ TEST_P(BenchmarkOn, OperationsAreThoseOfTheProducts) {
   EXPECT_GT(training.work.bytes(), forward.work.bytes());
   const Ceilings ceilings{.tflops = 1e-3, .gb_per_s = 1e6};  // operations decide
   EXPECT_GT(training.work.floor_ms(ceilings), training.work.operations() / 1e6);
+}
+
+TEST_P(BenchmarkOn, StepsAreEagerWhereGraphsAreNotWanted) {
+  const BenchmarkResult result = run_benchmark(config({"runtime.graph=false"}), {.steps = 2});
+  EXPECT_FALSE(result.captured);
+  EXPECT_EQ(result.milliseconds.size(), 2u);
 }
 
 TEST_P(BenchmarkOn, LatenciesAreInOrder) {

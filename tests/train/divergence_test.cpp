@@ -1,7 +1,6 @@
 // A NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
 // the first tensor that held one.
-#include "tests/support/devices.h"
-#include "tests/support/tiny_training.h"
+#include "tests/support/training_on.h"
 #include "train/find_non_finite.h"
 
 #include <cmath>
@@ -60,14 +59,7 @@ void poison(const TestRun& run, const std::string& name, float value) {
   FAIL() << "no parameter " << name;
 }
 
-class DivergenceOn : public NetworkOn {
- protected:
-  Config config(std::vector<std::string> overrides = {}) const {
-    overrides.push_back("device=" + GetParam().str());
-    return data_.config(overrides);
-  }
-  const StripeFolder data_;
-};
+using DivergenceOn = TrainingOn;
 INSTANTIATE_TEST_SUITE_P(, DivergenceOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 

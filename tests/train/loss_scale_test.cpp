@@ -1,7 +1,6 @@
 // The loss scale: without a trace in f32; in f16, and where f32 overflows, steps are skipped until
 // it fits.
-#include "tests/support/devices.h"
-#include "tests/support/tiny_training.h"
+#include "tests/support/training_on.h"
 
 #include <cmath>
 
@@ -36,15 +35,13 @@ TEST(LossScale, GivesTheSameRun) {
   EXPECT_EQ(resumed.experiment.optimizer->steps(), saved.updates);
 }
 
-using LossScaleOn = NetworkOn;
+using LossScaleOn = TrainingOn;
 INSTANTIATE_TEST_SUITE_P(, LossScaleOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
 // f16 on a GPU, whose gradients overflow by themselves; on the CPU, f32 with a steep layer.
 TEST_P(LossScaleOn, SkipsOverflowsUntilItFits) {
-  const StripeFolder data;
-  Experiment experiment(data.config({"device=" + GetParam().str(), "train.epochs=4",
-                                     on_gpu() ? "precision=f16" : "precision=f32"}));
+  Experiment experiment(config({"train.epochs=4", on_gpu() ? "precision=f16" : "precision=f32"}));
   experiment.optimizer =
       std::make_unique<Optimizer>(*experiment.arena, experiment.config.optimizer, true);
   const int first = on_gpu() ? 28 : 127;
