@@ -1,19 +1,24 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
-#include "apps/command.h"
-#include "apps/signals.h"
-#include "apps/terminal.h"
-#include "apps/usage_error.h"
+#include "apps/terminal/command.h"
+#include "apps/terminal/signals.h"
+#include "apps/terminal/terminal.h"
+#include "apps/terminal/usage_error.h"
 #include "core/error.h"
-#include "core/memory.h"
-#include "train/version.h"
+#include "core/memory/memory.h"
+#include "core/memory/thread_remedy.h"
+#include "core/version.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -46,14 +51,41 @@ void limit_spinning(char** argv) {
   ::execv(program.c_str(), argv);  // comes back only when it failed: then they spin
 }
 
-int report(int exit_code, const char* message) {
-  tell(fmt::format("{} {}\n", paint(stderr, "whisker: error:", Color::red), message));
-  return exit_code;
+// Of a long message, a table above all, the first lines are enough unless -v asks for the rest.
+std::string first_lines(std::string_view message, int verbosity) {
+  constexpr int most = 21;  // what is wrong, and twenty rows
+  size_t end = 0;
+  for (int lines = 0; lines < most && end != std::string_view::npos; ++lines) {
+    end = message.find('\n', end + 1);
+  }
+  if (verbosity > 0 || end == std::string_view::npos) return std::string(message);
+  const auto rest = std::ranges::count(message.substr(end), '\n');
+  return fmt::format("{}\n  and {} more line{}, which -v shows", message.substr(0, end), rest,
+                     rest == 1 ? "" : "s");
+}
+
+int report(ErrorKind kind, std::string_view message, int verbosity = 0) {
+  tell_error(first_lines(message, verbosity));
+  return static_cast<int>(kind);
+}
+
+// Ends as programs do that leave SIGPIPE alone: without a word, 141 in a shell.
+int end_by_broken_pipe() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+  return 128 + SIGPIPE;  // it is blocked
+}
+
+ErrorKind kind_of(const std::filesystem::filesystem_error& error) {
+  for (const std::errc failing :
+       {std::errc::no_space_on_device, std::errc::io_error, std::errc::file_too_large}) {
+    if (error.code() == failing) return ErrorKind::disk;
+  }
+  return ErrorKind::usage;
 }
 
 int run(int argc, char** argv, Invocation& invocation) {
-  CLI::App app("Whisker: train, fine-tune and use networks on pictures, text and series.",
-               "whisker");
+  CLI::App app("Whisker: train, fine-tune and use networks on images, text and series.", "whisker");
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag_callback(
@@ -62,7 +94,8 @@ int run(int argc, char** argv, Invocation& invocation) {
       "-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
       "More detail");
   app.set_version_flag("--version", fmt::format("whisker {}", version), "Print the version");
-  app.add_option("--color", invocation.color, "Colours: auto, always or never (NO_COLOR is obeyed)")
+  app.add_option("--color", invocation.color,
+                 "Colours: auto, always or never (NO_COLOR is respected)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 
   add_train_command(app, invocation);
@@ -81,9 +114,14 @@ int run(int argc, char** argv, Invocation& invocation) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      app.exit(error, text, text);
+      print_result(text.str());
+      return 0;
+    }
     set_color(invocation.color);
-    return report(static_cast<int>(ErrorKind::usage), usage_error(app, error).c_str());
+    return report(ErrorKind::usage, usage_error(app, error));
   }
   set_color(invocation.color);
   return invocation.run();
@@ -93,8 +131,10 @@ int run(int argc, char** argv, Invocation& invocation) {
 }  // namespace whisker
 
 int main(int argc, char** argv) {
-  // A reader that went away (whisker train | tee, then Ctrl-C) is a failed write, not our end.
+  // A reader that went away (whisker train | tee, then Ctrl-C) and a file that grew too large are
+  // failed writes, not our end.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   using whisker::ErrorKind;
   whisker::limit_spinning(argv);
   whisker::occupy_standard_streams();
@@ -102,17 +142,22 @@ int main(int argc, char** argv) {
   try {
     whisker::confine_stop_signals();
     return whisker::run(argc, argv, invocation);
+  } catch (const whisker::BrokenPipe&) {
+    return whisker::end_by_broken_pipe();
   } catch (const whisker::Error& error) {
-    return whisker::report(error.exit_code(), error.what());
+    return whisker::report(error.kind(), error.what(), invocation.verbosity);
   } catch (const std::bad_alloc&) {
-    return whisker::report(static_cast<int>(ErrorKind::device),
-                           fmt::format("out of memory. {}", whisker::memory_remedy).c_str());
+    return whisker::report(ErrorKind::device,
+                           fmt::format("out of memory. {}", whisker::memory_remedy));
   } catch (const std::filesystem::filesystem_error& error) {
-    const std::errc code = static_cast<std::errc>(error.code().value());
-    const bool failing = code == std::errc::no_space_on_device || code == std::errc::io_error;
-    return whisker::report(static_cast<int>(failing ? ErrorKind::disk : ErrorKind::usage),
-                           error.what());
+    return whisker::report(whisker::kind_of(error), error.what());
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      return whisker::report(ErrorKind::internal, error.what());
+    }
+    return whisker::report(ErrorKind::device,
+                           fmt::format("no thread could be started. {}", whisker::thread_remedy));
   } catch (const std::exception& error) {
-    return whisker::report(static_cast<int>(ErrorKind::internal), error.what());
+    return whisker::report(ErrorKind::internal, error.what());
   }
 }

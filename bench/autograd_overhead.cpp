@@ -2,8 +2,8 @@
 // usage: bench_autograd_overhead [--rounds N]
 // One JSON line per operator; the median over rounds of chains of 1,000 operators whose second
 // operand, where there is one, also wants a gradient. compare_autograd.py puts PyTorch beside it.
-#include "core/autograd.h"
-#include "core/ops.h"
+#include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
 
 #include <algorithm>
 #include <cstdio>

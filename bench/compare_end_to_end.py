@@ -4,7 +4,7 @@
 usage: compare_end_to_end.py BENCH_END_TO_END FOLDER-OF-CLASS-FOLDERS [--rounds N] [--device cuda] [--side 224]
                              [--batch 256] [--workers 16] [--batches 200]
 Run it with a Python that has torch and torchvision. Every line of both programs is printed as it comes, then one JSON
-line for each pair: median pictures per second of both and the ratio. Batches made and thrown away: fast and exact
+line for each pair: median images per second of both and the ratio. Batches made and thrown away: fast and exact
 decoding against decode_jpeg in as many processes. nvJPEG: whole files, in the fastest of the ways tried. Training: a
 ResNet-18 in bf16, by the CPU's fast decoding and by the share that timing chose, against eager and compiled.
 """

@@ -4,9 +4,11 @@
 usage: compare_pytorch.py BENCH_STEP [--device cpu|cuda] [--rows ROW ...] [--modes MODE ...] [--rounds N] [--threads N]
 Run it with a Python that has torch and torchvision. A row is MODEL:BATCH:PRECISION. Each round runs bench_step, then
 PyTorch (torch_step.py) in every mode, each in a process of its own; PyTorch's fastest mode counts. Prints one JSON line
-per row: median milliseconds of both, their ratio, the floor under Whisker's step (layers/step_work.h, with the ceilings
-measured in the same runs) with its operations and bytes, the distance to it, memory of both (resident on a CPU; on a
-GPU reserved for the captured step, or at most where PyTorch is eager, without what warm-up and compiling took).
+per row: median milliseconds of both, their ratio, the floor under Whisker's step (layers/analysis/step_work.h, with the
+ceilings measured in the same runs) with its operations and bytes, the distance to it, memory of both (on a CPU
+resident, of the whole process, with the libraries and what compiling took; on a GPU reserved for the captured step, or
+at most where PyTorch is eager, without what warm-up and compiling took). Append the lines to
+bench/results/DATE-MACHINE.jsonl.
 """
 import argparse
 import json
@@ -16,9 +18,11 @@ import statistics
 import subprocess
 import sys
 
+from machine import machine
+
 DEFAULTS = {
-    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32"],
-            "modes": ["eager", "contiguous"]},
+    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32", "gru:64:f32", "rnn:64:f32"],
+            "modes": ["eager", "contiguous", "compiled"]},
     "cuda": {"rows": ["keras64:32:f32", "mlp:32:f32", "chollet128:32:bf16", "chollet128:256:bf16", "vgg16ft:64:bf16",
                       "resnet18:256:bf16", "resnet50:256:bf16", "resnet50:256:f16", "lstm:64:f32", "lstm:64:bf16",
                       "gru:64:bf16", "rnn:64:bf16"],
@@ -56,6 +60,7 @@ def compare(row, arguments):
     memory = (lambda line: line["resident_mib"]) if arguments.device == "cpu" else (lambda line: line["peak_bytes"] / 2**20)
     whisker, pytorch = median(ours, "milliseconds"), median(theirs[best], "milliseconds")
     print(json.dumps({
+        "what": "training step, side by side", **machine(arguments.device),
         "id": name, "batch": int(batch), "precision": precision, "device": arguments.device, "threads": arguments.threads,
         "whisker_ms": round(whisker, 4), "pytorch_ms": round(pytorch, 4), "ratio": round(whisker / pytorch, 3),
         "pytorch_mode": best, "pytorch": theirs[best][0]["torch"], "pytorch_cudnn": theirs[best][0]["cudnn"],

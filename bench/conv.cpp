@@ -5,9 +5,9 @@
 // standard input runs that many steps of one and prints a JSON object. compare_conv.py drives it
 // and PyTorch in turns, so that both see the same neighbours on the machine.
 #include "bench/layer_numbers.h"
-#include "core/autograd.h"
+#include "core/autograd/autograd.h"
 #include "core/error.h"
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <chrono>
 #include <cstdio>
@@ -22,7 +22,7 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 Tensor between_layers(const Shape& shape, uint64_t stream) {
   const Tensor x = rand_normal(shape, 0, 1, 1, stream);
-  if (shape[3] < 8) return x;  // a picture
+  if (shape[3] < 8) return x;  // an image
   const Tensor w = rand_normal({shape[3], 1, 1, shape[3]}, 0, 0.1, 1, stream + 1);
   const NoGrad no_grad;
   return conv2d(x, w, {});

@@ -1,11 +1,10 @@
 // How many JPEG files a core turns into pixels: fully decoded, and as random resized crops of 224.
 // usage: bench_decode FOLDER [--seconds S] [--threads N] [--only ID]
 // One JSON line per row; files are read into memory first; crops change with every pass.
-#include "data/decode.h"
+#include "data/codec/decode.h"
 
-#include "data/augment.h"
-#include "data/augment_sampler.h"
-#include "data/resize.h"
+#include "data/transforms/augment_sampler.h"
+#include "data/transforms/transform_image.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,16 +21,16 @@
 namespace {
 
 using whisker::AugmentConfig;
-using whisker::AugmentRecord;
 using whisker::Decoded;
+using whisker::ImageRecord;
 using whisker::Preprocess;
 
 constexpr int target = 224;
 
 struct Workspace {
   Decoded decoded;
-  whisker::Picture resized;
-  whisker::AugmentScratch scratch;
+  whisker::Image resized;
+  whisker::TransformScratch scratch;
   std::vector<float> out = std::vector<float>(size_t{target} * target * 3);
 };
 
@@ -48,7 +47,7 @@ std::vector<File> read_folder(const char* folder) {
   return files;
 }
 
-AugmentRecord crop_for(const File& file, uint64_t index, uint64_t pass) {
+ImageRecord crop_for(const File& file, uint64_t index, uint64_t pass) {
   static const AugmentConfig config{.random_resized_crop = true, .flip_horizontal = 0.5};
   static const Preprocess preprocess{.size = {target, target}};
   const auto header = whisker::read_header(file);
@@ -62,21 +61,21 @@ void decode_full(const File& file, uint64_t, uint64_t, Workspace& work) {
 
 // To 8-bit pixels, as the peers do.
 void decode_crop(const File& file, uint64_t index, uint64_t pass, bool fast, Workspace& work) {
-  const AugmentRecord record = crop_for(file, index, pass);
+  ImageRecord record = crop_for(file, index, pass);
   whisker::DecodeOptions options;
   if (fast) options.fast = whisker::CropRequest{record.crop, target, target};
   whisker::decode(file, options, work.decoded);
-  const auto [view, box] = whisker::crop_view(work.decoded, record.crop);
-  whisker::resize(view, box,
-                  {.height = target, .width = target, .flip_horizontal = record.flip_horizontal},
-                  work.resized, work.scratch.resize);
+  const whisker::ImageView view = whisker::crop_source(work.decoded, record);
+  whisker::resize(view, record, work.resized, work.scratch.resize);
 }
 
 // To the normalised f32 input of a network.
 void decode_augment(const File& file, uint64_t index, uint64_t pass, Workspace& work) {
-  const AugmentRecord record = crop_for(file, index, pass);
+  ImageRecord record = crop_for(file, index, pass);
   whisker::decode(file, {.fast = whisker::CropRequest{record.crop, target, target}}, work.decoded);
-  whisker::augment_picture(work.decoded, record, work.out, work.scratch);
+  const whisker::ImageView view = whisker::crop_source(work.decoded, record);
+  whisker::transform_image(view, record, {.values = work.out, .size = {target, target}},
+                           work.scratch);
 }
 
 double now() {

@@ -1,4 +1,4 @@
-// What of a network's training speed is left when its pictures come from JPEG files: random resized
+// What of a network's training speed is left when its images come from JPEG files: random resized
 // crops with flips, decoded by the CPU's threads, by nvJPEG, and by both. One JSON line per row:
 //   check      files that are looked through before nvJPEG gets them, per second, all threads
 //   nvjpeg     files that nvJPEG decodes, one to four batches and quarters of batches at a time
@@ -6,21 +6,21 @@
 //   resident   training steps over a batch that lies in the device's memory
 //   training   the same steps, each over the loader's next batch, and the ratio to `resident` just
 //              before; "auto" searches the share as a run does, and is timed afterwards
-// The pictures are read again and again, so after the first time from the system's page cache.
+// The images are read again and again, so after the first time from the system's page cache.
 // usage: bench_end_to_end FOLDER-OF-CLASS-FOLDERS [--device cuda] [--model resnet18] [--side 224]
 //                         [--batch 256] [--precision bf16] [--workers 16] [--batches 200]
 //                         [--search SECONDS]
 #include "bench/joined_epochs.h"
 #include "bench/plain_files.h"
 #include "bench/switched_source.h"
-#include "core/backend.h"
-#include "core/cuda_library.h"
+#include "core/backend/backend.h"
 #include "core/io/json.h"
-#include "data/device_loader.h"
-#include "data/picture_dataset.h"
+#include "core/nvidia/cuda_library.h"
+#include "data/images/image_dataset.h"
+#include "data/loader/device_loader.h"
+#include "train/device/autotune_cache.h"
 #include "train/experiment.h"
-#include "train/plan_cache.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 #include <algorithm>
 #include <chrono>
@@ -87,7 +87,7 @@ class Bench {
         options_.batch);
     experiment_ = std::make_unique<Experiment>(read_config_text(text, "bench_end_to_end"));
     device_ = experiment_->device;
-    load_plans(device_);
+    load_algorithms(device_);
     std::string why = "there is no GPU.";
     if (device_.kind == DeviceKind::cuda) decoder_ = backend_of(device_).make_jpeg_decoder(why);
     if (decoder_ && decoder_->description().empty()) {
@@ -111,7 +111,7 @@ class Bench {
     }
     for (const Decoding& way : ways) load(way);
     warm_up_step();
-    save_plans(device_);
+    save_algorithms(device_);
     if (decoder_) {
       ways.insert(ways.end() - 1, {.name = "3/4 nvjpeg", .share = 0.75});
       ways.push_back({.name = "auto", .search = true});
@@ -136,12 +136,12 @@ class Bench {
   }
 
   std::unique_ptr<BatchSource> loader(const Decoding& way) const {
-    PictureDatasetOptions data{
+    ImageDatasetOptions data{
         .preprocess = preprocess_of(experiment_->config.data),
         .augment = AugmentConfig{.random_resized_crop = true, .flip_horizontal = 0.5},
         .seed = 1,
         .fast_decode = way.fast};
-    const auto dataset = std::make_shared<PictureDataset>(files_, std::move(data));
+    const auto dataset = std::make_shared<ImageDataset>(files_, std::move(data));
     const int64_t batches = options_.batches + 2 * warm_up + search_batches;
     LoaderOptions how{.batch_size = options_.batch,
                       .workers = options_.workers,
@@ -190,9 +190,9 @@ class Bench {
     const double seconds = seconds_since(begin);
     const LoaderStats after = source_->stats();
     JsonWriter json = row("loader", way.name);
-    const auto pictures = static_cast<double>(options_.batches * options_.batch);
-    json.field("images_per_s", pictures / seconds);
-    json.field("work_ms_per_image", 1e3 * (after.work_seconds - before.work_seconds) / pictures);
+    const auto images = static_cast<double>(options_.batches * options_.batch);
+    json.field("images_per_s", images / seconds);
+    json.field("work_ms_per_image", 1e3 * (after.work_seconds - before.work_seconds) / images);
     json.field("note", source_->take_note());
     print(json);
   }

@@ -1,12 +1,12 @@
-// How many pictures per second become training batches from files: random resized crops of 224 with
+// How many images per second become training batches from files: random resized crops of 224 with
 // flips, normalised; f32 on the host, bf16 on a GPU. One JSON line per number of workers; nothing
 // else uses the batches, so this is the ceiling.
 // usage: bench_loader FOLDER-OF-CLASS-FOLDERS [--seconds S] [--workers N,N,...] [--batch N]
 //                     [--cache none|memory|device] [--device cpu|cuda]
-#include "core/backend.h"
+#include "core/backend/backend.h"
 #include "core/error.h"
-#include "data/device_loader.h"
-#include "data/picture_dataset.h"
+#include "data/images/image_dataset.h"
+#include "data/loader/device_loader.h"
 
 #include <algorithm>
 #include <charconv>
@@ -48,14 +48,14 @@ std::vector<int> numbers(std::string_view text) {
 // Whole epochs until `seconds` are over, at least two after a warm-up; prints the median epoch.
 void measure(const Arguments& arguments, int workers) {
   constexpr int side = 224;
-  PictureDatasetOptions options{
+  ImageDatasetOptions options{
       .preprocess = {.size = {side, side}},
       .augment = AugmentConfig{.random_resized_crop = true, .flip_horizontal = 0.5},
       .seed = 1};
   options.cache = {
       .kind = arguments.cache, .max_bytes = uint64_t{8} << 30, .device = arguments.device};
   const auto data =
-      std::make_shared<PictureDataset>(open_image_folder(arguments.folder), std::move(options));
+      std::make_shared<ImageDataset>(open_image_folder(arguments.folder), std::move(options));
   const bool gpu = arguments.device.kind == DeviceKind::cuda;
   const auto loader =
       make_loader(data, shuffle_sampler(data->size(), {.seed = 1}),
@@ -70,20 +70,20 @@ void measure(const Arguments& arguments, int workers) {
   const Clock::time_point start = Clock::now();
   for (int64_t epoch = 0; epoch < 3 || seconds_since(start) < arguments.seconds; ++epoch) {
     const Clock::time_point begin = Clock::now();
-    int64_t pictures = 0;
+    int64_t images = 0;
     loader->start_epoch(epoch);
-    while (const auto batch = loader->next()) pictures += batch->size();
+    while (const auto batch = loader->next()) images += batch->size();
     backend_of(arguments.device).synchronize();
     if (epoch == 0) {
       before = loader->stats();
     } else {
-      rates.push_back(static_cast<double>(pictures) / seconds_since(begin));
+      rates.push_back(static_cast<double>(images) / seconds_since(begin));
     }
   }
   std::sort(rates.begin(), rates.end());
   const LoaderStats stats = loader->stats();
   const double work = stats.work_seconds - before.work_seconds;
-  const auto pictures = static_cast<double>(stats.samples - before.samples);
+  const auto images = static_cast<double>(stats.samples - before.samples);
   std::printf(
       "{\"id\": \"loader_rrc224_%s\", \"device\": \"%s\", \"batch\": %lld, \"workers\": %d, "
       "\"images\": %lld, \"n\": %zu, "
@@ -91,7 +91,7 @@ void measure(const Arguments& arguments, int workers) {
       "\"work_ms_per_image\": %.3f}\n",
       name_of(arguments.cache), arguments.device.str().c_str(),
       static_cast<long long>(arguments.batch), workers, static_cast<long long>(data->size()),
-      rates.size(), rates[rates.size() / 2], rates.front(), rates.back(), 1000 * work / pictures);
+      rates.size(), rates[rates.size() / 2], rates.front(), rates.back(), 1000 * work / images);
   std::fflush(stdout);
 }
 

@@ -1,10 +1,9 @@
 // What runs is what operators ask of the backend.
 #include "bench/operator_runs.h"
 
-#include "core/autograd.h"
-#include "core/backend.h"
-#include "core/batch_norm_pairs.h"
-#include "core/pooled_batch_norms.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
+#include "core/backend/fused_ops.h"
 
 #include <vector>
 
@@ -14,7 +13,7 @@ namespace {
 constexpr TensorOptions f32{.device = gpu};
 constexpr TensorOptions bf16{.dtype = DType::bf16, .device = gpu};
 
-// (N, H, W, C): one random picture N times, as the host takes seconds to make them all.
+// (N, H, W, C): one random image N times, as the host takes seconds to make them all.
 Tensor random(const Shape& shape, uint64_t stream) {
   return broadcast_to(rand_normal(shape.with(0, 1), 0, 1, 1, stream, f32).to(DType::bf16), shape);
 }
@@ -54,11 +53,11 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   const Tensor x = random(shape, 1), y = empty(shape, bf16);
   const Tensor added = residual ? random(shape, 2) : Tensor();
   const Tensor gamma = ones({channels}, f32), beta = zeros({channels}, f32);
-  const Tensor mean = zeros({channels}, f32), inverse_deviation = ones({channels}, f32);
+  const Tensor mean = zeros({channels}, f32), inv_std = ones({channels}, f32);
   const RunningStatistics running{zeros({channels}, f32), ones({channels}, f32),
                                   zeros({channels}, f32), ones({channels}, f32), 0.1};
   const auto train = [=, &backend] {
-    backend.batch_norm_train(g, x, gamma, beta, added, y, mean, inverse_deviation, running);
+    backend.batch_norm_train(g, x, gamma, beta, added, y, mean, inv_std, running);
   };
   if (part == Part::train) return {train, bytes_of({x, added, y}), x.bytes()};
   if (part == Part::inference) {
@@ -73,15 +72,15 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   const Tensor dgamma = empty({channels}, f32), dbeta = empty({channels}, f32);
   const Tensor dresidual = residual ? empty(shape, bf16) : Tensor();
   const auto backward = [=, &backend] {
-    backend.batch_norm_backward(g, true, x, gamma, beta, y, mean, inverse_deviation, {dy, {}}, dx,
-                                dgamma, dbeta, dresidual);
+    backend.batch_norm_backward(g, true, x, gamma, beta, y, mean, inv_std, {dy, {}}, dx, dgamma,
+                                dbeta, dresidual);
   };
   // The slope follows from x without a residual, and dz is dresidual with one.
   if (residual) return {backward, bytes_of({x, y, dy, dx, dresidual}), bytes_of({x, dresidual})};
   return {backward, bytes_of({x, dy, dx}), bytes_of({x, dy})};
 }
 
-Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
+Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   Backend& backend = backend_of(gpu);
   const Shape channels{shape[3]};
   const auto norm = [&](uint64_t stream) {
@@ -96,47 +95,46 @@ Run batch_norm_pair(const Shape& shape, bool backward, bool joint) {
                         .gamma = ones(channels, f32),
                         .beta = zeros(channels, f32),
                         .mean = zeros(channels, f32),
-                        .inverse_deviation = ones(channels, f32),
+                        .inv_std = ones(channels, f32),
                         .running = {zeros(channels, f32), ones(channels, f32), zeros(channels, f32),
                                     ones(channels, f32), 0.1}};
   };
   TrainingNorm own = norm(1);
   const TrainingNorm added = norm(2);
   own.geometry.activation = {Activation::relu};
-  const Tensor y = empty(shape, bf16), between = joint ? Tensor() : empty(shape, bf16);
+  const Tensor y = empty(shape, bf16), between = fused ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
-    if (joint) return backend.batch_norm_pairs()->normalise(own, added, y);
+    if (fused) return backend.fused_add_norms()->normalise(own, added, y);
     backend.batch_norm_train(added.geometry, added.x, added.gamma, added.beta, {}, between,
-                             added.mean, added.inverse_deviation, added.running);
+                             added.mean, added.inv_std, added.running);
     BatchNormGeometry with_residual = own.geometry;
     with_residual.residual = true;
     backend.batch_norm_train(with_residual, own.x, own.gamma, own.beta, between, y, own.mean,
-                             own.inverse_deviation, own.running);
+                             own.inv_std, own.running);
   };
   const int64_t one = y.bytes();
-  if (!backward) return {forward, 3 * one, joint ? 2 * one : 4 * one};
+  if (!backward) return {forward, 3 * one, fused ? 2 * one : 4 * one};
   forward();
-  const GradientParts dy{random(shape, 3), random(shape, 4)};
+  const UnsummedGrads dy{random(shape, 3), random(shape, 4)};
   const auto gradients = [&] {
     return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   };
   const NormGradients of_own = gradients(), of_added = gradients();
   const auto run = [=, &backend] {
-    if (joint) return backend.batch_norm_pairs()->backward(own, added, dy, of_own, of_added);
+    if (fused) return backend.fused_add_norms()->backward(own, added, dy, of_own, of_added);
     BatchNormGeometry with_residual = own.geometry;
     with_residual.residual = true;
     backend.batch_norm_backward(with_residual, true, own.x, own.gamma, own.beta, y, own.mean,
-                                own.inverse_deviation, dy, of_own.dx, of_own.dgamma, of_own.dbeta,
-                                between);
+                                own.inv_std, dy, of_own.dx, of_own.dgamma, of_own.dbeta, between);
     backend.batch_norm_backward(added.geometry, true, added.x, added.gamma, added.beta, {},
-                                added.mean, added.inverse_deviation, {between, {}}, of_added.dx,
+                                added.mean, added.inv_std, {between, {}}, of_added.dx,
                                 of_added.dgamma, of_added.dbeta, {});
   };
-  return {run, 6 * one, joint ? 4 * one : 7 * one};
+  return {run, 6 * one, fused ? 4 * one : 7 * one};
 }
 
 Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool backward,
-                        bool joint) {
+                        bool fused) {
   Backend& backend = backend_of(gpu);
   const Pool2dGeometry pool = pool2d_geometry(PoolKind::max, shape, options, DType::bf16);
   const Shape channels{shape[3]}, windows{pool.n, pool.h_out, pool.w_out, pool.c};
@@ -151,39 +149,39 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
                           .gamma = ones(channels, f32),
                           .beta = zeros(channels, f32),
                           .mean = zeros(channels, f32),
-                          .inverse_deviation = ones(channels, f32),
+                          .inv_std = ones(channels, f32),
                           .running = {zeros(channels, f32), ones(channels, f32),
                                       zeros(channels, f32), ones(channels, f32), 0.1}};
   const Tensor y = empty(windows, bf16);
-  const PoolWinners winners{.x = joint ? empty(windows, bf16) : Tensor(),
-                            .places = empty(windows, {.dtype = DType::u8, .device = gpu})};
-  const Tensor between = joint ? Tensor() : empty(shape, bf16);
+  const PoolArgmax argmax{.x = fused ? empty(windows, bf16) : Tensor(),
+                          .positions = empty(windows, {.dtype = DType::u8, .device = gpu})};
+  const Tensor between = fused ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
-    if (joint) return backend.pooled_batch_norms()->normalise(norm, pool, winners, y);
+    if (fused) return backend.fused_norm_pool()->normalise(norm, pool, argmax, y);
     backend.batch_norm_train(norm.geometry, norm.x, norm.gamma, norm.beta, {}, between, norm.mean,
-                             norm.inverse_deviation, norm.running);
-    backend.pool2d(pool, between, y, winners.places);
+                             norm.inv_std, norm.running);
+    backend.pool2d(pool, between, y, argmax.positions);
   };
-  const int64_t whole = norm.x.bytes(), pooled = y.bytes(), places = winners.places.bytes();
+  const int64_t whole = norm.x.bytes(), pooled = y.bytes(), places = argmax.positions.bytes();
   if (!backward) {
-    if (joint) return {forward, whole + 2 * pooled + places, whole};
+    if (fused) return {forward, whole + 2 * pooled + places, whole};
     return {forward, whole + pooled + places, 3 * whole};
   }
   forward();
-  const GradientParts dy{random(windows, 3), random(windows, 4)};
+  const UnsummedGrads dy{random(windows, 3), random(windows, 4)};
   const NormGradients of_norm{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
-  const Tensor sum = joint ? Tensor() : empty(windows, bf16);
-  const Tensor gathered = joint ? Tensor() : empty(shape, bf16);
+  const Tensor sum = fused ? Tensor() : empty(windows, bf16);
+  const Tensor gathered = fused ? Tensor() : empty(shape, bf16);
   const auto run = [=, &backend] {
-    if (joint) return backend.pooled_batch_norms()->backward(norm, pool, winners, dy, of_norm);
+    if (fused) return backend.fused_norm_pool()->backward(norm, pool, argmax, dy, of_norm);
     backend.binary(BinaryOp::add, BroadcastGeometry::of(windows, windows, windows), dy.first,
                    dy.second, sum);
-    backend.pool2d_backward(pool, winners.places, sum, gathered);
+    backend.pool2d_backward(pool, argmax.positions, sum, gathered);
     backend.batch_norm_backward(norm.geometry, true, norm.x, norm.gamma, norm.beta, between,
-                                norm.mean, norm.inverse_deviation, {gathered, {}}, of_norm.dx,
-                                of_norm.dgamma, of_norm.dbeta, {});
+                                norm.mean, norm.inv_std, {gathered, {}}, of_norm.dx, of_norm.dgamma,
+                                of_norm.dbeta, {});
   };
-  if (joint) return {run, 2 * whole + 3 * pooled + places, 2 * pooled};
+  if (fused) return {run, 2 * whole + 3 * pooled + places, 2 * pooled};
   return {run, 2 * whole + 2 * pooled + places, 4 * whole + 2 * pooled};
 }
 

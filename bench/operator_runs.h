@@ -1,8 +1,8 @@
 // The operators that bench_operators times, each over operands of its own in bf16 on the first GPU.
 #pragma once
 
-#include "core/ops.h"
-#include "core/tensor.h"
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <functional>
@@ -25,11 +25,11 @@ enum class Part { train, inference, backward };
 /// With relu behind it; `residual` as at the end of a residual block.
 Run batch_norm(const Shape& x, Part part, bool residual);
 
-/// The end of a residual block with a projection, whose result two layers read; `joint`: as one
+/// The end of a residual block with a projection, whose result two layers read; `fused`: as one
 /// operator.
-Run batch_norm_pair(const Shape& x, bool backward, bool joint);
+Run add_batch_norms(const Shape& x, bool backward, bool fused);
 
 /// With relu between, as a residual network begins; two layers read the result.
-Run batch_norm_max_pool(const Shape& x, const Pool2dOptions& options, bool backward, bool joint);
+Run batch_norm_max_pool(const Shape& x, const Pool2dOptions& options, bool backward, bool fused);
 
 }  // namespace whisker::bench

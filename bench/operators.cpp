@@ -1,7 +1,7 @@
-// Single operators of ResNet-18 at 256 pictures on a GPU in bf16, as the backend runs them: max
+// Single operators of ResNet-18 at 256 images on a GPU in bf16, as the backend runs them: max
 // pooling and batch normalisation, forward and backward; and two batch norms that are added, of
-// ResNet-50 as well, as one operator (pair) and as two (apart), as are a batch norm and the
-// max-pooling behind it (joint and apart). One JSON line per operator:
+// ResNet-50 as well, as one operator (added) and as two (one_by_one), as are a batch norm and the
+// max-pooling behind it (fused and apart). One JSON line per operator:
 // microseconds (median of 9 groups of captured runs) over operands so many that no cache holds
 // them, and "cached_us" over the same ones again and again, as a step finds what the operator
 // before has just written where it fits. floor_us: every operand read and every result written once
@@ -9,10 +9,10 @@
 // usage: bench_operators [ID...]
 // Without arguments: all of them.
 #include "bench/operator_runs.h"
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/error.h"
-#include "train/benchmark.h"
+#include "train/planning/benchmark.h"
 
 #include <algorithm>
 #include <chrono>
@@ -44,11 +44,11 @@ std::vector<Row> all_rows() {
                     }});
   }
   for (const bool backward : {false, true}) {
-    for (const bool joint : {true, false}) {
-      rows.push_back({fmt::format("batch_norm_max_pool_{}_{}", joint ? "joint" : "apart",
+    for (const bool fused : {true, false}) {
+      rows.push_back({fmt::format("batch_norm_max_pool_{}_{}", fused ? "fused" : "apart",
                                   backward ? "backward" : "forward"),
                       [=] {
-                        return batch_norm_max_pool({256, 112, 112, 64}, stem, backward, joint);
+                        return batch_norm_max_pool({256, 112, 112, 64}, stem, backward, fused);
                       }});
     }
   }
@@ -68,15 +68,15 @@ std::vector<Row> all_rows() {
     add("residual_forward", Part::train, true);
     add("residual_backward", Part::backward, true);
   }
-  const Shape block_ends[] = {{256, 28, 28, 128}, {256, 14, 14, 256}, {256, 7, 7, 512},
-                              {256, 56, 56, 256}, {256, 28, 28, 512}, {256, 14, 14, 1024},
-                              {256, 7, 7, 2048}};
-  for (const Shape& map : block_ends) {
+  const Shape residual_tails[] = {{256, 28, 28, 128}, {256, 14, 14, 256}, {256, 7, 7, 512},
+                                  {256, 56, 56, 256}, {256, 28, 28, 512}, {256, 14, 14, 1024},
+                                  {256, 7, 7, 2048}};
+  for (const Shape& map : residual_tails) {
     for (const bool backward : {false, true}) {
-      for (const bool joint : {true, false}) {
-        rows.push_back({fmt::format("batch_norm_{}_{}_{}x{}x{}", joint ? "pair" : "apart",
+      for (const bool fused : {true, false}) {
+        rows.push_back({fmt::format("batch_norm_{}_{}_{}x{}x{}", fused ? "added" : "one_by_one",
                                     backward ? "backward" : "forward", map[1], map[2], map[3]),
-                        [=] { return batch_norm_pair(map, backward, joint); }});
+                        [=] { return add_batch_norms(map, backward, fused); }});
       }
     }
   }

@@ -2,9 +2,9 @@
 
 #include "core/error.h"
 #include "core/io/file.h"
-#include "data/decode.h"
+#include "data/codec/decode.h"
+#include "data/codec/plain_jpeg.h"
 #include "data/parallel.h"
-#include "data/plain_jpeg.h"
 
 #include <atomic>
 #include <chrono>
@@ -47,24 +47,24 @@ PlainFiles::Checked PlainFiles::check(int workers) const {
 }
 
 PlainFiles::Decoded PlainFiles::decode(int64_t count, int at_a_time) const {
-  std::vector<JpegPicture> pictures;
+  std::vector<JpegImage> images;
   int64_t bytes = 0;
   for (int64_t i = 0; i < count; ++i) {
     const std::string& file = files_[static_cast<size_t>(i) % files_.size()];
-    const PictureHeader header = read_header(span_of(file));
+    const ImageHeader header = read_header(span_of(file));
     if (!decoder_.accepts(span_of(file))) continue;
-    pictures.push_back(
+    images.push_back(
         {.bytes = span_of(file), .height = header.height, .width = header.width, .at = bytes});
     bytes += (int64_t{3} * header.height * header.width + 255) / 256 * 256;
   }
   std::atomic<int64_t> refused = 0;
-  const auto decode = [&](int64_t) { refused += decoder_.decode(pictures, bytes) == nullptr; };
+  const auto decode = [&](int64_t) { refused += decoder_.decode(images, bytes) == nullptr; };
   for (int64_t i = 0; i < 4; ++i) decode(i);  // warms up
   constexpr int64_t rounds = 60;
   const auto begin = Clock::now();
   parallel_for(rounds, at_a_time, decode);
-  return {.files_per_s = static_cast<double>(rounds * std::ssize(pictures)) / seconds_since(begin),
-          .files_per_batch = std::ssize(pictures),
+  return {.files_per_s = static_cast<double>(rounds * std::ssize(images)) / seconds_since(begin),
+          .files_per_batch = std::ssize(images),
           .refused_batches = refused};
 }
 

@@ -2,8 +2,8 @@
 // loader.
 #pragma once
 
-#include "core/jpeg_decoder.h"
-#include "data/image_folder.h"
+#include "core/image/jpeg_decoder.h"
+#include "data/images/image_folder.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #include "bench/sequential_floor.h"
 
-#include "core/backend.h"
-#include "core/ops.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
 
 #include <algorithm>
 #include <chrono>

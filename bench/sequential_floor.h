@@ -1,8 +1,8 @@
 // The least time for recurrent layers whose steps wait for each other: see Note [Sequential floor].
 #pragma once
 
-#include "core/geometry.h"
-#include "core/tensor.h"
+#include "core/backend/geometry.h"
+#include "core/tensor/tensor.h"
 
 namespace whisker::bench {
 

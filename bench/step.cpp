@@ -1,21 +1,21 @@
 // One full training step (forward, backward, Adam) of the networks that BENCHMARKS names, on random
 // inputs. One JSON line: milliseconds (median, min, max of the groups), examples/s, memory. On a
 // GPU the step is captured (--graph 0: not) and timed as one group of replays after the other. The
-// floor (layers/step_work.h) is that of the ceilings measured in the same run, after the step.
+// floor (layers/analysis/step_work.h) is that of ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
-//                   [--chains never|faster|always]
+//                   [--conv-norm-fusion never|faster|always]
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
-// first proposals. --plans 1 prints the choices on stderr. --chains: whether f16 convolutions do
-// parts of the batch norms around them (docs/cuda.md).
+// first proposals. --plans 1 prints the choices on stderr. --conv-norm-fusion: whether f16
+// convolutions do parts of the batch norms around them (docs/internals/kernels.md).
 #include "bench/sequential_floor.h"
-#include "core/backend.h"
-#include "core/cuda_library.h"
+#include "core/backend/backend.h"
 #include "core/io/json.h"
-#include "core/ops.h"
-#include "layers/model_builder.h"
+#include "core/nvidia/cuda_library.h"
+#include "core/ops/ops.h"
+#include "layers/builder/model_builder.h"
 #include "optim/optimizer.h"
-#include "train/benchmark.h"
+#include "train/planning/benchmark.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,7 +31,7 @@ using namespace whisker;
 
 struct Workload {
   const char* id;
-  int64_t side;  // of the pictures, or features of a sequence; 0: rows of 32 values
+  int64_t side;  // of the images, or features of a sequence; 0: rows of 32 values
   int64_t classes;
   int64_t batch;
   const char* model;
@@ -102,12 +102,12 @@ class Step {
     if (device.kind == DeviceKind::cuda) {
       CudaOptions cuda = cuda_options(device);
       cuda.search_seconds = static_cast<double>(options.number("--search", 120));
-      cuda.chaining = chaining(options.text("--chains", "faster"));
+      cuda.conv_norm_fusion = fusion_of(options.text("--conv-norm-fusion", "faster"));
       set_cuda_options(device, cuda);
     }
     for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
     if (options.number("--plans", 0) != 0) {
-      std::fprintf(stderr, "%s\n", backend_of(device).export_plans().c_str());
+      std::fprintf(stderr, "%s\n", backend_of(device).export_algorithms().c_str());
     }
     if (options.number("--graph", 1) != 0) {
       graph_ = backend_of(device).capture([&] { enqueue(); });
@@ -141,12 +141,12 @@ class Step {
     return model;
   }
 
-  static ConvolutionChaining chaining(const std::string& word) {
-    if (word == "never") return ConvolutionChaining::never;
-    if (word == "always") return ConvolutionChaining::always;
-    if (word == "faster") return ConvolutionChaining::faster;
-    fail(ErrorKind::usage, "bench_step: --chains: expected never, faster or always, got '{}'",
-         word);
+  static ConvNormFusion fusion_of(const std::string& word) {
+    if (word == "never") return ConvNormFusion::never;
+    if (word == "always") return ConvNormFusion::always;
+    if (word == "faster") return ConvNormFusion::faster;
+    fail(ErrorKind::usage,
+         "bench_step: --conv-norm-fusion: expected never, faster or always, got '{}'", word);
   }
 
   static ArenaTypes types(const std::string& precision) {
@@ -158,9 +158,10 @@ class Step {
     arena_.zero_grad();
     const Pass pass{.training = true, .seed = 1};
     const Tensor logits = model_.net->forward(images_, pass).to(DType::f32);
-    const BatchCount count{optimizer_.rule(), labels_, optimizer_.memory().state()};
-    const Tensor loss = cross_entropy(logits, labels_, {.count = &count});
-    backward(loss, {.gradient = precision == "f16" ? optimizer_.memory().loss_scale() : Tensor()});
+    const Tensor loss = cross_entropy(logits, labels_);
+    backend_of(device).count_batch(logits, loss,
+                                   {optimizer_.rule(), labels_, optimizer_.memory().state()});
+    backward(loss, {.gradient = optimizer_.memory().loss_scale()});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     optimizer_.enqueue_update();
   }
@@ -252,7 +253,7 @@ int main(int argc, char** argv) {
       "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
       "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] "
       "[--plans 1]\n"
-      "                      [--chains never|faster|always]\n"
+      "                      [--conv-norm-fusion never|faster|always]\n"
       "rows:",
       stderr);
   for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);

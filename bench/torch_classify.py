@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One photograph classified by PyTorch from a cold start: the peer of `whisker classify`. Prints one JSON line.
 
-usage: torch_classify.py PICTURE [--device cpu|cuda] [--weights FILE]
+usage: torch_classify.py IMAGE [--device cpu|cuda] [--weights FILE]
 A torchvision ResNet-18, with the state dict in FILE where one is given. seconds is the time from the start of the process
 to the answer; what ending the process takes comes on top, as `time python3 bench/torch_classify.py` shows.
 """
@@ -18,7 +18,7 @@ from torch_end_to_end import seconds_since_start
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("picture")
+    parser.add_argument("image")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--weights")
     options = parser.parse_args()
@@ -28,9 +28,9 @@ def main():
     model.to(options.device)
     prepare = v2.Compose([v2.Resize(256, antialias=True), v2.CenterCrop(224), v2.ToDtype(torch.float32, scale=True),
                           v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
-    picture = prepare(decode_jpeg(read_file(options.picture), mode=ImageReadMode.RGB))
+    image = prepare(decode_jpeg(read_file(options.image), mode=ImageReadMode.RGB))
     with torch.inference_mode():
-        best = model(picture[None].to(options.device)).softmax(1).max(1)
+        best = model(image[None].to(options.device)).softmax(1).max(1)
     print(json.dumps({"id": "classify", "device": options.device, "class": int(best.indices[0]),
                       "probability": round(float(best.values[0]), 4), "seconds": round(seconds_since_start(), 2),
                       "torch": torch.__version__, "torchvision": torchvision.__version__}))

@@ -2,10 +2,10 @@
 """PyTorch's training speed from JPEG files: the peer of bench_end_to_end. Prints one JSON line.
 
 usage: torch_end_to_end.py FOLDER-OF-CLASS-FOLDERS [--mode loader|nvjpeg|eager|compiled] [--device cuda] [--side 224]
-                           [--batch 256] [--workers 16] [--batches 200]
+                           [--batch 256] [--workers 16] [--batches 200] [--precision bf16|f32]
 MODE: loader (batches made and thrown away: decode_jpeg, random resized crop with antialias, flip); nvjpeg (whole files
-decoded on the GPU in batches, no crop); eager, compiled (a ResNet-18 trained on the loader's batches in bf16, the latter
-by torch.compile: normalised on the device, channels_last, fused Adam, cross-entropy). first_s is the time from the start
+decoded on the GPU in batches, no crop); eager, compiled (a ResNet-18 trained on the loader's batches, the latter by
+torch.compile: normalised on the device, channels_last, fused Adam, cross-entropy). first_s is the time from the start
 of the process to the end of its first step, or its first batch. Files are read again and again, so after the first time
 from the system's page cache; as many batches as are timed run before.
 """
@@ -28,7 +28,7 @@ def seconds_since_start():
 
 
 class Repeated(torch.utils.data.Dataset):
-    """`length` pictures, a folder's again and again, so that no epoch ends within a measurement."""
+    """`length` images, a folder's again and again, so that no epoch ends within a measurement."""
 
     def __init__(self, folder, side, length):
         self.samples, self.length = torchvision.datasets.ImageFolder(folder).samples, length
@@ -57,7 +57,7 @@ def trained(options, device, batches):
 
     def loss_of(pixels, labels):
         x = ((pixels.float() - mean) / std).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bf16"):
             return torch.nn.functional.cross_entropy(model(x), labels)
 
     if options.mode == "compiled":
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--precision", default="bf16", choices=("bf16", "f32"))
     options = parser.parse_args()
     device = torch.device(options.device)
     torch.backends.cudnn.benchmark = True

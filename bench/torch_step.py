@@ -3,8 +3,8 @@
 
 usage: torch_step.py ROW [--device cpu|cuda] [--batch N] [--precision f32|bf16|f16] [--mode MODE] [--groups N] [--steps N]
 MODE: eager; captured (the whole step as a CUDA graph); compiled, autotuned (torch.compile, the latter with
-max-autotune, and then captured); contiguous (eager in PyTorch's default layout, CPU only). Pictures are
-channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
+max-autotune, and then captured where the device is a GPU); contiguous (eager in PyTorch's default layout, CPU only).
+Images are channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
 """
 import argparse
 import gc
@@ -75,7 +75,7 @@ class Step:
             inputs = torch.randn(batch, 32, device=device)
         labels = torch.arange(batch, device=device) % classes
         parameters = [p for p in model.parameters() if p.requires_grad]
-        captured = arguments.mode in ("captured", "compiled", "autotuned")
+        captured = arguments.device == "cuda" and arguments.mode in ("captured", "compiled", "autotuned")
         self.optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=captured)
         self.narrow = {"bf16": torch.bfloat16, "f16": torch.float16}.get(arguments.precision)
         self.device, self.inputs, self.labels, self.batch = device, inputs, labels, batch
@@ -150,6 +150,8 @@ def main():
     parser.add_argument("--groups", type=int, default=10)
     parser.add_argument("--steps", type=int, default=3)
     arguments = parser.parse_args()
+    if (arguments.mode, arguments.device) in (("captured", "cpu"), ("contiguous", "cuda")):
+        parser.error(f"--mode {arguments.mode} is not for --device {arguments.device}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     step = Step(arguments)

@@ -7,7 +7,7 @@ foreach(name IN LISTS names)
   string(APPEND entries "    {\"${name}\", R\"preset(${text})preset\"},\n")
 endforeach()
 file(WRITE "${OUTPUT}.new" "// Made from configs/presets by cmake/EmbedPresets.cmake.
-#include \"layers/presets.h\"
+#include \"layers/builder/presets.h\"
 
 namespace whisker {
 namespace {

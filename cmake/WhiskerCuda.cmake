@@ -79,7 +79,7 @@ else()
     list(APPEND CMAKE_CUDA_ARCHITECTURES "${newest}-virtual")
   endif()
   if(newest LESS 90)
-    add_compile_definitions(WHISKER_NO_EARLY_LAUNCH)  # later GPUs, too, then run kernels that do not wait
+    add_compile_definitions(WHISKER_NO_PDL)  # kernels compiled for older GPUs cannot wait
   endif()
 endif()
 

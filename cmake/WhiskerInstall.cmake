@@ -12,8 +12,8 @@ foreach(folder core layers optim data train)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker"
           FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "reference" EXCLUDE)
 endforeach()
-install(FILES "${PROJECT_BINARY_DIR}/train/generated/train/version.h"
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/train")
+install(FILES "${PROJECT_BINARY_DIR}/core/generated/core/version.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/core")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
 
 install(EXPORT WhiskerTargets NAMESPACE Whisker:: DESTINATION "${whisker_package_dir}")

@@ -17,14 +17,14 @@ else()
   find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()
 find_package(Threads REQUIRED)
-# Package libzip-dev; its own CMake files ask for command-line tools that it does not depend on.
-find_path(LIBZIP_INCLUDE_DIR zip.h REQUIRED)
-find_library(LIBZIP_LIBRARY zip REQUIRED)
-if(NOT TARGET LibZip::LibZip)
-  add_library(LibZip::LibZip UNKNOWN IMPORTED)
+# Package libwebp-dev, which has no CMake files.
+find_path(WEBP_INCLUDE_DIR webp/decode.h REQUIRED)
+find_library(WEBP_LIBRARY webp REQUIRED)
+if(NOT TARGET WebP::WebP)
+  add_library(WebP::WebP UNKNOWN IMPORTED)
 endif()
-set_target_properties(LibZip::LibZip PROPERTIES
-  IMPORTED_LOCATION "${LIBZIP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBZIP_INCLUDE_DIR}")
+set_target_properties(WebP::WebP PROPERTIES
+  IMPORTED_LOCATION "${WEBP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${WEBP_INCLUDE_DIR}")
 
 if(WHISKER_ONEDNN)
   find_package(dnnl REQUIRED CONFIG)  # package libdnnl-dev: 2.6 on Debian 12, 3.1 on Ubuntu 24.04

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,10 +46,55 @@ class OutOfMemory : public Error {
   int64_t capacity_bytes_;
 };
 
-/// Throws Error(kind) with a message in fmt's format syntax.
+/// An argument of fail() whose line breaks belong to the message: a table, a list.
+struct MessageLines {
+  std::string_view text;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_string = std::is_same_v<std::remove_cvref_t<T>, std::string> ||
+                                  std::is_same_v<std::remove_cvref_t<T>, std::string_view>;
+
+inline std::string on_one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\x0a";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+/// How fmt sees an argument of fail().
+template <class T>
+using Shown =
+    std::conditional_t<std::is_same_v<std::remove_cvref_t<T>, MessageLines>, std::string_view,
+                       std::conditional_t<is_string<T>, std::string, T>>;
+
+template <class T>
+Shown<T> shown(std::remove_reference_t<T>& value) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<T>, MessageLines>) {
+    return value.text;
+  } else if constexpr (is_string<T>) {
+    return on_one_line(value);
+  } else {
+    return std::forward<T>(value);
+  }
+}
+
+}  // namespace detail
+
+/// Throws Error(kind) with a message in fmt's format syntax. Strings among the arguments may be
+/// foreign (names, paths, lines of a file): their line breaks are escaped, so that none of them
+/// begins a line of the message. A literal or another error's what() keeps its line breaks.
 template <class... Args>
-[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<detail::Shown<Args>...> format,
+                       Args&&... args) {
+  throw Error(kind, fmt::format(format, detail::shown<Args>(args)...));
 }
 
 }  // namespace whisker

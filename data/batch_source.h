@@ -1,5 +1,5 @@
-// What the training loop sees of the data: batches of an epoch in order, from any batch on, and how
-// long it waited for them.
+// The training loop's view of the data: an epoch's batches in order, from any batch on, and the
+// time spent waiting for them.
 #pragma once
 
 #include "data/dataset.h"
@@ -12,13 +12,13 @@
 namespace whisker {
 
 struct LoaderStats {
-  double wait_seconds = 0;  ///< next() had to wait (or, without workers, to work) this long
+  double wait_seconds = 0;  ///< time in next() waiting (without workers: working)
   double work_seconds = 0;  ///< reading, decoding and augmenting, summed over the threads
   int64_t samples = 0;      ///< delivered
   int64_t batches = 0;      ///< delivered
 };
 
-/// An unreadable example, and the one that stood in for it (-1: left out).
+/// An unreadable example, and the one that replaced it (-1: none).
 struct BadSample {
   int64_t index = 0;
   int64_t replacement = -1;
@@ -28,26 +28,24 @@ struct BadSample {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// Per epoch on this rank; -1 where nobody can know, as for a stream.
+  /// Number per epoch on this rank; -1 when unknown, as for a stream.
   virtual int64_t batches() const = 0;
-  /// Begins `epoch` at its batch `first_batch`, dropping what was prepared of another. Workers
+  /// Begins `epoch` at its batch `first_batch` and drops prepared batches of another epoch. Workers
   /// begin at once, so a call before validation hides the next epoch's start.
   virtual void start_epoch(int64_t epoch, int64_t first_batch = 0) = 0;
   /// The next batch, or nothing at the epoch's end. Rethrows what went wrong in a worker when its
   /// batch is due; the epoch is over then.
   virtual std::optional<Batch> next() = 0;
-  /// Where inputs of batches with as many rows may be written from now on, each over those of the
-  /// one before, if this source makes them on that device. Undefined: in memory of each batch's
-  /// own.
+  /// Memory for the inputs of batches with as many rows, each overwriting the one before, for
+  /// sources that make inputs on its device. Undefined: each batch has its own memory.
   virtual void write_into(const Tensor& /*inputs*/) {}
-  /// The share of a batch's JPEG files that a device decodes, and what a resumed run sets it to:
-  /// the share that the run had found best. Below 0: that is still being found out, or cannot be
-  /// as no device could decode.
+  /// The fraction of a batch's JPEG files that a device decodes; a resumed run sets the one that
+  /// was fastest. Below 0: not yet measured, or no device can decode.
   virtual double jpeg_share() const { return -1; }
   virtual void set_jpeg_share(double /*share*/) {}
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;
-  /// What a person should know of what happened since the last call, in a sentence; "" for nothing.
+  /// A message for the user about events since the last call; "" for none.
   virtual std::string take_note() { return {}; }
   /// Every bad example met in the batches delivered so far, once each, in order.
   virtual const std::vector<BadSample>& bad_samples() const = 0;

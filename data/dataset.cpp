@@ -35,10 +35,10 @@ int64_t Dataset::write(SampleKey key, std::span<float> image) const {
   return one.label;
 }
 
-int64_t Dataset::stage(SampleKey, PictureRows&, int64_t) const {
+int64_t Dataset::pack(SampleKey, ImageRows&, int64_t) const {
   fail(ErrorKind::usage,
-       "dataset: its examples are no pictures that a device could finish. Override stage(), or "
-       "leave LoaderOptions::pictures_for empty.");
+       "dataset: its examples are no images that a device could finish. Override pack(), or "
+       "leave LoaderOptions::images_for empty.");
 }
 
 Batch stack_samples(std::span<const Sample> samples, const BatchKey&) {

@@ -1,33 +1,34 @@
 // What a training loop reads from: examples by index (Dataset) or one after another
-// (IterableDataset), and the batch that a loader makes of them. A dataset of one's own is a class
-// with two functions; see tests/data/dataset_example_test.cpp.
+// (IterableDataset), and the batch that a loader makes of them. An own dataset is a class with two
+// functions; see tests/data/loader/dataset_example_test.cpp.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace whisker {
 
-class PictureRows;
+class ImageRows;
 struct ForecastBases;
 
-/// One example: f32 values of any shape, all alike where they are stacked (pictures: (H, W, C)).
+/// One example: f32 values of any shape, of one shape where they are stacked (images: (H, W, C)).
 struct Sample {
   Tensor input;
   int64_t label = 0;
 };
 
 /// Examples side by side. The tensors are views into memory that the source reuses once every
-/// handle on it is gone; clone() what must live longer than a step or two.
+/// handle to it is gone; clone() what must live longer than a step or two.
 struct Batch {
-  /// Pictures f32 (N,H,W,C), sequences f32 (T,N,F) or tokens i64 (T,N), other examples along a new
-  /// first axis. Undefined beside `pictures`.
+  /// Images f32 (N,H,W,C), sequences f32 (T,N,F) or tokens i64 (T,N), other examples along a new
+  /// first axis. Undefined beside `images`.
   Tensor inputs;
   /// Classes i64 (N); the next tokens i64 (T,N) for a language model; -1 where there is no class.
   Tensor labels;
@@ -35,28 +36,28 @@ struct Batch {
   Tensor targets = {};                ///< f32 (N, outputs) for regression, else undefined
   Tensor lengths = {};                ///< i64 (N), valid steps of each sequence; undefined: all
   std::vector<int64_t> indices = {};  ///< where each row came from, (N)
-  /// Each row goes on where the same row of the batch before ended: recurrent states are carried.
+  /// Each row continues the same row of the batch before: recurrent states are carried.
   bool continues = false;
-  /// What a device makes the inputs of: see LoaderOptions::pictures_for.
-  std::shared_ptr<const PictureRows> pictures = {};
-  /// What `targets` are relative to, by index (data/series.h); null: to nothing.
+  /// Source of the inputs that a device makes: see LoaderOptions::images_for.
+  std::shared_ptr<const ImageRows> images = {};
+  /// What `targets` are relative to, by index (data/sequences/series.h); null: to nothing.
   std::shared_ptr<const ForecastBases> bases = {};
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 
-/// Which example is wanted, and in which epoch: what random augmentation is keyed by.
+/// An example and an epoch: the key of random augmentation.
 struct SampleKey {
   int64_t index = 0;
   int64_t epoch = 0;
 };
 
-/// Examples that can be had in any order. The functions are called by several threads at once.
+/// Examples with random access. Several threads call the functions at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   /// Example `index`, 0 <= index < size(). Throws ErrorKind::data, naming the example, when it is
-  /// unreadable: the loader then takes another in its place.
+  /// unreadable: the loader then replaces it.
   virtual Sample get(int64_t index) const = 0;
 
   /// Example `key.index` as epoch `key.epoch` sees it: get(index), unless a dataset that augments
@@ -68,8 +69,10 @@ class Dataset {
   /// Override it to write into the batch's memory without a copy: what sample() gives.
   virtual int64_t write(SampleKey key, std::span<float> image) const;
   /// Puts the decoded example into row `row` for a device to finish, and returns its label. Only
-  /// datasets of pictures do; throws usage otherwise.
-  virtual int64_t stage(SampleKey key, PictureRows& rows, int64_t row) const;
+  /// datasets of images do; throws usage otherwise.
+  virtual int64_t pack(SampleKey key, ImageRows& rows, int64_t row) const;
+  /// A message for the user about events since the last call; "" for none. Called by one thread.
+  virtual std::string take_note() const { return {}; }
 };
 
 /// Where to start reading a stream.
@@ -80,7 +83,7 @@ struct StreamStart {
   int world = 1;
 };
 
-/// Examples that come one after another, their number unknown. Used by one thread at a time.
+/// Examples in sequence, of unknown number. Used by one thread at a time.
 class IterableDataset {
  public:
   virtual ~IterableDataset() = default;
@@ -89,8 +92,8 @@ class IterableDataset {
   virtual std::optional<Sample> next() = 0;
 };
 
-/// Which batch is being made: what anything random in a collate function is keyed by, so that every
-/// number of workers, and a resume, makes the same one.
+/// The batch being made: the key of anything random in a collate function, so that any number of
+/// workers, and a resume, makes the same batch.
 struct BatchKey {
   int64_t epoch = 0;
   int64_t number = 0;                     ///< of the batch in the epoch, from 0

@@ -40,7 +40,12 @@ void parallel_for(int64_t count, int workers, const std::function<void(int64_t)>
     work();
   } else {
     std::vector<std::jthread> pool;
-    for (int64_t i = 0; i < threads; ++i) pool.emplace_back(work);
+    try {
+      for (int64_t i = 0; i < threads; ++i) pool.emplace_back(work);
+    } catch (...) {  // those that started need do no more
+      next = count;
+      throw;
+    }
   }
   if (error) std::rethrow_exception(error);
 }

@@ -1,4 +1,4 @@
-// A loop over independent items on threads of our own, which never enter OpenMP.
+// A loop over independent items on own threads, which never enter OpenMP.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ int resolve_workers(int workers);
 
 /// Calls `body` for 0 .. count - 1, each once, on `workers` threads (0: in this one; -1: auto).
 /// Rethrows the exception of the lowest index that threw, after all threads have ended; indices
-/// above one that threw may be left out.
+/// above one that threw may be skipped.
 void parallel_for(int64_t count, int workers, const std::function<void(int64_t)>& body);
 
 }  // namespace whisker

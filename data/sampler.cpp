@@ -2,7 +2,7 @@
 #include "data/sampler.h"
 
 #include "core/error.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ void check(int64_t size, Partition part) {
   }
 }
 
-/// A reader of the draws of (seed, stream, round): rounds are 2^32 blocks apart.
+/// The random numbers of (seed, stream, round): rounds are 2^32 blocks apart.
 PhiloxStream draws(uint64_t seed, uint64_t stream, uint64_t round) {
   return PhiloxStream(seed, stream, round << 32);
 }
@@ -45,7 +45,7 @@ class SequentialSampler final : public Sampler {
   Partition part_;
 };
 
-/// A common order of `total` positions, of which each rank takes the same number.
+/// A common order of `total` positions, the same number for each rank.
 class EvenSampler : public Sampler {
  public:
   EvenSampler(int64_t total, uint64_t seed, Partition part)

@@ -1,5 +1,5 @@
 // The order in which a dataset is read. An order is a function of (options, epoch) alone, so a
-// resumed run continues at batch k of epoch e, and several processes agree without talking.
+// resumed run continues at batch k of epoch e, and several processes agree without communication.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace whisker {
 
-/// This process's part of a run: it takes positions rank, rank + world, ... of the common order,
-/// so that the ranks' batches of n together are the batch of n * world that one process would take.
+/// This process's part of a run: positions rank, rank + world, ... of the common order. The ranks'
+/// batches of n together are one process's batch of n * world.
 struct Partition {
   int rank = 0;
   int world = 1;

@@ -39,7 +39,7 @@ Tensor ActivationLayer::forward(const Tensor& x, const Pass&) {
 }
 
 OperatorCost ActivationLayer::cost(const Shape&, bool x_needs_grad) const {
-  const bool from_output = derivable_from_output(activation_.kind);
+  const bool from_output = grad_from_output(activation_.kind);
   return {.keeps_input = x_needs_grad && !from_output, .keeps_output = x_needs_grad && from_output};
 }
 

@@ -1,7 +1,7 @@
 // Pointwise activations as layers, their names, and softmax.
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "layers/module.h"
 
 #include <optional>

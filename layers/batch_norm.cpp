@@ -27,11 +27,15 @@ BatchNorm::BatchNorm(const Options& options) : options_(options) {
 }
 
 Tensor BatchNorm::forward(const Tensor& x, const Pass& pass) {
-  return forward_add({.y = x}, {}, options_.activation, pass);
+  return forward_value({.y = x}, pass).y;
 }
 
-BatchNormOperands BatchNorm::operands(const Tensor& sums, ActivationSpec activation,
-                                      const Pass& pass) const {
+LayerValue BatchNorm::forward_value(const LayerValue& x, const Pass& pass) {
+  const BatchNormOperands norm = operands(x.sums, pass);
+  return {.y = batch_norm(x.y, norm.gamma, norm.beta, norm.state, norm.options)};
+}
+
+BatchNormOperands BatchNorm::operands(const Tensor& sums, const Pass& pass) const {
   return {.gamma = weight_->value(),
           .beta = bias_->value(),
           .state = {.running_mean = running_mean_->value(),
@@ -42,13 +46,7 @@ BatchNormOperands BatchNorm::operands(const Tensor& sums, ActivationSpec activat
           .options = {.training = uses_batch(pass),
                       .momentum = options_.momentum,
                       .epsilon = options_.epsilon,
-                      .activation = activation}};
-}
-
-Tensor BatchNorm::forward_add(const Convolved& x, const Tensor& residual, ActivationSpec activation,
-                              const Pass& pass) {
-  const BatchNormOperands norm = operands(x.sums, activation, pass);
-  return batch_norm(x.y, norm.gamma, norm.beta, norm.state, norm.options, residual);
+                      .activation = options_.activation}};
 }
 
 std::string BatchNorm::describe() const {

@@ -16,20 +16,26 @@ class BatchNorm final : public Module {
     double momentum = 0.1;  ///< weight of the new batch: PyTorch's meaning, 1 - Keras'
     double epsilon = 1e-5;
     ActivationSpec activation = {};
-    /// Channels of the picture that a flatten before this layer laid out; 0: none.
+    /// Channels of the image that a flatten before this layer laid out; 0: none.
     int64_t flattened_channels = 0;
     double initial_weight = 1;  ///< 0 makes a residual branch start as nothing
   };
   /// Throws usage for channels below 1, momentum outside [0, 1] or epsilon not above 0.
   explicit BatchNorm(const Options& options);
+  BatchNorm(const BatchNorm& other, SharedParameters shared)
+      : Module(other, shared),
+        options_(other.options_),
+        weight_(other.weight_),
+        bias_(other.bias_),
+        running_mean_(other.running_mean_),
+        running_var_(other.running_var_) {}
 
   /// x (..., channels) -> the same shape. In training the new statistics wait as pending buffers.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
-  /// activation(normalised x + residual).
-  Tensor forward_add(const Convolved& x, const Tensor& residual, ActivationSpec activation,
-                     const Pass& pass);
+  /// With the statistics of x.sums where they are defined.
+  LayerValue forward_value(const LayerValue& x, const Pass& pass) override;
   /// What the operator takes besides x. `sums`: of x, or undefined.
-  BatchNormOperands operands(const Tensor& sums, ActivationSpec activation, const Pass& pass) const;
+  BatchNormOperands operands(const Tensor& sums, const Pass& pass) const;
   /// True when such a pass normalises with the batch's own statistics.
   bool uses_batch(const Pass& pass) const { return pass.training && !frozen(); }
   std::string type() const override { return "batch_norm"; }

@@ -51,14 +51,14 @@ Convolved Conv2D::forward_with_sums(const Tensor& x) {
 }
 
 bool Conv2D::takes_norm(const Tensor& x, const BatchNormOperands& norm) const {
-  return is_bare() && batch_norm_conv2d_is_joint(x, norm, weight_->value(), operator_options());
+  return is_bare() && batch_norm_conv2d_is_fused(x, norm, weight_->value(), operator_options());
 }
 
 Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& norm) {
   return batch_norm_conv2d(x, norm, weight_->value(), operator_options());
 }
 
-BlockEnd Conv2D::forward_block_end(const Tensor& x, const BatchNormOperands& norm) {
+ResidualTail Conv2D::forward_residual_tail(const Tensor& x, const BatchNormOperands& norm) {
   return batch_norm_add_conv2d(x, norm, weight_->value(), operator_options());
 }
 
@@ -86,7 +86,7 @@ OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
   const Shape y = output_shape(x);
   const bool needs = x_needs_grad || !frozen();
   const bool active = options_.activation.kind != Activation::none;
-  const bool fused = derivable_from_output(options_.activation.kind);
+  const bool fused = grad_from_output(options_.activation.kind);
   OperatorCost cost{.multiply_adds = z.count() * (weight_->shape().count() / options_.filters),
                     .keeps_input = weight_->trainable(),
                     .keeps_output = needs && active && fused,

@@ -28,6 +28,11 @@ class Conv2D final : public Module {
 
   /// Throws usage for channel counts below 1 or not divisible by the groups.
   explicit Conv2D(const Options& options);
+  Conv2D(const Conv2D& other, SharedParameters shared)
+      : Module(other, shared),
+        options_(other.options_),
+        weight_(other.weight_),
+        bias_(other.bias_) {}
 
   /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters), of the windows where it pools.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
@@ -36,12 +41,12 @@ class Conv2D final : public Module {
   Convolved forward_with_sums(const Tensor& x);
   /// True when a batch_norm before this layer may be computed in it: it adds and pools nothing.
   bool is_bare() const;
-  /// True where forward_normalised(), or with a residual forward_block_end(), is one operator.
+  /// True where forward_normalised(), or with a residual forward_residual_tail(), is one operator.
   bool takes_norm(const Tensor& x, const BatchNormOperands& norm) const;
   /// forward_with_sums() of what `norm` makes of x.
   Convolved forward_normalised(const Tensor& x, const BatchNormOperands& norm);
   /// What `norm` with its residual makes of x, and forward_with_sums() of that.
-  BlockEnd forward_block_end(const Tensor& x, const BatchNormOperands& norm);
+  ResidualTail forward_residual_tail(const Tensor& x, const BatchNormOperands& norm);
   std::string type() const override { return "conv2d"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

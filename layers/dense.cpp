@@ -21,12 +21,7 @@ Dense::Dense(const Options& options) : options_(options) {
 }
 
 Tensor Dense::forward(const Tensor& x, const Pass&) {
-  const LinearOperands own = operands();
-  return linear(x, own.w, own.b, own.activation);
-}
-
-LinearOperands Dense::operands() const {
-  return {weight_->value(), bias_ ? bias_->value() : Tensor(), options_.activation};
+  return linear(x, weight_->value(), bias_ ? bias_->value() : Tensor(), options_.activation);
 }
 
 std::string Dense::describe() const {
@@ -44,7 +39,7 @@ OperatorCost Dense::cost(const Shape& x, bool x_needs_grad) const {
   const Shape y = output_shape(x);
   const bool needs = x_needs_grad || !frozen();
   const bool active = options_.activation.kind != Activation::none;
-  const bool fused = derivable_from_output(options_.activation.kind);
+  const bool fused = grad_from_output(options_.activation.kind);
   return {.multiply_adds = y.count() * options_.in_features,
           .keeps_input = weight_->trainable(),
           .keeps_output = needs && active && fused,

@@ -1,7 +1,7 @@
 // The fully connected layer, with bias and activation in the same operator.
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "layers/activation.h"
 #include "layers/initializers.h"
 
@@ -17,17 +17,20 @@ class Dense final : public Module {
     ActivationSpec activation = {};
     InitializerSpec weight_initializer = {};
     InitializerSpec bias_initializer = {};
-    /// Channels of the picture that a flatten before this layer laid out (see Parameter); 0: none.
+    /// Channels of the image that a flatten before this layer laid out (see Parameter); 0: none.
     int64_t flattened_channels = 0;
   };
 
   /// Throws usage for extents below 1.
   explicit Dense(const Options& options);
+  Dense(const Dense& other, SharedParameters shared)
+      : Module(other, shared),
+        options_(other.options_),
+        weight_(other.weight_),
+        bias_(other.bias_) {}
 
   /// x (..., in_features) -> (..., units).
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
-  /// What the operator takes besides x.
-  LinearOperands operands() const;
   std::string type() const override { return "dense"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

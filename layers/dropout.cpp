@@ -1,8 +1,8 @@
 // The random key of a layer comes from its name.
 #include "layers/dropout.h"
 
-#include "core/ops.h"
-#include "core/philox.h"
+#include "core/ops/ops.h"
+#include "core/tensor/philox.h"
 
 namespace whisker {
 

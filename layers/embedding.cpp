@@ -1,7 +1,7 @@
 // One parameter and one operator.
 #include "layers/embedding.h"
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <vector>
 

@@ -5,7 +5,7 @@
 
 namespace whisker {
 
-/// Pictures are laid out H, W, C in memory; files keep C, H, W: see Parameter::flattened_channels.
+/// Images are laid out H, W, C in memory; files keep C, H, W: see Parameter::flattened_channels.
 class Flatten final : public Module {
  public:
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;

@@ -1,7 +1,7 @@
 // Draws go block by block, so element i depends on (seed, stream, i) alone.
 #include "layers/initializers.h"
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <array>

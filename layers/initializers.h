@@ -2,7 +2,7 @@
 // same on every device. Without a choice, layers start as PyTorch's do.
 #pragma once
 
-#include "core/parameters.h"
+#include "core/parameters/parameters.h"
 
 #include <cstdint>
 #include <optional>
@@ -46,7 +46,8 @@ struct InitializerSpec {
 };
 
 /// Values for a weight, or for a bias when `bias` is set, of a layer whose weight connects `fans`.
-/// Throws usage for a bias from an initialiser that needs a weight's shape (kaiming, glorot, orthogonal).
+/// Throws usage for a bias from an initialiser that needs a weight's shape (kaiming, glorot,
+/// orthogonal).
 Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias = false);
 
 /// "glorot_uniform" with its synonyms of Keras and PyTorch ("xavier_uniform", "he_normal",

@@ -1,7 +1,7 @@
 // Gamma starts at one, beta at zero.
 #include "layers/layer_norm.h"
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "layers/initializers.h"
 
 namespace whisker {

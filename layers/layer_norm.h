@@ -11,7 +11,7 @@ class LayerNorm final : public Module {
   struct Options {
     int64_t features = 0;
     double epsilon = 1e-5;
-    /// Channels of the picture that a flatten before this layer laid out; 0: none.
+    /// Channels of the image that a flatten before this layer laid out; 0: none.
     int64_t flattened_channels = 0;
   };
   /// Throws usage for features below 1 or epsilon not above 0.

@@ -3,7 +3,7 @@
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
-#include "layers/concat.h"
+#include "layers/branches.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"

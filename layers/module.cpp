@@ -2,7 +2,7 @@
 #include "layers/module.h"
 
 #include "core/io/text.h"
-#include "layers/plan.h"
+#include "layers/memory_plan.h"
 
 #include <unordered_set>
 
@@ -28,11 +28,16 @@ std::string join_path(const std::string& parent, const std::string& name) {
   return name.empty() ? parent : parent + "." + name;
 }
 
+std::string Module::description() const {
+  const std::string settings = describe();
+  return settings.empty() ? type() : type() + " " + settings;
+}
+
 OperatorCost Module::cost(const Shape&, bool) const {
   return {};
 }
 
-int Module::add_to(Plan& plan, int x) const {
+int Module::add_to(MemoryPlan& plan, int x) const {
   const Shape input = plan.shape(x);
   return plan.add(*this, {x}, output_shape(input), cost(input, plan.needs_grad(x)));
 }

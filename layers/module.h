@@ -3,9 +3,9 @@
 // do not exist, Residual and Concat are containers.
 #pragma once
 
-#include "core/parameters.h"
-#include "core/recurrent.h"
-#include "core/tensor.h"
+#include "core/backend/recurrent.h"
+#include "core/parameters/parameters.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <map>
@@ -18,11 +18,19 @@
 
 namespace whisker {
 
-class Plan;
+class MemoryPlan;
 
 /// States of recurrent layers by the layers' paths, carried from one stretch of long sequences to
 /// the next (truncated back-propagation through time).
 using CarriedStates = std::map<std::string, RecurrentState>;
+
+/// A value between two layers, with what the layer before has computed of the next one's work.
+struct LayerValue {
+  Tensor y;
+  Tensor sums = {};  ///< Convolved::sums of y, for a batch_norm
+  /// The first convolution of the next residual's body, over y, and its sums.
+  Tensor convolved = {}, convolved_sums = {};
+};
 
 /// How a forward pass runs. `seed` and `step` key the random masks of dropout; `random_offset`, in
 /// the device's memory or null, is added to `step` (see RandomKey) and lives until backward is
@@ -40,17 +48,21 @@ struct Pass {
 /// Of an f32 element: statistics have it whatever layers compute in.
 inline constexpr int64_t element_bytes = 4;
 
-/// What one operator costs beyond its output, worked out from shapes (see layers/plan.h).
+/// What one operator costs beyond its output, worked out from shapes (see layers/memory_plan.h).
 struct OperatorCost {
-  int64_t multiply_adds = 0;    ///< of products, in one forward pass over the batch
-  bool keeps_input = false;     ///< its input stays in memory for backward
-  bool keeps_output = false;    ///< its output does
-  int64_t kept_elements = 0;    ///< kept besides, of the dtype that layers compute in
-  int64_t kept_bytes = 0;       ///< kept besides, whatever that dtype is
-  int64_t kept_in_f32 = 0;      ///< bytes kept besides when that dtype is f32
+  int64_t multiply_adds = 0;        ///< of products, in one forward pass over the batch
+  bool keeps_input = false;         ///< its input stays in memory for backward
+  bool keeps_second_input = false;  ///< and its second one
+  bool keeps_output = false;        ///< its output does
+  int64_t kept_elements = 0;        ///< kept besides, of the dtype that layers compute in
+  int64_t kept_bytes = 0;           ///< kept besides, whatever that dtype is
+  int64_t kept_in_f32 = 0;          ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
   bool view = false;            ///< the output is the input's memory
 };
+
+/// Says that a layer is made over another one's parameters.
+struct SharedParameters {};
 
 class Module {
  public:
@@ -60,6 +72,10 @@ class Module {
   virtual ~Module() = default;
 
   virtual Tensor forward(const Tensor& x, const Pass& pass = {}) = 0;
+  /// forward() of a value in a list of layers.
+  virtual LayerValue forward_value(const LayerValue& x, const Pass& pass) {
+    return {.y = forward(x.y, pass)};
+  }
   /// forward(), announced to whoever observes the tape: how containers call their children.
   Tensor operator()(const Tensor& x, const Pass& pass = {}) {
     const TapeScope scope(path_);
@@ -70,12 +86,14 @@ class Module {
   virtual std::string type() const = 0;
   /// Its settings in a few words, for summaries: "32 3x3 relu".
   virtual std::string describe() const { return {}; }
+  /// Both: "conv2d 32 3x3 relu".
+  std::string description() const;
   /// Shape of forward's result. Throws usage, naming the shapes, when `x` does not fit.
   virtual Shape output_shape(const Shape& x) const = 0;
   /// `x_needs_grad`: gradients flow to the input. Containers cost what their children do.
   virtual OperatorCost cost(const Shape& x, bool x_needs_grad) const;
   /// Adds the operators of a forward pass on value `x` to `plan`; returns the result's value.
-  virtual int add_to(Plan& plan, int x) const;
+  virtual int add_to(MemoryPlan& plan, int x) const;
 
   /// Dotted name below the root; "" for the root itself.
   const std::string& path() const { return path_; }
@@ -99,6 +117,8 @@ class Module {
   int64_t freeze(std::span<const std::string> patterns);
 
  protected:
+  Module(const Module& other, SharedParameters)
+      : path_(other.path_), own_names_(other.own_names_), own_(other.own_) {}
   std::shared_ptr<Parameter> add_parameter(const std::string& name, const Shape& shape,
                                            ParameterRole role, Initializer initializer);
   void add_child(const std::string& name, std::shared_ptr<Module> module);

@@ -17,7 +17,7 @@ Shape pooled_shape(PoolKind kind, const Shape& x, const Pool2dOptions& options) 
 
 namespace {
 
-void check_picture(const char* layer, const Shape& x) {
+void check_image(const char* layer, const Shape& x) {
   if (x.rank() == 4 && x[1] > 0 && x[2] > 0) return;
   fail(ErrorKind::usage, "{}: expected (N,H,W,C) with H and W above 0, got {}", layer, x);
 }
@@ -55,7 +55,7 @@ std::string AdaptiveAvgPool2D::describe() const {
   return fmt::format("{}x{}", output_.h, output_.w);
 }
 Shape AdaptiveAvgPool2D::output_shape(const Shape& x) const {
-  check_picture("adaptive_avg_pool2d", x);
+  check_image("adaptive_avg_pool2d", x);
   if (output_.h < 1 || output_.w < 1) {
     fail(ErrorKind::usage, "adaptive_avg_pool2d: output must be at least 1x1, got {}x{}", output_.h,
          output_.w);
@@ -67,7 +67,7 @@ Tensor GlobalAvgPool2D::forward(const Tensor& x, const Pass&) {
   return global_avg_pool2d(x);
 }
 Shape GlobalAvgPool2D::output_shape(const Shape& x) const {
-  check_picture("global_avg_pool2d", x);
+  check_image("global_avg_pool2d", x);
   return {x[0], x[3]};
 }
 

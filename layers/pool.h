@@ -1,7 +1,7 @@
 // Pooling over (N,H,W,C).
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "layers/module.h"
 
 namespace whisker {

@@ -1,11 +1,11 @@
 // Parameters by name, and what surrounds the one operator: carried states and the last step.
 #include "layers/recurrent.h"
 
-#include "core/ops.h"
-#include "core/philox.h"
-#include "core/recurrent_cells.h"
+#include "core/ops/ops.h"
+#include "core/ops/recurrent_cells.h"
+#include "core/tensor/philox.h"
 #include "layers/initializers.h"
-#include "layers/plan.h"
+#include "layers/memory_plan.h"
 
 #include <algorithm>
 
@@ -183,7 +183,7 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
           .transient_bytes = places * directions() * gates() * o.units * element_bytes};
 }
 
-int Recurrent::add_to(Plan& plan, int x) const {
+int Recurrent::add_to(MemoryPlan& plan, int x) const {
   const Shape input = plan.shape(x);
   OperatorCost cost = this->cost(input, plan.needs_grad(x));
   if (plan.device() == DeviceKind::cuda && cost.keeps_input) keep_as_a_gpu_does(cost, input);
@@ -191,8 +191,8 @@ int Recurrent::add_to(Plan& plan, int x) const {
 }
 
 // As deterministic training has it: our own kernels in 16 bits
-// (core/cuda/recurrent/persistent_layers.cpp, which says where they fit), cuDNN in f32. Other
-// choices may keep other amounts.
+// (core/cuda/recurrent/persistent/persistent_layers.cpp, which says where they fit), cuDNN in f32.
+// Other choices may keep other amounts.
 void Recurrent::keep_as_a_gpu_does(OperatorCost& cost, const Shape& x) const {
   const Options& o = options_;
   const int64_t places = x[0] * x[1];

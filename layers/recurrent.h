@@ -1,5 +1,6 @@
 // Recurrent layers over sequences (T, N, features): simple_rnn, lstm and gru, several deep, in one
-// or both directions. docs/recurrent.md has the equations and the names of the parameters.
+// or both directions. docs/internals/recurrent.md has the equations and the names of the
+// parameters.
 #pragma once
 
 #include "layers/module.h"
@@ -38,10 +39,10 @@ class Recurrent final : public Module {
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
-  int add_to(Plan& plan, int x) const override;
+  int add_to(MemoryPlan& plan, int x) const override;
 
   const Options& options() const { return options_; }
-  /// Whether forward() goes through the cells of core/recurrent_cells.h, operator by operator:
+  /// Whether forward() goes through the cells of core/ops/recurrent_cells.h, operator by operator:
   /// slower, for who looks at the tape or differentiates twice.
   void set_by_cells(bool by_cells) { by_cells_ = by_cells; }
 

@@ -1,7 +1,7 @@
 // The average is one more flat tensor; updating and swapping are one pass each.
 #include "optim/ema.h"
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 namespace whisker {
 

@@ -2,7 +2,7 @@
 // swapped in for validation and saving.
 #pragma once
 
-#include "core/parameters.h"
+#include "core/parameters/parameters.h"
 
 namespace whisker {
 

@@ -1,7 +1,7 @@
 // Groups, moments and the calls into the backend.
 #include "optim/optimizer.h"
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 #include "core/io/text.h"
 
 namespace whisker {

@@ -2,9 +2,9 @@
 // fused pass per step. Groups give patterns of parameters their own learning rate and decay.
 #pragma once
 
-#include "core/optimizer_step.h"
-#include "core/parameters.h"
-#include "core/step_memory.h"
+#include "core/backend/optimizer_step.h"
+#include "core/parameters/parameters.h"
+#include "core/parameters/step_memory.h"
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace whisker {
 
-/// Parameters whose name matches `pattern` (`*` any run of characters) take these instead.
+/// Settings for the parameters whose name matches `pattern` (`*`: any run of characters).
 struct GroupRule {
   std::string pattern;
   double learning_rate_factor = 1;          ///< multiplies the schedule's rate
@@ -57,14 +57,14 @@ class Optimizer {
   /// One update at `learning_rate` from the arena's gradients times `gradient_scale` (1 / number of
   /// accumulated batches). Waits for the device. Changes nothing when the norm is NaN or Inf.
   StepReport step(double learning_rate, double gradient_scale = 1);
-  /// The same with the inputs that lie in memory(), without waiting: what came of it stands there.
-  /// It is the last one that does anything when a loss (Backend::count_batch) or the norm is NaN or
-  /// Inf; with `scale_loss` it skips itself and the next may be done.
+  /// Like step(), with inputs and results in memory() and without waiting. A loss
+  /// (Backend::count_batch) or norm that is NaN or Inf stops this and all later updates; with
+  /// `scale_loss` it skips this one only.
   void enqueue_update();
 
   const OptimizerOptions& options() const { return options_; }
   const StepRule& rule() const { return rule_; }
-  /// What an update reads and leaves on the device.
+  /// Inputs and results of an update, on the device.
   StepMemory& memory() { return memory_; }
   const StepMemory& memory() const { return memory_; }
 

@@ -8,7 +8,7 @@
 namespace whisker {
 namespace {
 
-// Half a cosine from `start` (share 0) to `end` (share 1).
+// Half a cosine from `start` (at 0) to `end` (at 1).
 double cosine_between(double start, double end, double share) {
   return end + (start - end) * 0.5 * (1 + std::cos(std::numbers::pi * share));
 }
@@ -24,16 +24,33 @@ Schedule::Schedule(ScheduleOptions options, double base_rate, int64_t total_step
       warmup_steps_(std::llround(options_.warmup * static_cast<double>(steps_per_epoch_))) {}
 
 double Schedule::at(int64_t step) const {
+  const int64_t restart = options_.restart * steps_per_epoch_;
+  const bool again = restart > 0 && step >= restart;
+  const int64_t length = again ? total_ - restart : restart > 0 ? restart : total_;
+  if (again) step -= restart;
   if (step < warmup_steps_) {
     const double share = static_cast<double>(step) / static_cast<double>(warmup_steps_);
-    return after_warmup(0) * (options_.warmup_start + (1 - options_.warmup_start) * share);
+    return after_warmup(0, length - warmup_steps_) *
+           (options_.warmup_start + (1 - options_.warmup_start) * share);
   }
-  return after_warmup(step - warmup_steps_);
+  return after_warmup(step - warmup_steps_, length - warmup_steps_);
 }
 
-double Schedule::after_warmup(int64_t step) const {
+Schedule Schedule::over(int64_t epochs, int64_t restart) const {
+  Schedule other = *this;
+  other.total_ = epochs * steps_per_epoch_;
+  other.options_.restart = restart;
+  return other;
+}
+
+void Schedule::begin_epoch(int64_t epoch) {
+  if (epoch > 0 && epoch == options_.restart) state_ = {};
+}
+
+// `length`: steps of the whole shape.
+double Schedule::after_warmup(int64_t step, int64_t length) const {
   const double epoch = static_cast<double>(step) / static_cast<double>(steps_per_epoch_);
-  const auto total = static_cast<double>(std::max<int64_t>(1, total_ - warmup_steps_));
+  const auto total = static_cast<double>(std::max<int64_t>(1, length));
   switch (options_.kind) {
     case ScheduleKind::constant:
       return base_;

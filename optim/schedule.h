@@ -23,7 +23,7 @@ struct ScheduleOptions {
   double step_size = 10;                ///< epochs
   std::vector<double> milestones = {};  ///< epochs, ascending
   double minimum = 0;                   ///< cosine, plateau: lowest rate
-  double peak_at = 0.3;                 ///< one_cycle: share of the run spent rising
+  double peak_at = 0.3;                 ///< one_cycle: fraction of the run spent rising
   double start_divisor = 25;            ///< one_cycle: first rate is the base over this
   double final_divisor = 1e4;           ///< one_cycle: last rate is the first over this
   int patience = 10;                    ///< plateau: epochs without improvement that are forgiven
@@ -31,20 +31,28 @@ struct ScheduleOptions {
   double threshold = 1e-4;              ///< plateau: smallest relative improvement that counts
   bool maximise = false;                ///< plateau: the metric is better when larger
   double warmup = 0;                    ///< epochs
-  double warmup_start = 0.01;  ///< first rate of the warm-up, as a share of the schedule's first
+  double warmup_start = 0.01;  ///< first rate of the warm-up, as a fraction of the schedule's
+  int64_t restart = 0;         ///< epochs after which it restarts over those that remain; 0: never
 };
 
 class Schedule {
  public:
-  /// `total_steps` includes the warm-up; one_cycle and cosine end there.
+  /// `total_steps` includes the warm-up; one_cycle and cosine end there, and at a restart before
+  /// it.
   Schedule(ScheduleOptions options, double base_rate, int64_t total_steps, int64_t steps_per_epoch);
 
   /// The rate for step `step` (from 0).
   double at(int64_t step) const;
+  /// Number of steps in `epochs` epochs.
+  int64_t steps(int64_t epochs) const { return epochs * steps_per_epoch_; }
+  /// The same schedule over another number of epochs.
+  Schedule over(int64_t epochs, int64_t restart) const;
+  /// Resets plateau where the schedule restarts.
+  void begin_epoch(int64_t epoch);
   /// Plateau only: the metric at the end of an epoch.
   void observe(double metric);
 
-  /// What plateau remembers; part of a checkpoint.
+  /// State of plateau; part of a checkpoint.
   struct State {
     double factor = 1;
     double best = 0;
@@ -56,7 +64,7 @@ class Schedule {
   void restore(const State& state) { state_ = state; }
 
  private:
-  double after_warmup(int64_t step) const;
+  double after_warmup(int64_t step, int64_t length) const;
 
   ScheduleOptions options_;
   double base_;

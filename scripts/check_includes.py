@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the arrows of the house: which folder may include which, and what public headers may reach.
+"""Checks which folder may include which, and which library headers public headers may reach.
 
     python3 scripts/check_includes.py          exit code 1 and one line per forbidden include
 """
@@ -18,21 +18,71 @@ MAY_INCLUDE = {
 }
 # Library headers, and the folder or file prefix that alone may see them.
 OWNERS = {
-    r"(oneapi/)?dnnl.*": "core/cpu/dnnl_",
+    r"(oneapi/)?dnnl.*": "core/cpu/onednn/",
     r"cblas.*|openblas.*": "core/cpu/",
     r"cuda.*|cudnn.*|cublas.*|nccl.*|nvjpeg.*": "core/cuda/",
     r"yaml-cpp/.*": "core/io/yaml",
     r"nlohmann/.*": "core/io/",
-    r"jpeglib\.h|jerror\.h": "data/",
-    r"stb.*": "data/",
-    r"zip\.h": "data/",
+    r"jpeglib\.h|jerror\.h": "data/codec/",
+    r"stb.*": "data/codec/",
+    r"webp/.*": "data/codec/",
     r"CLI/.*": "apps/",
 }
 # Folders whose headers only their own files include, so library headers may stand in them.
 INNER = ("core/cpu/", "core/cuda/")
-# The folders of core/cuda from the ground up: each stands on those before it, core/cuda itself on all.
-CUDA_FOLDERS = ["gpu", "device", "memory", "tuning", "operators", "product", "norm", "convolution", "pictures",
-                "recurrent", "chains", ""]
+# The order of the folders within each top folder, lowest first: a file may include its own folder and those on lines
+# before. Folders on one line do not include each other; (.../x) is a folder within the one before it.
+ORDER = {
+    "core": """
+        core
+        core/memory
+        core/tensor
+        core/image core/io
+        core/backend
+        core/autograd
+        core/nvidia core/ops core/parameters
+        core/ops/fused core/reference core/trace
+        core/cpu/support
+        core/cpu/layout
+        core/cpu/onednn
+        core/cpu/kernels
+        core/cpu (.../bf16)
+        core/cuda/runtime
+        core/cuda/device_code
+        core/cuda/memory
+        core/cuda/autotune core/cuda/image core/cuda/kernels
+        core/cuda/gemm core/cuda/norm core/cuda/convolution (.../cudnn) (.../few_channels)
+        core/cuda/fused_conv_norm core/cuda/recurrent (.../cudnn) (.../persistent)
+        core/cuda/backend""",
+    "layers": """
+        layers
+        layers/builder
+        layers/analysis layers/weights""",
+    "optim": "optim",
+    "data": """
+        data
+        data/files
+        data/codec
+        data/sequences data/synthetic data/transforms
+        data/staging
+        data/images data/loader
+        data/tools""",
+    "train": """
+        train/checkpoint train/config
+        train/device train/model
+        train/data train/metrics
+        train train/inference
+        train/loop
+        train/planning""",
+    "apps": """
+        apps/devices apps/study apps/terminal
+        apps/commands
+        apps""",
+}
+# Files that may include anything: sums of gradients are operators, a tensor's methods are operators, and the registry
+# makes every backend.
+EXCEPTIONS = {"core/tensor/storage.cpp", "core/tensor/tensor.cpp", "core/autograd/engine.cpp",
+               "core/autograd/node.cpp", "core/backend/registry.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -45,8 +95,9 @@ def main():
                 continue
             name = path.relative_to(ROOT).as_posix()
             graph[name] = []
-            if name.startswith("core/cuda/") and cuda_floor(name) < 0:
-                faults.append(f"{name}: CUDA_FOLDERS in scripts/check_includes.py does not name its folder")
+            if name.rpartition("/")[0] not in POSITIONS:
+                faults.append(f"{name}: ORDER in scripts/check_includes.py does not name its folder")
+                continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 match = INCLUDE.match(line)
                 if not match:
@@ -57,8 +108,8 @@ def main():
                     graph[name].append(target)
                     if first in MAY_INCLUDE and first not in allowed:
                         faults.append(f"{name}:{number}: {folder}/ must not include {target}")
-                    if cuda_floor(target) > cuda_floor(name) >= 0:
-                        faults.append(f"{name}:{number}: must not include {target}, of a folder further up")
+                    if name not in EXCEPTIONS and not precedes(target, name):
+                        faults.append(f"{name}:{number}: must not include {target}, which comes later in ORDER")
                 for pattern, owner in OWNERS.items():
                     if re.fullmatch(pattern, target) and first not in MAY_INCLUDE:
                         if not name.startswith(owner):
@@ -70,11 +121,29 @@ def main():
     return 1 if faults else 0
 
 
-def cuda_floor(name):
-    """The place in CUDA_FOLDERS of the folder of a file in core/cuda; -1 for others, and where there is none."""
-    inner = re.fullmatch(r"core/cuda/((.*)/)?[^/]*", name)
-    folder = inner and (inner.group(2) or "")
-    return CUDA_FOLDERS.index(folder) if folder in CUDA_FOLDERS else -1
+def full_name(word, owner):
+    """The folder that `word` of ORDER names, of which (.../x) is x within `owner`."""
+    return word.strip("()").replace("...", owner)
+
+
+def positions():
+    """Of each folder its top folder, its line in ORDER, and the folder it counts as part of."""
+    result = {}
+    for top, lines in ORDER.items():
+        for number, line in enumerate(lines.strip().splitlines()):
+            for word in line.split():
+                if not word.startswith("("):
+                    owner = word
+                result[full_name(word, owner)] = (top, number, owner)
+    return result
+
+
+def precedes(target, name):
+    """Whether the file `name` may include `target`, by the order within their common top folder."""
+    here, there = POSITIONS[name.rpartition("/")[0]], POSITIONS.get(target.rpartition("/")[0])
+    if there is None or there[0] != here[0]:
+        return True
+    return there[1] < here[1] or there[2] == here[2]
 
 
 def cycles(graph):
@@ -95,6 +164,8 @@ def cycles(graph):
         visit(name, [])
     return faults
 
+
+POSITIONS = positions()
 
 if __name__ == "__main__":
     sys.exit(main())

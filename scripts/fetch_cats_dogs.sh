@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Downloads Microsoft's public cats-and-dogs photographs (25,000 pictures, about 790 MB), resuming
+# Downloads Microsoft's public cats-and-dogs photographs (25,000 images, about 790 MB), resuming
 # what was begun, checks them and puts them into FOLDER/{train,val}/{cat,dog}.
-#   scripts/fetch_cats_dogs.sh [FOLDER]      default data/cats_dogs
+#   scripts/fetch_cats_dogs.sh [FOLDER]      default $WHISKER_DATA/cats_dogs, else ../shared/data/cats_dogs
+#                                            beside the checkout, where configurations and tests look
 # CATS_DOGS_URL and CATS_DOGS_SHA256 name another archive of the same layout (class folders of
-# pictures); an empty CATS_DOGS_SHA256 prints the sum instead of checking it.
+# images); an empty CATS_DOGS_SHA256 prints the sum instead of checking it.
 set -euo pipefail
 
 url=${CATS_DOGS_URL-https://download.microsoft.com/download/3/E/1/3E1C3F21-ECDB-4869-8368-6DEBA77B919F/kagglecatsanddogs_5340.zip}
 sum=${CATS_DOGS_SHA256-b7974bd00a84a99921f36ee4403f089853777b5ae8d151c76a86e64900334af9}
-folder=${1:-data/cats_dogs}
+checkout=$(cd "$(dirname "$0")/.." && pwd)
+folder=${1:-${WHISKER_DATA:-$checkout/../shared/data}/cats_dogs}
 
+command -v unzip >/dev/null || { echo "unzip is missing: apt-get install unzip" >&2; exit 1; }
 if [ -d "$folder/train" ]; then
   echo "$folder/train is there already." >&2
   exit 0
@@ -29,11 +32,12 @@ elif [ "$actual" != "$sum" ]; then
 fi
 mv "$archive.part" "$archive"
 
-# Folder names PetImages/Cat and PetImages/Dog become cat and dog; one in ten goes to val.
+# Folder names PetImages/Cat and PetImages/Dog become cat and dog; one in ten goes to val. unzip takes ../ and a leading
+# slash off names, so nothing is written outside of unpacked/.
 rm -rf "$folder/unpacked" "$folder/sorting"
 unzip -q -o "$archive" -d "$folder/unpacked"
 position=0
-find "$folder/unpacked" -type f \( -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png' \) -print0 | sort -z |
+find "$folder/unpacked" -mindepth 2 -type f \( -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png' \) -print0 | sort -z |
   while IFS= read -r -d '' file; do
     label=$(basename "$(dirname "$file")" | tr '[:upper:]' '[:lower:]')
     split=train

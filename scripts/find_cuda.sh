@@ -4,9 +4,11 @@
 #   scripts/find_cuda.sh                 for both: nvcc's path
 #   scripts/find_cuda.sh nvcc            nvcc's path
 #   scripts/find_cuda.sh cudnn FOLDER    cuDNN's headers in this folder: their version
-# nvcc is $CUDACXX, a path or a name on PATH; without it the first of those in $CUDA_PATH, on PATH and in
-# /usr/local/cuda (the order of CMake's FindCUDAToolkit).
+# nvcc is $CUDACXX, a path or a name on PATH; without it the first of those in $CUDA_PATH, on PATH, in
+# /usr/local/cuda and, the newest first, in /usr/local/cuda-* (the order of CMake's FindCUDAToolkit).
+# WHISKER_SYSTEM_ROOT is for tests: the folder in which /usr is looked for.
 set -euo pipefail
+usr=${WHISKER_SYSTEM_ROOT:-}/usr
 
 find_nvcc() {
   local candidates=() candidate nvcc="" target
@@ -14,7 +16,10 @@ find_nvcc() {
     candidates=("$CUDACXX")
   else
     [ -z "${CUDA_PATH:-}" ] || candidates=("$CUDA_PATH/bin/nvcc")
-    candidates+=(nvcc /usr/local/cuda/bin/nvcc)
+    candidates+=(nvcc "$usr/local/cuda/bin/nvcc")
+    while IFS= read -r candidate; do
+      candidates+=("$candidate/bin/nvcc")
+    done < <(printf '%s\n' "$usr"/local/cuda-* | sort -rV)
   fi
   for candidate in "${candidates[@]}"; do
     nvcc=$(type -P -- "$candidate") && [ -x "$nvcc" ] && [ -f "$nvcc" ] && break
@@ -56,7 +61,7 @@ if ! nvcc=$(find_nvcc); then
   exit 1
 fi
 # Where CMake looks: the first cudnn.h is the compiler's.
-for folder in "$(dirname -- "$nvcc")/../include" /usr/local/include "/usr/include/$(uname -m)-linux-gnu" /usr/include; do
+for folder in "$(dirname -- "$nvcc")/../include" "$usr/local/include" "$usr/include/$(uname -m)-linux-gnu" "$usr/include"; do
   [ -f "$folder/cudnn.h" ] || continue
   if ! said=$(check_cudnn "$folder"); then
     echo "$said"

@@ -3,7 +3,7 @@
 
 usage: make_golden.py PROGRAM tests/golden/N
 
-A new set is made when a format changes; the old ones stay, and tests/train/golden_test.cpp loads all of
+A new set is made when a format changes; the old ones stay, and tests/train/checkpoint/golden_test.cpp loads all of
 them. expected.json holds what this script, which knows the formats by itself, reads in the files.
 """
 import json
@@ -50,7 +50,7 @@ def read_safetensors(path):
 
 
 def logits_of_black(tensors):
-    """What the network of CONFIG says of a picture of zeros: its convolution gives its bias everywhere."""
+    """What the network of CONFIG says of an image of zeros: its convolution gives its bias everywhere."""
     def values(name):
         return tensors[name][1]
     channels = [max(0.0, (b - mean) / math.sqrt(var + 1e-5) * scale + shift) for b, mean, var, scale, shift in

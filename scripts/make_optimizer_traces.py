@@ -17,7 +17,7 @@ scheduler.step() is called after each. A schedule named warmup_X is SequentialLR
     t >= W:   rate = X's rate at index t - W         (X starts from its own index 0 at step W)
 first is the base rate, but max_lr / div_factor for one-cycle. Plateau is no function of t alone: metric
 m_t is reported after epoch t; warmup_plateau reports nothing during the first W epochs, then m_t of the
-epochs W, W + 1, ...
+epochs W, W + 1, ... A plateau of mode max is told 1 - m_t.
 """
 import json
 import math
@@ -82,6 +82,11 @@ SCHEDULES = {
     "plateau": (
         "ReduceLROnPlateau",
         {"mode": "min", "factor": 0.5, "patience": 2, "threshold": 1e-2, "threshold_mode": "rel",
+         "cooldown": 1, "min_lr": 0.02},
+    ),
+    "plateau_max": (
+        "ReduceLROnPlateau",
+        {"mode": "max", "factor": 0.5, "patience": 2, "threshold": 1e-2, "threshold_mode": "rel",
          "cooldown": 1, "min_lr": 0.02},
     ),
 }
@@ -150,7 +155,7 @@ def schedule_rates(kind, options, warmup):
         elif t < before:
             ramp.step()
         else:
-            scheduler.step(plateau_metric(t))
+            scheduler.step(1 - plateau_metric(t) if options["mode"] == "max" else plateau_metric(t))
     return rounded(rates)
 
 

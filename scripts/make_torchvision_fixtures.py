@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/layers/torchvision_fixtures.json: what torchvision's networks compute on inputs and
-weights that the C++ tests make again from the same formula.
+"""Writes tests/layers/torchvision_fixtures.json: what torchvision's networks compute, in float64 on
+the CPU, on inputs and weights that the C++ tests make again from the same formula.
 
   pip install torch torchvision safetensors
   python scripts/make_torchvision_fixtures.py ../shared/data/weights/squeezenet1_1_imagenet.safetensors
 """
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -30,23 +31,33 @@ def formula(name, count):
     return (words.double() / 2**32 - 0.5).float()
 
 
-def picture(side, batch):
+def image(side, batch):
     """(N, C, H, W) from values laid out (N, H, W, C), as the C++ test fills them."""
     values = formula(f"picture{side}", batch * side * side * 3)
     return values.reshape(batch, side, side, 3).permute(0, 3, 1, 2).contiguous() * 4
 
 
-def sampled(values, every):
-    return [float(v) for v in values.detach().flatten()[::every]]
+def digits(values):
+    return [float(f"{v:.12g}") for v in values.detach().double().flatten()]
+
+
+def shown(name, tensor):
+    """Eight elements of a gradient or buffer, its largest magnitude, and its product with a
+    direction, in which every element counts."""
+    values = tensor.detach().flatten()
+    count = values.numel()
+    at = [(fnv(name) + 2654435761 * i) % count for i in range(8)]
+    direction = formula("direction of " + name, count).double()
+    return digits(torch.cat([values[at], values.abs().max()[None], (values @ direction)[None]]))
 
 
 def squeezenet(path):
     net = torchvision.models.squeezenet1_1()
     net.load_state_dict(load_file(path), strict=True)
-    net.eval()
+    net.double().eval()
     with torch.no_grad():
-        logits = net(picture(100, 2))  # a side at which pools that round up differ
-    return {"logits": sampled(logits, 20)}
+        logits = net(image(100, 2).double())  # a side at which pools that round up differ
+    return {"logits": digits(logits.flatten()[::20])}
 
 
 def resnet18():
@@ -62,7 +73,8 @@ def resnet18():
             draw = draw + 1
         state[name] = draw
     net.load_state_dict(state)
-    x, target = picture(64, 2), torch.tensor([3, 7])
+    net.double()
+    x, target = image(64, 2).double(), torch.tensor([3, 7])
     net.eval()
     with torch.no_grad():
         evaluated = net(x)
@@ -70,10 +82,10 @@ def resnet18():
     trained = net(x)
     loss = torch.nn.functional.cross_entropy(trained, target)
     loss.backward()
-    gradients = {name: float(p.grad.double().norm()) for name, p in net.named_parameters()}
-    buffers = {name: float(b.double().norm()) for name, b in net.named_buffers() if "running" in name}
-    return {"evaluated": sampled(evaluated, 1), "trained": sampled(trained, 1), "loss": loss.item(),
-            "gradient_norms": gradients, "buffer_norms": buffers}
+    gradients = {name: shown(name, p.grad) for name, p in net.named_parameters()}
+    buffers = {name: shown(name, b) for name, b in net.named_buffers() if "running" in name}
+    return {"evaluated": digits(evaluated), "trained": digits(trained), "loss": digits(loss)[0],
+            "gradients": gradients, "buffers": buffers}
 
 
 def main():
@@ -81,7 +93,10 @@ def main():
     fixtures = {"torch": torch.__version__, "torchvision": torchvision.__version__,
                 "squeezenet1_1": squeezenet(sys.argv[1]), "resnet18": resnet18()}
     path = Path(__file__).parent.parent / "tests/layers/torchvision_fixtures.json"
-    path.write_text(json.dumps(fixtures, indent=1) + "\n")
+    # One list of numbers per line.
+    text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: "[" + " ".join(m.group(1).split()) + "]",
+                  json.dumps(fixtures, indent=1))
+    path.write_text(text + "\n")
 
 
 if __name__ == "__main__":

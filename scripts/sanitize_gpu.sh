@@ -14,13 +14,12 @@ set -ufo pipefail  # -f: patterns are of tests, not of files
 # the longest tests come first, so that none of them is what all processes wait for at the end.
 programs=(
   "core/whisker_core_cuda_tests|*"
-  "layers/whisker_layers_tests|*Cuda* */cuda_0 Residual.* PooledNorm.* RecurrentTraces.*"
+  "layers/whisker_layers_tests|*Cuda* */cuda_0 *Fused* Fusion.* RecurrentTraces.*"
   "train/whisker_train_run_tests|*Cuda* *Gpu* */cuda_0"
   "core/whisker_core_op_tests|*"
-  "core/whisker_core_cuda_stream_tests|*"
-  "core/whisker_core_cuda_thin_tests|*"
+  "core/whisker_core_cuda_few_channels_tests|*"
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
-  "data/whisker_data_picture_tests|DevicePictures.*"
+  "data/whisker_data_image_tests|DeviceImages.*"
 )
 
 # What a tool cannot do: TOOL|PATTERNS|OPTION. Tests of these patterns run apart, with this option of the tool or this
@@ -35,14 +34,16 @@ limits=(
   "memcheck synccheck racecheck initcheck|DeviceStart.*|"
   # They look at the memory of the process or of others, of which the tool takes some.
   "memcheck synccheck racecheck initcheck|SoakOn.* CudaMemory.TheSummaryAddsUp|"
+  "memcheck synccheck racecheck initcheck|LargeShapes.OnTheCpu*|"
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in kernels of cuDNN and
   # cuBLASLt, also when told to look at no kernel: so in most trainings. Tests named WithoutLibraries run own ones only.
   "racecheck|*WithoutLibraries*|none"
-  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaSecondLayer.* CudaChain*.* CudaLayerChains.* OpTable.*/conv2d*|"
+  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaSecondLayer.* CudaConvNorm*.* CudaResidualTails.* CudaFusedLayers.* OpTable.OnCuda/conv2d*|"
+  "racecheck|LargeShapes.OnCuda/conv2d* LargeShapes.OnCuda/matmul LargeShapes.OnCuda/linear LargeShapes.OnCuda/recurrent*|"
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
-  "racecheck|Recurrent.PaddingIsNeverRead CudaSequenceTraining.* SequenceTraining.AGpus* TrainingPlans.*|"
-  "racecheck|LayerOn.* MemoryPredictionOn.* CudaProducts.AgreeWithTheReference CudaProducts.AgreeWithTheReferenceWhenTimed|"
+  "racecheck|Recurrent.PaddingIsNeverRead CudaSequenceTraining.* SequenceTraining.AGpus* TrainingAlgorithms.*|"
+  "racecheck|LayerTypesOn.* MemoryPredictionOn.* CudaGemm.AgreeWithTheReference CudaGemm.AgreeWithTheReferenceWhenTimed|"
   "racecheck|CudaRecurrent*.InSixteenBits CudaRecurrent.ByTheFastestAlgorithm BenchmarkOn.CeilingsAreMeasured*|"
   # It loses track of launches by nvJPEG.
   "racecheck|GpuDecodeCuda.*|"
@@ -53,31 +54,31 @@ limits=(
   "synccheck|BenchmarkOn.CeilingsAreMeasured*|"
   # They provoke errors of the CUDA API, which memcheck reports as well: waiting within a capture, a capture
   # that is broken off, more memory than there is.
-  "memcheck|CudaSideStream.* CudaCapture.AnErrorWhileCapturing*|--report-api-errors no"
+  "memcheck|CudaCapture.AnErrorWhileCapturing*|--report-api-errors no"
   "memcheck|CudaMemory.AnExhaustedGpu* CudaMemoryShortage.EndsCaptures*|--report-api-errors no"
   # The tool looks at the copies of a captured graph before any of it has run, and so reports those whose source
   # a kernel of the same graph writes. What kernels read is still looked at.
-  "initcheck|CudaCapture.* CudaSideStream.* CudaMemory.AReserveServes*|--check-api-memory-access no"
+  "initcheck|CudaCapture.* CudaMemory.AReserveServes*|--check-api-memory-access no"
   "initcheck|CudaRecurrent.ACapturedStep* CudaRecurrentLengths.*|--check-api-memory-access no"
   # It seems not to see what some kernels of cuDNN, cuBLASLt and nvJPEG write, and reports whoever reads it, in tests
   # whose values are those of the reference. Fresh memory holds NaN in these tests (tests/support/poisoned_memory.h; not
   # where they set memory options), so that what nobody wrote would show in their values. Left out is what reported a
   # kernel, and ByTheFastestAlgorithm and TimedAgainstTheLibrary, whose time for searching the tool uses up; some
   # reported copies alone.
-  "initcheck|CudaChains.A* CudaChains.LeaveNo* CudaChains.SumsSpare* CudaChainBlockEnds.Agree* CudaChainPlans.FollowI*|"
-  "initcheck|CudaChainPlans.Tell* CudaLayerChains.CapturedSteps* CudaLayerChains.TrainAs* CudaMemoryShortageOfChains.*|"
+  "initcheck|CudaConvNorm.A* CudaConvNorm.LeaveNo* CudaConvNorm.SumsSpare* CudaResidualTails.Agree* CudaFusedConvAlgorithms.FollowI*|"
+  "initcheck|CudaFusedConvAlgorithms.Tell* CudaFusedLayers.* CudaMemoryShortageOfConvNorm.*|"
   "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"
   "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over* CudaPersistentRecurrent.Timed*|"
-  "initcheck|NaN.InAPicture* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
+  "initcheck|NaN.InAnImage* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "initcheck|CudaSequenceTraining.* SequenceTraining.AGpus* CudaTraining.CapturedRuns* TorchvisionOn.Squeezenets*|"
   "initcheck|CudaRecurrent.ByTheFastest* GpuDecodeCuda.*|"
   "initcheck|CudaConvolution.*Tf32 CudaRecurrent.WithAProjection RecurrentTraces.*|--check-api-memory-access no"
   # These kernels run on the default stream, in memory that was poisoned on another before. Under the tool the poison
   # overwrites what they wrote in up to two of five cases, although the host waited for it and the device before it
   # launched them: sums of a kernel are found as poison by the next. Not where launches wait, nor under any other tool.
-  "initcheck|CudaThinConvolution.*|CUDA_LAUNCH_BLOCKING=1"
-  # Links of layers are timed as captured work.
-  "initcheck|CudaChain*.* CudaLayerChains.* CudaMemoryShortage*.* Residual.*|--check-api-memory-access no"
+  "initcheck|CudaFewChannelsConv.*|CUDA_LAUNCH_BLOCKING=1"
+  # Fused and unfused layers are timed as captured work.
+  "initcheck|CudaConvNorm*.* CudaResidualTails.* CudaMemoryShortage*.* CudaFusedLayers.* Fused.* Fusion.*|--check-api-memory-access no"
   "initcheck|*On.*/cuda_0 CudaTraining.*|--check-api-memory-access no"
 )
 

@@ -2,25 +2,21 @@
 // optimizer.
 #include "train/experiment.h"
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
-#include "core/cuda_library.h"
-#include "train/batch_size_search.h"
-#include "train/device_choice.h"
-#include "train/device_start.h"
-#include "train/evaluate.h"
-#include "train/initial_weights.h"
-#include "train/memory_limit.h"
+#include "core/nvidia/cuda_library.h"
+#include "train/config/memory_limit.h"
+#include "train/device/device_choice.h"
+#include "train/device/device_start.h"
+#include "train/metrics/evaluate.h"
+#include "train/model/initial_weights.h"
+#include "train/resolve_config.h"
 
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace whisker {
-
-Device resolve_device(const std::string& text) {
-  return choose_device(text).device;
-}
 
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card) {
   const bool gpu = device.kind == DeviceKind::cuda;
@@ -34,8 +30,8 @@ DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card)
     case PrecisionKind::bf16:
       if (gpu && card.capability < first_with_bf16) {
         fail(ErrorKind::usage,
-             "precision: {} ({}, compute capability {}.{}) does not compute in bf16, which begins "
-             "with 8.0. Use precision: f16, or auto, which is f16 there.",
+             "precision: {} ({}, compute capability {}.{}) does not compute in bf16, which needs "
+             "8.0 or newer. Use precision: f16, or auto, which is f16 there.",
              device, card.name, card.capability / 10, card.capability % 10);
       }
       if (device.kind != DeviceKind::reference) return DType::bf16;
@@ -73,24 +69,9 @@ void search_plans(const Config& config, Device device, int64_t steps) {
   set_cuda_options(device, options);
 }
 
-YamlNode model_section(const Config& config) {
-  if (!config.model.is_scalar() || config.model.text() != "from_weights") return config.model;
-  if (config.init.from.empty()) {
-    config.model.fail_expected("init.from beside 'from_weights'",
-                               "Add init.from=WEIGHTS, or --init WEIGHTS to train.");
-  }
-  const SafetensorsFile file = SafetensorsFile::open(config.init.from);
-  const WeightsInfo info = WeightsInfo::from_file(file);
-  if (!info.config.empty()) {
-    const YamlNode stored = YamlNode::parse(info.config, config.init.from + ": config");
-    if (const YamlNode* model = stored.find("model")) return *model;
-  }
-  return YamlNode::parse(info.arch, config.init.from + ": arch");
-}
-
 namespace {
 
-// A precision that the CPU lacks may have been meant for the GPU that auto passed over.
+// A precision that the CPU lacks may have been meant for the GPU that auto skipped.
 DType compute_dtype(PrecisionKind precision, const DeviceChoice& choice) {
   const bool gpu = choice.device.kind == DeviceKind::cuda;
   try {
@@ -120,23 +101,18 @@ std::unique_ptr<Schedule> make_schedule(const Experiment& experiment) {
 }  // namespace
 
 Experiment::Experiment(Config given, StartFrom start) : config(std::move(given)) {
-  const bool search = config.train.batch_size == 0;
-  if (search) config.train.batch_size = find_batch_size(config);
-  config.model = model_section(config);
+  if (start == StartFrom::initial_weights) config = resolve_config(std::move(config), &notes);
+  if (config.train.batch_size == 0) {
+    fail(ErrorKind::internal, "train.batch_size is auto: see settle_batch_size()");
+  }
   data = open_data(config);
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
-  if (!model.notes.empty()) {
-    details.push_back(fmt::format("joined: {}", fmt::join(model.notes, "; ")));
-  }
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
-    notes.push_back(fmt::format("data.val is data.train: validation says nothing of other {}",
+    notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
                                 signature.examples()));
-  }
-  if (search) {
-    notes.push_back(fmt::format("train.batch_size: auto is {}", config.train.batch_size));
   }
   if (!config.freeze.empty()) {
     const int64_t frozen = model.net->freeze(config.freeze);
@@ -148,11 +124,16 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   const DeviceChoice choice = choose_device(config.device);
   device = choice.device;
   if (!choice.note.empty()) notes.push_back(choice.note);
+  std::vector<std::string> fused = fusion_notes(*model.net, device.kind);
+  fused.insert(fused.end(), model.notes.begin(), model.notes.end());
+  if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
   LibraryStart libraries(device, libraries_of(*model.net));
   const DType precision = compute_dtype(config.precision, choice);
   configure_backend(config, device);
-  if (config.data.kind == DataKind::pictures) open_picture_loaders(config, device, precision, data);
-  notes.insert(notes.begin(), data.notes.begin(), data.notes.end());
+  if (config.data.kind == DataKind::images) open_image_loaders(config, device, precision, data);
+  for (const auto* found : {&data.notes, &data.left_out}) {
+    notes.insert(notes.begin(), found->begin(), found->end());
+  }
   train = std::move(data.train);
   val = std::move(data.val);
   objective = std::make_unique<Objective>(model, signature, config.loss, data.class_counts, device);
@@ -160,8 +141,10 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
       parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
-    const auto loaded = load_initial_weights(config.init, model, *arena, signature.classes);
-    notes.insert(notes.end(), loaded.begin(), loaded.end());
+    const InitialWeights loaded =
+        load_initial_weights(config.init, model, *arena, signature.classes);
+    notes.insert(notes.end(), loaded.notes.begin(), loaded.notes.end());
+    initial_batches = loaded.batches_tracked;
   }
   network = std::make_unique<Network>(std::move(model), arena, signature);
   optimizer = std::make_unique<Optimizer>(*arena, config.optimizer, precision == DType::f16);

@@ -3,17 +3,17 @@
 // f32 and bf16; Bf16Backend (bf16.h) brings bf16 to the rest.
 #pragma once
 
-#include "core/backend.h"
-#include "core/cpu/allocator.h"
+#include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
-#include "core/cpu/gemm.h"
+#include "core/cpu/onednn/gemm.h"
+#include "core/cpu/support/allocator.h"
 
 #include <functional>
 
 namespace whisker::cpu {
 
-class Conv2dPlans;
-class ProductPlans;
+class Conv2dAlgorithms;
+class GemmAlgorithms;
 
 class CpuBackend : public Backend {
  public:
@@ -24,8 +24,8 @@ class CpuBackend : public Backend {
   void set_options(const CpuOptions& options);
 
   std::vector<BackendProperty> properties() const override;
-  std::string export_plans() const override;
-  void import_plans(std::string_view text) override;
+  std::string export_algorithms() const override;
+  void import_algorithms(std::string_view text) override;
   void* allocate(int64_t bytes, MemoryCategory category) override;
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
   MemoryStats memory_stats() const override;
@@ -38,7 +38,6 @@ class CpuBackend : public Backend {
   void synchronize() override {}
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;
-  std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
 
   // --- pointwise -----------------------------------------------------------------------------
   void fill(double value, const Tensor& y) override;
@@ -69,7 +68,7 @@ class CpuBackend : public Backend {
   void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) override;
   void one_hot(const Tensor& index, const Tensor& y) override;
 
-  // --- matrix products -----------------------------------------------------------------------
+  // --- gemm ----------------------------------------------------------------------------------
   void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) override;
   void linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
               const Tensor& y) override;
@@ -100,21 +99,21 @@ class CpuBackend : public Backend {
   // --- normalisation -------------------------------------------------------------------------
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
-                        const Tensor& mean, const Tensor& inverse_deviation,
+                        const Tensor& mean, const Tensor& inv_std,
                         const RunningStatistics& running) override;
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                             const Tensor& beta, const Tensor& residual, const Tensor& mean,
                             const Tensor& variance, const Tensor& y) override;
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation,
-                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta, const Tensor& dresidual) override;
+                           const Tensor& mean, const Tensor& inv_std, const UnsummedGrads& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& dresidual) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
-                  const Tensor& inverse_deviation) override;
+                  const Tensor& inv_std) override;
   void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
                            const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
   // --- losses --------------------------------------------------------------------------------
@@ -137,11 +136,11 @@ class CpuBackend : public Backend {
   void swap(const Tensor& a, const Tensor& b) override;
 
  protected:
-  /// Computes a product over all steps of a recurrent layer.
-  using LargeProduct = std::function<void(const Gemm&)>;
-  void run_recurrent(const LargeProduct& product, const RecurrentGeometry& g,
+  /// Computes a gemm over all steps of a recurrent layer.
+  using LargeGemm = std::function<void(const Gemm&)>;
+  void run_recurrent(const LargeGemm& large_gemm, const RecurrentGeometry& g,
                      const RecurrentInputs& in, const RecurrentOutputs& out);
-  void run_recurrent_backward(const LargeProduct& product, const RecurrentGeometry& g,
+  void run_recurrent_backward(const LargeGemm& large_gemm, const RecurrentGeometry& g,
                               const RecurrentInputs& in, const RecurrentOutputs& out,
                               const RecurrentGradients& gradients);
 
@@ -153,8 +152,8 @@ class CpuBackend : public Backend {
   CpuOptions options_;
   int default_threads_;
 #if WHISKER_ONEDNN
-  std::unique_ptr<Conv2dPlans> plans_;
-  std::unique_ptr<ProductPlans> products_;
+  std::unique_ptr<Conv2dAlgorithms> algorithms_;
+  std::unique_ptr<GemmAlgorithms> gemms_;
 #endif
 };
 

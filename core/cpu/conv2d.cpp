@@ -1,11 +1,11 @@
 // Convolution with bias and activation, and its gradients: oneDNN in the layouts it likes, else
-// matrix products over plain memory.
+// gemms over plain memory.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/conv2d_gemm.h"
-#include "core/cpu/rows.h"
+#include "core/cpu/kernels/conv2d_gemm.h"
+#include "core/cpu/support/rows.h"
 
 #if WHISKER_ONEDNN
-#include "core/cpu/conv2d_dnnl.h"
+#include "core/cpu/kernels/conv2d_dnnl.h"
 #endif
 
 namespace whisker::cpu {
@@ -13,7 +13,7 @@ namespace whisker::cpu {
 void CpuBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
                         const Tensor& y) {
 #if WHISKER_ONEDNN
-  if (Conv2dDnnl(*plans_, allocator_, options_, g).forward(x, w, b, y)) return;
+  if (Conv2dDnnl(*algorithms_, allocator_, options_, g).forward(x, w, b, y)) return;
 #endif
   conv2d_gemm_forward(allocator_, g, f32(x), f32(w), f32(y));
   bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(b) : nullptr,
@@ -24,7 +24,7 @@ void CpuBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const
                                  const Tensor& y, const Tensor& dy, const Tensor& dx,
                                  const Tensor& dw, const Tensor& db) {
 #if WHISKER_ONEDNN
-  if (Conv2dDnnl(*plans_, allocator_, options_, g).backward(x, w, y, dy, dx, dw, db)) return;
+  if (Conv2dDnnl(*algorithms_, allocator_, options_, g).backward(x, w, y, dy, dx, dw, db)) return;
 #endif
   const int64_t rows = g.n * g.h_out * g.w_out;
   const bool active = g.activation.kind != Activation::none;

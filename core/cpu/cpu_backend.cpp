@@ -1,23 +1,60 @@
 // The backend's construction and options.
 #include "core/cpu/cpu_backend.h"
 
-#include "core/cpu/bf16.h"
-#include "core/cpu/parallel.h"
+#include "core/cpu/bf16/bf16.h"
+#include "core/cpu/support/parallel.h"
+#include "core/error.h"
+#include "core/memory/thread_remedy.h"
+
+#include <latch>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #if WHISKER_ONEDNN
-#include "core/cpu/conv2d_plans.h"
-#include "core/cpu/product_plans.h"
+#include "core/cpu/onednn/conv2d_algorithms.h"
+#include "core/cpu/onednn/dnnl_gemm.h"
 #endif
 
 namespace whisker::cpu {
 
+namespace {
+
+// libgomp ends the process where it cannot start a thread, and its stack overflows where it is
+// asked for a hundred thousand. So the system is asked before, and the team started at once.
+int start_threads(int count) {
+  constexpr int most = 4096;  // as of runtime.threads
+  if (count > most) {
+    fail(ErrorKind::usage, "OMP_NUM_THREADS: expected at most {} threads, got {}.", most, count);
+  }
+  std::latch all_started(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<size_t>(count));
+  try {
+    for (int i = 1; i < count; ++i) threads.emplace_back([&] { all_started.wait(); });
+  } catch (const std::system_error&) {
+    all_started.count_down();
+    fail(ErrorKind::device, "cpu: {} of {} compute threads could be started. {}",
+         threads.size() + 1, count, thread_remedy);
+  } catch (...) {  // of memory; the threads wait to be let go
+    all_started.count_down();
+    throw;
+  }
+  all_started.count_down();
+  threads.clear();
+  parallel_ranges(count, 1, [](int64_t, int64_t, int) {});
+  return count;
+}
+
+}  // namespace
+
 #if WHISKER_ONEDNN
 CpuBackend::CpuBackend()
-    : default_threads_(most_threads()),
-      plans_(std::make_unique<Conv2dPlans>()),
-      products_(std::make_unique<ProductPlans>()) {}
+    : default_threads_(start_threads(most_threads())),
+      algorithms_(std::make_unique<Conv2dAlgorithms>()),
+      gemms_(std::make_unique<GemmAlgorithms>()) {}
 #else
-CpuBackend::CpuBackend() : default_threads_(most_threads()) {}
+CpuBackend::CpuBackend() : default_threads_(start_threads(most_threads())) {}
 #endif
 CpuBackend::~CpuBackend() = default;
 
@@ -26,34 +63,35 @@ void CpuBackend::set_options(const CpuOptions& options) {
   options_ = options;
 #ifdef _OPENMP
   omp_set_num_threads(options.threads > 0 ? options.threads : default_threads_);
+  if (options.threads > default_threads_) start_threads(options.threads);
 #endif
 #if WHISKER_ONEDNN
-  plans_->clear();
-  products_->clear();
+  algorithms_->clear();
+  gemms_->clear();
 #endif
 }
 
 void CpuBackend::set_memory_options(const MemoryOptions& options) {
   allocator_.books().set_options(options);
 #if WHISKER_ONEDNN
-  plans_->try_again();
+  algorithms_->try_again();
 #endif
 }
 
 #if WHISKER_ONEDNN
-std::string CpuBackend::export_plans() const {
-  return plans_->table().text();
+std::string CpuBackend::export_algorithms() const {
+  return algorithms_->table().text();
 }
 
-void CpuBackend::import_plans(std::string_view text) {
-  if (options_.winograd && !options_.deterministic) plans_->add_to_table(text);
+void CpuBackend::import_algorithms(std::string_view text) {
+  if (options_.winograd && !options_.deterministic) algorithms_->add_to_table(text);
 }
 #else
-std::string CpuBackend::export_plans() const {
+std::string CpuBackend::export_algorithms() const {
   return "";
 }
 
-void CpuBackend::import_plans(std::string_view) {}  // there is but one algorithm
+void CpuBackend::import_algorithms(std::string_view) {}  // there is but one algorithm
 #endif
 
 }  // namespace whisker::cpu

@@ -1,8 +1,8 @@
 // Layer normalisation, row by row: statistics in f64 of f32 differences from the row's first value.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/rows.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -70,13 +70,13 @@ WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, 
 
 void CpuBackend::layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                             const Tensor& beta, const Tensor& y, const Tensor& mean,
-                            const Tensor& inverse_deviation) {
+                            const Tensor& inv_std) {
   const float* from = f32(x);
   const float* scale = f32(gamma);
   const float* shift = f32(beta);
   float* to = f32(y);
   float* means = f32(mean);
-  float* inverses = f32(inverse_deviation);
+  float* inverses = f32(inv_std);
   const auto features = static_cast<double>(g.features);
   parallel_ranges(g.rows, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
@@ -92,9 +92,9 @@ void CpuBackend::layer_norm(const LayerNormGeometry& g, const Tensor& x, const T
 }
 
 void CpuBackend::layer_norm_backward(const LayerNormGeometry& g, const Tensor& x,
-                                     const Tensor& gamma, const Tensor& mean,
-                                     const Tensor& inverse_deviation, const Tensor& dy,
-                                     const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
+                                     const Tensor& gamma, const Tensor& mean, const Tensor& inv_std,
+                                     const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
+                                     const Tensor& dbeta) {
   if (!x.defined()) {  // only beta learns
     if (dbeta.defined()) column_sums(allocator_, f32(dy), g.rows, g.features, f32(dbeta));
     return;
@@ -102,7 +102,7 @@ void CpuBackend::layer_norm_backward(const LayerNormGeometry& g, const Tensor& x
   const float* from = f32(x);
   const float* gradient = f32(dy);
   const float* means = f32(mean);
-  const float* inverses = f32(inverse_deviation);
+  const float* inverses = f32(inv_std);
   if (dx.defined()) {
     const float* scale = f32(gamma);
     float* to = f32(dx);

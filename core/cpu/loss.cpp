@@ -1,9 +1,10 @@
 // Softmax and the losses. Exponents are taken after the largest logit is subtracted; sums are f64.
 // Formulas of the cross-entropy's weights: core/reference/loss.cpp.
+#include "core/backend/host_label.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vector_math.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vector_math.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,6 @@
 
 namespace whisker::cpu {
 namespace {
-
-void check_label(const char* op, int64_t label, int64_t classes, int64_t row) {
-  if (label < 0 || label >= classes) {
-    fail(ErrorKind::data, "{}: label {} of row {} is outside [0, {}).", op, label, row, classes);
-  }
-}
 
 WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
   float largest = -std::numeric_limits<float>::infinity();

@@ -1,8 +1,8 @@
-// Matrix products and the fully connected layer.
+// matmul and the fully connected layer.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/gemm.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/rows.h"
+#include "core/cpu/onednn/gemm.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
 
 namespace whisker::cpu {
 
@@ -11,7 +11,7 @@ void CpuBackend::matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& 
   const float* left = f32(a);
   const float* right = f32(b);
   float* to = f32(y);
-  const auto product = [&](int64_t i) {
+  const auto one_gemm = [&](int64_t i) {
     gemm({.transpose_a = g.transpose_a,
           .transpose_b = g.transpose_b,
           .m = g.m,
@@ -24,15 +24,15 @@ void CpuBackend::matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& 
           .c = to + i * g.m * g.n,
           .ldc = g.n});
   };
-  // Many small products: one thread each; else the library's threads share each product.
-  constexpr int64_t shared_product = int64_t{1} << 21;
-  if (g.batch > 1 && g.m * g.n * g.k < shared_product) {
+  // Many small gemms: one thread each; else the library splits each gemm over its threads.
+  constexpr int64_t shared_gemm = int64_t{1} << 21;
+  if (g.batch > 1 && g.m * g.n * g.k < shared_gemm) {
     const int64_t grain = pointwise_grain * 16 / (g.m * g.n * g.k + 1) + 1;
     parallel_ranges(g.batch, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) product(i);
+      for (int64_t i = begin; i < end; ++i) one_gemm(i);
     });
   } else {
-    for (int64_t i = 0; i < g.batch; ++i) product(i);
+    for (int64_t i = 0; i < g.batch; ++i) one_gemm(i);
   }
 }
 

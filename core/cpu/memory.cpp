@@ -44,8 +44,4 @@ void CpuBackend::deallocate_pinned(void* memory, int64_t bytes) {
   deallocate(memory, bytes, MemoryCategory::input);
 }
 
-std::unique_ptr<PicturePipeline> CpuBackend::make_picture_pipeline() {
-  return make_host_picture_pipeline();
-}
-
 }  // namespace whisker::cpu

@@ -1,10 +1,10 @@
 // The optimizer's one pass over the arena, block by block of 256 bytes (64 elements, one group).
 // Constants are folded in f64 once per step and group; formulas as in core/reference/optimizer.cpp.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/element.h"
-#include "core/cpu/flush_denormals.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/flush_denormals.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast.
-#include "core/cpu/activations.h"
-#include "core/cpu/arrangement.h"
+#include "core/backend/dropout_mask.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/broadcast.h"
-#include "core/cpu/element.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
-#include "core/dropout_mask.h"
+#include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/support/activations.h"
+#include "core/cpu/support/broadcast.h"
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -51,28 +51,28 @@ T* elements(const Tensor& x) {
   return static_cast<T*>(x.raw());
 }
 
-/// The arrangement of a loop over whole tensors of one shape: the private form that all operands
+/// The layout of a loop over whole tensors of one shape: the private form that all operands
 /// share, else row-major. `zero_stays`: f(0...) = 0, so that padding channels stay zero.
-Arrangement common_arrangement(bool zero_stays, std::initializer_list<const Tensor*> operands) {
+ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> operands) {
   const Tensor& first = **operands.begin();
-  const Arrangement plain{.n = 1, .places = first.count(), .channels = 1};
+  const ImageLayout plain{.n = 1, .positions = first.count(), .channels = 1};
   const BlockedForm* form = blocked_form(first);
   if (!form) return plain;
-  const Arrangement& a = form->arrangement();
+  const ImageLayout& a = form->layout();
   if (!zero_stays && a.channels % a.block != 0) return plain;
   for (const Tensor* operand : operands) {
     const BlockedForm* other = blocked_form(*operand);
-    if (!other || !(other->arrangement() == a)) return plain;
+    if (!other || !(other->layout() == a)) return plain;
   }
   return a;
 }
 
 template <class T, class F>
 void tensor1(Allocator& allocator, bool zero_stays, F f, const Tensor& x, const Tensor& y) {
-  const Arrangement a = common_arrangement(zero_stays, {&x});
+  const ImageLayout a = common_layout(zero_stays, {&x});
   if (a.layout == Layout::plain) return each1(f, elements<T>(x), elements<T>(y), y.count());
-  const ArrangedInput in(allocator, x, a);
-  ArrangedOutput out(allocator, y, a);
+  const LayoutInput in(allocator, x, a);
+  LayoutOutput out(allocator, y, a);
   each1(f, in.data<T>(), out.data<T>(), a.count());
   out.finish();
 }
@@ -80,13 +80,13 @@ void tensor1(Allocator& allocator, bool zero_stays, F f, const Tensor& x, const 
 template <class T, class F>
 void tensor2(Allocator& allocator, bool zero_stays, F f, const Tensor& u, const Tensor& v,
              const Tensor& y) {
-  const Arrangement a = common_arrangement(zero_stays, {&u, &v});
+  const ImageLayout a = common_layout(zero_stays, {&u, &v});
   if (a.layout == Layout::plain) {
     return each2(f, elements<T>(u), elements<T>(v), elements<T>(y), y.count());
   }
-  const ArrangedInput left(allocator, u, a);
-  const ArrangedInput right(allocator, v, a);
-  ArrangedOutput out(allocator, y, a);
+  const LayoutInput left(allocator, u, a);
+  const LayoutInput right(allocator, v, a);
+  LayoutOutput out(allocator, y, a);
   each2(f, left.data<T>(), right.data<T>(), out.data<T>(), a.count());
   out.finish();
 }

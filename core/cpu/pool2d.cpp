@@ -1,9 +1,9 @@
-// Pooling over planes of channels, plain or blocked: the loops of pool2d_windows.h over all rows of
-// windows. Marks take one byte per element of y, four for windows over 255 places.
-#include "core/cpu/arrangement.h"
+// Pooling over planes of channels, plain or blocked: runs pool2d_windows.h over all rows of
+// windows. An argmax index is one byte per element of y, four for windows over 255 elements.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/pool2d_windows.h"
+#include "core/cpu/kernels/pool2d_windows.h"
+#include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/support/parallel.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -24,10 +24,10 @@ void for_each_row(const Pool2dGeometry& g, const Planes& p, Fn&& fn) {
   });
 }
 
-template <class T, class Mark>
-void max_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, Mark* marks) {
+template <class T, class Index>
+void max_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, Index* argmax) {
   for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
-    max_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at, marks + at);
+    max_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at, argmax + at);
   });
 }
 
@@ -57,46 +57,46 @@ void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes
   });
 }
 
-template <class T, class Mark>
-void max_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p, const Mark* marks,
-                  const T* dy, T* dx) {
+template <class T, class Index>
+void max_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p,
+                  const Index* argmax, const T* dy, T* dx) {
   backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
-    max_row_back(r, p.inner, marks + at, dy + at, sums);
+    max_row_back(r, p.inner, argmax + at, dy + at, sums);
   });
 }
 
-bool narrow_marks(const Pool2dGeometry& g) {
+bool narrow_indices(const Pool2dGeometry& g) {
   return g.kernel_h * g.kernel_w <= 255;
 }
 
-int64_t mark_bytes(const Pool2dGeometry& g) {
-  return narrow_marks(g) ? 1 : 4;
+int64_t argmax_bytes(const Pool2dGeometry& g) {
+  return narrow_indices(g) ? 1 : 4;
 }
 
 template <class T>
-void pool_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, void* marks) {
+void pool_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, void* argmax) {
   if (g.kind == PoolKind::average) {
     for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
       average_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at);
     });
-  } else if (narrow_marks(g)) {
-    max_forward(g, p, x, y, static_cast<uint8_t*>(marks));
+  } else if (narrow_indices(g)) {
+    max_forward(g, p, x, y, static_cast<uint8_t*>(argmax));
   } else {
-    max_forward(g, p, x, y, static_cast<uint32_t*>(marks));
+    max_forward(g, p, x, y, static_cast<uint32_t*>(argmax));
   }
 }
 
 template <class T>
 void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p,
-                   const void* marks, const T* dy, T* dx) {
+                   const void* argmax, const T* dy, T* dx) {
   if (g.kind == PoolKind::average) {
     backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
       average_row_back(r, p.inner, dy + at, sums);
     });
-  } else if (narrow_marks(g)) {
-    max_backward(allocator, g, p, static_cast<const uint8_t*>(marks), dy, dx);
+  } else if (narrow_indices(g)) {
+    max_backward(allocator, g, p, static_cast<const uint8_t*>(argmax), dy, dx);
   } else {
-    max_backward(allocator, g, p, static_cast<const uint32_t*>(marks), dy, dx);
+    max_backward(allocator, g, p, static_cast<const uint32_t*>(argmax), dy, dx);
   }
 }
 
@@ -104,43 +104,43 @@ void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& 
 
 int64_t CpuBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
   if (g.kind == PoolKind::average) return 0;
-  return g.n * g.h_out * g.w_out * g.c * mark_bytes(g);
+  return g.n * g.h_out * g.w_out * g.c * argmax_bytes(g);
 }
 
 void CpuBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
                         const Tensor& workspace) {
-  const Arrangement from = arrangement_of(x, {.n = g.n, .places = g.h * g.w, .channels = g.c});
-  Arrangement to = from;
-  to.places = g.h_out * g.w_out;
-  const ArrangedInput in(allocator_, x, from);
-  ArrangedOutput out(allocator_, y, to);
+  const ImageLayout from = layout_of(x, {.n = g.n, .positions = g.h * g.w, .channels = g.c});
+  ImageLayout to = from;
+  to.positions = g.h_out * g.w_out;
+  const LayoutInput in(allocator_, x, from);
+  LayoutOutput out(allocator_, y, to);
   visit_element("pool2d", y.dtype(), [&]<class T>() {
-    const auto run = [&](void* marks) {
-      pool_forward(g, from.planes(), in.data<T>(), out.data<T>(), marks);
+    const auto run = [&](void* argmax) {
+      pool_forward(g, from.planes(), in.data<T>(), out.data<T>(), argmax);
     };
     if (g.kind == PoolKind::average) return run(nullptr);
-    if (!workspace.defined()) return run(scratch<char>(to.count() * mark_bytes(g)).data());
-    ArrangedOutput marks(allocator_, workspace, to, mark_bytes(g));
-    run(marks.data<void>());
-    marks.finish();
+    if (!workspace.defined()) return run(scratch<char>(to.count() * argmax_bytes(g)).data());
+    LayoutOutput argmax(allocator_, workspace, to, argmax_bytes(g));
+    run(argmax.data<void>());
+    argmax.finish();
   });
   out.finish();
 }
 
 void CpuBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                                  const Tensor& dx) {
-  // Marks lie as y lay; an average follows its gradient.
+  // argmax has the layout of y; the average of windows takes the layout of dy.
   const bool marked = workspace.defined();
-  const Arrangement from = arrangement_of(marked ? workspace : dy,
-                                          {.n = g.n, .places = g.h_out * g.w_out, .channels = g.c});
-  Arrangement to = from;
-  to.places = g.h * g.w;
-  const void* marks = nullptr;
-  if (marked) marks = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
-  const ArrangedInput gradient(allocator_, dy, from);
-  ArrangedOutput out(allocator_, dx, to);
+  const ImageLayout from = layout_of(marked ? workspace : dy,
+                                     {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c});
+  ImageLayout to = from;
+  to.positions = g.h * g.w;
+  const void* argmax = nullptr;
+  if (marked) argmax = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
+  const LayoutInput gradient(allocator_, dy, from);
+  LayoutOutput out(allocator_, dx, to);
   visit_element("pool2d", dy.dtype(), [&]<class T>() {
-    pool_backward(allocator_, g, from.planes(), marks, gradient.data<T>(), out.data<T>());
+    pool_backward(allocator_, g, from.planes(), argmax, gradient.data<T>(), out.data<T>());
   });
   out.finish();
 }

@@ -2,12 +2,12 @@
 // out rather than guessed.
 #include "core/cpu/backend_class.h"
 #if WHISKER_ONEDNN
-#include "core/cpu/dnnl_api.h"
+#include "core/cpu/onednn/dnnl_api.h"
 #else
 #include <cblas.h>
 #endif
 
-#include "core/cpu/parallel.h"
+#include "core/cpu/support/parallel.h"
 #include "core/io/text.h"
 
 #include <fstream>

@@ -1,9 +1,9 @@
 // Recurrent layers: where a call's memory lies, and the loop over layers and directions around the
 // cells (recurrent_cell.h).
-#include "core/autograd.h"
+#include "core/autograd/autograd.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/recurrent_cell.h"
+#include "core/cpu/kernels/recurrent_cell.h"
+#include "core/cpu/support/parallel.h"
 
 #include <algorithm>
 #include <deque>
@@ -129,7 +129,7 @@ class Call {
 };
 
 // Runs the cells of a layer over all sequences: each thread takes some through all steps when there
-// are enough for every thread's products to be worth it, else the threads share each step.
+// are enough for one gemm per thread, else the threads split each step.
 template <class Cells>
 void run_cells(const RecurrentGeometry& g, Cells& cells) {
   constexpr int64_t rows_per_thread = 8;
@@ -181,7 +181,7 @@ void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentI
   run_recurrent_backward(gemm, g, in, out, gradients);
 }
 
-void CpuBackend::run_recurrent(const LargeProduct& product, const RecurrentGeometry& g,
+void CpuBackend::run_recurrent(const LargeGemm& large_gemm, const RecurrentGeometry& g,
                                const RecurrentInputs& in, const RecurrentOutputs& out) {
   const Call call(*this, g, in, out, out.reserve.defined());
   for (int64_t layer = 0; layer < g.layers; ++layer) {
@@ -189,7 +189,7 @@ void CpuBackend::run_recurrent(const LargeProduct& product, const RecurrentGeome
     std::deque<CellForward> cells;
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       const int64_t cell = layer * g.directions + direction;
-      cells.emplace_back(allocator_, product, g, direction, call.memory(cell, x),
+      cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x),
                          of_cell(f32(out.last.h), g, cell, g.output()),
                          of_cell(f32_target(out.last.c), g, cell, g.hidden));
     }
@@ -197,7 +197,7 @@ void CpuBackend::run_recurrent(const LargeProduct& product, const RecurrentGeome
   }
 }
 
-void CpuBackend::run_recurrent_backward(const LargeProduct& product, const RecurrentGeometry& g,
+void CpuBackend::run_recurrent_backward(const LargeGemm& large_gemm, const RecurrentGeometry& g,
                                         const RecurrentInputs& in, const RecurrentOutputs& out,
                                         const RecurrentGradients& gradients) {
   const Call call(*this, g, in, out, true);
@@ -227,7 +227,7 @@ void CpuBackend::run_recurrent_backward(const LargeProduct& product, const Recur
                                  .b_ih = f32_target(d.b_ih),
                                  .b_hh = f32_target(d.b_hh),
                                  .w_hr = f32_target(d.w_hr)};
-      cells.emplace_back(allocator_, product, g, direction, call.memory(cell, x), wanted,
+      cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x), wanted,
                          of_cell(dh.data(), g, cell, g.output()),
                          g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
     }

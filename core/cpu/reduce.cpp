@@ -1,9 +1,9 @@
 // Reductions over any axes. Sums are f64, so that their error does not grow with the number of
 // terms and large ones may cancel.
-#include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <limits>
@@ -186,27 +186,27 @@ void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, fl
 
 namespace {
 
-// Sums over the places of blocked pictures: global average pooling. False for any other reduction.
+// Sums over the positions of blocked images: global average pooling. False for any other reduction.
 bool reduce_places(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, const Tensor& x,
                    const Tensor& y) {
   const BlockedForm* form = blocked_form(x);
   if (!form || (op != ReduceOp::sum && op != ReduceOp::mean)) return false;
-  const Arrangement& a = form->arrangement();
+  const ImageLayout& a = form->layout();
   if (g.rank != 3 || g.reduced[0] || !g.reduced[1] || g.reduced[2] || g.extent[0] != a.n ||
-      g.extent[1] != a.places || g.extent[2] != a.channels) {
+      g.extent[1] != a.positions || g.extent[2] != a.channels) {
     return false;
   }
   const Scratch<double> sums(allocator, a.n * a.blocks() * a.block);
-  const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(a.places) : 1;
+  const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(a.positions) : 1;
   const auto* blocks = static_cast<const float*>(form->data());
   float* to = f32(y);
   parallel_ranges(
-      a.n * a.blocks(), rows_grain(a.places * a.block), [&](int64_t begin, int64_t end, int) {
+      a.n * a.blocks(), rows_grain(a.positions * a.block), [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
           double* sum = sums.data() + i * a.block;
           std::fill_n(sum, a.block, 0.0);
-          for (int64_t p = 0; p < a.places; ++p) {
-            join_row(Sum{}, blocks + (i * a.places + p) * a.block, sum, a.block);
+          for (int64_t p = 0; p < a.positions; ++p) {
+            join_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
           }
           const int64_t channel = i % a.blocks() * a.block;
           for (int64_t c = channel; c < std::min(channel + a.block, a.channels); ++c) {

@@ -1,7 +1,7 @@
 // Copies between strided walks, and reads and writes by index.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <cmath>

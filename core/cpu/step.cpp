@@ -1,10 +1,10 @@
 // The rest of a training step: counting batches, the norm of the gradients, the verdict on the
-// update (core/step_state.h), averages of weights.
+// update (core/backend/step_state.h), averages of weights.
 #include "core/cpu/backend_class.h"
-#include "core/cpu/element.h"
-#include "core/cpu/flush_denormals.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/flush_denormals.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 // Pointwise operators on every dtype: fill, cast, compare and where.
-#include "core/convert.h"
-#include "core/cpu/arrangement.h"
 #include "core/cpu/backend_class.h"
-#include "core/cpu/broadcast.h"
-#include "core/cpu/element.h"
-#include "core/cpu/parallel.h"
-#include "core/cpu/vectorize.h"
+#include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/support/broadcast.h"
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
+#include "core/tensor/convert.h"
 
 #include <type_traits>
 
@@ -83,13 +83,13 @@ void CpuBackend::fill(double value, const Tensor& y) {
 }
 
 void CpuBackend::cast(const Tensor& x, const Tensor& y) {
-  // Blocked pictures stay blocked: zero stays zero.
+  // Blocked images stay blocked: zero stays zero.
   const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
   visit(x.dtype(), [&]<class From>() {
     visit(y.dtype(), [&]<class To>() {
       if (form) {
-        const Arrangement a = form->arrangement();
-        ArrangedOutput out(allocator_, y, a);
+        const ImageLayout a = form->layout();
+        LayoutOutput out(allocator_, y, a);
         cast_all(static_cast<const From*>(form->data()), out.data<To>(), a.count());
         return out.finish();
       }

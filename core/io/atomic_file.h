@@ -20,7 +20,7 @@ namespace whisker {
 /// Without commit, or after any error, the temporary is removed and the old file stands untouched.
 class AtomicFile {
  public:
-  /// Throws usage when the folder is missing or closed to us, disk when the disk refuses.
+  /// Throws usage when the folder is missing or not writable, disk when writing fails.
   explicit AtomicFile(std::filesystem::path path, const FileCalls& calls = system_file_calls());
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

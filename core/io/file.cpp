@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,9 @@ int FileCalls::rename(const char* from, const char* to) const {
 }
 int FileCalls::unlink(const char* path) const {
   return ::unlink(path);
+}
+int FileCalls::flock(int fd, int operation) const {
+  return ::flock(fd, operation);
 }
 
 const FileCalls& system_file_calls() {
@@ -62,13 +66,16 @@ void fail_disk(std::string_view doing, const std::filesystem::path& path, int er
     case ENAMETOOLONG:
     case ELOOP:
       fail(ErrorKind::usage, "{}: cannot {}: {}. Check the path and its permissions.",
-           path.string(), doing, std::strerror(error));
+           printable(path.string()), doing, std::strerror(error));
     case ENOSPC:
     case EDQUOT:
       fail(ErrorKind::disk, "{}: cannot {}: {}. Free some space or choose another folder.",
-           path.string(), doing, std::strerror(error));
+           printable(path.string()), doing, std::strerror(error));
+    case EFBIG:
+      fail(ErrorKind::disk, "{}: cannot {}: {}. Raise the limit on file sizes (ulimit -f).",
+           printable(path.string()), doing, std::strerror(error));
     default:
-      fail(ErrorKind::disk, "{}: cannot {}: {}. Check the disk.", path.string(), doing,
+      fail(ErrorKind::disk, "{}: cannot {}: {}. Check the disk.", printable(path.string()), doing,
            std::strerror(error));
   }
 }
@@ -92,18 +99,48 @@ void sync_folder(const FileCalls& calls, const std::filesystem::path& folder) {
   if (error != 0) fail_disk("flush the folder to disk", folder, error);
 }
 
-std::string read_file(const std::filesystem::path& path, size_t max_bytes, ErrorKind kind) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) fail(kind, "{}: cannot open: {}.", path.string(), std::strerror(errno));
+const char* file_type_name(mode_t mode) {
+  if (S_ISREG(mode)) return "a regular file";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+namespace {
+
+/// Throws `kind` when `path` cannot be opened for reading or is no such source.
+FileDescriptor open_to_read(const std::filesystem::path& path, ErrorKind kind, Source source) {
+  // O_NONBLOCK: opening a FIFO must report that it is one, not wait for its writer.
+  const int wait = source == Source::file ? O_NONBLOCK : 0;
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    fail(kind, "{}: cannot open: {}.", printable(path.string()), std::strerror(errno));
+  }
+  const bool accepted = source == Source::file ? S_ISREG(info.st_mode) : !S_ISDIR(info.st_mode);
+  if (!accepted) {
+    fail(kind, "{}: expected {}, got {}.", printable(path.string()),
+         source == Source::file ? "a regular file" : "a file or a pipe",
+         file_type_name(info.st_mode));
+  }
+  return fd;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, size_t max_bytes, ErrorKind kind,
+                      Source source) {
+  const FileDescriptor fd = open_to_read(path, kind, source);
   std::string content;
   std::array<char, 65536> block;
   for (;;) {
     const ssize_t got = ::read(fd.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(kind, "{}: cannot read: {}.", path.string(), std::strerror(errno));
+    if (got < 0) fail(kind, "{}: cannot read: {}.", printable(path.string()), std::strerror(errno));
     if (got == 0) return content;
     if (content.size() + static_cast<size_t>(got) > max_bytes) {
-      fail(kind, "{}: expected at most {}, the file is larger.", path.string(),
+      fail(kind, "{}: expected at most {}, the file is larger.", printable(path.string()),
            human_bytes(max_bytes));
     }
     content.append(block.data(), static_cast<size_t>(got));
@@ -111,19 +148,17 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes, Error
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path, ErrorKind kind) {
-  // O_NONBLOCK: opening a pipe must report "not a regular file", not wait for its writer.
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) fail(kind, "{}: cannot open: {}.", path.string(), std::strerror(errno));
+  const FileDescriptor fd = open_to_read(path, kind, Source::file);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) {
-    fail(kind, "{}: cannot read: {}.", path.string(), std::strerror(errno));
+    fail(kind, "{}: cannot read: {}.", printable(path.string()), std::strerror(errno));
   }
-  if (!S_ISREG(info.st_mode)) fail(kind, "{}: expected a regular file.", path.string());
   if (info.st_size == 0) return;
   const auto size = static_cast<size_t>(info.st_size);
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (address == MAP_FAILED) {
-    fail(kind, "{}: cannot map {}: {}.", path.string(), human_bytes(size), std::strerror(errno));
+    fail(kind, "{}: cannot map {}: {}.", printable(path.string()), human_bytes(size),
+         std::strerror(errno));
   }
   bytes_ = {static_cast<const std::byte*>(address), size};
 }

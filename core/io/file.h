@@ -5,6 +5,7 @@
 #include "core/error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ class FileCalls {
   virtual int close(int fd) const;
   virtual int rename(const char* from, const char* to) const;
   virtual int unlink(const char* path) const;
+  virtual int flock(int fd, int operation) const;
 };
 
 /// The operating system's own calls.
@@ -64,8 +66,19 @@ void write_all(const FileCalls& calls, int fd, std::span<const std::byte> bytes,
 /// fsync of a folder, which makes a rename in it survive a power cut; throws as fail_disk.
 void sync_folder(const FileCalls& calls, const std::filesystem::path& folder);
 
-/// Whole content of a file or pipe. Throws `kind` when it cannot be read or is over `max_bytes`.
-std::string read_file(const std::filesystem::path& path, size_t max_bytes, ErrorKind kind);
+/// "a folder", "a pipe" and so on: what a file of this st_mode is, for errors.
+const char* file_type_name(mode_t mode);
+
+/// What may be opened for reading.
+enum class Source : uint8_t {
+  file,    ///< a regular file, for those found in folders and caches: a FIFO would block
+  stream,  ///< also a pipe or a terminal, which may block: for those that a user names
+};
+
+/// Whole content of a source. Throws `kind` when it cannot be opened or read, is no such source, or
+/// is over `max_bytes`.
+std::string read_file(const std::filesystem::path& path, size_t max_bytes, ErrorKind kind,
+                      Source source = Source::file);
 
 /// A regular file mapped read-only; nothing is copied. The file must not be truncated while mapped:
 /// Whisker replaces files by rename, which leaves a mapping intact.

@@ -1,6 +1,6 @@
-// XXH64, the 64-bit hash for fingerprints of files and datasets. It detects damage and change; it
-// is no defence against someone who forges a file. Source: "xxHash fast digest algorithm", version
-// 0.1.1 of its specification, section XXH64.
+// XXH64, the 64-bit hash for fingerprints of files and datasets. It detects damage and change, but
+// not deliberate forgery. Source: "xxHash fast digest algorithm", version 0.1.1 of its
+// specification, section XXH64.
 #pragma once
 
 #include <array>

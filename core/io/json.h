@@ -1,11 +1,12 @@
-// JSON at the border: a writer for metrics.jsonl, --json and state.json, and a bounded reader into
-// a small tree. Numbers are locale-independent both ways; text is UTF-8 (RFC 8259).
+// JSON: a writer for metrics.jsonl, --json and state.json, and a bounded reader into a small tree.
+// Numbers are locale-independent both ways; text is UTF-8 (RFC 8259).
 #pragma once
 
 #include "core/error.h"
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -104,10 +105,12 @@ class JsonValue {
   }
   bool is_array() const { return std::holds_alternative<Items>(data_); }
   bool as_bool() const;
-  int64_t as_int() const;
+  int64_t as_int(int64_t low = std::numeric_limits<int64_t>::min(),
+                 int64_t high = std::numeric_limits<int64_t>::max()) const;
   uint64_t as_uint() const;
   /// Any number, integers rounded to the nearest double.
-  double as_double() const;
+  double as_double(double low = std::numeric_limits<double>::lowest(),
+                   double high = std::numeric_limits<double>::max()) const;
   const std::string& as_string() const;
   const Items& items() const;      ///< of an array
   const Members& members() const;  ///< of an object, in order
@@ -119,6 +122,9 @@ class JsonValue {
  private:
   friend class JsonTreeBuilder;
   [[noreturn]] void fail_type(std::string_view expected) const;
+  [[noreturn]] void fail_expected(std::string_view expected, std::string_view got) const;
+  template <class T>
+  T in_range(T number, T low, T high) const;
 
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Items, Members> data_;
   std::shared_ptr<const Context> context_;

@@ -133,9 +133,19 @@ JsonValue JsonValue::parse(std::string_view text, const JsonLimits& limits) {
 void JsonValue::fail_type(std::string_view expected) const {
   static constexpr const char* types[] = {"null",     "true or false", "an integer", "an integer",
                                           "a number", "text",          "an array",   "an object"};
+  fail_expected(expected, types[data_.index()]);
+}
+
+void JsonValue::fail_expected(std::string_view expected, std::string_view got) const {
   const std::string what = key_.empty() ? "" : fmt::format("{}: ", key_);
   fail(context_ ? context_->kind : ErrorKind::internal, "{}: {}expected {}, got {}.",
-       context_ ? context_->name : "JSON", what, expected, types[data_.index()]);
+       context_ ? context_->name : "JSON", what, expected, got);
+}
+
+template <class T>
+T JsonValue::in_range(T number, T low, T high) const {
+  if (number >= low && number <= high) return number;
+  fail_expected(fmt::format("{} to {}", low, high), fmt::format("{}", number));
 }
 
 bool JsonValue::as_bool() const {
@@ -143,11 +153,11 @@ bool JsonValue::as_bool() const {
   fail_type("true or false");
 }
 
-int64_t JsonValue::as_int() const {
-  if (const auto* number = std::get_if<int64_t>(&data_)) return *number;
+int64_t JsonValue::as_int(int64_t low, int64_t high) const {
+  if (const auto* number = std::get_if<int64_t>(&data_)) return in_range(*number, low, high);
   if (const auto* number = std::get_if<uint64_t>(&data_)) {
     if (*number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return static_cast<int64_t>(*number);
+      return in_range(static_cast<int64_t>(*number), low, high);
     }
   }
   fail_type("an integer below 2^63");
@@ -158,10 +168,13 @@ uint64_t JsonValue::as_uint() const {
   fail_type("an integer of 0 or more");
 }
 
-double JsonValue::as_double() const {
-  if (const auto* number = std::get_if<double>(&data_)) return *number;
-  if (const auto* number = std::get_if<int64_t>(&data_)) return static_cast<double>(*number);
-  if (const auto* number = std::get_if<uint64_t>(&data_)) return static_cast<double>(*number);
+double JsonValue::as_double(double low, double high) const {
+  const auto checked = [&](auto number) {
+    return in_range(static_cast<double>(number), low, high);
+  };
+  if (const auto* number = std::get_if<double>(&data_)) return checked(*number);
+  if (const auto* number = std::get_if<int64_t>(&data_)) return checked(*number);
+  if (const auto* number = std::get_if<uint64_t>(&data_)) return checked(*number);
   fail_type("a number");
 }
 

@@ -1,4 +1,5 @@
-// The writer half of json.h: std::to_chars for numbers, RFC 8259 section 7 for escapes.
+// The writer half of json.h: std::to_chars for numbers, RFC 8259 section 7 for escapes, which
+// every control of utf8.h gets: JSON goes to terminals as well.
 #include "core/io/json.h"
 #include "core/io/utf8.h"
 
@@ -6,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 
 namespace whisker {
 
@@ -119,8 +121,8 @@ void JsonWriter::append_quoted(std::string_view text) {
       text_ += "\\n";
     } else if (c == '\t') {
       text_ += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else if (is_control(code_point(text.substr(0, length)))) {
+      text_ += fmt::format("\\u{:04x}", uint32_t{code_point(text.substr(0, length))});
     } else {
       text_ += text.substr(0, length);
     }

@@ -1,6 +1,8 @@
 // Appending with O_APPEND, locking with flock(2).
 #include "core/io/run_files.h"
 
+#include "core/io/text.h"
+
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -11,11 +13,46 @@
 #include <unistd.h>
 
 namespace whisker {
+namespace {
+
+// The process id in `lock`; what else a link or a slip has put there is not repeated.
+std::string owner_in(const std::filesystem::path& lock) {
+  std::string owner;
+  try {
+    owner = read_file(lock, 64, ErrorKind::usage);
+  } catch (const Error&) {  // it is gone, or was never a file
+  }
+  if (owner.ends_with('\n')) owner.pop_back();
+  const bool number = !owner.empty() && owner.find_first_not_of("0123456789") == std::string::npos;
+  return number ? owner : "of unknown id";
+}
+
+}  // namespace
+
+FileDescriptor open_own_file(const FileCalls& calls, const std::filesystem::path& path, int flags) {
+  const auto refuse = [&](std::string_view got) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a regular file of the run's own, got {}. A run never writes through links. "
+         "Replace it by the file itself or a copy.",
+         printable(path.string()), got);
+  };
+  FileDescriptor fd(calls.open(
+      path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  const int error = errno;
+  struct stat info {};
+  if (!fd) {
+    const bool there = ::lstat(path.c_str(), &info) == 0;
+    if (there && !S_ISREG(info.st_mode)) refuse(file_type_name(info.st_mode));
+    fail_disk("open", path, error);
+  }
+  if (::fstat(fd.get(), &info) != 0) fail_disk("open", path, errno);
+  if (!S_ISREG(info.st_mode)) refuse(file_type_name(info.st_mode));
+  if (info.st_nlink > 1) refuse(fmt::format("one with {} names (hard links)", info.st_nlink));
+  return fd;
+}
 
 LogFile::LogFile(std::filesystem::path path, const FileCalls& calls)
-    : path_(std::move(path)), calls_(calls) {
-  fd_ = FileDescriptor(calls_.open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd_) fail_disk("open", path_, errno);
+    : path_(std::move(path)), calls_(calls), fd_(open_own_file(calls, path_, O_WRONLY | O_APPEND)) {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) fail_disk("read the size", path_, errno);
   offset_ = static_cast<uint64_t>(info.st_size);
@@ -29,9 +66,9 @@ void LogFile::append(std::string_view text) {
 void LogFile::truncate_to(uint64_t offset) {
   if (offset > offset_) {
     fail(ErrorKind::checkpoint,
-         "{}: expected at least {} bytes, as the checkpoint says, got {}. The log was shortened or "
+         "{}: expected at least {} bytes from the checkpoint, got {}. The log was shortened or "
          "replaced after the checkpoint.",
-         path_.string(), offset, offset_);
+         printable(path_.string()), offset, offset_);
   }
   if (::ftruncate(fd_.get(), static_cast<off_t>(offset)) != 0) {
     fail_disk("truncate", path_, errno);
@@ -43,21 +80,34 @@ void LogFile::sync() {
   if (calls_.fsync(fd_.get()) != 0) fail_disk("flush to disk", path_, errno);
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "lock";
-  fd_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd_) fail_disk("open", path, errno);
-  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) fail_disk("lock", path, errno);
-    std::string owner = read_file(path, 64, ErrorKind::usage);
-    if (owner.ends_with('\n')) owner.pop_back();
+void LogFile::close() {
+  if (calls_.close(fd_.release()) != 0) fail_disk("close", path_, errno);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder, const FileCalls& calls)
+    : path_(folder / "lock"), calls_(calls) {
+  const auto locks = [&](const FileDescriptor& fd) {
+    if (calls_.flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK) return false;
     fail(ErrorKind::usage,
          "{}: expected a free run folder, process {} is writing to it. Stop it or wait for it.",
-         folder.string(), owner.empty() ? "of unknown id" : owner);
-  }
+         printable(folder.string()), owner_in(path_));
+  };
+  folder_ = FileDescriptor(calls_.open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+  if (!folder_) fail_disk("open the folder", folder, errno);
+  locks(folder_);  // or not, on a network file system
+  file_ = open_own_file(calls_, path_, O_WRONLY);
+  if (!locks(file_)) fail_disk("lock", path_, errno);
   const std::string owner = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd_.get(), 0) != 0) fail_disk("truncate", path, errno);
-  write_all(system_file_calls(), fd_.get(), std::as_bytes(std::span(owner)), path);
+  if (::ftruncate(file_.get(), 0) != 0) fail_disk("truncate", path_, errno);
+  write_all(calls_, file_.get(), std::as_bytes(std::span(owner)), path_);
+}
+
+void FolderLock::close() {
+  const int closed = calls_.close(file_.release());
+  const int error = errno;
+  folder_ = FileDescriptor();
+  if (closed != 0) fail_disk("close", path_, error);
 }
 
 }  // namespace whisker

@@ -1,4 +1,5 @@
-// The two files a run keeps open: an append-only log, and the lock that lets one writer in.
+// The two files a run keeps open: an append-only log, and the lock that lets one writer in. Neither
+// is ever written through a link (see open_own_file).
 #pragma once
 
 #include "core/io/file.h"
@@ -9,10 +10,14 @@
 
 namespace whisker {
 
+/// Opens `path` for writing, and creates it where it is not. Throws checkpoint when a link stands
+/// there, or anything but a regular file with this one name; usage or disk as fail_disk.
+FileDescriptor open_own_file(const FileCalls& calls, const std::filesystem::path& path, int flags);
+
 /// Append-only text with every write checked (metrics.jsonl). Throws usage or disk as fail_disk.
 class LogFile {
  public:
-  /// Opens or creates the file and appends to what is there.
+  /// Opens or creates the file, as open_own_file, and appends to what is there.
   explicit LogFile(std::filesystem::path path, const FileCalls& calls = system_file_calls());
 
   /// Appends `text` in one write, so that a reader sees whole lines.
@@ -23,6 +28,9 @@ class LogFile {
   void truncate_to(uint64_t offset);
   /// Flushes to disk, so that the offset in a checkpoint never lies beyond the durable text.
   void sync();
+  /// Nothing may be appended afterwards. Some file systems report only here what they could not
+  /// write.
+  void close();
 
  private:
   std::filesystem::path path_;
@@ -31,14 +39,23 @@ class LogFile {
   uint64_t offset_ = 0;
 };
 
-/// Holds `folder/lock` for the life of the object; the kernel drops it when the process dies.
+/// Holds `folder` for the life of the object; the kernel drops it when the process dies. Locked are
+/// the folder itself, so that no deleted file admits a second writer, and the file `lock` in it,
+/// which names the owner and stands alone where network file systems lock no folders.
 class FolderLock {
  public:
   /// Throws usage naming the owner's process id when another process holds the lock.
-  explicit FolderLock(const std::filesystem::path& folder);
+  explicit FolderLock(const std::filesystem::path& folder,
+                      const FileCalls& calls = system_file_calls());
+
+  /// Releases the lock; throws disk when `lock` could not be written.
+  void close();
 
  private:
-  FileDescriptor fd_;
+  std::filesystem::path path_;
+  const FileCalls& calls_;
+  FileDescriptor folder_;
+  FileDescriptor file_;
 };
 
 }  // namespace whisker

@@ -89,7 +89,7 @@ void check_layout(const std::vector<SafetensorsRecord>& records, uint64_t data_b
   }
   if (position != data_bytes) {
     fail(ErrorKind::checkpoint,
-         "{}: the file is {}: expected {} bytes of tensors, got {}. Fetch it, or copy it, again.",
+         "{}: the file is {}: expected {} bytes of tensors, got {}. Download or copy it again.",
          file, position > data_bytes ? "cut short" : "too long", position, data_bytes);
   }
 }
@@ -108,6 +108,28 @@ std::optional<DType> safetensors_dtype(std::string_view name) {
     if (theirs == name) return ours;
   }
   return std::nullopt;
+}
+
+bool all_finite(DType dtype, std::span<const std::byte> bytes) {
+  if (!is_floating(dtype)) return true;
+  return visit(dtype, [&]<class T>() {
+    constexpr uint32_t exponent = 0x7f80'0000;  // all of its bits are set in f32's NaN and Inf only
+    uint32_t found = 0;                         // no early exit, so that the loop is vector code
+    for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+      T value;
+      std::memcpy(&value, bytes.data() + at, sizeof(T));
+      found |= (std::bit_cast<uint32_t>(static_cast<float>(value)) & exponent) == exponent;
+    }
+    return found == 0;
+  });
+}
+
+void check_finite(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
+  if (all_finite(tensor.dtype, tensor.bytes)) return;
+  fail(ErrorKind::checkpoint,
+       "{}: tensor {}: expected values that are finite in f32, got NaN or Inf. The training "
+       "diverged or the file was damaged: use an earlier or another one.",
+       file.name(), excerpt(tensor.name));
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
@@ -134,21 +156,19 @@ void SafetensorsFile::read(std::span<const std::byte> bytes) {
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), 8);
   if (header_bytes > max_header_bytes) {
-    fail(
-        ErrorKind::checkpoint,
-        "{}: this is no safetensors file: a header of {} bytes would follow, at most {} are known.",
-        name_, header_bytes, max_header_bytes);
+    fail(ErrorKind::checkpoint,
+         "{}: not a safetensors file: its header would have {} bytes, at most {} are allowed.",
+         name_, header_bytes, max_header_bytes);
   }
   if (header_bytes > bytes.size() - 8) {
     fail(ErrorKind::checkpoint,
-         "{}: cut short or no safetensors file: expected a header of {} bytes, the file has {} "
-         "after "
-         "its first 8.",
+         "{}: truncated or not a safetensors file: expected a header of {} bytes, the file has {} "
+         "after its first 8.",
          name_, header_bytes, bytes.size() - 8);
   }
   const std::string_view json = content.substr(8, header_bytes);
   if (!json.starts_with('{')) {
-    fail(ErrorKind::checkpoint, "{}: this is no safetensors file: its header begins without '{{'.",
+    fail(ErrorKind::checkpoint, "{}: not a safetensors file: its header does not begin with '{{'.",
          name_);
   }
   SafetensorsHeader header = read_safetensors_header(json, name_);

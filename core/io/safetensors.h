@@ -8,9 +8,9 @@
 // and 64 MiB, whatever the header says.
 #pragma once
 
-#include "core/dtype.h"
 #include "core/io/atomic_file.h"
 #include "core/io/file.h"
+#include "core/tensor/dtype.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +69,12 @@ struct SafetensorsEntry {
   std::function<std::span<const std::byte>()> bytes;
 };
 
+/// Whether no value is NaN, Inf, or a double beyond f32's range. Other types than floating ones
+/// are finite.
+bool all_finite(DType dtype, std::span<const std::byte> bytes);
+/// Throws checkpoint naming the tensor of `file` unless its values are all_finite.
+void check_finite(const SafetensorsFile& file, const SafetensorsTensor& tensor);
+
 /// Size and XXH64 of a written file, as state.json keeps them.
 struct WrittenFile {
   uint64_t bytes = 0;
@@ -77,7 +83,7 @@ struct WrittenFile {
 
 /// Writes the file atomically (see Note [Order on disk]): entries by descending alignment, then
 /// name; header padded with spaces to 8 bytes. Throws usage for duplicate, reserved or non-UTF-8
-/// names and for bytes that do not match the shape, disk when the disk refuses.
+/// names and for bytes that do not match the shape, disk when writing fails.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               const std::map<std::string, std::string>& metadata,
                               std::vector<SafetensorsEntry> entries,

@@ -197,7 +197,7 @@ class HeaderReader {
     return true;
   }
 
-  // A value of a type that no known place takes.
+  // A value of a type that is not accepted here.
   bool other(std::string_view got) {
     switch (at_) {
       case At::skipped:

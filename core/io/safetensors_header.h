@@ -1,7 +1,7 @@
 // The JSON header of a safetensors file, read token by token. Internal to core/io.
 #pragma once
 
-#include "core/dtype.h"
+#include "core/tensor/dtype.h"
 
 #include <cstdint>
 #include <map>

@@ -36,13 +36,34 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// Takes one code point, or a byte that is none, off the start of `text` and returns it escaped.
+std::string take_printable(std::string_view& text) {
+  const size_t length = std::max<size_t>(1, utf8_sequence_length(text));
+  const std::string_view sequence = text.substr(0, length);
+  const bool valid = utf8_sequence_length(text) > 0;
+  text.remove_prefix(length);
+  const char32_t c = valid ? code_point(sequence) : static_cast<uint8_t>(sequence[0]);
+  if (valid && !is_control(c)) return std::string(sequence);
+  return length == 1 ? fmt::format("\\x{:02x}", uint32_t{c})
+                     : fmt::format("\\u{:04x}", uint32_t{c});
+}
+
+// Whether `text` begins with a line break behind which no text begins a line.
+bool ends_own_line(std::string_view text) {
+  if (!text.starts_with('\n')) return false;
+  text.remove_prefix(1);
+  return text.empty() || text.starts_with('\n') || text.starts_with("  ");
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   std::string best;
   size_t best_distance = SIZE_MAX;
   for (const std::string& candidate : candidates) {
-    const size_t limit = std::max<size_t>(1, std::max(name.size(), candidate.size()) / 3);
+    const size_t longer = std::max(name.size(), candidate.size());
+    const size_t limit = std::max<size_t>(1, longer / 3);
+    if (longer - std::min(name.size(), candidate.size()) > limit) continue;  // at least so far
     const size_t distance = edit_distance(name, candidate);
     if (distance <= limit && distance < best_distance) {
       best = candidate;
@@ -72,24 +93,35 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+std::string printable(std::string_view text, KeptLines kept) {
+  std::string shown;
+  while (!text.empty()) {
+    const bool keeps = kept == KeptLines::all ? text[0] == '\n' || text[0] == '\t'
+                                              : kept == KeptLines::indented && ends_own_line(text);
+    if (keeps) {
+      shown += text[0];
+      text.remove_prefix(1);
+    } else {
+      shown += take_printable(text);
+    }
+  }
+  return shown;
+}
+
+std::string indented(std::string_view text) {
+  std::string lines;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((i == 0 || text[i - 1] == '\n') && text[i] != '\n') lines += "  ";
+    lines += text[i];
+  }
+  return lines;
+}
+
 std::string excerpt(std::string_view text) {
   constexpr int max_code_points = 60;
   std::string quoted = "'";
-  for (int i = 0; !text.empty(); ++i) {
-    if (i == max_code_points) {
-      quoted += "...";
-      break;
-    }
-    const size_t length = utf8_sequence_length(text);
-    const auto byte = static_cast<uint8_t>(text.front());
-    if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      quoted += fmt::format("\\x{:02x}", byte);
-    } else {
-      quoted += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return quoted + "'";
+  for (int i = 0; i < max_code_points && !text.empty(); ++i) quoted += take_printable(text);
+  return quoted + (text.empty() ? "'" : "...'");
 }
 
 std::string human_bytes(uint64_t bytes) {

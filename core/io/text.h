@@ -1,5 +1,5 @@
 // Small text helpers that errors share: the nearest known name, quoted excerpts of foreign text,
-// and file sizes people can read.
+// and readable file sizes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,21 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
 /// itself. What patterns of parameter names mean everywhere (freeze, skip, optimizer groups).
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
-/// `text` in single quotes for a message: control characters and bytes that are not UTF-8 as \xNN,
-/// cut after 60 code points.
+/// Which line breaks printable() keeps.
+enum class KeptLines : uint8_t {
+  none,
+  indented,  ///< those before an indented line, a blank one or the end: a message's own
+  all,       ///< and tabs: of results, whose parts have been escaped
+};
+
+/// Escapes foreign text for terminals, logs and errors: control characters (is_control()) as \xNN
+/// or \uNNNN, bytes that are not UTF-8 as \xNN. Escaping twice changes nothing.
+std::string printable(std::string_view text, KeptLines kept = KeptLines::none);
+
+/// `text` with every line indented by two spaces.
+std::string indented(std::string_view text);
+
+/// `text` printable and in single quotes for a message, cut after 60 code points.
 std::string excerpt(std::string_view text);
 
 /// "3.4 MiB": bytes in binary units with at most one decimal.

@@ -1,4 +1,4 @@
-// A table for people: columns padded to their widest cell, a rule under the heading.
+// A text table: columns padded to their widest cell, a rule under the heading.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 namespace whisker {
 
+/// Foreign text in cells and headings comes out escaped.
 class TextTable {
  public:
   /// Headings; one that starts with '>' heads a column aligned to the right.

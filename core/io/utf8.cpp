@@ -25,6 +25,19 @@ size_t utf8_sequence_length(std::string_view text) {
   return length;
 }
 
+char32_t code_point(std::string_view sequence) {
+  const auto lead = static_cast<uint8_t>(sequence.front());
+  if (sequence.size() == 1) return lead;
+  char32_t c = lead & (0x7fu >> sequence.size());
+  for (const char next : sequence.substr(1)) c = c << 6 | (static_cast<uint8_t>(next) & 0x3fu);
+  return c;
+}
+
+bool is_control(char32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 size_t find_invalid_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = utf8_sequence_length(text.substr(i));

@@ -1,4 +1,4 @@
-// The tree itself: places, paths, lookup, overrides and merging.
+// The tree itself: positions, paths, lookup, overrides and merging.
 #include "core/io/yaml.h"
 
 #include "core/io/text.h"

@@ -1,9 +1,10 @@
 // YAML as Whisker reads it: a small tree whose nodes know their file, line, column and dotted path.
-// Scalars stay text until a typed getter reads them, so that `no` is what the field's type says.
+// Scalars stay text until a typed getter reads them, so that the field's type decides whether `no`
+// is text or a bool.
 //
 // Note [YAML subset]: one document of at most 1 MiB of UTF-8, 16 levels, 10,000 nodes, block and
 // flow style; no anchors, aliases, tags or complex keys; keys of at most 256 bytes, each once.
-// Anything else is one error with its place.
+// Anything else is one error with its position.
 #pragma once
 
 #include "core/error.h"
@@ -19,8 +20,8 @@
 
 namespace whisker {
 
-/// Where a node stands. Line and column count from 1 (columns in code points); line 0 means that
-/// the source has no lines (the command line).
+/// Position of a node. Line and column count from 1 (columns in code points); line 0 means that the
+/// source has no lines (the command line).
 struct YamlMark {
   std::shared_ptr<const std::string> source;
   int line = 0;
@@ -30,7 +31,7 @@ struct YamlMark {
   std::string str() const;
 };
 
-/// Limits of as_int and as_double, inclusive; the error says them.
+/// Limits of as_int and as_double, inclusive; the error names them.
 template <class T>
 struct YamlRange {
   T min = std::numeric_limits<T>::lowest();
@@ -41,7 +42,7 @@ class YamlNode {
  public:
   enum class Kind { null, scalar, sequence, map };
 
-  /// A null node without a place, the start of a tree built by set().
+  /// A null node without a position, the start of a tree built by set().
   YamlNode() = default;
 
   /// The tree of `text`; empty text gives a null node. Throws usage as Note [YAML subset] says.
@@ -99,15 +100,15 @@ class YamlNode {
   /// Replaces or adds the value at a dotted path; maps are made where keys are missing, sequence
   /// indices must exist. Throws usage naming the path when it leads through a scalar.
   void set(std::string_view dotted, YamlNode value);
-  /// Applies an override "section.key=value", value read as YAML, with the place "command line".
+  /// Applies an override "section.key=value", value read as YAML, with the position "command line".
   void set_override(std::string_view assignment);
-  /// Lays `over` on this tree: maps merge key by key, everything else is replaced.
+  /// Merges `over` into this tree: maps merge key by key, everything else is replaced.
   void merge(const YamlNode& over);
 
   /// Tidy block YAML ending in a newline; parsing it gives an equal tree.
   std::string emit() const;
 
-  /// Same kinds, texts, keys and order; places do not count.
+  /// Same kinds, texts, keys and order; positions do not count.
   bool operator==(const YamlNode& other) const;
 
  private:

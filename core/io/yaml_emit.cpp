@@ -23,28 +23,26 @@ bool flow_safe(std::string_view text) {
   return text.find_first_of(",[]{}:#?") == std::string_view::npos;
 }
 
+// What a viewer obeys, and the byte order mark and its reverse, which readers treat differently.
+bool is_unsafe(char32_t c) {
+  return is_control(c) || c == 0xfeff || c == 0xfffe || c == 0xffff;
+}
+
 std::string quote(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
     const size_t length = utf8_sequence_length(text);
     const char c = text.front();
-    if (length == 2 && c == '\xc2' && static_cast<uint8_t>(text[1]) < 0xa0) {
-      quoted += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[1]));  // C1 controls
-    } else if (length == 3 &&
-               (text.starts_with("\xef\xbb\xbf") || text.starts_with("\xef\xbf\xbe") ||
-                text.starts_with("\xef\xbf\xbf"))) {
-      const int last = static_cast<uint8_t>(text[2]) & 0x3f;
-      quoted +=
-          fmt::format("\\u{:04x}", 0xf000 | (static_cast<uint8_t>(text[1]) & 0x3f) << 6 | last);
-    } else if (c == '"' || c == '\\') {
+    const char32_t code = length > 0 ? code_point(text.substr(0, length)) : 0xfffd;
+    if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
     } else if (c == '\n') {
       quoted += "\\n";
     } else if (c == '\t') {
       quoted += "\\t";
-    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
-      quoted += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    } else if (is_unsafe(code)) {
+      quoted += fmt::format("\\u{:04x}", uint32_t{code});
     } else {
       quoted += text.substr(0, length);
     }
@@ -131,13 +129,10 @@ bool yaml_plain_safe(std::string_view text) {
   if (text.back() == ' ' || text.back() == ':') return false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) return false;
+    const size_t length = utf8_sequence_length(text.substr(i));
+    if (length > 0 && is_unsafe(code_point(text.substr(i, length)))) return false;
     if (c == ':' && text[i + 1] == ' ') return false;  // the last is no ':', so i + 1 exists
     if (c == '#' && i > 0 && text[i - 1] == ' ') return false;
-  }
-  // Unicode's own line ends and the byte order mark, which readers treat differently.
-  for (const char* odd : {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbb\xbf"}) {
-    if (text.find(odd) != std::string_view::npos) return false;
   }
   return true;
 }

@@ -252,8 +252,8 @@ void check_bytes(std::string_view text, const YamlTreeBuilder& builder) {
   });
   if (static_cast<size_t>(signs) > max_token_signs) {
     builder.refuse(builder.mark_at_byte(0),
-                   fmt::format("at most {} of the signs {} in one file, got {}", max_token_signs,
-                               token_signs, signs));
+                   fmt::format("at most {} of the characters {} in one file, got {}",
+                               max_token_signs, token_signs, signs));
   }
 }
 
@@ -275,7 +275,7 @@ YamlNode YamlNode::parse(std::string_view text, const std::string& source) {
     if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& error) {
     const YamlMark mark = builder.mark_at(error.mark);
-    fail(ErrorKind::usage, "{}: expected YAML, got a mistake: {}.{}", mark.str(), error.msg,
+    fail(ErrorKind::usage, "{}: expected YAML, got a syntax error: {}.{}", mark.str(), error.msg,
          builder.tab_hint(mark.line));
   }
   YamlNode root = builder.take_root();
@@ -285,7 +285,8 @@ YamlNode YamlNode::parse(std::string_view text, const std::string& source) {
 }
 
 YamlNode YamlNode::parse_file(const std::filesystem::path& path) {
-  return parse(read_file(path, max_bytes, ErrorKind::usage), path.string());
+  return parse(read_file(path, max_bytes, ErrorKind::usage, Source::stream),
+               printable(path.string()));
 }
 
 }  // namespace whisker

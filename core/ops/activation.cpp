@@ -1,7 +1,7 @@
 // Activations. The first derivative is one kernel; it is itself a recorded operator whose
 // derivative uses f'', so second derivatives work. See Note [Second derivatives of activations].
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -52,8 +52,8 @@ Tensor activation_backward(ActivationSpec f, const Tensor& kept, const Tensor& d
   if (dx.count() > 0) backend_of(dy.device()).activation_backward(f, kept, dy, dx);
   record("activation_backward", {&kept, &dy}, dx,
          [f, kept = save(kept), dy = save_if(needs_grad(kept), dy)](Gradients& g) {
-           if (g.needs(0)) g.give(0, activation_second(f, kept(g), dy(g), g.dy()));
-           if (g.needs(1)) g.give(1, activation_backward(f, kept(g), g.dy()));
+           if (g.needs(0)) g.accumulate_grad(0, activation_second(f, kept(g), dy(g), g.dy()));
+           if (g.needs(1)) g.accumulate_grad(1, activation_backward(f, kept(g), g.dy()));
          });
   return dx;
 }
@@ -64,18 +64,19 @@ Tensor activation(const Tensor& x, ActivationSpec f) {
   if (f.kind == Activation::none) return x;
   const char* name = name_of(f.kind).data();  // a literal, so null-terminated
   check_computes(name, "x", x);
+  check_activation(name, f);
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).activation(f, x, y);
-  const bool from_output = derivable_from_output(f.kind);
+  const bool from_output = grad_from_output(f.kind);
   record(name, {&x}, y, [f, kept = from_output ? save_output(y) : save(x)](Gradients& g) {
     const Tensor values = kept(g);
     if (g.recording()) {
       const Tensor at_x = values.detach();
       at_x.attach(g.node().inputs()[0].node, g.node().inputs()[0].output);
-      g.give(0, activation_backward(f, at_x, g.dy()));
+      g.accumulate_grad(0, activation_backward(f, at_x, g.dy()));
       return;
     }
-    const Tensor dx = g.target(0);
+    const Tensor dx = g.grad_buffer(0);
     if (dx.count() > 0) backend_of(dx.device()).activation_backward(f, values, g.dy(), dx);
   });
   return y;

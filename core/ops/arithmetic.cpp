@@ -1,7 +1,7 @@
 // Elementwise arithmetic. Every backward is written with recorded operators, so that gradients of
 // gradients work to any order.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -34,8 +34,8 @@ Tensor pick(const char* name, BinaryOp op, CompareOp a_wins, const Tensor& a, co
         const Tensor won =
             a_wins == CompareOp::greater_equal ? greater_equal(a(g), b(g)) : less_equal(a(g), b(g));
         const Tensor none = zeros(g.dy().shape(), g.dy().options());
-        if (g.needs(0)) g.give(0, sum_to(where(won, g.dy(), none), a_shape));
-        if (g.needs(1)) g.give(1, sum_to(where(won, none, g.dy()), b_shape));
+        if (g.needs(0)) g.accumulate_grad(0, sum_to(where(won, g.dy(), none), a_shape));
+        if (g.needs(1)) g.accumulate_grad(1, sum_to(where(won, none, g.dy()), b_shape));
       });
   return y;
 }
@@ -45,8 +45,8 @@ Tensor pick(const char* name, BinaryOp op, CompareOp a_wins, const Tensor& a, co
 Tensor add(const Tensor& a, const Tensor& b) {
   const Tensor y = binary("add", BinaryOp::add, a, b);
   record("add", {&a, &b}, y, [a_shape = a.shape(), b_shape = b.shape()](Gradients& g) {
-    if (g.needs(0)) g.give(0, sum_to(g.dy(), a_shape));
-    if (g.needs(1)) g.give(1, sum_to(g.dy(), b_shape));
+    if (g.needs(0)) g.accumulate_grad(0, sum_to(g.dy(), a_shape));
+    if (g.needs(1)) g.accumulate_grad(1, sum_to(g.dy(), b_shape));
   });
   return y;
 }
@@ -54,8 +54,8 @@ Tensor add(const Tensor& a, const Tensor& b) {
 Tensor sub(const Tensor& a, const Tensor& b) {
   const Tensor y = binary("sub", BinaryOp::sub, a, b);
   record("sub", {&a, &b}, y, [a_shape = a.shape(), b_shape = b.shape()](Gradients& g) {
-    if (g.needs(0)) g.give(0, sum_to(g.dy(), a_shape));
-    if (g.needs(1)) g.give(1, affine(sum_to(g.dy(), b_shape), -1, 0));
+    if (g.needs(0)) g.accumulate_grad(0, sum_to(g.dy(), a_shape));
+    if (g.needs(1)) g.accumulate_grad(1, affine(sum_to(g.dy(), b_shape), -1, 0));
   });
   return y;
 }
@@ -65,8 +65,8 @@ Tensor mul(const Tensor& a, const Tensor& b) {
   record("mul", {&a, &b}, y,
          [a_shape = a.shape(), b_shape = b.shape(), a = save_if(needs_grad(b), a),
           b = save_if(needs_grad(a), b)](Gradients& g) {
-           if (g.needs(0)) g.give(0, sum_to(mul(g.dy(), b(g)), a_shape));
-           if (g.needs(1)) g.give(1, sum_to(mul(g.dy(), a(g)), b_shape));
+           if (g.needs(0)) g.accumulate_grad(0, sum_to(mul(g.dy(), b(g)), a_shape));
+           if (g.needs(1)) g.accumulate_grad(1, sum_to(mul(g.dy(), a(g)), b_shape));
          });
   return y;
 }
@@ -77,8 +77,8 @@ Tensor div(const Tensor& a, const Tensor& b) {
          [a_shape = a.shape(), b_shape = b.shape(), b = save(b),
           y = needs_grad(b) ? save_output(y) : Saved()](Gradients& g) {
            const Tensor da = div(g.dy(), b(g));
-           if (g.needs(0)) g.give(0, sum_to(da, a_shape));
-           if (g.needs(1)) g.give(1, affine(sum_to(mul(da, y(g)), b_shape), -1, 0));
+           if (g.needs(0)) g.accumulate_grad(0, sum_to(da, a_shape));
+           if (g.needs(1)) g.accumulate_grad(1, affine(sum_to(mul(da, y(g)), b_shape), -1, 0));
          });
   return y;
 }
@@ -93,26 +93,29 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 
 Tensor affine(const Tensor& x, double scale, double shift) {
   const Tensor y = unary("affine", {.op = UnaryOp::affine, .a = scale, .b = shift}, x);
-  record("affine", {&x}, y, [scale](Gradients& g) { g.give(0, affine(g.dy(), scale, 0)); });
+  record("affine", {&x}, y,
+         [scale](Gradients& g) { g.accumulate_grad(0, affine(g.dy(), scale, 0)); });
   return y;
 }
 
 Tensor exp(const Tensor& x) {
   const Tensor y = unary("exp", {.op = UnaryOp::exp}, x);
-  record("exp", {&x}, y, [y = save_output(y)](Gradients& g) { g.give(0, mul(g.dy(), y(g))); });
+  record("exp", {&x}, y,
+         [y = save_output(y)](Gradients& g) { g.accumulate_grad(0, mul(g.dy(), y(g))); });
   return y;
 }
 
 Tensor log(const Tensor& x) {
   const Tensor y = unary("log", {.op = UnaryOp::log}, x);
-  record("log", {&x}, y, [x = save(x)](Gradients& g) { g.give(0, div(g.dy(), x(g))); });
+  record("log", {&x}, y, [x = save(x)](Gradients& g) { g.accumulate_grad(0, div(g.dy(), x(g))); });
   return y;
 }
 
 Tensor sqrt(const Tensor& x) {
   const Tensor y = unary("sqrt", {.op = UnaryOp::sqrt}, x);
-  record("sqrt", {&x}, y,
-         [y = save_output(y)](Gradients& g) { g.give(0, affine(div(g.dy(), y(g)), 0.5, 0)); });
+  record("sqrt", {&x}, y, [y = save_output(y)](Gradients& g) {
+    g.accumulate_grad(0, affine(div(g.dy(), y(g)), 0.5, 0));
+  });
   return y;
 }
 
@@ -120,7 +123,7 @@ Tensor reciprocal(const Tensor& x) {
   const Tensor y = unary("reciprocal", {.op = UnaryOp::reciprocal}, x);
   record("reciprocal", {&x}, y, [y = save_output(y)](Gradients& g) {
     const Tensor square = mul(y(g), y(g));
-    g.give(0, affine(mul(g.dy(), square), -1, 0));
+    g.accumulate_grad(0, affine(mul(g.dy(), square), -1, 0));
   });
   return y;
 }
@@ -128,7 +131,7 @@ Tensor reciprocal(const Tensor& x) {
 Tensor abs(const Tensor& x) {
   const Tensor y = unary("abs", {.op = UnaryOp::abs}, x);
   record("abs", {&x}, y, [x = save(x)](Gradients& g) {
-    g.give(0, mul(g.dy(), unary("abs", {.op = UnaryOp::sign}, x(g))));
+    g.accumulate_grad(0, mul(g.dy(), unary("abs", {.op = UnaryOp::sign}, x(g))));
   });
   return y;
 }
@@ -139,7 +142,7 @@ Tensor pow(const Tensor& x, double exponent) {
     // x^0 is constant, also at 0, where 0 * x^-1 would be NaN.
     const Tensor slope = exponent == 0 ? zeros(x(g).shape(), x(g).options())
                                        : affine(pow(x(g), exponent - 1), exponent, 0);
-    g.give(0, mul(g.dy(), slope));
+    g.accumulate_grad(0, mul(g.dy(), slope));
   });
   return y;
 }
@@ -151,7 +154,8 @@ Tensor clamp(const Tensor& x, double low, double high) {
   }
   const Tensor y = unary("clamp", {.op = UnaryOp::clamp, .a = low, .b = high}, x);
   record("clamp", {&x}, y, [low, high, x = save(x)](Gradients& g) {
-    g.give(0, mul(g.dy(), unary("clamp", {.op = UnaryOp::inside, .a = low, .b = high}, x(g))));
+    g.accumulate_grad(
+        0, mul(g.dy(), unary("clamp", {.op = UnaryOp::inside, .a = low, .b = high}, x(g))));
   });
   return y;
 }

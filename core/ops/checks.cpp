@@ -21,6 +21,13 @@ void fail_compute_dtype(const char* op, const char* name, const Tensor& x) {
        name, choices, x.device(), x.dtype(), x.shape());
 }
 
+void check_activation(const char* op, const ActivationSpec& f) {
+  if (f.kind == Activation::leaky_relu && !(f.slope >= 0)) {
+    fail(ErrorKind::usage, "{}: expected a slope of leaky_relu of at least 0, got {}.", op,
+         f.slope);
+  }
+}
+
 void check_device(const char* op, const char* a_name, const Tensor& a, const char* b_name,
                   const Tensor& b) {
   if (!(a.device() == b.device())) fail_mismatch(op, a_name, a, b_name, b);

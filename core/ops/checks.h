@@ -2,9 +2,9 @@
 // nothing; messages are built only when a check fails.
 #pragma once
 
-#include "core/geometry.h"
-#include "core/ops.h"
-#include "core/tensor.h"
+#include "core/backend/geometry.h"
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <limits>
@@ -36,6 +36,8 @@ inline void check_computes(const char* op, const char* name, const Tensor& x) {
   if (!computes_in(x.device().kind, x.dtype())) fail_compute_dtype(op, name, x);
 }
 
+/// leaky_relu's slope is at least 0: its gradient follows from the sign of its output.
+void check_activation(const char* op, const ActivationSpec& f);
 /// Both on one device; dtypes may differ.
 void check_device(const char* op, const char* a_name, const Tensor& a, const char* b_name,
                   const Tensor& b);

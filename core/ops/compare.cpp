@@ -1,6 +1,6 @@
 // Comparisons (bool results, no gradient), where, and conversion between element types.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -57,8 +57,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   record("where", {&a, &b}, y,
          [a_shape = a.shape(), b_shape = b.shape(), c = save(full_condition)](Gradients& g) {
            const Tensor none = zeros(g.dy().shape(), g.dy().options());
-           if (g.needs(0)) g.give(0, sum_to(where(c(g), g.dy(), none), a_shape));
-           if (g.needs(1)) g.give(1, sum_to(where(c(g), none, g.dy()), b_shape));
+           if (g.needs(0)) g.accumulate_grad(0, sum_to(where(c(g), g.dy(), none), a_shape));
+           if (g.needs(1)) g.accumulate_grad(1, sum_to(where(c(g), none, g.dy()), b_shape));
          });
   return y;
 }
@@ -68,7 +68,8 @@ Tensor cast(const Tensor& x, DType dtype) {
   const Tensor y = empty(x.shape(), {.dtype = dtype, .device = x.device()});
   if (y.count() > 0) backend_of(x.device()).cast(x, y);
   if (is_floating(dtype)) {
-    record("cast", {&x}, y, [from = x.dtype()](Gradients& g) { g.give(0, cast(g.dy(), from)); });
+    record("cast", {&x}, y,
+           [from = x.dtype()](Gradients& g) { g.accumulate_grad(0, cast(g.dy(), from)); });
   }
   return y;
 }

@@ -2,9 +2,9 @@
 // in one operator, NHWC. Groups and dilation included.
 #include "core/ops/conv2d.h"
 
-#include "core/autograd.h"
-#include "core/backend.h"
-#include "core/convolution_chains.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
+#include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
@@ -75,7 +75,7 @@ Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
 
 namespace {
 
-// Max-pooling after the activation and before it are the same to the backend: see never_falls.
+// Max-pooling after the activation and before it are the same to the backend: see is_monotonic.
 Tensor conv2d_pooled(const Conv2dGeometry& geometry, const Pool2dOptions& options, const Tensor& x,
                      const Tensor& w, const Tensor& b) {
   const Pool2dGeometry pool =
@@ -94,10 +94,10 @@ Tensor conv2d_pooled(const Conv2dGeometry& geometry, const Pool2dOptions& option
   record("conv2d_max_pool2d", {&x, &w, &b}, y,
          [geometry, pool, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = active ? save_output(y) : Saved(), workspace = save(workspace)](Gradients& g) {
-           g.once_only();
-           const Tensor dx = g.target_if_needed(0);
-           const Tensor dw = g.target_if_needed(1);
-           const Tensor db = g.target_if_needed(2);
+           g.no_double_backward();
+           const Tensor dx = g.grad_buffer_if_needed(0);
+           const Tensor dw = g.grad_buffer_if_needed(1);
+           const Tensor db = g.grad_buffer_if_needed(2);
            backend_of(g.dy().device())
                .conv2d_pool_backward(geometry, pool, x(g), w(g), y(g), workspace(g), g.dy(), dx, dw,
                                      db);
@@ -106,8 +106,8 @@ Tensor conv2d_pooled(const Conv2dGeometry& geometry, const Pool2dOptions& option
 }
 
 // A convolution, then what cannot be part of it.
-Tensor conv2d_apart(const Tensor& x, const Tensor& w, const Tensor& b,
-                    const Conv2dOptions& options) {
+Tensor conv2d_unfused(const Tensor& x, const Tensor& w, const Tensor& b,
+                      const Conv2dOptions& options) {
   Conv2dOptions plain = options;
   plain.activation = {};
   plain.max_pool = {};
@@ -119,6 +119,7 @@ Conv2dGeometry checked_geometry(const Tensor& x, const Tensor& w, const Tensor& 
                                 const Conv2dOptions& options) {
   check_alike("conv2d", "x", x, "w", w);
   check_computes("conv2d", "x", x);
+  check_activation("conv2d", options.activation);
   const Conv2dGeometry geometry =
       conv2d_geometry(x.shape(), w.shape(), b.defined(), options, x.dtype());
   if (b.defined()) {
@@ -139,10 +140,10 @@ void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor
       "conv2d", {&x, &w, &b}, y,
       [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
        y = fused ? save_output(y) : Saved()](Gradients& g) {
-        g.once_only();
-        const Tensor dx = g.target_if_needed(0);
-        const Tensor dw = g.target_if_needed(1);
-        const Tensor db = g.target_if_needed(2);
+        g.no_double_backward();
+        const Tensor dx = g.grad_buffer_if_needed(0);
+        const Tensor dw = g.grad_buffer_if_needed(1);
+        const Tensor db = g.grad_buffer_if_needed(2);
         backend_of(g.dy().device()).conv2d_backward(geometry, x(g), w(g), y(g), g.dy(), dx, dw, db);
       });
 }
@@ -150,9 +151,9 @@ void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
-  if (!derivable_from_output(options.activation.kind) ||
-      (options.max_pool && !never_falls(options.activation))) {
-    return conv2d_apart(x, w, b, options);
+  if (!grad_from_output(options.activation.kind) ||
+      (options.max_pool && !is_monotonic(options.activation))) {
+    return conv2d_unfused(x, w, b, options);
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, b, options);
   if (options.max_pool) return conv2d_pooled(geometry, *options.max_pool, x, w, b);
@@ -166,7 +167,7 @@ Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, co
   Backend& backend = backend_of(x.device());
   Convolved result{.y = empty_result(geometry, x),
                    .sums = empty({2, geometry.c_out}, {.device = x.device()})};
-  if (!backend.convolution_chains()->convolve(geometry, x, w, result.y, result.sums)) {
+  if (!backend.fused_conv_norm()->convolve(geometry, x, w, result.y, result.sums)) {
     backend.conv2d(geometry, x, w, {}, result.y);
     result.sums = {};
   }
@@ -174,8 +175,8 @@ Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, co
 }
 
 Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
-  ConvolutionChains* const chains = backend_of(x.device()).convolution_chains();
-  if (!chains || options.activation.kind != Activation::none || options.max_pool) {
+  FusedConvNorm* const fused = backend_of(x.device()).fused_conv_norm();
+  if (!fused || options.activation.kind != Activation::none || options.max_pool) {
     return {.y = conv2d(x, w, {}, options)};
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, {}, options);

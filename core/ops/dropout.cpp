@@ -1,6 +1,6 @@
 // Dropout: the mask is a function of (key, element index), so backward draws it again.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -13,7 +13,8 @@ Tensor dropout(const Tensor& x, double rate, const RandomKey& key) {
   check_computes("dropout", "x", x);
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).dropout(rate, key, x, y);
-  record("dropout", {&x}, y, [rate, key](Gradients& g) { g.give(0, dropout(g.dy(), rate, key)); });
+  record("dropout", {&x}, y,
+         [rate, key](Gradients& g) { g.accumulate_grad(0, dropout(g.dy(), rate, key)); });
   return y;
 }
 

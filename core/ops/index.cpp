@@ -1,6 +1,6 @@
 // Operators that read by index: gather, embedding, one_hot. Indices are i64 and get no gradient.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -18,11 +18,11 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
   const Tensor y = empty(index.shape(), x.options());
   if (y.count() > 0) backend_of(x.device()).gather(geometry, x, index, y);
   record("gather", {&x}, y, [geometry, shape = x.shape(), index = save(index)](Gradients& g) {
-    g.once_only();
+    g.no_double_backward();
     if (index(g).count() == 0) {
-      g.give(0, zeros(shape, g.dy().options()));
+      g.accumulate_grad(0, zeros(shape, g.dy().options()));
     } else {
-      backend_of(g.dy().device()).gather_backward(geometry, index(g), g.dy(), g.target(0));
+      backend_of(g.dy().device()).gather_backward(geometry, index(g), g.dy(), g.grad_buffer(0));
     }
   });
   return y;
@@ -37,11 +37,11 @@ Tensor embedding(const Tensor& table, const Tensor& index) {
   const Tensor y = empty(Shape(std::span<const int64_t>(extents)), table.options());
   if (y.count() > 0) backend_of(table.device()).embedding(table, index, y);
   record("embedding", {&table}, y, [shape = table.shape(), index = save(index)](Gradients& g) {
-    g.once_only();
+    g.no_double_backward();
     if (g.dy().count() == 0) {
-      g.give(0, zeros(shape, g.dy().options()));
+      g.accumulate_grad(0, zeros(shape, g.dy().options()));
     } else {
-      backend_of(g.dy().device()).embedding_backward(index(g), g.dy(), g.target(0));
+      backend_of(g.dy().device()).embedding_backward(index(g), g.dy(), g.grad_buffer(0));
     }
   });
   return y;

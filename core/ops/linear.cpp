@@ -1,16 +1,17 @@
 // The dense layer: product, bias and activation in one operator.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
 
 namespace whisker {
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec f) {
-  if (!derivable_from_output(f.kind)) return activation(linear(x, w, b), f);
+  if (!grad_from_output(f.kind)) return activation(linear(x, w, b), f);
   check_rank("linear", "w", w, 2);
   check_alike("linear", "x", x, "w", w);
   check_computes("linear", "x", x);
+  check_activation("linear", f);
   if (x.rank() < 1 || x.extent(-1) != w.extent(1)) {
     fail(ErrorKind::usage, "linear: expected x with {} features on its last axis: x {}, w {}.",
          w.extent(1), x.shape(), w.shape());
@@ -34,21 +35,22 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec 
           y = f.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
            const Tensor& dy = g.dy();
            if (g.recording()) {
-             if (y.defined()) g.once_only("Use fuse: false to differentiate it twice.");
+             if (y.defined()) g.no_double_backward("Use fuse: false to differentiate it twice.");
              const Tensor flat = reshape(dy, {geometry.rows, geometry.out});
              if (g.needs(0)) {
-               g.give(0,
-                      reshape(product(flat, w(g), false, false), dy.shape().with(-1, geometry.in)));
+               g.accumulate_grad(
+                   0, reshape(product(flat, w(g), false, false), dy.shape().with(-1, geometry.in)));
              }
              if (g.needs(1)) {
-               g.give(1, product(flat, reshape(x(g), {geometry.rows, geometry.in}), true, false));
+               g.accumulate_grad(
+                   1, product(flat, reshape(x(g), {geometry.rows, geometry.in}), true, false));
              }
-             if (g.needs(2)) g.give(2, sum(flat, {0}));
+             if (g.needs(2)) g.accumulate_grad(2, sum(flat, {0}));
              return;
            }
-           const Tensor dx = g.target_if_needed(0);
-           const Tensor dw = g.target_if_needed(1);
-           const Tensor db = g.target_if_needed(2);
+           const Tensor dx = g.grad_buffer_if_needed(0);
+           const Tensor dw = g.grad_buffer_if_needed(1);
+           const Tensor db = g.grad_buffer_if_needed(2);
            backend_of(dy.device()).linear_backward(geometry, x(g), w(g), y(g), dy, dx, dw, db);
          });
   return y;

@@ -1,6 +1,6 @@
 // Losses. The fused ones compute their gradient together with the value and keep only that.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -24,29 +24,10 @@ void check_loss(const char* op, const Tensor& logits, const Tensor& target) {
 
 void record_loss(const char* op, const Tensor& logits, const Tensor& loss, const Tensor& dlogits) {
   record(op, {&logits}, loss, [dlogits = save(dlogits)](Gradients& g) {
-    g.once_only("Compose it from log_softmax or softplus to differentiate it twice.");
+    g.no_double_backward("Compose it from log_softmax or softplus to differentiate it twice.");
     const Tensor slope = dlogits(g);
-    if (g.dy_is_one()) return g.give(0, slope);
-    g.give(0, mul(slope, cast(g.dy(), slope.dtype())));
+    g.accumulate_grad(0, mul(slope, cast(g.dy(), slope.dtype())));
   });
-}
-
-// Of what is counted by f32 logits (rows, classes).
-void check_count(const char* op, const BatchCount& count, const Tensor& logits) {
-  const Tensor& labels = count.labels;
-  if (!labels.defined() || labels.dtype() != DType::i64 ||
-      !(labels.shape() == Shape{logits.extent(0)}) || labels.device() != logits.device()) {
-    fail(ErrorKind::usage, "{}: expected i64 labels ({}) on {} to count the batch by, got {}.", op,
-         logits.extent(0), logits.device(),
-         labels.defined()
-             ? fmt::format("{} {} on {}", labels.dtype(), labels.shape(), labels.device())
-             : "none");
-  }
-  if (size_of(logits.dtype()) < 4) {
-    fail(ErrorKind::usage, "{}: a batch is counted by f32 logits, got {}. Use to(DType::f32).", op,
-         logits.dtype());
-  }
-  if (!count.state) fail(ErrorKind::usage, "{}: a batch is counted in a StepState, got null.", op);
 }
 
 }  // namespace
@@ -75,7 +56,6 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
     check_vector(op, "class_weight", weight, classes, logits, "logits");
     check_alike(op, "logits", logits, "class_weight", weight);
   }
-  if (options.count) check_count(op, *options.count, logits);
   const CrossEntropyGeometry geometry{.rows = rows,
                                       .classes = classes,
                                       .label_smoothing = options.label_smoothing,
@@ -83,13 +63,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                                       .weighted = weight.defined()};
   const Tensor loss = loss_for(logits);
   const Tensor dlogits = needs_grad(logits) ? empty_like(logits) : Tensor();
-  Backend& backend = backend_of(logits.device());
-  if (options.count) {
-    backend.cross_entropy_and_count(geometry, logits, target, weight, loss, dlogits,
-                                    *options.count);
-  } else {
-    backend.cross_entropy(geometry, logits, target, weight, loss, dlogits);
-  }
+  backend_of(logits.device()).cross_entropy(geometry, logits, target, weight, loss, dlogits);
   record_loss(op, logits, loss, dlogits);
   return loss;
 }

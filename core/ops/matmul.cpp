@@ -1,7 +1,7 @@
 // Batched matrix products. Transposition is a flag of the product, so backward is two more
 // products.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
 
@@ -71,14 +71,14 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpos
          [transpose_a, transpose_b, a_shape = a.shape(), b_shape = b.shape(),
           a = save_if(needs_grad(b), a), b = save_if(needs_grad(a), b)](Gradients& g) {
            if (g.needs(0)) {  // dy op(b)^T, stored as a is
-             g.give(0, sum_to(transpose_a ? product(b(g), g.dy(), transpose_b, true)
-                                          : product(g.dy(), b(g), false, !transpose_b),
-                              a_shape));
+             g.accumulate_grad(0, sum_to(transpose_a ? product(b(g), g.dy(), transpose_b, true)
+                                                     : product(g.dy(), b(g), false, !transpose_b),
+                                         a_shape));
            }
            if (g.needs(1)) {  // op(a)^T dy, stored as b is
-             g.give(1, sum_to(transpose_b ? product(g.dy(), a(g), true, transpose_a)
-                                          : product(a(g), g.dy(), !transpose_a, false),
-                              b_shape));
+             g.accumulate_grad(1, sum_to(transpose_b ? product(g.dy(), a(g), true, transpose_a)
+                                                     : product(a(g), g.dy(), !transpose_a, false),
+                                         b_shape));
            }
          });
   return y;

@@ -1,9 +1,9 @@
 // Batch and layer normalisation. Statistics are f32 (f64 for f64 x), whatever x is.
 #include "core/ops/norm.h"
 
-#include "core/autograd.h"
-#include "core/backend.h"
-#include "core/convolution_chains.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
+#include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
 
 #include <cmath>
@@ -50,6 +50,7 @@ BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, cons
     fail(ErrorKind::usage, "batch_norm: expected x (N, ..., C), got {}.", x.shape());
   }
   check_computes("batch_norm", "x", x);
+  check_activation("batch_norm", options.activation);
   check_not_empty("batch_norm", "x", x);
   check_epsilon("batch_norm", options.epsilon);
   check_scale_and_shift("batch_norm", x, gamma, beta);
@@ -60,13 +61,13 @@ BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, cons
            residual.shape());
     }
   }
-  const bool picture = x.rank() == 4;
+  const bool image = x.rank() == 4;
   const int64_t rows = x.count() / x.extent(-1);
   return {.rows = rows,
           .channels = x.extent(-1),
-          .n = picture ? x.extent(0) : rows,
-          .h = picture ? x.extent(1) : 1,
-          .w = picture ? x.extent(2) : 1,
+          .n = image ? x.extent(0) : rows,
+          .h = image ? x.extent(1) : 1,
+          .w = image ? x.extent(2) : 1,
           .epsilon = options.epsilon,
           .activation = options.activation,
           .residual = residual.defined(),
@@ -120,20 +121,20 @@ NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor&
   const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
   NormalisedBatch batch{.y = empty_like(x),
                         .mean = empty({geometry.channels}, statistics),
-                        .inverse_deviation = empty({geometry.channels}, statistics)};
+                        .inv_std = empty({geometry.channels}, statistics)};
   const RunningStatistics running = running_statistics(norm.state, norm.options, x);
   const Tensor& sums = norm.state.sums;
   check_sums(sums, x);
   Backend& backend = backend_of(x.device());
-  ConvolutionChains* const chains = backend.convolution_chains();
-  if (chains && sums.defined()) {
+  FusedConvNorm* const fused = backend.fused_conv_norm();
+  if (fused && sums.defined()) {
     const Tensor variance = empty({geometry.channels}, statistics);
-    chains->statistics(geometry, x, sums, {batch.mean, variance, batch.inverse_deviation}, running);
+    fused->statistics(geometry, x, sums, {batch.mean, variance, batch.inv_std}, running);
     backend.batch_norm_inference(geometry, x, norm.gamma, norm.beta, norm.residual, batch.mean,
                                  variance, batch.y);
   } else {
     backend.batch_norm_train(geometry, x, norm.gamma, norm.beta, norm.residual, batch.y, batch.mean,
-                             batch.inverse_deviation, running);
+                             batch.inv_std, running);
   }
   note_pending(running);
   return batch;
@@ -148,12 +149,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
   }
   const BatchNormGeometry geometry = batch_norm_geometry(x, gamma, beta, options, residual);
-  Tensor y, mean, inverse_deviation;
+  Tensor y, mean, inv_std;
   if (options.training) {
     NormalisedBatch batch = normalise_batch(geometry, x, {gamma, beta, state, options, residual});
     y = std::move(batch.y);
     mean = std::move(batch.mean);
-    inverse_deviation = std::move(batch.inverse_deviation);
+    inv_std = std::move(batch.inv_std);
   } else {
     check_statistic("running_mean", state.running_mean, x);
     check_statistic("running_var", state.running_var, x);
@@ -163,25 +164,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
         .batch_norm_inference(geometry, x, gamma, beta, residual, mean, state.running_var, y);
     if (needs_grad(x) || needs_grad(gamma)) {
       const NoGrad constant;
-      inverse_deviation = pow(affine(state.running_var, 1, options.epsilon), -0.5);
+      inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
     }
   }
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
       [geometry, training = options.training, x = save_if(needs_grad(x) || needs_grad(gamma), x),
        gamma = save_if(needs_grad(x), gamma), beta = save_if(needs_grad(x), beta),
-       mean = save(mean), inverse_deviation = save(inverse_deviation),
+       mean = save(mean), inv_std = save(inv_std),
        y = options.activation.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
-        g.once_only();
-        const Tensor dx = g.target_if_needed(0);
-        const Tensor dgamma = g.target_if_needed(1);
-        const Tensor dbeta = g.target_if_needed(2);
-        const Tensor dresidual = g.target_if_needed(3);
+        g.no_double_backward();
+        const Tensor dx = g.grad_buffer_if_needed(0);
+        const Tensor dgamma = g.grad_buffer_if_needed(1);
+        const Tensor dbeta = g.grad_buffer_if_needed(2);
+        const Tensor dresidual = g.grad_buffer_if_needed(3);
         Backend& device = backend_of(mean(g).device());
-        const GradientParts dy =
-            device.adds_gradient_parts() ? g.dy_parts() : GradientParts{g.dy(), {}};
+        const UnsummedGrads dy =
+            device.adds_unsummed_grads() ? g.unsummed_grads() : UnsummedGrads{g.dy(), {}};
         device.batch_norm_backward(geometry, training, x(g), gamma(g), beta(g), y(g), mean(g),
-                                   inverse_deviation(g), dy, dx, dgamma, dbeta, dresidual);
+                                   inv_std(g), dy, dx, dgamma, dbeta, dresidual);
       });
   return y;
 }
@@ -197,19 +198,19 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
   const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
   const Tensor y = empty_like(x);
   const Tensor mean = empty({geometry.rows}, statistics);
-  const Tensor inverse_deviation = empty({geometry.rows}, statistics);
-  backend_of(x.device()).layer_norm(geometry, x, gamma, beta, y, mean, inverse_deviation);
+  const Tensor inv_std = empty({geometry.rows}, statistics);
+  backend_of(x.device()).layer_norm(geometry, x, gamma, beta, y, mean, inv_std);
   record("layer_norm", {&x, &gamma, &beta}, y,
          [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),
-          inverse_deviation = save(inverse_deviation)](Gradients& g) {
-           g.once_only();
-           const Tensor dx = g.target_if_needed(0);
-           const Tensor dgamma = g.target_if_needed(1);
-           const Tensor dbeta = g.target_if_needed(2);
+          inv_std = save(inv_std)](Gradients& g) {
+           g.no_double_backward();
+           const Tensor dx = g.grad_buffer_if_needed(0);
+           const Tensor dgamma = g.grad_buffer_if_needed(1);
+           const Tensor dbeta = g.grad_buffer_if_needed(2);
            backend_of(g.dy().device())
-               .layer_norm_backward(geometry, x(g), gamma(g), mean(g), inverse_deviation(g), g.dy(),
-                                    dx, dgamma, dbeta);
+               .layer_norm_backward(geometry, x(g), gamma(g), mean(g), inv_std(g), g.dy(), dx,
+                                    dgamma, dbeta);
          });
   return y;
 }

@@ -1,8 +1,8 @@
-// What batch_norm and the operator that joins it with a convolution check and work out alike.
+// What batch_norm and the operators that fuse it with others check and compute alike.
 #pragma once
 
-#include "core/backend.h"
-#include "core/ops.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
 
 namespace whisker {
 
@@ -21,7 +21,7 @@ void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& o
                     const Tensor& x);
 /// What a batch_norm computes in training; statistics are (C).
 struct NormalisedBatch {
-  Tensor y, mean, inverse_deviation;
+  Tensor y, mean, inv_std;
 };
 /// The forward pass of training, without a record of it; the pending statistics are written.
 NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor& x,

@@ -1,6 +1,6 @@
-// Pooling over windows of NHWC pictures, and its adaptive and global forms.
-#include "core/autograd.h"
-#include "core/backend.h"
+// Pooling over windows of NHWC images, and its adaptive and global forms.
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
@@ -25,8 +25,8 @@ Tensor pool2d(PoolKind kind, const Tensor& x, const Pool2dOptions& options) {
   }
   backend.pool2d(geometry, x, y, workspace);
   record(name, {&x}, y, [geometry, workspace = save(workspace)](Gradients& g) {
-    g.once_only();
-    backend_of(g.dy().device()).pool2d_backward(geometry, workspace(g), g.dy(), g.target(0));
+    g.no_double_backward();
+    backend_of(g.dy().device()).pool2d_backward(geometry, workspace(g), g.dy(), g.grad_buffer(0));
   });
   return y;
 }
@@ -58,10 +58,9 @@ Pool2dGeometry pool2d_geometry(PoolKind kind, const Shape& x, const Pool2dOption
   check_attribute(name, "padding", options.padding, 0);
   if (options.padding_mode == PaddingMode::number &&
       (options.padding.h >= options.kernel.h || options.padding.w >= options.kernel.w)) {
-    fail(
-        ErrorKind::usage,
-        "{}: expected padding below the kernel ({},{}), got ({},{}): windows would see no picture.",
-        name, options.kernel.h, options.kernel.w, options.padding.h, options.padding.w);
+    fail(ErrorKind::usage,
+         "{}: expected padding below the kernel ({},{}), got ({},{}): windows would see no image.",
+         name, options.kernel.h, options.kernel.w, options.padding.h, options.padding.w);
   }
   const WindowPlaces down = place_windows(name, "height",
                                           {.extent = x[1],

@@ -2,7 +2,7 @@
 // linear are made.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace whisker {
 

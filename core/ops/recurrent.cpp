@@ -1,6 +1,6 @@
 // Recurrent layers as one operator: all steps, layers and directions in one call of the backend.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 #include <array>
@@ -115,13 +115,13 @@ RecurrentGradients gradients_of(const RecurrentGeometry& geometry, Gradients& g)
   const auto arrived = [&](size_t output) { return g.has_dy(output) ? g.dy(output) : Tensor(); };
   RecurrentGradients result{.dy = arrived(0), .dlast = {.h = arrived(1)}};
   if (geometry.is_lstm()) result.dlast.c = arrived(2);
-  result.dx = g.target_if_needed(0);
-  result.dinitial = {.h = g.target_if_needed(1), .c = g.target_if_needed(2)};
+  result.dx = g.grad_buffer_if_needed(0);
+  result.dinitial = {.h = g.grad_buffer_if_needed(1), .c = g.grad_buffer_if_needed(2)};
   for (size_t cell = 0; cell < static_cast<size_t>(geometry.cells()); ++cell) {
     const size_t at = first_parameter + cell * per_cell;
-    result.dparameters.push_back({g.target_if_needed(at), g.target_if_needed(at + 1),
-                                  g.target_if_needed(at + 2), g.target_if_needed(at + 3),
-                                  g.target_if_needed(at + 4)});
+    result.dparameters.push_back({g.grad_buffer_if_needed(at), g.grad_buffer_if_needed(at + 1),
+                                  g.grad_buffer_if_needed(at + 2), g.grad_buffer_if_needed(at + 3),
+                                  g.grad_buffer_if_needed(at + 4)});
   }
   return result;
 }
@@ -226,14 +226,15 @@ RecurrentResult recurrent(const Tensor& x, Cells parameters, const RecurrentOpti
   backend.recurrent(geometry, in, out);
 
   const Tensor* const outputs[] = {&out.y, &out.last.h, &out.last.c};
-  record("recurrent", inputs, std::span(outputs, geometry.is_lstm() ? 3 : 2),
-         [geometry, in = SavedInputs(in), y = save_output(out.y),
-          reserve = save(out.reserve)](Gradients& g) {
-           g.once_only("Use the cells of core/recurrent_cells.h to differentiate twice.");
-           const RecurrentOutputs result{.y = y(g), .reserve = reserve(g)};
-           backend_of(result.y.device())
-               .recurrent_backward(geometry, in(g), result, gradients_of(geometry, g));
-         });
+  record(
+      "recurrent", inputs, std::span(outputs, geometry.is_lstm() ? 3 : 2),
+      [geometry, in = SavedInputs(in), y = save_output(out.y),
+       reserve = save(out.reserve)](Gradients& g) {
+        g.no_double_backward("Use the cells of core/ops/recurrent_cells.h to differentiate twice.");
+        const RecurrentOutputs result{.y = y(g), .reserve = reserve(g)};
+        backend_of(result.y.device())
+            .recurrent_backward(geometry, in(g), result, gradients_of(geometry, g));
+      });
   return {.y = out.y, .last = out.last};
 }
 

@@ -1,7 +1,7 @@
 // Reductions over axes, and sum_to, the reverse of broadcasting. Backward is written with recorded
 // operators throughout.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 #include <array>
@@ -51,7 +51,7 @@ Tensor masked_sum(const Tensor& x, const AxisMask& mask, const Shape& shape) {
   const Tensor y = reduce("sum", ReduceOp::sum, x, mask, shape);
   record("sum", {&x}, y,
          [x_shape = x.shape(), kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
-           g.give(0, broadcast_to(reshape(g.dy(), kept), x_shape));
+           g.accumulate_grad(0, broadcast_to(reshape(g.dy(), kept), x_shape));
          });
   return y;
 }
@@ -69,7 +69,7 @@ Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Axes& axes
              winners = cast(equal(x(g), reshape(y(g), kept)), x(g).dtype());
              winners = div(winners, masked_sum(winners, mask, kept));
            }
-           g.give(0, mul(reshape(g.dy(), kept), winners));
+           g.accumulate_grad(0, mul(reshape(g.dy(), kept), winners));
          });
   return y;
 }
@@ -88,12 +88,12 @@ Tensor mean(const Tensor& x, const Axes& axes, ReduceOptions options) {
   record("mean", {&x}, y,
          [x_shape = x.shape(), kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
            if (x_shape.count() == 0) {
-             g.give(0, zeros(x_shape, g.dy().options()));
+             g.accumulate_grad(0, zeros(x_shape, g.dy().options()));
              return;
            }
            const double scale =
                static_cast<double>(kept.count()) / static_cast<double>(x_shape.count());
-           g.give(0, broadcast_to(reshape(affine(g.dy(), scale, 0), kept), x_shape));
+           g.accumulate_grad(0, broadcast_to(reshape(affine(g.dy(), scale, 0), kept), x_shape));
          });
   return y;
 }

@@ -1,7 +1,7 @@
 // Operators that move elements without computing: reshape and slices of axis 0 are views, the rest
 // are strided copies.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   }
   const Tensor y = view(x, x.offset(), shape);
   record("reshape", {&x}, y,
-         [x_shape = x.shape()](Gradients& g) { g.give(0, reshape(g.dy(), x_shape)); });
+         [x_shape = x.shape()](Gradients& g) { g.accumulate_grad(0, reshape(g.dy(), x_shape)); });
   return y;
 }
 
@@ -102,8 +102,9 @@ Tensor transpose(const Tensor& x, const std::vector<int>& order) {
     }
     backend_of(x.device()).strided_copy(g, false, x, y);
   }
-  record("transpose", {&x}, y,
-         [inverse = std::move(inverse)](Gradients& g) { g.give(0, transpose(g.dy(), inverse)); });
+  record("transpose", {&x}, y, [inverse = std::move(inverse)](Gradients& g) {
+    g.accumulate_grad(0, transpose(g.dy(), inverse));
+  });
   return y;
 }
 
@@ -126,7 +127,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
     backend_of(x.device()).strided_copy(g, false, x, y);
   }
   record("broadcast_to", {&x}, y,
-         [x_shape = x.shape()](Gradients& g) { g.give(0, sum_to(g.dy(), x_shape)); });
+         [x_shape = x.shape()](Gradients& g) { g.accumulate_grad(0, sum_to(g.dy(), x_shape)); });
   return y;
 }
 
@@ -159,7 +160,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
   record("concat", inputs, outputs, [along, sizes = std::move(sizes)](Gradients& g) {
     int64_t from = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      if (g.needs(i)) g.give(i, slice(g.dy(), along, from, from + sizes[i]));
+      if (g.needs(i)) g.accumulate_grad(i, slice(g.dy(), along, from, from + sizes[i]));
       from += sizes[i];
     }
   });
@@ -181,7 +182,7 @@ Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end) {
   if (begin == 0 && end == extent) return x;
   const Tensor y = cut(x, along, begin, end);
   record("slice", {&x}, y, [along, begin, after = extent - end](Gradients& g) {
-    g.give(0, pad_axis(g.dy(), along, begin, after));
+    g.accumulate_grad(0, pad_axis(g.dy(), along, begin, after));
   });
   return y;
 }
@@ -213,7 +214,7 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int a
   record("split", inputs, outputs, [along, count = parts.size()](Gradients& g) {
     std::vector<Tensor> gradients;
     for (size_t i = 0; i < count; ++i) gradients.push_back(g.dy(i));
-    g.give(0, concat(gradients, along));
+    g.accumulate_grad(0, concat(gradients, along));
   });
   return parts;
 }
@@ -255,7 +256,7 @@ Tensor pad(const Tensor& x, std::span<const std::pair<int64_t, int64_t>> amounts
       const int64_t from = before[static_cast<size_t>(i)];
       dx = slice(dx, i, from, from + x_shape[i]);
     }
-    g.give(0, dx);
+    g.accumulate_grad(0, dx);
   });
   return y;
 }

@@ -1,6 +1,6 @@
 // softmax and log_softmax along one axis.
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -15,8 +15,8 @@ Tensor softmax(const char* name, bool log, const Tensor& x, int axis) {
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).softmax(geometry, x, y);
   record(name, {&x}, y, [geometry, y = save_output(y)](Gradients& g) {
-    g.once_only();
-    const Tensor dx = g.target(0);
+    g.no_double_backward();
+    const Tensor dx = g.grad_buffer(0);
     if (dx.count() > 0) backend_of(dx.device()).softmax_backward(geometry, y(g), g.dy(), dx);
   });
   return y;

@@ -1,7 +1,7 @@
 // Where the windows of a convolution or pooling lie along one axis; shared by both.
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <cstdint>
 

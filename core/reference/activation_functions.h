@@ -1,9 +1,9 @@
 // The activations as rows {f, f', f''}, in double and without overflow. `saved` is y = f(x) where
-// derivable_from_output(), else x. Formulas: Goodfellow, Bengio and Courville, "Deep Learning",
+// grad_from_output(), else x. Formulas: Goodfellow, Bengio and Courville, "Deep Learning",
 // sections 3.10 and 6.3; gelu: Hendrycks and Gimpel 2016; silu: Elfwing, Uchibe and Doya 2018.
 #pragma once
 
-#include "core/geometry.h"
+#include "core/backend/geometry.h"
 
 #include <cmath>
 #include <numbers>

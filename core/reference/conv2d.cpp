@@ -12,7 +12,7 @@ namespace {
 
 /// Calls fn(position in y, position in x, position in w) for every product that convolution sums.
 template <class Fn>
-void for_each_product(const Conv2dGeometry& g, Fn&& fn) {
+void for_each_gemm(const Conv2dGeometry& g, Fn&& fn) {
   const int64_t group_in = g.c / g.groups;
   const int64_t group_out = g.c_out / g.groups;
   for (int64_t n = 0; n < g.n; ++n) {
@@ -53,7 +53,7 @@ void ReferenceBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Te
     const T* bias = elements<T>(b);    // (c_out) or null
     T* out = elements<T>(y);           // (N, h_out, w_out, c_out)
     std::vector<double> z(static_cast<size_t>(y.count()));
-    for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
+    for_each_gemm(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
       z[static_cast<size_t>(at_y)] += double{in[at_x]} * double{filter[at_w]};
     });
     for (size_t i = 0; i < z.size(); ++i) {
@@ -80,14 +80,14 @@ void ReferenceBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x,
     }
     if (dx.defined()) {
       std::vector<double> sum(static_cast<size_t>(dx.count()));
-      for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
+      for_each_gemm(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
         sum[static_cast<size_t>(at_x)] += dz[static_cast<size_t>(at_y)] * double{filter[at_w]};
       });
       store(sum, elements<T>(dx));
     }
     if (dw.defined()) {
       std::vector<double> sum(static_cast<size_t>(dw.count()));
-      for_each_product(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
+      for_each_gemm(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
         sum[static_cast<size_t>(at_w)] += dz[static_cast<size_t>(at_y)] * double{in[at_x]};
       });
       store(sum, elements<T>(dw));

@@ -2,9 +2,9 @@
 // the indices of a shape.
 #pragma once
 
-#include "core/convert.h"
-#include "core/geometry.h"
-#include "core/tensor.h"
+#include "core/backend/geometry.h"
+#include "core/tensor/convert.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // Softmax and the losses, computed without overflow: exponents are taken after the largest logit is
 // subtracted (Goodfellow, Bengio and Courville, "Deep Learning", section 4.1).
-#include "core/host_label.h"
+#include "core/backend/host_label.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"

@@ -2,7 +2,7 @@
 // (Ba, Kiros and Hinton 2016). Both are one formula over a set of values v with gradient d:
 //   normalised = (v - mean) / sqrt(variance + epsilon)
 //   dv = (d - mean(d) - normalised mean(d normalised)) / sqrt(variance + epsilon)
-#include "core/autograd.h"
+#include "core/autograd/autograd.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
@@ -36,8 +36,7 @@ Moments moments_of(const T* values, int64_t count, int64_t stride) {
 void ReferenceBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x,
                                         const Tensor& gamma, const Tensor& beta,
                                         const Tensor& residual, const Tensor& y, const Tensor& mean,
-                                        const Tensor& inverse_deviation,
-                                        const RunningStatistics& running) {
+                                        const Tensor& inv_std, const RunningStatistics& running) {
   visit_real("batch_norm", x.dtype(), [&]<class T>() {
     const T* in = elements<T>(x);            // (rows, channels)
     const T* added = elements<T>(residual);  // (rows, channels) or null
@@ -52,8 +51,8 @@ void ReferenceBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor
         const double z = (double{in[at]} - m.mean) * inverse * scale + shift;
         out[at] = convert<T>(activate(g.activation, z + (added ? double{added[at]} : 0)));
       }
-      elements<T>(mean)[c] = convert<T>(m.mean);  // mean, inverse_deviation: (channels)
-      elements<T>(inverse_deviation)[c] = convert<T>(inverse);
+      elements<T>(mean)[c] = convert<T>(m.mean);  // mean, inv_std: (channels)
+      elements<T>(inv_std)[c] = convert<T>(inverse);
       if (!running.mean.defined()) continue;
       const double variance = m.squares / static_cast<double>(std::max<int64_t>(g.rows - 1, 1));
       const auto average = [&](const Tensor& before, double batch, const Tensor& after) {
@@ -90,8 +89,8 @@ void ReferenceBackend::batch_norm_inference(const BatchNormGeometry& g, const Te
 void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
                                            const Tensor& x, const Tensor& gamma,
                                            const Tensor& /*beta*/, const Tensor& y,
-                                           const Tensor& mean, const Tensor& inverse_deviation,
-                                           const GradientParts& dy, const Tensor& dx,
+                                           const Tensor& mean, const Tensor& inv_std,
+                                           const UnsummedGrads& dy, const Tensor& dx,
                                            const Tensor& dgamma, const Tensor& dbeta,
                                            const Tensor& dresidual) {
   visit_real("batch_norm", dy.first.dtype(), [&]<class T>() {
@@ -100,7 +99,7 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
     const T* gradient = elements<T>(dy.first);  // (rows, channels)
     for (int64_t c = 0; c < g.channels; ++c) {
       const double center = in ? double{elements<T>(mean)[c]} : 0;
-      const double inverse = in ? double{elements<T>(inverse_deviation)[c]} : 0;
+      const double inverse = in ? double{elements<T>(inv_std)[c]} : 0;
       const auto normalised = [&](int64_t at) { return (double{in[at]} - center) * inverse; };
       const auto dz = [&](int64_t at) {
         const double d{gradient[at]};
@@ -129,7 +128,7 @@ void ReferenceBackend::batch_norm_backward(const BatchNormGeometry& g, bool batc
 
 void ReferenceBackend::layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                                   const Tensor& beta, const Tensor& y, const Tensor& mean,
-                                  const Tensor& inverse_deviation) {
+                                  const Tensor& inv_std) {
   visit_real("layer_norm", x.dtype(), [&]<class T>() {
     for (int64_t r = 0; r < g.rows; ++r) {
       const T* row = elements<T>(x) + r * g.features;  // (features)
@@ -141,15 +140,15 @@ void ReferenceBackend::layer_norm(const LayerNormGeometry& g, const Tensor& x, c
         out[f] = convert<T>(normalised * double{elements<T>(gamma)[f]} +
                             double{elements<T>(beta)[f]});  // gamma, beta: (features)
       }
-      elements<T>(mean)[r] = convert<T>(m.mean);  // mean, inverse_deviation: (rows)
-      elements<T>(inverse_deviation)[r] = convert<T>(inverse);
+      elements<T>(mean)[r] = convert<T>(m.mean);  // mean, inv_std: (rows)
+      elements<T>(inv_std)[r] = convert<T>(inverse);
     }
   });
 }
 
 void ReferenceBackend::layer_norm_backward(const LayerNormGeometry& g, const Tensor& x,
                                            const Tensor& gamma, const Tensor& mean,
-                                           const Tensor& inverse_deviation, const Tensor& dy,
+                                           const Tensor& inv_std, const Tensor& dy,
                                            const Tensor& dx, const Tensor& dgamma,
                                            const Tensor& dbeta) {
   visit_real("layer_norm", dy.dtype(), [&]<class T>() {
@@ -157,7 +156,7 @@ void ReferenceBackend::layer_norm_backward(const LayerNormGeometry& g, const Ten
     const T* gradient = elements<T>(dy);  // (rows, features)
     const auto normalised = [&](int64_t r, int64_t f) {
       return (double{in[r * g.features + f]} - double{elements<T>(mean)[r]}) *
-             double{elements<T>(inverse_deviation)[r]};
+             double{elements<T>(inv_std)[r]};
     };
     if (dx.defined()) {
       const auto features = static_cast<double>(g.features);
@@ -174,7 +173,7 @@ void ReferenceBackend::layer_norm_backward(const LayerNormGeometry& g, const Ten
         for (int64_t f = 0; f < g.features; ++f) {
           elements<T>(dx)[r * g.features + f] =
               convert<T>((d(r, f) - (sum + normalised(r, f) * correlation) / features) *
-                         double{elements<T>(inverse_deviation)[r]});
+                         double{elements<T>(inv_std)[r]});
         }
       }
     }

@@ -11,7 +11,8 @@
 namespace whisker {
 namespace {
 
-/// What the optimizer remembers of one element; which moment is what: core/optimizer_step.h.
+/// What the optimizer remembers of one element; which moment is what:
+/// core/backend/optimizer_step.h.
 struct Memory {
   double moment1 = 0, moment2 = 0, moment3 = 0;
 };

@@ -1,6 +1,6 @@
 // Element by element: y[i] = f(x[i]). Every dtype is computed in double (integers are therefore
-// exact up to 2^53) and converted back by core/convert.h. NaN operands give NaN results.
-#include "core/dropout_mask.h"
+// exact up to 2^53) and converted back by core/tensor/convert.h. NaN operands give NaN results.
+#include "core/backend/dropout_mask.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"

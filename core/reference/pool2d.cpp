@@ -12,7 +12,7 @@
 namespace whisker {
 namespace {
 
-/// The part of one window that lies inside the picture, and what an average divides by.
+/// The part of one window that lies inside the image, and what an average divides by.
 struct Window {
   int64_t row_begin, row_end, column_begin, column_end;
   double divisor;
@@ -41,7 +41,7 @@ void for_each_window(const Pool2dGeometry& g, Fn&& fn) {
   }
 }
 
-/// Calls fn(position within the (H,W) plane) for every picture element of a window.
+/// Calls fn(position within the (H,W) plane) for every image element of a window.
 template <class Fn>
 void for_each_pixel(const Pool2dGeometry& g, const Window& window, Fn&& fn) {
   for (int64_t row = window.row_begin; row < window.row_end; ++row) {

@@ -1,6 +1,6 @@
-// Recurrent layers, one sequence after the other (docs/recurrent.md). Everything is double from
-// operands to results, and backward runs forward again: nothing is reserved.
-#include "core/dropout_mask.h"
+// Recurrent layers, one sequence after the other (docs/internals/recurrent.md). Everything is
+// double from operands to results, and backward runs forward again: nothing is reserved.
+#include "core/backend/dropout_mask.h"
 #include "core/reference/recurrent_cell.h"
 #include "core/reference/reference_backend.h"
 

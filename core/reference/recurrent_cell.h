@@ -1,7 +1,8 @@
-// One recurrent cell on one sequence, step by step, in double: docs/recurrent.md line by line.
+// One recurrent cell on one sequence, step by step, in double: docs/internals/recurrent.md line by
+// line.
 #pragma once
 
-#include "core/recurrent.h"
+#include "core/backend/recurrent.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 
@@ -29,8 +30,7 @@ inline void write(const Values& values, const Tensor& y) {
 }
 
 // y (rows) += w (rows, columns) x (columns)
-inline void add_product(const Values& w, const double* x, double* y, int64_t rows,
-                        int64_t columns) {
+inline void add_gemm(const Values& w, const double* x, double* y, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) y[r] += w[static_cast<size_t>(r * columns + c)] * x[c];
   }
@@ -91,8 +91,8 @@ class CellRun {
     Values input(static_cast<size_t>(rows));     // W_ih x + b_ih
     Values recurred(static_cast<size_t>(rows));  // W_hh h + b_hh
     if (g_.bias) input = p_.b_ih, recurred = p_.b_hh;
-    add_product(p_.w_ih, x, input.data(), rows, inputs_);
-    add_product(p_.w_hh, previous.h.data(), recurred.data(), rows, g_.output());
+    add_gemm(p_.w_ih, x, input.data(), rows, inputs_);
+    add_gemm(p_.w_hh, previous.h.data(), recurred.data(), rows, g_.output());
     Step step{.t = t, .gate = Values(input.size()), .m = Values(hidden)};
     for (size_t j = 0; j < hidden; ++j) {
       const auto z = [&](size_t gate) {
@@ -127,7 +127,7 @@ class CellRun {
     step.h = step.m;
     if (g_.projection > 0) {
       step.h.assign(static_cast<size_t>(g_.projection), 0.0);
-      add_product(p_.w_hr, step.m.data(), step.h.data(), g_.projection, g_.hidden);
+      add_gemm(p_.w_hr, step.m.data(), step.h.data(), g_.projection, g_.hidden);
     }
     steps_.push_back(std::move(step));
   }

@@ -46,10 +46,6 @@ void ReferenceBackend::deallocate_pinned(void* memory, int64_t bytes) {
   deallocate(memory, bytes, MemoryCategory::input);
 }
 
-std::unique_ptr<PicturePipeline> ReferenceBackend::make_picture_pipeline() {
-  return make_host_picture_pipeline();
-}
-
 std::unique_ptr<Backend> make_reference_backend() {
   return std::make_unique<ReferenceBackend>();
 }

@@ -3,11 +3,8 @@
 // copying and indexing operators take every dtype, the rest f32 and f64.
 #pragma once
 
-#include "core/backend.h"
-#include "core/host_memory.h"
-#include "core/reference/batch_norm_pairs.h"
-#include "core/reference/linear_chains.h"
-#include "core/reference/pooled_batch_norms.h"
+#include "core/backend/backend.h"
+#include "core/memory/host_memory.h"
 
 #include <memory>
 
@@ -29,7 +26,6 @@ class ReferenceBackend final : public Backend {
   void synchronize() override {}  // every call is complete when it returns
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;
-  std::unique_ptr<PicturePipeline> make_picture_pipeline() override;
 
   // pointwise.cpp
   void fill(double value, const Tensor& y) override;
@@ -93,24 +89,21 @@ class ReferenceBackend final : public Backend {
   // norm.cpp
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
-                        const Tensor& mean, const Tensor& inverse_deviation,
+                        const Tensor& mean, const Tensor& inv_std,
                         const RunningStatistics& running) override;
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                             const Tensor& beta, const Tensor& residual, const Tensor& mean,
                             const Tensor& variance, const Tensor& y) override;
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation,
-                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta, const Tensor& dresidual) override;
-  BatchNormPairs* batch_norm_pairs() override { return &pairs_; }
-  PooledBatchNorms* pooled_batch_norms() override { return &pooled_norms_; }
-  LinearChains* linear_chains() override { return &linear_chains_; }
+                           const Tensor& mean, const Tensor& inv_std, const UnsummedGrads& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& dresidual) override;
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
-                  const Tensor& inverse_deviation) override;
+                  const Tensor& inv_std) override;
   void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
                            const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
   // loss.cpp
@@ -134,9 +127,6 @@ class ReferenceBackend final : public Backend {
 
  private:
   HostMemory memory_{"reference"};
-  ReferenceBatchNormPairs pairs_{*this};
-  ReferencePooledBatchNorms pooled_norms_{*this};
-  ReferenceLinearChains linear_chains_{*this};
 };
 
 std::unique_ptr<Backend> make_reference_backend();

@@ -1,5 +1,5 @@
 // The rest of a training step: counting batches, the norm of the gradients, the verdict on the
-// update (core/step_state.h), averages of weights.
+// update (core/backend/step_state.h), averages of weights.
 #include "core/reference/loops.h"
 #include "core/reference/reference_backend.h"
 

@@ -1,6 +1,6 @@
-// The code of docs/adding_an_op.md, as it stands there.
-#include "core/autograd.h"
-#include "core/ops.h"
+// The code of docs/internals/adding_an_op.md, as it stands there.
+#include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
 
 #include <cmath>
 
@@ -31,7 +31,8 @@ Tensor log_cosh(const Tensor& x) {
     const NoGrad off_tape;
     return x + softplus(x * -2.0) - std::log(2.0);  // no overflow for large |x|
   }();
-  record("log_cosh", {&x}, y, [x = save(x)](Gradients& g) { g.give(0, g.dy() * tanh(x(g))); });
+  record("log_cosh", {&x}, y,
+         [x = save(x)](Gradients& g) { g.accumulate_grad(0, g.dy() * tanh(x(g))); });
   return y;
 }
 

@@ -1,7 +1,7 @@
-// The code of docs/autograd.md, as it stands there.
-#include "core/autograd.h"
+// The code of docs/internals/autograd.md, as it stands there.
+#include "core/autograd/autograd.h"
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <string>
 #include <vector>
@@ -94,9 +94,9 @@ TEST_F(AutogradDoc, Twice) {
 }
 
 TEST_F(AutogradDoc, Refusal) {
-  const Tensor picture = ones({1, 2, 2, 1}).set_requires_grad();
-  const Tensor pooled = sum(max_pool2d(picture, {}));
-  const auto twice = [&] { grad(pooled, {{picture}}, {.create_graph = true}); };
+  const Tensor image = ones({1, 2, 2, 1}).set_requires_grad();
+  const Tensor pooled = sum(max_pool2d(image, {}));
+  const auto twice = [&] { grad(pooled, {{image}}, {.create_graph = true}); };
   EXPECT_THAT(twice, ThrowsMessage<Error>(HasSubstr("max_pool2d: gradients of gradients")));
 }
 

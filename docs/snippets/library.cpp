@@ -1,7 +1,7 @@
-// docs/library.md: XOR with two dense layers, then two textures with a convolution.
+// docs/guide/library.md: XOR with two dense layers, then two textures with a convolution.
 #include <cstdio>
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "layers/layers.h"
 #include "optim/optimizer.h"
 
@@ -27,7 +27,7 @@ int main() {
   const Tensor bits = from_vector({0, 0, 0, 1, 1, 0, 1, 1}, {4, 2});
   const double xor_loss = train(xor_net, bits, from_vector({0, 1, 1, 0}, {4}, {.dtype = DType::i64}), 300);
 
-  Sequential cnn;  // pictures are (N, H, W, C)
+  Sequential cnn;  // images are (N, H, W, C)
   cnn.add<Conv2D>({.in_channels = 1, .filters = 4, .kernel = 3, .activation = {Activation::relu}});
   cnn.make<GlobalAvgPool2D>();
   cnn.add<Dense>({.in_features = 4, .units = 2});

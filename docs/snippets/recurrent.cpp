@@ -1,5 +1,5 @@
-// The code of docs/recurrent.md.
-#include "core/recurrent_cells.h"
+// The code of docs/internals/recurrent.md.
+#include "core/ops/recurrent_cells.h"
 #include "layers/layers.h"
 
 #include <vector>

@@ -25,16 +25,16 @@ class CommandLine(ProgramTest):
         """Lets setUpClass make an instance."""
 
     def test_classify_text_json_and_lines(self):
-        pictures = ["val/c0/500.png", "val/c1/500.png"]
-        text = self.whisker("classify", self.weights, *pictures, "--top", "2").stdout.splitlines()
-        self.assertEqual([line.split(":")[0] for line in text], pictures)
+        images = ["val/c0/500.png", "val/c1/500.png"]
+        text = self.whisker("classify", self.weights, *images, "--top", "2").stdout.splitlines()
+        self.assertEqual([line.split(":")[0] for line in text], images)
         self.assertRegex(text[0], r"^val/c0/500\.png:(  c[01] [01]\.\d{4}){2}$")
-        whole = json.loads(self.whisker("classify", self.weights, *pictures, "--json", "--top", "2").stdout)
-        self.assertEqual(whole["schema_version"], 1)
-        self.assertEqual([p["path"] for p in whole["pictures"]], pictures)
-        self.assertAlmostEqual(sum(p["probability"] for p in whole["pictures"][0]["predictions"]), 1, places=4)
-        lines = self.whisker("classify", self.weights, *pictures, "--jsonl", "--top", "2").stdout.splitlines()
-        self.assertEqual([json.loads(line) for line in lines], whole["pictures"])
+        whole = json.loads(self.whisker("classify", self.weights, *images, "--json", "--top", "2").stdout)
+        self.assertEqual(whole["schema_version"], 2)
+        self.assertEqual([p["path"] for p in whole["images"]], images)
+        self.assertAlmostEqual(sum(p["probability"] for p in whole["images"][0]["predictions"]), 1, places=4)
+        lines = self.whisker("classify", self.weights, *images, "--jsonl", "--top", "2").stdout.splitlines()
+        self.assertEqual([json.loads(line) for line in lines], whole["images"])
 
     def test_classify_tells_where_its_time_goes(self):
         start = self.whisker("classify", self.weights, "val/c0/500.png", "--device", "cpu", "-v").stderr
@@ -44,18 +44,18 @@ class CommandLine(ProgramTest):
         self.assertEqual(phases, sorted(phases, key=lambda phase: float(phase[0])))
         self.assertNotIn("device: auto", start)
         auto = self.whisker("classify", self.weights, "val/c0/500.png", "-v").stderr
-        self.assertIn("device: auto is the CPU: up to 32 pictures take less time than the start of a GPU.", auto)
+        self.assertIn("device: auto is the CPU: up to 32 images take less time than the start of a GPU.", auto)
         self.assertEqual(self.whisker("classify", self.weights, "val/c0/500.png").stderr, "")
 
-    def test_classify_goes_on_past_broken_pictures(self):
-        (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no picture")
+    def test_classify_goes_on_past_broken_images(self):
+        (self.folder / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
         inputs = ["val/c0/500.png", "broken.jpg", "missing.png", "val/c1/500.png"]
         done = self.whisker("classify", self.weights, *inputs, code=3)
         self.assertEqual(len(done.stdout.splitlines()), 2)
         self.assertIn("broken.jpg", done.stderr)
         self.assertIn("missing.png", done.stderr)
         whole = json.loads(self.whisker("classify", self.weights, *inputs, "--json", code=3).stdout)
-        self.assertEqual(["error" in p for p in whole["pictures"]], [False, True, True, False])
+        self.assertEqual(["error" in p for p in whole["images"]], [False, True, True, False])
         self.whisker("classify", self.weights, *inputs, "-q", code=3)
 
     def test_folders_lists_and_odd_names(self):
@@ -102,6 +102,53 @@ class CommandLine(ProgramTest):
         for option in (["--dry-run"], ["--init", "w.safetensors"]):
             done = self.whisker("train", "--resume", "runs/any", *option, code=2)
             self.assertIn("--resume: not together with --dry-run or --init", done.stderr)
+
+    def test_resume_names_init_for_other_settings(self):
+        done = self.whisker("train", "--resume", "runs/base", "schedule.gamma=0.5", code=2)
+        self.assertIn("Leave it out, or start a new run with --init runs/base/best.safetensors.", done.stderr)
+
+    def test_a_longer_run_says_what_its_rate_will_do(self):
+        self.train("longer", "schedule.kind=one_cycle")
+        done = self.whisker("train", "--resume", "runs/longer", "train.epochs=4", "schedule.restart=2")
+        said = done.stderr.splitlines()
+        change = next(i for i, line in enumerate(said) if "schedule.restart was 0 and is 2 now" in line)
+        self.assertLess(change, next(i for i, line in enumerate(said) if line.startswith("epoch 3/4")))
+        self.assertIn("restart: 2", (self.folder / "runs/longer/config.yaml").read_text())
+
+    def test_json_of_what_is_shown_for_people(self):
+        version = json.loads(self.whisker("version", "--json").stdout)
+        self.assertEqual(version["schema_version"], 1)
+        self.assertEqual(f"whisker {version['version']}\n", self.whisker("--version").stdout)
+        for key in ("architecture", "compiler", "computes_with", "processor", "instructions"):
+            self.assertIn(version[key], self.whisker("version").stdout)
+        summary = json.loads(self.whisker("summary", "c.yaml", *self.data, "--json").stdout)
+        text = self.whisker("summary", "c.yaml", *self.data).stdout
+        self.assertEqual((summary["schema_version"], summary["batch"], summary["input"]), (1, 8, [8, 16, 16, 3]))
+        self.assertEqual((summary["classes"], summary["classes_assumed"]), (2, False))
+        self.assertIn(f"parameters {sum(layer['parameters'] for layer in summary['layers'])}:", text)
+        self.assertEqual(summary["parameters"], summary["trainable"] + summary["frozen"])
+        self.assertEqual([layer["name"] for layer in summary["layers"]],
+                         [line.split()[0] for line in text.split("\n\n")[0].splitlines()[2:]])
+        training = summary["training"]
+        self.assertEqual(training["total_bytes"], sum(training.values()) - training["total_bytes"])
+        trace = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "--json").stdout)
+        self.assertEqual(trace["schema_version"], 1)
+        self.assertIn("on cpu", trace["network"])
+        names = [entry["name"] for entry in trace["entries"]]
+        for name in ("images", "conv2d.weight", "conv2d", "cross_entropy"):
+            self.assertIn(name, names)
+        for i, entry in enumerate(trace["entries"]):
+            self.assertTrue(all(source < i for source in entry["inputs"]), entry)
+        self.assertGreater(max(entry["backward_step"] for entry in trace["entries"]), 0)
+
+    def test_gradcheck_alone_lists_what_can_be_checked(self):
+        listed = self.whisker("study", "gradcheck").stdout
+        operators = [line.split()[0] for line in listed.split("\n\n")[0].splitlines()[2:]]
+        for name in ("conv2d", "relu", "batch_norm"):
+            self.assertIn(name, operators)
+        self.whisker("study", "gradcheck", operators[-1])
+        unknown = self.whisker("study", "gradcheck", "qqqqqqqqqqqq", code=2).stderr
+        self.assertIn(f"Operators: all, {', '.join(operators)}.", unknown)
 
     def test_threads_that_wait_give_way_unless_told_otherwise(self):
         for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):

@@ -8,13 +8,17 @@ import json
 import os
 import pty
 import re
+import resource
+import shutil
 import signal
+import stat
 import struct
+import subprocess
 import termios
 import time
 import unittest
 
-from harness import CONFIG, ProgramTest, png, stripes
+from harness import CONFIG, PROGRAM, ProgramTest, png, read_all, stripes
 
 
 def read_terminal(master):
@@ -41,25 +45,50 @@ class Streams(ProgramTest):
         for line in (self.folder / "runs/plain/metrics.jsonl").read_text().splitlines():
             json.loads(line)
 
-    def test_a_terminal_gets_a_bar_in_one_line(self):
+    def terminal(self, columns):
+        """The two ends of a terminal so wide."""
         master, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        process = self.start("train", "c.yaml", *self.data, "name=bar", "train.epochs=100000", stderr=terminal)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        return master, terminal
+
+    def bar(self, columns):
+        master, terminal = self.terminal(columns)
+        process = self.start("train", "c.yaml", *self.data, f"name=bar{columns}", "train.epochs=100000", stderr=terminal)
         os.close(terminal)
         shown = ""
         begun = time.monotonic()
         while "left\r" not in shown and time.monotonic() - begun < 30:
             shown += read_terminal(master)
         process.send_signal(signal.SIGTERM)
-        while rest := read_terminal(master):  # else the program waits for room
+        while rest := read_terminal(master):  # else the program blocks
             shown += rest
         process.communicate(timeout=60)
         os.close(master)
         self.assertEqual(process.returncode, 75)
-        bar = next((line for line in re.split(r"\r\x1b\[K|\r\n|\r", shown) if line.endswith("left")), shown)
+        return next((line for line in re.split(r"\r\x1b\[K|\r\n|\r", shown) if line.endswith("left")), shown)
+
+    def test_a_terminal_gets_a_bar_in_one_line(self):
+        bar = self.bar(80)
         self.assertRegex(bar, r"^epoch \d+ \[=*>? *\] loss \d+\.\d+  acc [01]\.\d+  \d+ examples/s  "
                               r"wait \d+ %  .* left$")
         self.assertLess(len(bar), 80)
+        narrow = self.bar(40)
+        self.assertRegex(narrow, r"^epoch \d+ \[=*>? *\] .* left$")
+        self.assertLess(len(narrow), 40)
+
+    def test_a_matrix_is_as_wide_as_its_terminal(self):
+        run = self.train("matrix")
+        for columns, numbered in ((80, False), (8, True)):
+            master, terminal = self.terminal(columns)
+            process = subprocess.Popen([PROGRAM, "evaluate", run / "best.safetensors", "val"], cwd=self.folder,
+                                       stdout=terminal, stderr=subprocess.DEVNULL)
+            os.close(terminal)
+            shown = read_all(master)
+            self.assertEqual(process.wait(timeout=60), 0)
+            os.close(master)
+            matrix = shown.partition("confusion matrix")[2].splitlines()[1:]
+            self.assertRegex(matrix[0], "^ +1  2$" if numbered else "^ +c0  c1$")
+            self.assertLessEqual(max(map(len, matrix)), columns)
 
     def test_quiet_verbose_and_colour(self):
         self.assertEqual(self.whisker("-q", "train", "c.yaml", *self.data, "name=quiet").stderr, "")
@@ -71,7 +100,8 @@ class Streams(ProgramTest):
 
     def test_full_stdout_is_a_disk_error_and_full_stderr_is_none(self):
         with open("/dev/full", "w") as full:
-            self.whisker("config", "schema", code=6, stdout=full)
+            for arguments in (["config", "schema"], ["--help"], ["train", "--help"], ["--version"], ["completion", "bash"]):
+                self.whisker(*arguments, code=6, stdout=full)
             self.train("deaf", stderr=full)
         self.assertTrue((self.folder / "runs/deaf/best.safetensors").exists())
 
@@ -79,9 +109,19 @@ class Streams(ProgramTest):
         reader, writer = os.pipe()
         os.close(reader)
         self.whisker("train", "c.yaml", *self.data, "name=unread", stderr=writer)
-        self.whisker("config", "schema", code=6, stdout=writer)
+        for arguments in (["config", "schema"], ["config", "keys"], ["--help"], ["classify", "runs/unread/best.safetensors", "val"]):
+            done = self.whisker(*arguments, code=-signal.SIGPIPE, stdout=writer)  # 141 in a shell
+            self.assertEqual(done.stderr, "")
         os.close(writer)
         self.assertTrue((self.folder / "runs/unread/best.safetensors").exists())
+
+    def test_lines_fit_80_columns(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=narrow", "-v", "train.log_every=1")
+        shown = [line for line in done.stderr.splitlines()
+                 if re.match("epoch|  val|  time|  [0-9.]+ s$|  logging|  checkpoint", line)]
+        self.assertGreater(len(shown), 4)
+        self.assertLessEqual(max(map(len, shown)), 80, shown)
+        self.assertIn("  val loss", done.stderr)
 
     def test_closed_streams(self):
         self.whisker("train", "c.yaml", *self.data, "name=closed", code=6,
@@ -90,7 +130,7 @@ class Streams(ProgramTest):
 
 
 class ExitCodes(ProgramTest):
-    """The table of docs/command_line.md, each by what causes it."""
+    """The table of docs/reference/command_line.md, each by what causes it."""
 
     def refused(self, code, says, *arguments, **options):
         done = self.whisker(*arguments, code=code, **options)
@@ -100,10 +140,10 @@ class ExitCodes(ProgramTest):
         return done
 
     def test_usage_is_2(self):
-        self.refused(2, "got 'trian'. Did you mean 'train'?\nSee 'whisker --help'.", "trian")
+        self.refused(2, "got 'trian'. Did you mean 'train'?\n  See 'whisker --help'.", "trian")
         self.refused(2, "expected a subcommand (train, evaluate, classify,")
-        self.refused(2, "data: expected a subcommand (check, stats, generate, arrange), got 'chekc'. "
-                     "Did you mean 'check'?\nSee 'whisker data --help'.", "data", "chekc", "train")
+        self.refused(2, "data: expected a subcommand (check, stats, generate), got 'chekc'. "
+                     "Did you mean 'check'?\n  See 'whisker data --help'.", "data", "chekc", "train")
         self.refused(2, "unknown option '--no-such'", "train", "c.yaml", "--no-such")
         self.refused(2, "Did you mean '--dry-run'?", "train", "c.yaml", "--dryrun")
         self.refused(2, "--batch: expected a number above 0, got '-1'", "study", "trace", "c.yaml", "--batch", "-1")
@@ -119,8 +159,19 @@ class ExitCodes(ProgramTest):
         self.refused(2, "layers.yaml:5:", "train", "layers.yaml", *self.data)
         self.assertFalse((self.folder / "runs/run").exists(), "a run that cannot start leaves no folder")
 
+    def test_a_long_error_is_cut_unless_asked_for(self):
+        run = self.train("cut")
+        layers = ", ".join(f"{{dense: {{name: d{i}, units: 3}}}}" for i in range(15))
+        arguments = ["train", "c.yaml", *self.data, f"model.layers=[flatten, {layers}]", "--init", str(run / "best.safetensors")]
+        lines = self.refused(4, "Check model;", *arguments).stderr.splitlines()
+        self.assertIn("nothing was loaded. Check model; init.skip takes patterns", lines[0])
+        self.assertEqual(len(lines), 22)
+        whole = self.refused(4, "Check model;", *arguments, "-v").stderr.splitlines()
+        self.assertEqual(whole[:21], lines[:21])
+        self.assertEqual(lines[21], f"  and {len(whole) - 21} more lines, which -v shows")
+        self.assertGreater(len(whole), 30)
+
     def test_data_is_3(self):
-        self.refused(3, "missing.zip does not exist", "data", "arrange", "missing.zip", "new")
         self.refused(3, "nowhere", "train", "c.yaml", "data.train=nowhere", "data.val=val")
         (self.folder / "one/c0").mkdir(parents=True)
         (self.folder / "one/c0/1.png").write_bytes(stripes(0, 1))
@@ -139,8 +190,88 @@ class ExitCodes(ProgramTest):
         content[-1] ^= 1
         model.write_bytes(content)
         self.whisker("train", "--resume", "runs/damaged", "train.epochs=4", code=4)
-        self.refused(2, "'optimizer.lr=1' would make another run of this one. A resumed run may change the keys "
+        self.refused(2, "'optimizer.lr=1' cannot change in a resumed run. It may change the keys "
                      "marked with * in 'whisker config keys'.", "train", "--resume", "runs/damaged", "optimizer.lr=1")
+
+    def test_a_configuration_in_weights_is_4(self):
+        run = self.train("inner")
+        content = (run / "best.safetensors").read_bytes()
+        length = struct.unpack("<Q", content[:8])[0]
+        for old, new in (("conv2d", "conv9d"), ("filters: 8", "filters: -8"), ("model:", "model: [")):
+            header = json.loads(content[8:8 + length])
+            metadata = header["__metadata__"]
+            self.assertIn(old, metadata["config"])
+            metadata["config"] = metadata["config"].replace(old, new)
+            text = json.dumps(header).encode()
+            (self.folder / "inner.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+            for arguments in (["classify", "inner.safetensors", "val"], ["evaluate", "inner.safetensors", "val"],
+                              ["train", "c.yaml", *self.data, "model=from_weights", "--init", "inner.safetensors"]):
+                self.refused(4, "inner.safetensors: config:", *arguments)
+
+    def test_a_file_that_grows_too_large_is_6(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        self.train("large", code=6, preexec_fn=limit)
+        with open(self.folder / "keys.txt", "w") as file:
+            self.whisker("config", "keys", code=6, stdout=file, preexec_fn=limit)
+
+    def test_a_run_folder_that_is_removed_is_6(self):
+        process = self.start("train", "c.yaml", *self.data, "name=removed", "train.epochs=100000")
+        run = self.folder / "runs/removed"
+        self.wait_for(run / "log.txt", "epoch 1/")
+        run.rename(self.folder / "elsewhere")
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 6, error)
+        self.assertIn("whisker: error: runs/removed: the run folder was removed while the run wrote to it", error)
+
+    def test_an_error_stands_in_the_log(self):
+        self.whisker("train", "c.yaml", *self.data, "name=logged", "optimizer.lr=1e38", "optimizer.kind=sgd", code=7)
+        self.assertIn("error: training diverged", (self.folder / "runs/logged/log.txt").read_text())
+
+    @unittest.skipIf(os.environ.get("WHISKER_SANITIZE"), "sanitizers reserve addresses")
+    def test_threads_that_cannot_start_are_5(self):
+        arguments = ["train", "c.yaml", *self.data, "name=threads", "train.epochs=1"]
+        many = {**os.environ, "OMP_NUM_THREADS": "64"}
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, resource.RLIM_INFINITY))  # each thread's
+            resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+        self.refused(5, "compute threads could be started. Ask for fewer (OMP_NUM_THREADS", *arguments, env=many,
+                     preexec_fn=limit)
+        self.refused(2, "OMP_NUM_THREADS: expected at most 4096 threads, got 99999", *arguments,
+                     env={**os.environ, "OMP_NUM_THREADS": "99999"})
+        self.whisker(*arguments, env=many)  # control: without the limit they start
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs a user without other processes")
+    def test_a_limit_on_processes_is_5(self):
+        for path in [self.folder, *self.folder.rglob("*")]:
+            path.chmod(path.stat().st_mode | stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+        other = {"user": 54321, "group": 54321}
+        try:
+            self.whisker("version", **other)
+        except PermissionError as error:
+            self.skipTest(f"the program lies where other users may not go: {error}")
+        for most in (1, 3):
+            def limit():
+                resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+            env = {**os.environ, "OMP_NUM_THREADS": "8", "XDG_CACHE_HOME": "/nonexistent",
+                   "ASAN_OPTIONS": "detect_leaks=0"}  # which takes a process of its own
+            self.refused(5, "(ulimit -u)", "train", "c.yaml", *self.data, "runs=/nonexistent", env=env, preexec_fn=limit,
+                         **other)
+
+    @unittest.skipIf(os.environ.get("WHISKER_SANITIZE"), "sanitizers reserve addresses")
+    def test_tiny_address_spaces_end_with_a_message(self):
+        convolutions = "model.layers=[{conv2d: {filters: 64, kernel: 3}}, {conv2d: {filters: 64, kernel: 3}}, global_avg_pool2d]"
+        codes = []
+        for mebibytes in (40, *range(60, 260, 5)):
+            def limit():
+                resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+            done = self.whisker("train", "c.yaml", *self.data, "name=tiny", "data.image_size=64", "train.epochs=1",
+                                "data.workers=0", convolutions, code=None, preexec_fn=limit)
+            self.assertIn(done.returncode, (0, 5, 127), f"{mebibytes}\n{done.stderr}")  # 127: ld.so was out of memory
+            self.assertNotEqual(done.stderr, "")
+            codes.append(done.returncode)
+        self.assertGreater(codes.count(5), 3, codes)
 
     def test_device_is_5(self):
         run = self.train("elsewhere")

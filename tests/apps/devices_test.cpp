@@ -1,8 +1,8 @@
 // The device check finds a wrong device; GPU facts come from files.
-#include "apps/device_check.h"
-#include "apps/gpu_facts.h"
-#include "core/backend.h"
-#include "core/ops.h"
+#include "apps/devices/device_check.h"
+#include "apps/devices/gpu_facts.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
 
 #include <cstdlib>
 #include <filesystem>

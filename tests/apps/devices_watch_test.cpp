@@ -1,11 +1,11 @@
 // Samples of two GPUs that a stand-in for NVML shows, in every format, and the program that prints
 // them until Ctrl-C.
-#include "apps/devices_watch.h"
+#include "apps/devices/devices_watch.h"
 
-#include "apps/device_timing.h"
-#include "core/backend.h"
+#include "apps/devices/device_timing.h"
+#include "core/backend/backend.h"
+#include "core/backend/memory_summary.h"
 #include "core/error.h"
-#include "core/memory_summary.h"
 
 #include <cstdlib>
 
@@ -36,7 +36,7 @@ TEST(Nvml, ReadsWhatAGpuMeasures) {
   EXPECT_EQ(large.temperature_celsius, 41);
   EXPECT_EQ(large.gpu_percent, 87);
   EXPECT_EQ(large.memory_percent, 12);
-  ASSERT_EQ(large.processes.size(), 20u) << "more than the first guess had room for";
+  ASSERT_EQ(large.processes.size(), 20u) << "more than the first guess could hold";
   EXPECT_EQ(large.processes[19].pid, 119);
   EXPECT_EQ(large.processes[19].bytes, int64_t{20} << 20);
   const GpuReading& small = gpus[1];

@@ -1,4 +1,4 @@
-"""`whisker evaluate`: what it takes, what it passes over, and that it repeats the training's figures."""
+"""`whisker evaluate`: what it accepts, what it skips, and that it repeats the training's figures."""
 
 import json
 import os
@@ -21,9 +21,9 @@ class Evaluate(ProgramTest):
         (cls.folder / "flat").mkdir()
         rows = ["path,label"]
         for label in range(2):
-            for picture in sorted((cls.folder / f"val/c{label}").iterdir()):
-                shutil.copy(picture, cls.folder / "flat" / f"c{label}.{picture.name}")
-                rows.append(f"c{label}.{picture.name},c{label}")
+            for image in sorted((cls.folder / f"val/c{label}").iterdir()):
+                shutil.copy(image, cls.folder / "flat" / f"c{label}.{image.name}")
+                rows.append(f"c{label}.{image.name},c{label}")
         (cls.folder / "flat/labels.csv").write_text("\n".join(rows) + "\n")
 
     def runTest(self):
@@ -49,10 +49,10 @@ class Evaluate(ProgramTest):
         done = self.whisker("evaluate", self.weights, *arguments, "--json", code=code, **options)
         return json.loads(done.stdout)
 
-    def test_every_way_to_name_the_pictures_gives_the_same(self):
+    def test_every_way_to_name_the_images_gives_the_same(self):
         whole = self.measured("val")
-        self.assertEqual(whole["schema_version"], 1)
-        self.assertEqual(whole["pictures"], 10)
+        self.assertEqual(whole["schema_version"], 2)
+        self.assertEqual(whole["images"], 10)
         self.assertEqual(whole["unreadable"], [])
         self.assertEqual([sum(row) for row in whole["confusion"]], [5, 5])
         self.assertEqual([c["name"] for c in whole["per_class"]], ["c0", "c1"])
@@ -61,7 +61,7 @@ class Evaluate(ProgramTest):
         self.assertEqual(self.measured(*files), whole)
         self.assertEqual(self.measured("-", input="".join(f"{f}\n" for f in files)), whole)
         self.assertEqual(self.measured("-", input="val/c0\nval/c1\n"), whole)
-        self.assertEqual(self.measured("val", files[3]), whole, "a picture named twice counts once")
+        self.assertEqual(self.measured("val", files[3]), whole, "an image named twice counts once")
         self.assertEqual(self.measured("flat", "--label-pattern", "{label}.*.png"), whole)
         self.assertEqual(self.measured("--csv", "flat/labels.csv"), whole)
         shutil.copy(self.folder / "flat/labels.csv", self.folder / "labels.csv")
@@ -76,7 +76,7 @@ class Evaluate(ProgramTest):
         self.assertIn("some/c1/cut.png: ", done.stderr)
         self.assertIn("gone.png: No such file", done.stderr)
         found = json.loads(done.stdout)
-        self.assertEqual(found["pictures"], 12)
+        self.assertEqual(found["images"], 12)
         self.assertEqual([f["path"] for f in found["unreadable"]], ["gone.png", "some/c1/cut.png"])
         self.assertFalse(any(f["error"].startswith(f["path"]) for f in found["unreadable"]))
         text = self.whisker("evaluate", self.weights, "val", "gone.png", code=3).stdout
@@ -97,7 +97,7 @@ class Evaluate(ProgramTest):
         other = {"user": 65534, "group": 65534, "env": {**os.environ, "XDG_CACHE_HOME": "/nonexistent"}}
         done = self.whisker("evaluate", self.weights, "shut", "--json", code=3, **other)
         self.assertIn("shut/c1: Permission denied", done.stderr)
-        self.assertEqual(json.loads(done.stdout)["pictures"], 2)
+        self.assertEqual(json.loads(done.stdout)["images"], 2)
         done = self.whisker("classify", self.weights, "shut", code=3, **other)
         self.assertEqual(len(done.stdout.splitlines()), 2)
         self.assertIn("shut/c1", done.stderr)
@@ -107,13 +107,13 @@ class Evaluate(ProgramTest):
             done = self.whisker("evaluate", self.weights, *arguments, code=code, **options)
             self.assertEqual(done.stdout, "")
             self.assertIn(says, done.stderr)
-        refused(2, "expected pictures to measure on")
+        refused(2, "expected images to measure on")
         refused(2, "at most one folder", "val", "train", "--csv", "flat/labels.csv")
         refused(2, "--label-pattern", "val", "--csv", "flat/labels.csv", "--label-pattern", "{label}.*")
         refused(3, "--label-pattern '{label}.*'", "flat/c0.500.png")
         refused(3, "--label-pattern", "flat")
         refused(3, "No such file", "nowhere")
-        refused(3, "no pictures found", "-", input="")
+        refused(3, "no images found", "-", input="")
         refused(3, "none.csv", "--csv", "none.csv")
         write_classes(self.folder / "extra", 1)
         (self.folder / "extra/c7").mkdir()
@@ -136,6 +136,132 @@ class Evaluate(ProgramTest):
         found = [self.whisker("classify", "runs/waves/best.safetensors", name, "--jsonl").stdout.splitlines()
                  for name in ("unlabelled.csv", "labelled.csv")]
         self.assertEqual(*[[json.loads(line)["predictions"] for line in lines] for lines in found])
+
+    def test_the_validation_split_of_the_run(self):
+        """--split val finds the images of the run again, wherever it runs and they lie."""
+        write_classes(self.folder / "whole", 20)
+        done = self.whisker("train", "c.yaml", "data.train=whole", "name=split", "train.epochs=2")
+        self.assertIn("a fifth of data.train is the validation split", done.stderr)
+        self.assertIn("32 training and 8 validation", done.stderr)
+        best = "runs/split/best.safetensors"
+        stored = json.loads(self.metadata(best)["metrics"])
+
+        def figures(*arguments, code=0, **options):
+            done = self.whisker("evaluate", *arguments, "--json", "--batch-size", "8", code=code, **options)
+            return json.loads(done.stdout), done.stderr
+
+        split, stderr = figures(best, "--split", "val")
+        self.assertEqual((split["images"], stderr), (8, ""))
+        for key in stored:
+            self.assertEqual(split[key], stored[key], key)
+        seen, stderr = figures(best, "whole")
+        self.assertEqual((seen["images"], seen["trained_on"]), (40, 32))
+        self.assertIn("32 of these 40 images trained the weights (runs/split/split.csv)", stderr)
+        self.assertIn("--split val", stderr)
+        self.assertEqual(self.whisker("-q", "evaluate", best, "whole").stderr, "")
+        new, stderr = figures(best, "val")
+        self.assertEqual((new["trained_on"], stderr), (0, ""))
+        trained, _ = figures(best, "--split", "train")
+        self.assertEqual(trained["images"], 32)
+        # Images that came later are of no split; those that moved are named.
+        write_classes(self.folder / "whole", 10, 100)
+        self.assertEqual(figures(best, "--split", "val")[0], split)
+        (self.folder / "whole").rename(self.folder / "moved")
+        lost = self.whisker("evaluate", best, "--split", "val", code=3)
+        self.assertIn("none of the 8 images of runs/split/split.csv is in whole", lost.stderr)
+        self.assertEqual(figures(best, "moved", "--split", "val")[0], split)
+        self.assertEqual(figures(best, "moved")[0]["trained_on"], 32)
+        next((self.folder / "moved").glob("c0/*.png")).unlink()
+        one_gone = self.whisker("evaluate", best, "moved", "--split", "train", "--json", code=None)
+        other = self.whisker("evaluate", best, "moved", "--split", "val", "--json", code=None)
+        self.assertEqual(sorted([one_gone.returncode, other.returncode]), [0, 3])
+        # Elsewhere nothing is known.
+        shutil.copy(self.folder / best, self.folder / "copy.safetensors")
+        alone = self.whisker("evaluate", "copy.safetensors", "--split", "val", code=4)
+        self.assertIn("weights in the run folder that trained them", alone.stderr)
+        self.assertNotIn("trained_on", figures("copy.safetensors", "val")[0])
+        (self.folder / "runs/split/split.csv").write_text("path,label,split,bytes\nc0/1.png,c7,val,9\n")
+        self.assertIn("'c7' is not a class", self.whisker("evaluate", best, "--split", "val", code=4).stderr)
+        (self.folder / "runs/split/split.csv").unlink()
+        self.assertIn("no runs/split/split.csv", self.whisker("evaluate", best, "--split", "val", code=4).stderr)
+
+    def test_other_training_data_bring_their_own_validation(self):
+        """data.train=DIR alone: the file's data.val belongs to the file's data.train."""
+        (self.folder / "own.yaml").write_text(CONFIG.replace("data: {", "data: {train: gone/train, val: gone/val, "))
+        write_classes(self.folder / "mine", 10)
+        done = self.whisker("train", "own.yaml", "data.train=mine", "name=own", "train.epochs=1")
+        self.assertIn("16 training and 4 validation", done.stderr)
+        printed = self.whisker("config", "print", "runs/own/config.yaml").stdout
+        self.assertIn("val_split: 0.2", printed)
+        write_classes(self.folder / "parted/train", 10)
+        write_classes(self.folder / "parted/val", 3, 50)
+        done = self.whisker("train", "own.yaml", "data.train=parted", "name=parted", "train.epochs=1")
+        self.assertIn("20 training and 6 validation", done.stderr)
+        self.assertIn("data.val is parted/val", done.stderr)
+        # A resumed run's data may move one without the other.
+        (self.folder / "parted/train").rename(self.folder / "elsewhere")
+        self.whisker("train", "--resume", "runs/parted", "data.train=elsewhere", "train.epochs=2")
+        refused = self.whisker("train", "own.yaml", "data.train=mine", "data.val=gone/val", code=3)
+        self.assertIn("data.val", refused.stderr)
+
+    def test_text_files_in_class_folders(self):
+        """The layout of IMDB's archive: trained on, measured, checked."""
+        for i in range(20):
+            for label, word in (("pos", "good"), ("neg", "bad")):
+                file = self.folder / f"reviews/{label}/{i}.txt"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"{word} film number {i}\n")
+        config = pathlib.Path(__file__).parents[2] / "configs/imdb_lstm.yaml"
+        done = self.whisker("train", config, "device=cpu", "data.train=reviews", "data.text.min_count=1",
+                            "train.epochs=6", "train.batch_size=4", "name=reviews")
+        self.assertIn("36 training and 4 validation", done.stderr)
+        best = "runs/reviews/best.safetensors"
+        whole = json.loads(self.whisker("evaluate", best, "reviews", "--json").stdout)
+        self.assertEqual(whole["texts"], 40)
+        self.assertGreaterEqual(whole["accuracy"], 0.9)
+        stored = json.loads(self.metadata(best)["metrics"])
+        split = json.loads(self.whisker("evaluate", best, "--split", "val", "--json", "--batch-size", "4").stdout)
+        self.assertEqual((split["texts"], split["loss"]), (4, stored["loss"]))
+        checked = self.whisker("data", "check", "reviews").stdout
+        self.assertIn("32 training and 8 validation texts in 2 classes", checked)
+        (self.folder / "reviews/urls.txt").write_text("beside\n")
+        beside = self.whisker("data", "check", "reviews").stdout
+        self.assertIn("skipped 1 files beside the class folders, such as urls.txt", beside)
+        (self.folder / "reviews/pos/empty.txt").write_text("\n")
+        bad = self.whisker("data", "check", "reviews", code=3)
+        self.assertIn("skipped: reviews/pos/empty.txt: the text is empty", bad.stdout)
+        done = self.whisker("evaluate", best, "reviews", "--json", code=3)
+        self.assertEqual(json.loads(done.stdout)["unreadable"][0]["path"], "reviews/pos/empty.txt")
+        self.whisker("data", "check", "reviews", "--val", "reviews", "--json", code=3)
+        stats = json.loads(self.whisker("data", "stats", "reviews", "--json").stdout)
+        self.assertEqual(sum(stats["classes"].values()), 32)
+        refused = self.whisker("evaluate", best, "reviews/pos", code=3)
+        self.assertIn("class folders with a file per text", refused.stderr)
+        # Other words than those of the training: the split is not what it was.
+        for i in range(20):
+            (self.folder / f"reviews/pos/{i}.txt").write_text(f"other words {i}")
+        changed = self.whisker("evaluate", best, "--split", "val", code=3)
+        self.assertIn("reviews changed since the weights were trained", changed.stderr)
+
+    def test_fine_tuning_follows_the_preprocessing_of_the_weights(self):
+        self.train("caffe", "train.epochs=1", "data.image_size=12", "data.resize_short=14", "data.std=[0.004]")
+        (self.folder / "tune.yaml").write_text(CONFIG.replace("image_size: 16, ", ""))
+        weights = self.folder / "runs/caffe/best.safetensors"
+        done = self.whisker("train", "tune.yaml", *self.data, "name=tuned", "--init", weights, "train.epochs=1")
+        self.assertIn("preprocessing of best.safetensors: data.image_size=12, data.resize_short=14, "
+                      "data.std=[0.004]", done.stderr)
+        self.assertEqual(self.metadata("runs/tuned/best.safetensors")["preprocess"],
+                         self.metadata(weights)["preprocess"])
+        again = self.whisker("train", "runs/tuned/config.yaml", "name=again")
+        self.assertNotIn("warning", again.stderr)
+        self.assertEqual(self.metadata("runs/again/best.safetensors")["metrics"],
+                         self.metadata("runs/tuned/best.safetensors")["metrics"])
+        done = self.whisker("train", "tune.yaml", *self.data, "name=kept", "--init", weights, "train.epochs=1",
+                            "data.std=[0.229]")
+        self.assertIn("warning: data.std is [0.229] in the configuration, [0.004] in best.safetensors", done.stderr)
+        self.assertIn('"std":[0.229,', self.metadata("runs/kept/best.safetensors")["preprocess"])
+        summary = self.whisker("summary", "tune.yaml", f"init.from={weights}").stdout
+        self.assertIn("(8,12,12,3)", summary.replace(" ", ""))
 
     def test_repeats_the_figures_in_the_weights_file(self):
         # Smoothing and class weights belong to what is learned from, not to what is reported.

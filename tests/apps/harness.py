@@ -1,4 +1,4 @@
-"""Runs the program named by $WHISKER on small drawn pictures; standard library only."""
+"""Runs the program named by $WHISKER on small drawn images; standard library only."""
 
 import json
 import os
@@ -28,15 +28,18 @@ train: {epochs: 2, batch_size: 8}
 """
 
 
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def png_chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
 def png(width, height, pixel):
     """A PNG whose pixel(x, y) gives (r, g, b)."""
     rows = b"".join(b"\0" + bytes(c for x in range(width) for c in pixel(x, y)) for y in range(height))
-
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    return (PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
 
 
 def stripes(direction, number):
@@ -52,6 +55,16 @@ def write_classes(folder, per_class, first=0):
         (folder / f"c{label}").mkdir(parents=True, exist_ok=True)
         for i in range(first, first + per_class):
             (folder / f"c{label}" / f"{i:03}.png").write_bytes(stripes(label, i))
+
+
+def read_all(terminal):
+    """What the program wrote to a pseudo-terminal until it closed its end."""
+    shown = b""
+    while True:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:
+            return shown.decode("utf-8", "surrogateescape")
 
 
 class ProgramTest(unittest.TestCase):

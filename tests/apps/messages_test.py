@@ -6,8 +6,6 @@ import unittest
 
 from harness import CONFIG, ProgramTest, stripes, write_classes
 
-WEBP = b"RIFF\x1a\0\0\0WEBPVP8L"
-
 
 class Messages(ProgramTest):
     @classmethod
@@ -31,36 +29,52 @@ class Messages(ProgramTest):
         self.assertIn(says, done.stderr)
         return done
 
-    def test_statistics_of_unreadable_pictures(self):
+    def test_statistics_of_unreadable_images(self):
         write_classes(self.folder / "some", 3)
-        self.file("some/c0/bad.jpg", "no picture")
+        self.file("some/c0/bad.jpg", "no image")
         done = self.whisker("data", "stats", "some", code=3)
-        self.assertIn("6 pictures, 1 unreadable", done.stdout)
+        self.assertIn("6 images, 1 unreadable", done.stdout)
         self.assertRegex(done.stderr, r"^whisker: error: some/c0/bad\.jpg: a text file")
         self.assertEqual(json.loads(self.whisker("data", "stats", "some", "--json", code=3).stdout)["unreadable"], 1)
         for label in ("a", "b"):
-            self.file(f"none/{label}/1.jpg", "no picture")
-        self.refused(3, "none of the 2 pictures in none can be read; the first, a/1.jpg: a text file",
+            self.file(f"none/{label}/1.jpg", "no image")
+        self.refused(3, "none of the 2 images in none can be read; the first, a/1.jpg: a text file",
                      "data", "stats", "none")
 
-    def test_formats_that_are_not_read_are_counted(self):
-        write_classes(self.folder / "mixed", 4)
-        self.file("mixed/c0/moving.GIF", b"GIF89a")
-        for i in range(2):
-            self.file(f"mixed/c1/{i}.webp", WEBP)
-        said = "1 .gif, 2 .webp"
-        self.assertIn(f"skipped    {said}: JPEG, PNG and BMP are read\n",
-                      self.whisker("data", "check", "mixed").stdout)
-        self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 3)
-        self.assertIn(f"passed over {said}: JPEG", self.whisker("classify", self.weights, "mixed").stderr)
-        done = self.whisker("train", "c.yaml", "name=mixed", "data.train=mixed", "data.val=val")
-        self.assertIn(f"data.train: {said} passed over", done.stderr)
-        self.file("webp/c0/1.webp", WEBP)
-        self.file("webp/notes.txt", "no picture")
-        self.refused(3, "no pictures found in 'webp': JPEG, PNG and BMP are read; there are 1 .webp and 1 other file.",
-                     "classify", self.weights, "webp")
-        self.refused(3, "1 folders and 2 other files (1 .webp) are there", "train", "c.yaml", "data.train=webp",
-                     "data.val=val")
+    def test_a_check_names_everything_at_once(self):
+        write_classes(self.folder / "wrong", 4)
+        write_classes(self.folder / "wrong_val", 2, 500)
+        self.file("wrong/c0/bad.png", "no image")
+        self.file("wrong/loose.png", stripes(0, 3))
+        self.file("wrong/empty/notes.txt", "no image")
+        self.file("wrong_val/empty/bad.jpg", "no image")
+        done = self.whisker("data", "check", "wrong", "--val", "wrong_val", code=3)
+        for line in (r"problem    data check: no images in the class folders 'empty' of wrong\.",
+                     r"problem    data: train and val must have the same classes", r"bad        wrong/c0/bad\.png: ",
+                     r"bad        wrong_val/empty/bad\.jpg: ", r"skipped    not in a class folder: 'loose\.png'",
+                     r"14 images, 2 bad"):
+            self.assertRegex(done.stdout, r"(?m)^" + line)
+        found = json.loads(self.whisker("data", "check", "wrong", "--val", "wrong_val", "--json", code=3).stdout)
+        self.assertEqual((len(found["problems"]), len(found["bad"]), found["images"]), (2, 2, 14))
+        done = self.whisker("data", "check", "wrong", "--val", "nowhere", code=3)
+        self.assertRegex(done.stdout, r"(?m)^problem    data check --val: expected a folder, but nowhere does not")
+        self.assertRegex(done.stdout, r"(?m)^bad        wrong/c0/bad\.png: ")
+        self.refused(3, "expected a folder, but nowhere does not exist", "data", "check", "nowhere")
+        self.assertEqual(json.loads(self.whisker("data", "check", "train", "--json").stdout)["problems"], [])
+
+    def test_copies_of_images_validate_together(self):
+        write_classes(self.folder / "copies", 10)
+        for label in ("c0", "c1"):
+            for i in range(5):
+                (self.folder / f"copies/{label}/again{i}.png").write_bytes(stripes(int(label[1]), i))
+        done = self.whisker("train", "c.yaml", "name=copies", "data.train=copies", "data.val_split=0.3")
+        self.assertIn("data.val_split: 10 images identical to another; identical images stay in the same split",
+                      done.stderr)
+
+    def test_a_batch_size_that_was_found_is_told_and_kept(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=found", "train.batch_size=auto", "train.epochs=1")
+        found = re.search(r"train\.batch_size: auto is (\d+)", done.stderr)[1]
+        self.assertIn(f"batch_size: {found}", next(self.folder.glob("runs/found*/config.yaml")).read_text())
 
     def test_the_last_table_says_its_epoch(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=table", "train.epochs=3")
@@ -71,8 +85,8 @@ class Messages(ProgramTest):
     def test_a_slow_stage_is_told_once(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=slow", "train.epochs=4", "data.image_size=200",
                             "data.val=train", "train.batch_size=16")
-        self.assertLessEqual(done.stderr.count("; slow: "), 1)
-        self.assertIn("data.val is data.train: validation says nothing of other pictures", done.stderr)
+        self.assertLessEqual(done.stderr.count("  slow: "), 1)
+        self.assertIn("data.val is data.train: validation does not measure other images", done.stderr)
 
     def test_configurations(self):
         for key, value, says in (
@@ -90,7 +104,7 @@ class Messages(ProgramTest):
         self.refused(2, "list.yaml:1:1: expected a map of keys", "train", self.file("list.yaml", "- a\n"), "name=x")
         self.refused(2, "got a list. The list has 2.", "train", "c.yaml", "data.mean=[1,2]")
         self.refused(2, "got '1e400'. It must fit a double.", "train", "c.yaml", "optimizer.lr=1e400")
-        self.refused(2, "Its network is told by runs/base/config.yaml.", "summary", self.weights)
+        self.refused(2, "runs/base/config.yaml describes its network.", "summary", self.weights)
         self.refused(2, "net.yaml:1:1: layers: a network alone", "summary",
                      self.file("net.yaml", "layers: [flatten]\n"))
         self.refused(3, "Write data.train=$HOME/pics.", "train", "c.yaml", "data.train=~/pics", "data.val=val")
@@ -127,7 +141,8 @@ class Messages(ProgramTest):
     def test_one_class_is_no_classes(self):
         for i in range(3):
             self.file(f"alike/cat.{i}.png", stripes(0, i))
-        self.refused(3, "makes 1 class of the 3 pictures", "data", "arrange", "alike", "arranged")
+        self.refused(3, "expected at least two classes in alike, got only 'cat'", "train", "c.yaml", "data.train=alike",
+                     "data.val_split=0.5", "data.label_pattern='{label}.*.png'")
 
 
 if __name__ == "__main__":

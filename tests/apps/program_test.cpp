@@ -1,5 +1,5 @@
-// The program as a person runs it: exit codes, completion in bash, and docs/study.md, whose
-// commands must print what the page shows.
+// The program as a person runs it: exit codes, and docs/guide/study.md, whose commands
+// must print what the page shows.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -48,7 +48,7 @@ std::string masked(std::string text) {
 }
 
 TEST(StudyPage, ShowsWhatTheCommandsPrint) {
-  std::ifstream page(WHISKER_SOURCE_DIR "/docs/study.md");
+  std::ifstream page(WHISKER_SOURCE_DIR "/docs/guide/study.md");
   ASSERT_TRUE(page);
   std::string line, command, expected;
   int examples = 0;
@@ -124,7 +124,7 @@ TEST(Program, GraphsAreWrittenToFiles) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Program, TheSummarySaysWhichPicturesItIsOf) {
+TEST(Program, TheSummarySaysWhichImagesItIsOf) {
   const std::string command = "whisker summary configs/cats_vs_dogs.yaml data.image_size=128 ";
   const Result two = run(command + "data.train_image_size=112");
   EXPECT_EQ(two.exit_code, 0);
@@ -143,7 +143,7 @@ TEST(Program, TheSummaryRefusesANetworkForOneOfTwoSizes) {
   EXPECT_EQ(run(command).exit_code, 0);
   const Result two = run(command + "data.train_image_size=16 2>&1");
   EXPECT_EQ(two.exit_code, 2);
-  EXPECT_THAT(two.output, HasSubstr("data.train_image_size: 16 fits the network, but not pictures "
+  EXPECT_THAT(two.output, HasSubstr("data.train_image_size: 16 fits the network, but not images "
                                     "of data.image_size 32"));
 }
 
@@ -164,7 +164,8 @@ TEST(Program, BenchCountsExamplesOfEveryKind) {
   EXPECT_EQ(text.exit_code, 0) << text.output;
   EXPECT_THAT(text.output, HasSubstr(" examples/s\n"));
   EXPECT_THAT(text.output, testing::Not(HasSubstr("image")));
-  EXPECT_THAT(run(command + " --json").output, HasSubstr("\"images_per_s\":"));  // docs/formats.md
+  EXPECT_THAT(run(command + " --json").output,
+              HasSubstr("\"images_per_s\":"));  // docs/reference/formats.md
   std::filesystem::remove_all(folder);
 }
 
@@ -197,25 +198,6 @@ TEST(Program, AWrongDeviceExitsWithFive) {
   EXPECT_THAT(json.output, HasSubstr("\"passed\":false"));
   EXPECT_THAT(json.output, HasSubstr("\"passed\":true"));
   EXPECT_EQ(run(broken + "devices").exit_code, 0);  // nothing is computed, nothing is found
-}
-
-// What bash would offer for the words so far, one per line.
-std::string completions(const std::string& words) {
-  return run("source <(whisker completion bash); COMP_WORDS=(" + words +
-             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _whisker; printf '%s\\n' "
-             "\"${COMPREPLY[@]}\"")
-      .output;
-}
-
-TEST(Completion, BashOffersCommandsOptionsAndFiles) {
-  EXPECT_EQ(completions("whisker stu"), "study\n");
-  EXPECT_EQ(completions("whisker study gra"), "graph\ngradcheck\n");
-  EXPECT_EQ(completions("whisker study graph --out"), "--output\n");
-  EXPECT_THAT(completions("whisker config ''"), HasSubstr("print\nschema\nkeys\n"));
-  EXPECT_EQ(completions("whisker devices --ch"), "--check\n");
-  EXPECT_EQ(completions("whisker devices --verb"), "--verbose\n");
-  EXPECT_EQ(completions("whisker study trace configs/mni"), "configs/mnist.yaml\n");
-  EXPECT_EQ(completions("whisker study graph -o configs/mni"), "configs/mnist.yaml\n");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 """Signals while the program computes: oneDNN's AVX-512 kernels borrow the stack pointer, so no thread that computes
-may run a handler (apps/signals.cpp). Standard library only."""
+may run a handler (apps/terminal/signals.cpp). Standard library only."""
 
 import json
 import os

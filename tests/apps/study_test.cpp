@@ -1,9 +1,8 @@
 // study's parts below the command line.
-#include "apps/gradcheck_operators.h"
-#include "apps/gradcheck_report.h"
-#include "apps/study_network.h"
-#include "core/autograd.h"
-#include "core/ops.h"
+#include "apps/study/gradcheck_report.h"
+#include "apps/study/study_network.h"
+#include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
 #include "tests/support/error_of.h"
 
 #include <cstdlib>
@@ -52,13 +51,14 @@ TEST(StudyOperators, EveryGradientAgreesWithFiniteDifferences) {
 }
 
 TEST(StudyOperators, AWrongOperatorIsReported) {
-  const GradcheckOperator wrong{"square", {{"x", {2, 2}}}, [](std::span<const Tensor> o) {
-                                  const Tensor y = mul(o[0].detach(), o[0].detach());
-                                  record("square", {&o[0]}, y, [x = save(o[0])](Gradients& g) {
-                                    g.give(0, mul(g.dy(), x(g)));
-                                  });
-                                  return y;
-                                }};
+  const OperatorRow wrong{"square", [](Arguments& a) {
+                            const Tensor x = a.operand("x", {2, 2});
+                            const Tensor y = mul(x.detach(), x.detach());
+                            record("square", {&x}, y, [x = save(x)](Gradients& g) {
+                              g.accumulate_grad(0, mul(g.dy(), x(g)));
+                            });
+                            return y;
+                          }};
   const auto results = gradcheck_operator(wrong, {});
   const std::vector<std::string> owners = {"square"};
   const GradcheckReport report = gradcheck_report(results, owners, 1e-6);
@@ -90,7 +90,7 @@ TEST_F(StudyTest, FrozenParametersAreLeftOut) {
   EXPECT_THAT(report.text, HasSubstr("all 2 gradients agree"));
 }
 
-TEST_F(StudyTest, TheListingNamesLayersParametersAndPictures) {
+TEST_F(StudyTest, TheListingNamesLayersParametersAndImages) {
   const StudyNetwork network(read_config(file(), {}), {.batch = 3, .classes = 5});
   EXPECT_EQ(network.describe(), "tiny, (3,12,12,3) f32 on cpu, 5 classes");
   TapeListing listing;

@@ -1,5 +1,5 @@
 // How nvJPEG is found, started and called, with a library of our own in its place.
-#include "core/nvjpeg.h"
+#include "core/nvidia/nvjpeg.h"
 
 #include "core/error.h"
 #include "tests/support/error_of.h"
@@ -107,8 +107,8 @@ TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
   EXPECT_EQ(pixels[32], 'b');
 }
 
-// For the largest seen, so that a run of pictures of all sizes soon asks for nothing more.
-TEST_F(NvjpegTest, MakesRoomForTheLargestPictures) {
+// For the largest seen, so that a run of images of all sizes soon asks for nothing more.
+TEST_F(NvjpegTest, MakesRoomForTheLargestImages) {
   const Nvjpeg library(std::vector<std::string>{fake});
   const Nvjpeg::Handle handle(library);
   Nvjpeg::State state(handle);

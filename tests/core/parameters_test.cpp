@@ -1,9 +1,9 @@
 // The arena with compute views: layers read 16-bit copies, masters stay f32, and every change of a
 // master reaches its copy.
-#include "core/parameters.h"
+#include "core/parameters/parameters.h"
 
-#include "core/backend.h"
-#include "core/ops.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
 #include "tests/support/devices.h"
 
 #include <gtest/gtest.h>
@@ -55,6 +55,18 @@ void expect_copy(const Parameter& parameter, DType dtype) {
   EXPECT_EQ(parameter.master().dtype(), DType::f32) << parameter.name();
   EXPECT_EQ(parameter.value().to_vector(), parameter.master().to(dtype).to_vector())
       << parameter.name();
+}
+
+TEST(ParameterArena, TakesTheBytesThatItSays) {
+  for (const ArenaTypes types : {ArenaTypes{}, ArenaTypes{.compute = DType::bf16}}) {
+    const int64_t before = backend_of(cpu_device).memory_stats().allocated;
+    const Net net(types);
+    const int64_t taken = backend_of(cpu_device).memory_stats().allocated - before;
+    const ArenaBytes bytes = ParameterArena::bytes_of(net.arena.parameters(), types);
+    const int64_t said = bytes.values + bytes.gradients;
+    EXPECT_GE(taken, said);
+    EXPECT_LE(taken, said + said / 256) << "beside it a byte for each block's optimizer group";
+  }
 }
 
 TEST(ParameterArena, WithoutComputeViewsAllIsOneRun) {

@@ -79,7 +79,9 @@ const fs::path root = WHISKER_SOURCE_DIR;
 
 TEST(DocsSnippets, EveryBlockStandsInItsSource) {
   std::vector<fs::path> documents{root / "README.md"};
-  for (const auto& entry : fs::directory_iterator(root / "docs")) documents.push_back(entry.path());
+  for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
+    documents.push_back(entry.path());
+  }
   int blocks = 0;
   for (const fs::path& document : documents) {
     if (document.extension() != ".md" || !fs::exists(document)) continue;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every command of README.md's ```sh blocks, in order, in a scratch folder: drawn pictures, made-up
-# names, verse and numbers stand in for the real ones, and training is cut to a few batches of one epoch.
+# Runs every command of the ```sh blocks in README.md and docs/guide/*.md, in order and once each, in a scratch folder:
+# drawn images, made-up names, verse and numbers stand in for the real ones, and training is cut to a few batches of
+# one epoch.
 #   readme_test.sh SOURCE BUILD
 set -euo pipefail
 source=$1 build=$2
@@ -11,9 +12,21 @@ export XDG_CACHE_HOME="$scratch/cache"
 
 mkdir -p "$scratch/build/release"
 ln -s "$source/configs" "$scratch/configs"
-"$build/whisker" data generate "$scratch/data/cats_dogs" --per-class 24 --val-per-class 8 --seed 7 >/dev/null
-"$build/whisker" data generate "$scratch/data/ants_bees" --per-class 24 --val-per-class 8 --seed 8 >/dev/null
+"$build/whisker" data generate "$root/shared/data/cats_dogs" --per-class 24 --val-per-class 8 --seed 7 >/dev/null
+"$build/whisker" data generate "$scratch/drawn" --per-class 24 --val-per-class 8 --seed 8 >/dev/null
+mkdir "$root/shared/data/mnist"
+cp -r "$scratch/drawn/train" "$root/shared/data/mnist/train"
+mv "$scratch/drawn/val" "$root/shared/data/mnist/test"
+mv "$scratch/drawn/train" "$scratch/my_photos"
 sequences=$root/shared/data/sequences
+for i in {1..20}; do
+  for part in train test; do
+    mkdir -p "$scratch/aclImdb/$part/pos" "$scratch/aclImdb/$part/neg"
+    echo "a good film, the $i. of them" >"$scratch/aclImdb/$part/pos/${i}_9.txt"
+    echo "a bad film, the $i. of them" >"$scratch/aclImdb/$part/neg/${i}_2.txt"
+  done
+  echo "http://example.org/$i" >>"$scratch/aclImdb/train/urls_pos.txt"
+done
 mkdir -p "$sequences/names"
 for i in {1..40}; do
   echo "Mc$i" >>"$sequences/names/Scottish.txt"
@@ -26,9 +39,9 @@ for i in {1..400}; do echo "ROMEO: the $i of roses, and a word besides"; done >"
 } >"$sequences/airline-passengers.csv"
 cat >"$scratch/build/release/whisker" <<WRAPPER
 #!/usr/bin/env bash
-# The program, with training made short; a resume may only have its epochs changed.
+# The program, with training made short; a resume may only have its epochs changed, and the restart with them.
 case "\$1 \$2" in
-  "train --resume") exec "$build/whisker" train --resume "\$3" train.epochs=2 ;;
+  "train --resume") exec "$build/whisker" train --resume "\$3" train.epochs=2 schedule.restart=1 ;;
   "train "*_lstm.yaml | "train "*_gru.yaml) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 ;;
   "train "*) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 data.image_size=32 data.resize_short=36 ;;
 esac
@@ -37,15 +50,17 @@ WRAPPER
 chmod +x "$scratch/build/release/whisker"
 
 cd "$scratch"
-awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} inside && NF' "$source/README.md" >commands
-[ "$(wc -l <commands)" -ge 10 ] || { echo "README.md: expected at least ten commands, found $(wc -l <commands)"; exit 1; }
+# A command may stand on several pages, with another comment behind it.
+awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} {sub(/ +#.*/, "")} inside && NF && !seen[$0]++' \
+  "$source/README.md" "$source"/docs/guide/*.md >commands
+[ "$(wc -l <commands)" -ge 30 ] || { echo "expected at least 30 commands, found $(wc -l <commands)"; exit 1; }
 count=0
 while IFS= read -r command <&3; do
   echo "\$ $command"
   eval "$command" >output 2>&1 || { cat output; echo "FAILED: $command"; exit 1; }
   count=$((count + 1))
 done 3<commands
-echo "$count commands of README.md ran"
+echo "$count commands of README.md and docs/guide ran"
 
 # The two commands above the blocks exist and say what they take.
 "$source/quickstart" --help >/dev/null

@@ -1,7 +1,7 @@
 // Any bytes as a configuration give a config or one usage error; what was accepted prints as
 // text that reads back to the same.
 #include "core/error.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <cstdint>
 #include <cstdlib>

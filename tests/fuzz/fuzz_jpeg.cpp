@@ -1,8 +1,8 @@
 // Any bytes as a JPEG: pixels or one data error, decoded whole and as a crop whose place and target
 // the last bytes choose. A plain one gives pixels, with and without its metadata.
 #include "core/error.h"
-#include "data/decode.h"
-#include "data/plain_jpeg.h"
+#include "data/codec/decode.h"
+#include "data/codec/plain_jpeg.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -12,9 +12,8 @@ namespace {
 
 constexpr int64_t max_pixels = 1 << 20;
 
-// The crop that four bytes ask for, inside the picture.
-whisker::CropRequest crop_from(std::span<const uint8_t> bytes,
-                               const whisker::PictureHeader& header) {
+// The crop that four bytes ask for, inside the image.
+whisker::CropRequest crop_from(std::span<const uint8_t> bytes, const whisker::ImageHeader& header) {
   const auto at = [&](size_t i) { return int{bytes[bytes.size() - 1 - i]}; };
   whisker::Rect crop;
   crop.left = header.width * at(0) / 256;
@@ -31,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 8 || data[0] != 0xFF || data[1] != 0xD8) return 0;
   bool must_be_readable = false;
   try {
-    const whisker::PictureHeader header = whisker::read_header(bytes, max_pixels);
+    const whisker::ImageHeader header = whisker::read_header(bytes, max_pixels);
     const whisker::CropRequest request = crop_from(bytes, header);
     try {
       whisker::Decoded part;
@@ -46,12 +45,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     must_be_readable = plain.has_value();
     if (plain) {
       const auto* const begin = reinterpret_cast<const uint8_t*>(plain->data());
-      const whisker::Picture stored = whisker::decode({begin, plain->size()}, max_pixels);
+      const whisker::Image stored = whisker::decode({begin, plain->size()}, max_pixels);
       if (int64_t{stored.width} * stored.height != int64_t{header.width} * header.height)
         std::abort();
     }
-    const whisker::Picture picture = whisker::decode(bytes, max_pixels);
-    if (picture.width != header.width || picture.height != header.height) std::abort();
+    const whisker::Image image = whisker::decode(bytes, max_pixels);
+    if (image.width != header.width || image.height != header.height) std::abort();
   } catch (const whisker::Error& error) {
     if (error.kind() != whisker::ErrorKind::data || must_be_readable) std::abort();
   }

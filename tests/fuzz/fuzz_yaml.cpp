@@ -1,5 +1,6 @@
 // Any bytes as configuration give a tree or one usage error. A tree must survive emit and
-// parse, and its typed getters and overrides must give a value or an error.
+// parse, which shows no control, and its typed getters and overrides must give a value or an error.
+#include "core/io/text.h"
 #include "core/io/yaml.h"
 
 #include <cstdint>
@@ -35,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     YamlNode tree = YamlNode::parse(text, "fuzz");
     visit(tree, tree);
     const std::string emitted = tree.emit();
+    if (whisker::printable(emitted, whisker::KeptLines::all) != emitted) std::abort();
     // Escapes and margins may carry a text near 1 MiB over the limit; all others must come back.
     if (emitted.size() <= (1 << 20) && !(YamlNode::parse(emitted, "emitted") == tree)) std::abort();
     allow_usage_errors([&] { tree.set_override(text); });

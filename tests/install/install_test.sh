@@ -12,4 +12,5 @@ cmake -S "$source/tests/install" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE
   -DCMAKE_PREFIX_PATH="$scratch/prefix" -DWHISKER_SOURCE_DIR="$source" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 cmake --build "$scratch/build" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$scratch/build/learn"
+"$scratch/build/images"
 "$scratch/prefix/bin/whisker" --help >/dev/null

@@ -1,7 +1,7 @@
 // Layers in bf16: activations and the weights they read are bf16, normalisation parameters and
 // statistics f32, and what comes out is the f32 network's result within bf16's rounding.
-#include "core/autograd.h"
-#include "core/ops.h"
+#include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
 #include "layers/layers.h"
 
 #include <cmath>
@@ -20,8 +20,7 @@ std::shared_ptr<Sequential> every_kind_of_layer() {
   net->add<Conv2D>({.in_channels = 3, .filters = 8, .activation = {Activation::relu}});
   net->add<BatchNorm>({.channels = 8, .activation = {Activation::relu}});
   net->add_named("block", std::make_shared<Residual>(
-                              block, nullptr,
-                              Residual::Options{.activation = {Activation::gelu}, .fuse = false}));
+                              block, nullptr, Residual::Options{.activation = {Activation::gelu}}));
   net->add_named("dropout", std::make_shared<Dropout>(0.25));
   net->make<Flatten>();
   net->add<LayerNorm>({.features = 8 * 6 * 6});

@@ -2,7 +2,7 @@
 // everything but seed and name.
 #include "layers/initializers.h"
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <cmath>

@@ -69,6 +69,20 @@ TEST(Layers, ConcatJoinsChannelsInBranchOrder) {
   EXPECT_EQ(concat(x).to_vector(), (std::vector<double>{0, 2, -1, 2, 3, 0, 3, -4}));
 }
 
+TEST(Layers, MultiplyScalesChannelsOfImages) {
+  const auto same = std::make_shared<Sequential>(), mean = std::make_shared<Sequential>();
+  mean->make<GlobalAvgPool2D>();
+  const Tensor x = from_vector({1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 2, 2}, on_reference);  // means 4, 5
+  const std::vector<double> scaled = {4, 10, 12, 20, 20, 30, 28, 40};
+  Multiply behind({{"", same}, {"", mean}}), before({{"", mean}, {"", same}});
+  for (Multiply* multiply : {&behind, &before}) {
+    EXPECT_EQ(multiply->output_shape(x.shape()), x.shape());
+    EXPECT_EQ((*multiply)(x).to_vector(), scaled);
+  }
+  Multiply squares({{"", same}, {"", same}, {"", same}});
+  EXPECT_EQ(squares(x).to_vector()[2], 27);
+}
+
 TEST(Layers, DefaultsStartAsPytorchsDo) {
   Dense dense({.in_features = 100, .units = 50});
   ParameterArena arena(dense.parameters(), reference_device, 4);
@@ -98,6 +112,7 @@ TEST(Layers, BadOptionsAreRefusedByName) {
   EXPECT_TRUE(error_of([] { Embedding({.entries = 0, .features = 1}); }).starts_with("embedding"));
   EXPECT_TRUE(error_of([] { Dropout(1.0); }).starts_with("dropout: "));
   EXPECT_TRUE(error_of([] { Concat({}); }).starts_with("concat: "));
+  EXPECT_TRUE(error_of([] { Multiply({}); }).starts_with("multiply: expected at least two"));
   EXPECT_EQ(error_of([] {
               Dense({.in_features = 4, .units = 1}).output_shape({2, 5});
             }),

@@ -1,7 +1,8 @@
-// Model files: the vocabulary, names, shapes, joined operators, and every error with its place.
-#include "layers/model_builder.h"
+// Model files: the vocabulary, names, shapes, fused operators, and every error with its place.
+#include "layers/builder/model_builder.h"
 
 #include "layers/layers.h"
+#include "layers/memory_plan.h"
 #include "tests/support/error_of.h"
 
 #include <string>
@@ -50,6 +51,16 @@ layers:
   EXPECT_EQ(parameters[8]->flattened_channels, 16);
 }
 
+// Older configurations repeat them: these layers were always part of the one before.
+TEST(ModelBuilder, ActivationsAndPoolingMayShareAName) {
+  const Model model = build(R"(
+- repeat: {n: 2, layers: [{conv2d: {filters: 4, kernel: 3}}, {relu: {name: act}}]}
+- max_pool2d: {name: act, kernel: 2}
+)");
+  EXPECT_EQ(names_of(model), (std::vector<std::string>{"conv2d.weight", "conv2d.bias",
+                                                       "conv2d_1.weight", "conv2d_1.bias"}));
+}
+
 TEST(ModelBuilder, TheSectionMayBeTheListItself) {
   const char* list = "[conv2d: {filters: 4, kernel: 3}, relu, global_avg_pool2d]";
   const Model plain = build(list);
@@ -78,7 +89,7 @@ layers:
   EXPECT_EQ(keras.output, torch.output);
 }
 
-TEST(ModelBuilder, JoinsActivationsAndSaysSo) {
+TEST(ModelBuilder, FusesActivationsAndSaysSo) {
   const std::string text = R"(
 layers:
   - conv2d: {filters: 4, kernel: 3}
@@ -92,16 +103,14 @@ layers:
   - activation: tanh
   - dense: 3
 )";
-  const Model joined = build(text);
-  EXPECT_EQ(joined.notes, (std::vector<std::string>{"relu into conv2d", "relu into batch_norm",
-                                                    "tanh into dense"}));
-  EXPECT_EQ(joined.net->size(), 7u);
-  const Model apart = build(text + "fuse: false\n");
-  EXPECT_TRUE(apart.notes.empty());
-  EXPECT_EQ(apart.net->size(), 10u);
+  const Model fused = build(text);
+  EXPECT_EQ(
+      fusion_notes(*build(text).net, {}),
+      (std::vector<std::string>{"relu into conv2d", "relu into batch_norm", "tanh into dense"}));
+  EXPECT_TRUE(fusion_notes(*build(text + "fuse: false\n").net, {}).empty());
 }
 
-TEST(ModelBuilder, JoinsMaxPoolingAndSaysSo) {
+TEST(ModelBuilder, FusesMaxPoolingAndSaysSo) {
   const std::string text = R"(
 layers:
   - conv2d: {filters: 4, kernel: 3}
@@ -117,21 +126,21 @@ layers:
   - max_pool2d: 1
   - gelu
 )";
-  const Model joined = build(text);
-  EXPECT_EQ(joined.notes, (std::vector<std::string>{"relu into conv2d", "max_pool2d into conv2d",
-                                                    "max_pool2d into third", "tanh into third",
-                                                    "max_pool2d into fourth"}));
-  EXPECT_EQ(joined.net->size(), 7u);
-  EXPECT_EQ(joined.net->layer(0)->describe(), "4 3x3 relu, max-pool 3x3 /2");
-  const Model apart = build(text + "fuse: false\n");
-  EXPECT_TRUE(apart.notes.empty());
-  EXPECT_EQ(apart.net->size(), 12u);
-  EXPECT_EQ(joined.output, apart.output);
+  const Model fused = build(text);
+  EXPECT_EQ(fusion_notes(*fused.net, {}),
+            (std::vector<std::string>{"relu into conv2d", "max_pool2d into conv2d",
+                                      "max_pool2d into third", "tanh into third",
+                                      "max_pool2d into fourth"}));
+  EXPECT_EQ(MemoryPlan::of(*fused.net, fused.input).operators()[0].what,
+            "conv2d 4 3x3 relu, max-pool 3x3 /2");
+  const Model unfused = build(text + "fuse: false\n");
+  EXPECT_EQ(MemoryPlan::of(*unfused.net, unfused.input).operators().size(), 12u);
+  EXPECT_EQ(fused.output, unfused.output);
 
-  const ParameterArena first(joined.net->parameters(), cpu_device, 1);
-  const ParameterArena second(apart.net->parameters(), cpu_device, 1);
+  const ParameterArena first(fused.net->parameters(), cpu_device, 1);
+  const ParameterArena second(unfused.net->parameters(), cpu_device, 1);
   const Tensor x = rand_normal({2, 32, 32, 3}, 0, 1, 1, 1);
-  EXPECT_EQ(joined.net->forward(x).to_vector(), apart.net->forward(x).to_vector());
+  EXPECT_EQ(fused.net->forward(x).to_vector(), unfused.net->forward(x).to_vector());
 }
 
 TEST(ModelBuilder, OutputActivationBelongsToTheLoss) {
@@ -185,7 +194,8 @@ layers:
           "fire.3.right.weight", "fire.3.right.bias", "fire.4.left.weight", "fire.4.left.bias",
           "fire.4.right.weight", "fire.4.right.bias", "conv2d.weight", "conv2d_1.weight"}));
   EXPECT_EQ(model.output, (Shape{2, 32, 32, 4}));
-  EXPECT_EQ(model.notes, (std::vector<std::string>{"add of block.0 into batch_norm"}));
+  EXPECT_EQ(fusion_notes(*model.net, {}),
+            (std::vector<std::string>{"add of block.0 into batch_norm"}));
 }
 
 TEST(ModelBuilder, HeadAndDefaultsOfAPresetCanBeReplaced) {
@@ -245,6 +255,15 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
        "m.yaml:2:22: layers[0].residual.body: a body has no name of its own; name the residual"},
       {"layers:\n  - concat: []\n",
        "m.yaml:2:13: layers[0].concat: expected a list with at least one branch, got a list."},
+      {"layers:\n  - multiply: [[]]\n",
+       "m.yaml:2:15: layers[0].multiply: expected a list with at least two branches; `[]` is the "
+       "input itself, got a list."},
+      {"layers:\n  - multiply: [[], [global_avg_pool2d, dense: 2]]\n",
+       "m.yaml:2:5: layers[0]: layer 'multiply' on (2,32,32,3): multiply: branch 1 gives (2,2), "
+       "the "
+       "ones before it (2,32,32,3); expected equal extents, or 1. To scale channels, end the "
+       "branch "
+       "with `dense: 3`."},
       {"layrs: []\n", "m.yaml:1:1: layrs: unknown key; did you mean 'layers'?"},
       {"resnet19\n", "m.yaml:1:1: unknown preset 'resnet19'; did you mean 'resnet18'?"},
       {"layers:\n  - flatten\ndefaults: {danse: {units: 3}}\n",

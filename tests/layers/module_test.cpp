@@ -1,9 +1,9 @@
 // Names, order, freezing, and passes through containers.
 #include "layers/module.h"
 
-#include "core/autograd.h"
+#include "core/autograd/autograd.h"
 #include "layers/layers.h"
-#include "layers/plan.h"
+#include "layers/memory_plan.h"
 
 #include <cmath>
 #include <string>
@@ -89,8 +89,9 @@ TEST(Module, TheFusedResidualEqualsThePlainOne) {
     auto body = std::make_shared<Sequential>();
     body->add<Conv2D>({.in_channels = 4, .filters = 4, .padding = 1}, "conv");
     body->add<BatchNorm>({.channels = 4}, "bn");
-    Residual block(body, nullptr, {.fuse = fuse});
-    EXPECT_EQ(block.fused(), fuse);
+    Sequential block;
+    block.add_named("block", std::make_shared<Residual>(body, nullptr, Residual::Options{}));
+    block.set_fuse(fuse);
     ParameterArena arena(block.parameters(), reference_device, 9);
     const Tensor y = block(x, {.training = true});
     backward(y, {.gradient = ones(y.shape(), y.options())});
@@ -126,7 +127,7 @@ TEST(Module, PlannedShapesAreThePassesShapes) {
   const Tensor x = rand_normal({2, 8, 8, 3}, 0, 1, 1, 1, {.device = reference_device});
   const Shape planned = net->output_shape(x.shape());
   EXPECT_EQ((*net)(x).shape(), planned);
-  const Plan plan = Plan::of(*net, x.shape());
+  const MemoryPlan plan = MemoryPlan::of(*net, x.shape());
   EXPECT_EQ(plan.values().back().shape, planned);
   // conv 2x6x6x4 (27 each), conv 2x6x6x4 (36 each), dense 2x2 (4 each)
   EXPECT_EQ(plan.multiply_adds(), 288 * 27 + 288 * 36 + 4 * 4);

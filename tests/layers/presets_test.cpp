@@ -1,7 +1,7 @@
 // Presets against the counts of the networks they are named after.
-#include "layers/presets.h"
+#include "layers/builder/presets.h"
 
-#include "layers/model_builder.h"
+#include "layers/builder/model_builder.h"
 
 #include <algorithm>
 #include <string>
@@ -70,7 +70,8 @@ TEST(Presets, CarryTorchvisionsNamesInItsOrder) {
 
 TEST(Presets, TheResidualAddOfEveryResnetBlockRunsInItsBatchNorm) {
   const Model model = build_preset("resnet18", 224, 10);
-  EXPECT_EQ(std::count_if(model.notes.begin(), model.notes.end(),
+  const std::vector<std::string> notes = fusion_notes(*model.net, {});
+  EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
                           [](const std::string& note) { return note.starts_with("add of layer"); }),
             8);
 }

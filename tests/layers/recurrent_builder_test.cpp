@@ -1,8 +1,8 @@
 // Recurrent networks from a model file: every setting, the tutorials' networks, and what is
 // refused.
-#include "core/parameters.h"
-#include "layers/model_builder.h"
-#include "layers/plan.h"
+#include "core/parameters/parameters.h"
+#include "layers/builder/model_builder.h"
+#include "layers/memory_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(RecurrentBuilder, ReadsEverySetting) {
 
 TEST(RecurrentBuilder, CountsProductsAndWhatIsKept) {
   const Model model = build("layers: [lstm: {units: 512, layers: 2}, dense: 10]", {128, 64, 256});
-  const Plan plan = Plan::of(*model.net, model.input);
+  const MemoryPlan plan = MemoryPlan::of(*model.net, model.input);
   const int64_t places = 128 * 64;
   EXPECT_EQ(plan.multiply_adds(),
             places * 4 * 512 * (256 + 512 + 512 + 512) + int64_t{64} * 512 * 10);

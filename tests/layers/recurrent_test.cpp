@@ -3,7 +3,7 @@
 #include "layers/recurrent.h"
 
 #include "core/io/json.h"
-#include "core/recurrent_cells.h"
+#include "core/ops/recurrent_cells.h"
 #include "layers/layers.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"

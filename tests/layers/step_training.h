@@ -1,11 +1,11 @@
-// A network in training on fixed pictures, and what its steps leave behind, to be compared with
+// A network in training on fixed images, and what its steps leave behind, to be compared with
 // what another way of computing them leaves.
 #pragma once
 
-#include "core/autograd.h"
-#include "core/backend.h"
-#include "core/ops.h"
-#include "core/parameters.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
+#include "core/parameters/parameters.h"
 #include "layers/sequential.h"
 #include "tests/support/devices.h"
 
@@ -84,39 +84,41 @@ class StepTraining {
   Tensor images_, labels_;
 };
 
-template <class Training>
-StepResults after_two_steps(Device device, std::optional<DType> compute, bool fuse,
-                            const std::vector<std::string>& frozen = {}) {
-  Training training(device, compute, fuse, frozen);
+inline StepResults after_two_steps(StepTraining& training) {
   training.step();
   training.step();
   return training.results();
 }
 
-/// Two steps of Training(device, compute, fuse, frozen) with layers joined are as near to the
-/// reference in f32 as with layers apart: in 16 bits rounding turns some of relu's gradients on and
-/// off, and makes elements of a pooling window equal, in both.
-template <class Training>
-void expect_trains_as_layers_apart(const std::vector<std::vector<std::string>>& freezings) {
+/// Two steps of network(true), fused, are as near to the reference in f32 as those of
+/// network(false): in 16 bits rounding turns some of relu's gradients on and off, and makes
+/// elements of a pooling window equal, in both.
+template <class Network>
+void expect_trains_as_unfused(const Network& network, const Shape& images,
+                              const std::vector<std::vector<std::string>>& freezings) {
   for (const auto& frozen : freezings) {
-    const StepResults expected = after_two_steps<Training>(reference_device, {}, false, frozen);
+    const auto results = [&](Device device, std::optional<DType> compute, bool fuse) {
+      StepTraining training(network(fuse), images, device, compute, frozen);
+      return after_two_steps(training);
+    };
+    const StepResults expected = results(reference_device, {}, false);
     for (const Device device : test_devices()) {
       for (const DType dtype : test_dtypes(device)) {
         if (dtype == DType::f64) continue;
         SCOPED_TRACE(fmt::format("{} {}, {} frozen", device.str(), name_of(dtype), frozen.size()));
         std::optional<DType> compute;
         if (dtype != DType::f32) compute = dtype;
-        const StepResults joint = after_two_steps<Training>(device, compute, true, frozen);
-        const StepResults apart = after_two_steps<Training>(device, compute, false, frozen);
-        ASSERT_EQ(joint.size(), expected.size());
+        const StepResults fused = results(device, compute, true);
+        const StepResults unfused = results(device, compute, false);
+        ASSERT_EQ(fused.size(), expected.size());
         for (size_t i = 0; i < expected.size(); ++i) {
-          ASSERT_EQ(joint[i].first, expected[i].first);
-          const double error = relative_error(apart[i].second, expected[i].second);
-          EXPECT_LT(relative_error(joint[i].second, expected[i].second),
+          ASSERT_EQ(fused[i].first, expected[i].first);
+          const double error = relative_error(unfused[i].second, expected[i].second);
+          EXPECT_LT(relative_error(fused[i].second, expected[i].second),
                     2 * error + (dtype == DType::f32 ? 1e-5 : 0.02))
-              << joint[i].first;
+              << fused[i].first;
           if (dtype == DType::f32) {
-            EXPECT_LT(error, 1e-4) << joint[i].first;
+            EXPECT_LT(error, 1e-4) << fused[i].first;
           }
         }
       }

@@ -1,5 +1,5 @@
 // Floors by hand: which passes a step has, what each computes and moves, and how they add up.
-#include "layers/step_work.h"
+#include "layers/analysis/step_work.h"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,9 @@
 // Summaries against known counts, and predicted memory against what the tape really keeps.
-#include "layers/summary.h"
+#include "layers/analysis/summary.h"
 
-#include "core/backend.h"
-#include "layers/plan.h"
+#include "core/backend/backend.h"
+#include "layers/memory_plan.h"
+#include "tests/support/devices.h"
 
 #include <string>
 #include <vector>
@@ -61,8 +62,7 @@ TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
   }
 }
 
-// The reference joins the batch norms at the end of a block with a projection.
-TEST(Summary, ActivationsKeptByPairedNormsAreThePredictedOnes) {
+TEST(Summary, ActivationsKeptByAProjectionAreThePredictedOnes) {
   const Model model = build(R"(
 layers:
   - conv2d: {filters: 8, kernel: 3, padding: 1, activation: relu}
@@ -87,6 +87,23 @@ head:
               padding * predicted);
 }
 
+TEST(Summary, ActivationsKeptByMultipliedBranchesAreThePredictedOnes) {
+  const Model model = build(R"(
+layers:
+  - conv2d: {filters: 16, kernel: 3, padding: 1}
+  - multiply:
+      - []
+      - [global_avg_pool2d, dense: 4, relu, dense: 16, sigmoid]
+  - conv2d: {filters: 4, kernel: 3}
+head:
+  - flatten
+  - dense: {units: classes}
+)",
+                            {4, 16, 16, 3}, 2);
+  const auto predicted = static_cast<double>(summarize(model).training.activations);
+  EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, padding * predicted);
+}
+
 // Beside what the CPU keeps, in MiB, as the backends of an H200 asked for it.
 TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   struct Case {
@@ -98,16 +115,16 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
         build(fmt::format("layers: [{}: {{units: 128, layers: 2}}, dense: classes]", row.layer),
               {64, 64, 1}, 2);
     const auto more = [&](int64_t width) {
-      return Plan::of(*model.net, model.input, DeviceKind::cuda).kept_bytes(width) -
-             Plan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(width);
+      return MemoryPlan::of(*model.net, model.input, DeviceKind::cuda).kept_bytes(width) -
+             MemoryPlan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(width);
     };
     EXPECT_EQ(more(4), row.f32 << 20) << row.layer;
     EXPECT_EQ(more(2), row.sixteen_bits * (1 << 20)) << row.layer;
   }
 }
 
-// The reference joins the batch norm of a stem with the max-pooling behind it; the CPU does not.
-TEST(Summary, ActivationsKeptByAPooledNormAreThePredictedOnes) {
+// A GPU fuses the two.
+TEST(Summary, ActivationsKeptByNormAndPoolingAreThePredictedOnes) {
   const Model model = build(R"(
 layers:
   - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
@@ -120,7 +137,8 @@ head:
   - dense: {units: classes}
 )",
                             {4, 16, 16, 3}, 2);
-  for (const Device device : {reference_device, cpu_device}) {
+  for (const Device device : test::test_devices()) {
+    if (device.kind == DeviceKind::reference) continue;  // its pooling keeps wider positions
     const SummaryOptions options{.device = device.kind};
     const auto predicted = static_cast<double>(summarize(model, options).training.activations);
     EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, device)), predicted,
@@ -177,8 +195,8 @@ head:
             "fc       dense 5            (8,5)             1,285          1,280        160 B\n"
             "\n"
             "parameters 1,397: trainable 1,285, frozen 112\n"
-            "multiply-adds per picture 8,192\n"
-            "joined: relu into conv1\n"
+            "multiply-adds per image 8,192\n"
+            "fused: relu into conv1\n"
             "\n"
             "predicted memory for a batch of 8\n"
             "training   34.2 KiB: values 6.0 KiB + gradients 5.2 KiB + optimizer 5.2 KiB + "

@@ -1,5 +1,5 @@
 // Weights files: axis orders, names, and loading that is strict and all or nothing.
-#include "layers/weights.h"
+#include "layers/weights/weights.h"
 
 #include "layers/layers.h"
 
@@ -173,15 +173,32 @@ TEST(Weights, OneTableListsEveryDifferenceAndNothingIsLoaded) {
   drop(tensors, "fc1.bias");
   Network target(5, 2);
   EXPECT_EQ(error_of(tensors, target),
-            "does not fit the model: 3 missing, 2 unexpected, 2 misshaped; nothing was loaded.\n"
+            "does not fit the model: 3 missing, 2 unexpected, 2 misshaped; nothing was loaded. "
+            "Check model; init.skip takes patterns of names to leave out.\n"
             "  missing     conv1.weight   model (3,2,2,3)  nearest: conv_1.weight\n"
             "  missing     conv1.bias     model (3)  nearest: conv_1.bias\n"
             "  missing     fc1.bias       model (4)\n"
             "  misshaped   fc2.weight     file (7,4), model (5,4)\n"
             "  misshaped   fc2.bias       file (7), model (5)\n"
             "  unexpected  conv_1.bias    file (3)  nearest: conv1.bias\n"
-            "  unexpected  conv_1.weight  file (3,2,2,3)  nearest: conv1.weight\n"
-            "Check model; init.skip takes patterns of names to leave out.");
+            "  unexpected  conv_1.weight  file (3,2,2,3)  nearest: conv1.weight");
+}
+
+// A name that is like another by its end alone, or whose tensor is of another shape, is none.
+TEST(Weights, OnlyWhatMayBeMeantIsNearest) {
+  const auto nearest = [](std::vector<WeightsTensor> tensors) {
+    Network target(5, 2);
+    const std::string error = error_of(std::move(tensors), target);
+    return std::count(error.begin(), error.end(), ':') - 1;  // one stands behind "the model"
+  };
+  const std::vector<WeightsTensor> whole = state_dict(Network(5, 1).arena, 0);
+  EXPECT_EQ(nearest(renamed(whole, "conv1.", "conv_1.")), 4);
+  EXPECT_EQ(nearest(renamed(whole, "conv1.", "stem.")), 0) << "only the ends are alike";
+  std::vector<WeightsTensor> other = renamed(whole, "fc1.", "fc_1.");
+  for (WeightsTensor& tensor : other) {
+    if (tensor.name == "fc_1.weight") std::swap(tensor.shape[0], tensor.shape[1]);
+  }
+  EXPECT_EQ(nearest(other), 2) << "of the bias alone";
 }
 
 TEST(Weights, AHeadForOtherClassesStaysNew) {
@@ -264,6 +281,31 @@ layers:
   const File file(tensors);
   load_weights(file.open(), target.model, target.arena);
   EXPECT_EQ(source.values(), target.values());
+}
+
+TEST(Weights, ATensorWithNanOrInfIsRefusedByNameUnlessItIsLeftOut) {
+  Network target(5, 2);
+  const auto with = [](auto value, DType dtype) {
+    std::vector<WeightsTensor> tensors = state_dict(Network().arena, 1);
+    const auto at = std::ranges::find(tensors, "fc1.bias", &WeightsTensor::name);
+    std::array<decltype(value), 4> values{};
+    values[2] = value;
+    const auto bytes = std::as_bytes(std::span(values));
+    at->dtype = dtype;
+    at->bytes.assign(bytes.begin(), bytes.end());
+    return tensors;
+  };
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const auto& tensors :
+       {with(nan, DType::f32), with(-inf, DType::f32), with(f16_t(inf), DType::f16),
+        with(bf16_t(nan), DType::bf16), with(double{inf}, DType::f64), with(1e39, DType::f64)}) {
+    EXPECT_THAT(error_of(tensors, target),
+                testing::HasSubstr("tensor 'fc1.bias': expected values that are finite in f32"));
+    Network other(5, 3);
+    load_weights(File(tensors).open(), other.model, other.arena, {.skip = {"fc1.bias"}});
+  }
+  EXPECT_EQ(error_of(with(3e38F, DType::f32), target), "no error");
 }
 
 TEST(Weights, TwoTensorsOfOneNameAfterStrippingAreRefused) {

@@ -1,9 +1,10 @@
 // Every optimizer replays PyTorch's trace, in f64 on the reference and in f32 on the CPU.
 #include "optim/optimizer.h"
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "tests/optim/traces.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -139,6 +140,34 @@ TEST(Optimizer, GroupsHaveTheirOwnRateAndDecay) {
   // a: 1 - 0.1 (1 + 0.5); b, a bias: 1 - 0.01.
   for (const double v : model.a->value().to_vector()) EXPECT_NEAR(v, 0.85, 1e-6);
   for (const double v : model.b->value().to_vector()) EXPECT_NEAR(v, 0.99, 1e-6);
+}
+
+// Without a gradient only decay moves a value.
+TEST(Optimizer, DecayAllFalseSparesBiasesAndNormalisation) {
+  for (const bool decay_all : {true, false}) {
+    const OptimizerOptions options{
+        .kind = OptimizerKind::sgd, .weight_decay = 0.5, .decay_all = decay_all};
+    ParameterList parameters;
+    for (const auto& [name, role] :
+         {std::pair{"weight", ParameterRole::weight}, std::pair{"bias", ParameterRole::bias},
+          std::pair{"norm", ParameterRole::norm}}) {
+      parameters.push_back(std::make_shared<Parameter>(
+          Shape{3}, role,
+          [](uint64_t, uint64_t, std::span<float> out) { std::ranges::fill(out, 1.0f); }));
+      parameters.back()->set_name(name);
+    }
+    Optimizer::assign_groups(parameters, options);
+    ParameterArena arena(parameters, cpu_device, 0);
+    Optimizer optimizer(arena, options);
+    arena.zero_grad();
+    optimizer.step(0.1);
+    for (const auto& parameter : parameters) {
+      const bool decays = decay_all || parameter->role() == ParameterRole::weight;
+      for (const double v : parameter->value().to_vector()) {
+        EXPECT_NEAR(v, decays ? 0.95 : 1, 1e-6) << parameter->name() << decay_all;
+      }
+    }
+  }
 }
 
 TEST(Optimizer, NonFiniteGradientsChangeNothing) {

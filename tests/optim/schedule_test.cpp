@@ -38,6 +38,7 @@ ScheduleOptions options_of(const JsonValue& entry) {
     options.cooldown = static_cast<int>(given.at("cooldown").as_int());
     options.threshold = given.at("threshold").as_double();
     options.minimum = given.at("min_lr").as_double();
+    options.maximise = given.at("mode").as_string() == "max";
   }
   if (const JsonValue* warmup = entry.find("warmup")) {
     options.warmup = warmup->at("warmup_steps").as_double();
@@ -57,7 +58,30 @@ TEST(Schedule, FollowsPyTorch) {
     for (size_t t = 0; t < rates.size(); ++t) {
       EXPECT_NEAR(schedule.at(static_cast<int64_t>(t)), rates[t], 5.1e-9 * rates[t])
           << "step " << t;  // the traces hold nine digits
-      if (static_cast<double>(t) >= options.warmup) schedule.observe(metrics[t]);
+      if (static_cast<double>(t) >= options.warmup) {
+        schedule.observe(options.maximise ? 1 - metrics[t] : metrics[t]);
+      }
+    }
+  }
+}
+
+// The margin is a share of the best metric's magnitude, on the side that is better.
+TEST(Schedule, PlateauCountsWhatIsBetterByMoreThanItsMargin) {
+  for (const bool maximise : {false, true}) {
+    for (const double best : {50.0, -50.0}) {
+      const double margin = maximise ? 5 : -5;
+      for (const double share : {0.99, 1.01}) {
+        Schedule schedule({.kind = ScheduleKind::plateau,
+                           .gamma = 0.5,
+                           .patience = 0,
+                           .threshold = 0.1,
+                           .maximise = maximise},
+                          1.0, 10, 1);
+        schedule.observe(best);
+        schedule.observe(best + share * margin);
+        EXPECT_EQ(schedule.at(5), share > 1 ? 1 : 0.5)
+            << best << (maximise ? " maximised, " : " minimised, ") << share;
+      }
     }
   }
 }
@@ -68,6 +92,41 @@ TEST(Schedule, LengthsAreEpochs) {
   EXPECT_EQ(schedule.at(19), 1.0);
   EXPECT_EQ(schedule.at(20), 0.5);
   EXPECT_EQ(schedule.at(40), 0.25);
+}
+
+// Before the restart the schedule ends there; from it on, the rates are those of a run of what
+// remains, warm-up included.
+TEST(Schedule, StartsAgainOverWhatRemains) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::step, ScheduleKind::multi_step, ScheduleKind::exponential,
+        ScheduleKind::cosine, ScheduleKind::one_cycle}) {
+    for (const double warmup : {0.0, 1.5}) {
+      ScheduleOptions options{.kind = kind,
+                              .gamma = 0.5,
+                              .step_size = 2,
+                              .milestones = {1, 3},
+                              .minimum = 0.01,
+                              .warmup = warmup};
+      const Schedule first(options, 0.5, 40, 10), second(options, 0.5, 70, 10);
+      options.restart = 4;
+      const Schedule whole(options, 0.5, 110, 10);
+      for (int64_t step = 0; step < 110; ++step) {
+        EXPECT_EQ(whole.at(step), step < 40 ? first.at(step) : second.at(step - 40)) << step;
+      }
+      EXPECT_EQ(first.over(11, 4).at(57), whole.at(57));
+    }
+  }
+}
+
+TEST(Schedule, PlateauForgetsAtARestart) {
+  const ScheduleOptions options{
+      .kind = ScheduleKind::plateau, .gamma = 0.5, .patience = 0, .restart = 3};
+  Schedule schedule(options, 1.0, 60, 10);
+  for (int64_t epoch = 0; epoch < 6; ++epoch) {
+    schedule.begin_epoch(epoch);
+    EXPECT_EQ(schedule.at(10 * epoch), epoch == 2 || epoch == 5 ? 0.5 : 1.0) << epoch;
+    schedule.observe(1.0);
+  }
 }
 
 TEST(Schedule, PlateauStateRestores) {

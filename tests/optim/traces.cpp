@@ -1,6 +1,6 @@
 #include "tests/optim/traces.h"
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <cmath>
 #include <fstream>

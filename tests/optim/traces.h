@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/io/json.h"
-#include "core/parameters.h"
+#include "core/parameters/parameters.h"
 
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs scripts/fetch_cats_dogs.sh against a server on loopback: a plain download, one that resumes
-after half the bytes, a wrong checksum, and a folder that is there already.
+after half the bytes, a wrong checksum, a folder that is there already, and a name that leads out of the archive.
 
 usage: fetch_test.py SOURCE
 """
@@ -10,6 +10,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,16 +18,17 @@ import threading
 import zipfile
 
 SOURCE = pathlib.Path(sys.argv[1])
-PICTURES = 20  # per class: one in ten of all goes to val
+IMAGES = 20  # per class: one in ten of all goes to val
 
 
 def archive():
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as file:
         for label in ("Cat", "Dog"):
-            for i in range(PICTURES):
+            for i in range(IMAGES):
                 file.writestr(f"PetImages/{label}/{i}.jpg", os.urandom(2000))
-            file.writestr(f"PetImages/{label}/Thumbs.db", b"no picture")
+            file.writestr(f"PetImages/{label}/Thumbs.db", b"no image")
+        file.writestr("../../outside.jpg", b"belongs to no class")
     return memory.getvalue()
 
 
@@ -52,9 +54,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def fetch(folder, url, digest):
-    environment = dict(os.environ, CATS_DOGS_URL=url, CATS_DOGS_SHA256=digest)
-    return subprocess.run([SOURCE / "scripts/fetch_cats_dogs.sh", folder], env=environment, capture_output=True, text=True)
+def fetch(folder, url, digest, script=SOURCE / "scripts/fetch_cats_dogs.sh", **environment):
+    environment = dict(os.environ, CATS_DOGS_URL=url, CATS_DOGS_SHA256=digest, **environment)
+    return subprocess.run([script, *([folder] if folder else [])], env=environment, capture_output=True, text=True,
+                          cwd=tempfile.gettempdir())
 
 
 def count(folder):
@@ -86,14 +89,26 @@ def main():
         (half / "cats_dogs.zip.part").write_bytes(Handler.content[:middle])
         Handler.ranges.clear()
         result = fetch(half, url, digest)
-        check(result.returncode == 0 and count(half) == 2 * PICTURES, "resumed download", result)
+        check(result.returncode == 0 and count(half) == 2 * IMAGES, "resumed download", result)
         check(Handler.ranges == [middle], f"asked for the second half only, got {Handler.ranges}", result)
+
+        # Without a folder: where configurations and tests look, never inside the checkout.
+        result = fetch(None, url, digest, WHISKER_DATA=f"{scratch}/sets")
+        check(result.returncode == 0 and count(f"{scratch}/sets/cats_dogs") == 2 * IMAGES, "WHISKER_DATA", result)
+        checkout = pathlib.Path(scratch, "checkout")
+        (checkout / "scripts").mkdir(parents=True)
+        script = shutil.copy(SOURCE / "scripts/fetch_cats_dogs.sh", checkout / "scripts")
+        result = fetch(None, url, digest, script, WHISKER_DATA="")
+        beside = pathlib.Path(scratch, "shared/data/cats_dogs")
+        check(result.returncode == 0 and count(beside) == 2 * IMAGES, "beside the checkout", result)
+        check(count(checkout) == 0, "nothing inside the checkout", result)
 
         wrong = pathlib.Path(scratch, "wrong")
         result = fetch(wrong, url, "0" * 64)
         check(result.returncode == 3 and "expected 0000" in result.stderr, "a wrong checksum is refused", result)
         check(not (wrong / "train").exists(), "nothing is unpacked then", result)
-    print("4 downloads behaved")
+        check(not list(pathlib.Path(scratch).rglob("outside*")), "no name leads out of the archive", result)
+    print("6 downloads behaved")
 
 
 main()

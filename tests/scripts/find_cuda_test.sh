@@ -7,6 +7,7 @@ source=$1
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 unset CUDACXX CUDA_PATH
+export WHISKER_SYSTEM_ROOT=$scratch/system  # not this machine's toolkit
 
 toolkit() {  # a folder with an nvcc in it
   mkdir -p "$scratch/$1/bin" "$scratch/$1/include"
@@ -14,6 +15,7 @@ toolkit() {  # a folder with an nvcc in it
   chmod +x "$scratch/$1/bin/nvcc"
 }
 cudnn() {  # beside that nvcc, of this version
+  mkdir -p "$scratch/$1/include"
   touch "$scratch/$1/include/cudnn.h"
   printf '#define CUDNN_MAJOR %s\n#define CUDNN_MINOR %s\n#define CUDNN_PATCHLEVEL 0\n' "$2" "$3" \
     >"$scratch/$1/include/cudnn_version.h"
@@ -66,11 +68,37 @@ expect 0 "$scratch/two/bin/nvcc" CUDACXX= CUDA_PATH="$scratch/two" PATH="$path"
 expect 0 "$scratch/three/bin/nvcc" CUDA_PATH="$scratch/nowhere" PATH="$path"
 expect 0 "$scratch/three/bin/nvcc" CUDA_PATH= PATH="$path"
 
-# CMake: the same nvcc, and one line on what is wrong before anything is compiled.
-options=(-DWHISKER_CUDA=ON)
+# Toolkits in versioned folders, the newest first, unless a link says which; cuDNN in the system's folders.
+bare=$scratch/bare
+mkdir "$bare"
+for tool in bash sed dirname realpath sort uname; do ln -s "$(type -P $tool)" "$bare/$tool"; done
+versioned() { echo "$scratch/system/usr/local/cuda$1/bin/nvcc"; }
+expect 1 "no nvcc (CUDA toolkit)" PATH="$bare"
+for version in -12.9 -13.0 -9.2; do toolkit "system/usr/local/cuda$version"; done
+expect 1 "no cuDNN headers (cudnn.h) beside $(versioned -13.0)" PATH="$bare"
+cudnn "system/usr" 9 14
+expect 0 "$(versioned -13.0)" PATH="$bare"
+mkdir "$scratch/system/usr/include/$(uname -m)-linux-gnu"
+mv "$scratch"/system/usr/include/cudnn*.h "$scratch/system/usr/include/$(uname -m)-linux-gnu"
+expect 0 "$(versioned -13.0)" PATH="$bare"
+cudnn "system/usr/local/cuda-13.0" 9 13
+expect 1 "cuDNN 9.13, which is older than 9.14 ($(versioned -13.0 | sed s/nvcc$//)../include/cudnn_version.h)" PATH="$bare"
+ln -s cuda-12.9 "$scratch/system/usr/local/cuda"
+expect 0 "$(versioned "")" PATH="$bare"
+
+# CMake: the same nvcc, and one line on what is wrong before anything is compiled. A project of its own, so that
+# libraries that have nothing to do with CUDA need not be there.
+mkdir "$scratch/project"
+ln -s "$source/scripts" "$scratch/project/scripts"
+cat >"$scratch/project/CMakeLists.txt" <<PROJECT
+cmake_minimum_required(VERSION 3.24)
+project(FindCuda LANGUAGES CXX)
+include("$source/cmake/WhiskerCuda.cmake")
+PROJECT
+options=()
 configure() {  # that fails with this text, with these variables
   local text=$1 said; shift
-  if said=$(env "$@" cmake -S "$source" -B "$scratch/build" -G Ninja "${options[@]}" 2>&1) ||
+  if said=$(env "$@" cmake -S "$scratch/project" -B "$scratch/build" -G Ninja "${options[@]}" 2>&1) ||
       [[ "$(tr -s ' \n' ' ' <<<"$said")" != *"WHISKER_CUDA is ON, but $text: needs nvcc and cuDNN 9.14 or newer."* ]]; then
     echo "FAILED with $*: expected '$text' of CMake, got $said"
     exit 1

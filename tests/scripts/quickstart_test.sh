@@ -17,15 +17,15 @@ expect_exit 3 "$source/quickstart" "$scratch/nowhere"
 expect_exit 2 "$source/quickstart" one two
 expect_exit 0 "$source/quickstart" --help
 
-"$build/whisker" data generate "$scratch/my pictures" --per-class 24 --val-per-class 8 --seed 3 >/dev/null
-expect_exit 0 "$source/quickstart" "$scratch/my pictures"
+"$build/whisker" data generate "$scratch/my images" --per-class 24 --val-per-class 8 --seed 3 >/dev/null
+expect_exit 0 "$source/quickstart" "$scratch/my images"
 run=$(sed -n 's/^Run folder: *\([^ ]*\).*/\1/p' "$scratch/out")
 [ -n "$run" ] && [ -f "$source/$run/best.safetensors" ] || { cat "$scratch/out"; echo "FAILED: no run folder"; exit 1; }
 [ "$(grep -c '\.jpg:  ' "$scratch/out")" -ge 4 ] || { cat "$scratch/out"; echo "FAILED: no classified examples"; exit 1; }
 
-# What it says to type next, with the picture of the example filled in and training cut short.
+# What it says to type next, with the image of the example filled in and training cut short.
 cd "$source"
-photo=$(find "$scratch/my pictures" -name '*.jpg' | head -n 1)
+photo=$(find "$scratch/my images" -name '*.jpg' | head -n 1)
 sed -n '/^Next:/,$p' "$scratch/out" | sed 1d >"$scratch/next"
 [ "$(wc -l <"$scratch/next")" -ge 3 ] || { cat "$scratch/out"; echo "FAILED: nothing to do next"; exit 1; }
 while IFS= read -r command <&3; do

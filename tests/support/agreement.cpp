@@ -1,6 +1,6 @@
 #include "tests/support/agreement.h"
 
-#include "core/autograd.h"
+#include "core/autograd/autograd.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +10,8 @@
 namespace whisker::test {
 namespace {
 
-struct Results {
-  std::vector<std::vector<double>> values;  // y, then the gradients of the operands
-};
-
-Results run(const Agreement& a, Device device) {
+/// y, then the gradients of the operands.
+std::vector<std::vector<double>> run(const Agreement& a, Device device) {
   std::vector<Tensor> operands;
   for (size_t i = 0; i < a.shapes.size(); ++i) {
     // Made in f32 and rounded once, so that both devices see the same numbers.
@@ -24,16 +21,15 @@ Results run(const Agreement& a, Device device) {
     operands.back().set_requires_grad();
   }
   const Tensor y = a.function(operands);
-  Results results;
-  results.values.push_back(y.to_vector());
+  std::vector<std::vector<double>> results{y.to_vector()};
   const Tensor dy = rand_normal(y.shape(), 0, 1, 8, 0, {.device = reference_device})
                         .to(a.dtype)
                         .to(y.dtype())
                         .to(device);
   backward(y, {.gradient = dy});
   for (const Tensor& operand : operands) {
-    results.values.push_back(operand.grad().defined() ? operand.grad().to_vector()
-                                                      : std::vector<double>());
+    results.push_back(operand.grad().defined() ? operand.grad().to_vector()
+                                               : std::vector<double>());
   }
   return results;
 }
@@ -41,12 +37,17 @@ Results run(const Agreement& a, Device device) {
 }  // namespace
 
 void expect_agreement(const Agreement& a) {
-  const Results reference = run(a, reference_device);
-  const Results compared = run(a, a.device);
-  for (size_t r = 0; r < reference.values.size(); ++r) {
-    const auto& expected = reference.values[r];
-    const auto& got = compared.values[r];
-    ASSERT_EQ(expected.size(), got.size()) << a.name << " result " << r;
+  SCOPED_TRACE(a.name);
+  expect_results_agree(run(a, reference_device), run(a, a.device), a.tolerance);
+}
+
+void expect_results_agree(const std::vector<std::vector<double>>& want,
+                          const std::vector<std::vector<double>>& results, double tolerance) {
+  ASSERT_EQ(results.size(), want.size());
+  for (size_t r = 0; r < want.size(); ++r) {
+    const auto& expected = want[r];
+    const auto& got = results[r];
+    ASSERT_EQ(expected.size(), got.size()) << "result " << r;
     double scale = 1e-30;
     for (const double v : expected) {
       if (std::isfinite(v)) scale = std::max(scale, std::fabs(v));
@@ -62,9 +63,9 @@ void expect_agreement(const Agreement& a) {
         at = i;
       }
     }
-    EXPECT_LE(worst, a.tolerance) << a.name << (r == 0 ? ": y" : ": gradient ") << r << "[" << at
-                                  << "] expected " << (expected.empty() ? 0 : expected[at])
-                                  << " got " << (got.empty() ? 0 : got[at]);
+    EXPECT_LE(worst, tolerance) << (r == 0 ? "y" : "gradient ") << r << "[" << at << "] expected "
+                                << (expected.empty() ? 0 : expected[at]) << " got "
+                                << (got.empty() ? 0 : got[at]);
   }
 }
 

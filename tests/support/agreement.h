@@ -2,8 +2,8 @@
 // same random operands; results and gradients must agree.
 #pragma once
 
-#include "core/ops.h"
-#include "core/tensor.h"
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
 
 #include <functional>
 #include <string>
@@ -24,5 +24,8 @@ struct Agreement {
 
 /// Adds a failure naming the case and the worst element where the devices differ.
 void expect_agreement(const Agreement& a);
+/// The same of results that are there: each within `tolerance` of its largest magnitude.
+void expect_results_agree(const std::vector<std::vector<double>>& want,
+                          const std::vector<std::vector<double>>& results, double tolerance);
 
 }  // namespace whisker::test

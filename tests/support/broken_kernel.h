@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/error.h"
-#include "core/storage.h"
-#include "core/tensor.h"
+#include "core/tensor/storage.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// check_op(): one row of the operator table, run on every device in every dtype it computes in.
+// One definition of an operator, checked on each device in every dtype it computes in.
 //  - forward on the reference in f64 against plain double loops written in the row;
 //  - forward everywhere against the reference in f64 on the same rounded inputs;
 //  - gradients on the reference in f64 against central finite differences, everywhere else against
@@ -7,7 +7,7 @@
 //  - inputs unchanged, fresh memory poisoned with NaN, and NaN never close to anything.
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 
 #include <functional>
 #include <ostream>
@@ -60,7 +60,12 @@ struct OpCase {
   double scale = 0.05;  ///< magnitude of intermediate values where the results are smaller
 };
 
-void check_op(const OpCase& row);
+/// The row's inputs, in f64 on the reference.
+std::vector<Tensor> inputs_of(const OpCase& row);
+/// What the reference computes in f64, against the row's loops and finite differences.
+void check_definition(const OpCase& row);
+/// What `device` computes in each of its dtypes, against the reference in f64.
+void check_on(const OpCase& row, Device device);
 
 inline void PrintTo(const OpCase& row, std::ostream* out) {
   *out << row.name;

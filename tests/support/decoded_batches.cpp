@@ -1,6 +1,7 @@
 #include "tests/support/decoded_batches.h"
 
-#include "data/device_loader.h"
+#include "data/loader/device_loader.h"
+#include "tests/support/finished_images.h"
 #include "tests/support/test_data.h"
 
 #include <algorithm>
@@ -15,29 +16,28 @@ void write(const TemporaryFolder& folder, const std::string& name, const Buffer&
   folder.write(name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-void write_pictures(const TemporaryFolder& folder) {
+void write_images(const TemporaryFolder& folder) {
   int number = 0;
   const auto name = [&](const char* kind, const char* ending = "jpg") {
     return fmt::format("{}/{:03}_{}.{}", number++ % 2 == 0 ? 'a' : 'b', number, kind, ending);
   };
   for (int orientation = 0; orientation <= 8; ++orientation) {
     for (const int samples : {1, 2}) {
-      const Picture picture = sample_picture(60 + 3 * orientation, 90 - 4 * orientation);
-      write(
-          folder, name("plain"),
-          write_jpeg(picture, {.h_samples = 2, .v_samples = samples, .orientation = orientation}));
+      const Image image = sample_image(60 + 3 * orientation, 90 - 4 * orientation);
+      write(folder, name("plain"),
+            write_jpeg(image, {.h_samples = 2, .v_samples = samples, .orientation = orientation}));
     }
   }
-  const Picture picture = sample_picture(70, 80);
-  write(folder, name("gray"), write_jpeg(picture, {.color = JpegColor::gray}));
-  write(folder, name("cmyk"), write_jpeg(picture, {.color = JpegColor::cmyk}));
-  write(folder, name("progressive"), write_jpeg(picture, {.progressive = true, .orientation = 6}));
-  write(folder, name("named", "png"), write_jpeg(picture));
-  write(folder, name("bmp", "bmp"), write_bmp(picture));
-  Buffer cut = write_jpeg(picture);
+  const Image image = sample_image(70, 80);
+  write(folder, name("gray"), write_jpeg(image, {.color = JpegColor::gray}));
+  write(folder, name("cmyk"), write_jpeg(image, {.color = JpegColor::cmyk}));
+  write(folder, name("progressive"), write_jpeg(image, {.progressive = true, .orientation = 6}));
+  write(folder, name("named", "png"), write_jpeg(image));
+  write(folder, name("bmp", "bmp"), write_bmp(image));
+  Buffer cut = write_jpeg(image);
   cut.resize(cut.size() / 2);
   write(folder, name("cut"), cut);
-  Buffer large = write_jpeg(picture);
+  Buffer large = write_jpeg(image);
   const uint8_t frame[] = {0xFF, 0xC0};
   const auto at = std::search(large.begin(), large.end(), frame, frame + 2);
   std::fill(at + 5, at + 9, uint8_t{0xFF});  // 65535x65535
@@ -45,8 +45,8 @@ void write_pictures(const TemporaryFolder& folder) {
   write(folder, name("empty"), {});
 }
 
-PictureDatasetOptions augmented() {
-  PictureDatasetOptions options{
+ImageDatasetOptions augmented() {
+  ImageDatasetOptions options{
       .preprocess = {.size = {24, 32}},
       .augment =
           AugmentConfig{
@@ -70,14 +70,14 @@ bool copy_odd_images(const TemporaryFolder& folder) {
   return true;
 }
 
-Delivered run(const ImageFolder& files, const PictureDatasetOptions& data, const How& how,
+Delivered run(const ImageFolder& files, const ImageDatasetOptions& data, const How& how,
               int epochs) {
-  const auto dataset = std::make_shared<PictureDataset>(files, data);
+  const auto dataset = std::make_shared<ImageDataset>(files, data);
   LoaderOptions options{.batch_size = how.batch, .workers = how.workers, .max_bad = 1};
   options.jpeg_decoder = how.decoder;
   options.jpeg_share = how.share;
   DeviceLoader loader(dataset, shuffle_sampler(files.size(), {.seed = 1}), options,
-                      {.device = how.device});
+                      {.device = how.device, .pipeline = image_pipeline(how.device)});
   Delivered result;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     loader.start_epoch(epoch);

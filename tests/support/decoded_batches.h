@@ -1,11 +1,11 @@
-// Training batches from folders of pictures of all kinds, by whatever decodes their JPEG files:
+// Training batches from folders of images of all kinds, by whatever decodes their JPEG files:
 // what the tests of that compare.
 #pragma once
 
-#include "core/jpeg_decoder.h"
-#include "data/image_folder.h"
-#include "data/picture_dataset.h"
-#include "tests/support/picture_files.h"
+#include "core/image/jpeg_decoder.h"
+#include "data/images/image_dataset.h"
+#include "data/images/image_folder.h"
+#include "tests/support/image_files.h"
 #include "tests/support/temporary_folder.h"
 
 #include <memory>
@@ -16,12 +16,12 @@ namespace whisker::test {
 
 void write(const TemporaryFolder& folder, const std::string& name, const Buffer& bytes);
 /// Every orientation, and one of each kind that a device does not decode or nobody can.
-void write_pictures(const TemporaryFolder& folder);
-/// The collection of odd pictures in two class folders; false where it is not there.
+void write_images(const TemporaryFolder& folder);
+/// The collection of odd images in two class folders; false where it is not there.
 bool copy_odd_images(const TemporaryFolder& folder);
 
 /// Random crops and more, to 24x32.
-PictureDatasetOptions augmented();
+ImageDatasetOptions augmented();
 
 /// What a loader gave.
 struct Delivered {
@@ -41,7 +41,7 @@ struct How {
   int64_t batch = 8;
 };
 
-Delivered run(const ImageFolder& files, const PictureDatasetOptions& data, const How& how,
+Delivered run(const ImageFolder& files, const ImageDatasetOptions& data, const How& how,
               int epochs = 2);
 
 /// Of any two values, in levels / 255.

@@ -1,9 +1,9 @@
 // The devices every operator test runs on, and what each of them computes in.
 #pragma once
 
-#include "core/cuda_library.h"
-#include "core/device.h"
-#include "core/dtype.h"
+#include "core/nvidia/cuda_library.h"
+#include "core/tensor/device.h"
+#include "core/tensor/dtype.h"
 #include "tests/support/poisoned_memory.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What is left of MemoryOptions::failing_allocation.
 #pragma once
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // Tensors with a NaN in them, and where NaN is expected in what is made of them.
 #pragma once
 
-#include "core/ops.h"
+#include "core/ops/ops.h"
 #include "tests/support/devices.h"
 #include "tests/support/poisoned_memory.h"
 
@@ -62,9 +62,9 @@ struct ConvCase {
 inline constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 64, 3},
                                             {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
                                             {5, 2, 3, 2}};
-// First and second layers, for which a GPU has kernels of its own. A NaN in their pictures may
-// reach more neighbours than the definition says (Note [Thin convolutions]); in all else it stays
-// where those of the others do.
+// First and second layers, for which a GPU has kernels of its own. A NaN in their images may
+// reach more neighbours than the definition says (Note [Few-channel convolutions]); in all else it
+// stays where those of the others do.
 inline constexpr ConvCase few_channels[] = {{10, 1, 32, 3},    {11, 3, 64, 3},  {11, 3, 32, 3, 2},
                                             {16, 3, 64, 7, 2}, {10, 32, 32, 3}, {11, 32, 64, 3}};
 

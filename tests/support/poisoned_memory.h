@@ -1,7 +1,7 @@
 // Fresh memory that shows where nobody wrote it.
 #pragma once
 
-#include "core/backend.h"
+#include "core/backend/backend.h"
 
 namespace whisker::test {
 

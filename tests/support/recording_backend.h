@@ -3,8 +3,8 @@
 // would see: the tensors and scalars of the capture, and of what changed since only device memory.
 #pragma once
 
-#include "core/autograd.h"
-#include "core/backend.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/error.h"
 
 #include <map>
@@ -70,8 +70,8 @@ class RecordingBackend final : public Backend {
   void deallocate_pinned(void* memory, int64_t bytes) override {
     device_.deallocate_pinned(memory, bytes);
   }
-  std::unique_ptr<PicturePipeline> make_picture_pipeline() override {
-    return device_.make_picture_pipeline();
+  std::unique_ptr<ImagePipeline> make_image_pipeline() override {
+    return device_.make_image_pipeline();
   }
 
   void fill(double value, const Tensor& y) override {
@@ -183,10 +183,10 @@ class RecordingBackend final : public Backend {
   }
   void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
                         const Tensor& beta, const Tensor& residual, const Tensor& y,
-                        const Tensor& mean, const Tensor& inverse_deviation,
+                        const Tensor& mean, const Tensor& inv_std,
                         const RunningStatistics& running) override {
     submit([=, this] {
-      device_.batch_norm_train(g, x, gamma, beta, residual, y, mean, inverse_deviation, running);
+      device_.batch_norm_train(g, x, gamma, beta, residual, y, mean, inv_std, running);
     });
   }
   void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
@@ -198,24 +198,24 @@ class RecordingBackend final : public Backend {
   }
   void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics, const Tensor& x,
                            const Tensor& gamma, const Tensor& beta, const Tensor& y,
-                           const Tensor& mean, const Tensor& inverse_deviation,
-                           const GradientParts& dy, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta, const Tensor& dresidual) override {
+                           const Tensor& mean, const Tensor& inv_std, const UnsummedGrads& dy,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& dresidual) override {
     submit([=, this] {
-      device_.batch_norm_backward(g, batch_statistics, x, gamma, beta, y, mean, inverse_deviation,
-                                  dy, dx, dgamma, dbeta, dresidual);
+      device_.batch_norm_backward(g, batch_statistics, x, gamma, beta, y, mean, inv_std, dy, dx,
+                                  dgamma, dbeta, dresidual);
     });
   }
   void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
                   const Tensor& beta, const Tensor& y, const Tensor& mean,
-                  const Tensor& inverse_deviation) override {
-    submit([=, this] { device_.layer_norm(g, x, gamma, beta, y, mean, inverse_deviation); });
+                  const Tensor& inv_std) override {
+    submit([=, this] { device_.layer_norm(g, x, gamma, beta, y, mean, inv_std); });
   }
   void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& inverse_deviation, const Tensor& dy,
+                           const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
                            const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override {
     submit([=, this] {
-      device_.layer_norm_backward(g, x, gamma, mean, inverse_deviation, dy, dx, dgamma, dbeta);
+      device_.layer_norm_backward(g, x, gamma, mean, inv_std, dy, dx, dgamma, dbeta);
     });
   }
   void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {

@@ -1,7 +1,7 @@
-// Pictures whose maxima are told apart in 16 bits, too.
+// Images whose maxima are told apart in 16 bits, too.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@ namespace whisker::test {
 
 /// (N,H,W,C) so far apart within every window of 3x3 that 16 bits tell all elements apart, also
 /// once they are normalised: nine levels by row and column modulo 3, in another order for each
-/// channel of each picture.
+/// channel of each image.
 inline std::vector<double> separated(const Shape& shape) {
   std::vector<double> values =
       rand_uniform(shape, -0.2, 0.2, 17, 0, {.device = reference_device}).to_vector();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tests/support/temporary_folder.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <string>
 #include <vector>

@@ -2,8 +2,8 @@
 
 #include "core/io/file.h"
 #include "core/io/json.h"
+#include "tests/support/image_files.h"
 #include "tests/support/overrides.h"
-#include "tests/support/picture_files.h"
 
 #include <cmath>
 #include <fstream>
@@ -12,25 +12,25 @@
 namespace whisker::test {
 namespace {
 
-// Stripes along x, y or a diagonal, in two colours that differ from picture to picture.
+// Stripes along x, y or a diagonal, in two colours that differ from image to image.
 int stripe_level(int direction, int number, int x, int y) {
   const int across = direction == 0 ? y : direction == 1 ? x : direction == 2 ? x + y : x - y + 100;
   return (across + number) / 3 % 2;
 }
 
-Picture stripes(int direction, int number) {
-  Picture picture;
-  picture.reshape(16 + number % 7, 20 + number % 7);
-  for (int y = 0; y < picture.height; ++y) {
-    for (int x = 0; x < picture.width; ++x) {
+Image stripes(int direction, int number) {
+  Image image;
+  image.reshape(16 + number % 7, 20 + number % 7);
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
       const bool bright = stripe_level(direction, number, x, y) == 1;
       for (int c = 0; c < 3; ++c) {
         const int shade = number * 37 * (c + 1) % 90;
-        picture.row(y)[3 * x + c] = static_cast<uint8_t>(bright ? 250 - shade : 5 + shade);
+        image.row(y)[3 * x + c] = static_cast<uint8_t>(bright ? 250 - shade : 5 + shade);
       }
     }
   }
-  return picture;
+  return image;
 }
 
 constexpr const char* yaml_text = R"(device: cpu
@@ -58,14 +58,13 @@ void write_stripes(const std::filesystem::path& dir, int classes, int per_class,
     const std::filesystem::path folder = dir / fmt::format("c{}", c);
     std::filesystem::create_directories(folder);
     for (int i = first; i < first + per_class; ++i) {
-      const Picture picture = stripes(c, i);
+      const Image image = stripes(c, i);
       Buffer file;
       if (i % 2 == 0) {
-        file = write_jpeg(picture);
+        file = write_jpeg(image);
       } else {
-        file =
-            write_png({.width = picture.width, .height = picture.height},
-                      [&](int x, int y, int channel) { return picture.row(y)[3 * x + channel]; });
+        file = write_png({.width = image.width, .height = image.height},
+                         [&](int x, int y, int channel) { return image.row(y)[3 * x + channel]; });
       }
       const std::filesystem::path path =
           folder / fmt::format("{:03}.{}", i, i % 2 == 0 ? "jpg" : "png");

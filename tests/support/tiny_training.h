@@ -4,7 +4,7 @@
 
 #include "core/io/hash.h"
 #include "tests/support/temporary_folder.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 #include <atomic>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace whisker::test {
 
-/// Writes `per_class` pictures of 20x16 to 26x22 pixels into DIR/c0, DIR/c1, ...; even numbers are
+/// Writes `per_class` images of 20x16 to 26x22 pixels into DIR/c0, DIR/c1, ...; even numbers are
 /// JPEG, odd ones PNG. Class c has stripes in a direction of its own; `first` numbers the first
 /// one.
 void write_stripes(const std::filesystem::path& dir, int classes, int per_class, int first = 0);

@@ -2,7 +2,7 @@
 // NaN is close to nothing; an infinity only to itself.
 #pragma once
 
-#include "core/dtype.h"
+#include "core/tensor/dtype.h"
 
 #include <algorithm>
 #include <cmath>

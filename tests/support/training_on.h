@@ -9,7 +9,7 @@
 
 namespace whisker::test {
 
-/// Each test with pictures of its own.
+/// Each test with images of its own.
 class TrainingOn : public NetworkOn {
  protected:
   /// As StripeFolder's, for this test's device.

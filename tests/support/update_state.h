@@ -1,8 +1,8 @@
 // The device state of one optimizer update, for tests that call Backend::optimizer_step themselves.
 #pragma once
 
-#include "core/optimizer_step.h"
-#include "core/step_memory.h"
+#include "core/backend/optimizer_step.h"
+#include "core/parameters/step_memory.h"
 
 namespace whisker::test {
 

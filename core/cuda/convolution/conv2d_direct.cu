@@ -1,10 +1,10 @@
-// One thread per element of y (forward) or x (its gradient), one block per element of w (its
-// gradient). Sums run in a fixed order, so results repeat bit for bit.
-#include "core/cuda/convolution/conv2d_direct.h"
-#include "core/cuda/device/activations.cuh"
-#include "core/cuda/device/launch.h"
-#include "core/cuda/device/types.cuh"
-#include "core/cuda/gpu/check.h"
+// The convolution kernels without a library. One thread per element of y (forward) or dx, one block
+// per element of dw. Sums run in a fixed order: results are deterministic.
+#include "core/cuda/convolution/convolution.h"
+#include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/types.cuh"
+#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {
 namespace {
@@ -38,10 +38,10 @@ __global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T
   }
 }
 
-/// The output whose window sees `place` through tap `tap`, or -1.
-__device__ int64_t output_of(int64_t place, int64_t pad, int64_t tap, int64_t dilation,
+/// The output whose window reads `position` by tap `tap`, or -1.
+__device__ int64_t output_of(int64_t position, int64_t pad, int64_t tap, int64_t dilation,
                              int64_t stride, int64_t outputs) {
-  const int64_t shifted = place + pad - tap * dilation;
+  const int64_t shifted = position + pad - tap * dilation;
   if (shifted < 0 || shifted % stride != 0) return -1;
   const int64_t output = shifted / stride;
   return output < outputs ? output : -1;
@@ -78,7 +78,7 @@ __global__ void backward_input_kernel(Conv2dGeometry g, const T* w, const T* dy,
   }
 }
 
-/// dw (c_out, kernel_h, kernel_w, C / groups) from x and dy: a block sums over all places of y.
+/// dw (c_out, kernel_h, kernel_w, C / groups) from x and dy: a block sums over all positions of y.
 template <class T>
 __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* dy, T* dw) {
   const int64_t group_in = g.c / g.groups;
@@ -92,15 +92,16 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
     const int64_t k = at / (group_in * g.kernel_w * g.kernel_h);
     const int64_t channel = k / group_out * group_in + c;
     float sum = 0;
-    for (int64_t place = threadIdx.x; place < g.n * g.h_out * g.w_out; place += blockDim.x) {
-      const int64_t j = place % g.w_out;
-      const int64_t i = place / g.w_out % g.h_out;
-      const int64_t n = place / (g.w_out * g.h_out);
+    for (int64_t position = threadIdx.x; position < g.n * g.h_out * g.w_out;
+         position += blockDim.x) {
+      const int64_t j = position % g.w_out;
+      const int64_t i = position / g.w_out % g.h_out;
+      const int64_t n = position / (g.w_out * g.h_out);
       const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
       const int64_t column = j * g.stride_w - g.pad_left + q * g.dilation_w;
       if (row < 0 || row >= g.h || column < 0 || column >= g.w) continue;
       sum += to_f32(x[((n * g.h + row) * g.w + column) * g.c + channel]) *
-             to_f32(dy[place * g.c_out + k]);
+             to_f32(dy[position * g.c_out + k]);
     }
     sums[threadIdx.x] = sum;
     for (unsigned half = block_threads / 2; half > 0; half /= 2) {

@@ -53,7 +53,7 @@ std::string ConvolutionRequest::describe() const {
 
 size_t RequestHash::operator()(const ConvolutionRequest& r) const {
   const Conv2dGeometry& g = r.geometry;
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over whole words
+  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
   for (const int64_t value : {g.n,
                               g.h,
                               g.w,

@@ -1,8 +1,8 @@
-// One convolution pass as a question (ConvolutionRequest) and one way to compute it
-// (ConvolutionAlgorithm): cuDNN's engines and our own kernels stand side by side behind it.
+// One convolution pass as a request (ConvolutionRequest) and an algorithm that computes it
+// (ConvolutionAlgorithm): an engine of cuDNN or an own kernel.
 #pragma once
 
-#include "core/geometry.h"
+#include "core/backend/geometry.h"
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace whisker::cuda {
 
-/// True where the padding is the same on either side.
+/// True where the padding is equal on both sides.
 inline bool pads_evenly(const Conv2dGeometry& g) {
   return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
 }
@@ -22,32 +22,31 @@ inline bool pads_evenly(const Conv2dGeometry& g) {
 enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
 std::string_view name_of(ConvolutionPass pass);
 
-/// What is computed. Two requests are alike when every member is.
+/// What to compute.
 ///
-/// Note [Chains]
-/// A forward request with `sums` also adds up its result for the batch_norm behind it. A
-/// `normalised` request reads relu(x scale + shift) in place of x, in a forward pass (which then
-/// takes the sums, too) and in that of the weights. Its pass of the input's gradient goes on
-/// through relu and reduces what the batch_norm's own gradient needs: x is then the gradient by the
-/// normalised picture, and dx = dz_factor x + x_factor norm->x + offset remains to be done. There,
-/// `added` says that a residual was added before relu and that the convolution is not the only
-/// reader of what came out: the others' gradient is added to the convolution's before it goes
-/// through relu, and x is the residual's gradient, too. None of them has bias or activation. Those
-/// are cuDNN's patterns, made for f16.
+/// Note [Fused conv + norm]
+/// Requests fused with the batch norms around them: cuDNN's patterns, in f16, without bias or
+/// activation. A forward request with `sums` also computes the channel sums for the batch_norm
+/// behind it. A `normalised` request reads relu(x scale + shift) in place of x, in a forward pass
+/// (then with sums) and in that of the weights. A normalised backward_input pass continues through
+/// relu and computes the batch_norm's own gradients: it writes x = the gradient of the normalised
+/// image, and dx = dz_factor x + x_factor norm->x + offset remains to be done. With `added`, a
+/// residual was added before relu and the image has other readers: their gradient is added before
+/// relu's, and x is also the residual's gradient.
 ///
 /// Note [Epilogues]
-/// A forward request applies the geometry's bias and activation and, when `pooled`, the maximum
-/// over 2x2 windows with stride 2 after them. A request for the weights' gradient with a bias also
-/// computes the bias' gradient; with an activation it takes dy and the activation's result, and
-/// when pooled those of the pooled picture with the winners' marks (core/cuda/operators/pool2d.h).
-/// With `both` it computes the input's gradient, too, from the same; alone that has no epilogue.
+/// A forward request applies the geometry's bias and activation and, when `pooled`, max-pooling of
+/// 2x2 windows with stride 2. A backward_weights request with a bias also computes db; with an
+/// activation it reads dy and the activation's result, when pooled those of the pooled image and
+/// argmax (core/cuda/kernels/pool2d.h). With `both` it also computes dx from the same operands; a
+/// plain backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
   bool pooled = false;
-  bool both = false;  ///< of the weights' gradient: the input's as well
+  bool both = false;  ///< backward_weights: dx as well
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
-  bool sums = false;  ///< see Note [Chains], as are the next
+  bool sums = false;  ///< see Note [Fused conv + norm], as are the next
   bool normalised = false;
   bool added = false;
 
@@ -58,7 +57,7 @@ struct ConvolutionRequest {
   ConvolutionRequest plain() const;
   bool operator==(const ConvolutionRequest&) const = default;
 
-  /// The request in words, the same only for equal requests: the key of the plan table.
+  /// Text that identifies the request: the key of the autotune table.
   std::string describe() const;
 };
 
@@ -74,14 +73,13 @@ struct NormOperands {
   const void* residual = nullptr;  ///< where added, as x
   const void* others = nullptr;    ///< where added, as x: the gradient of other readers
   // The input's gradient: f32, read, then written.
-  const void *mean = nullptr, *inverse_deviation = nullptr, *gamma = nullptr, *beta = nullptr;
+  const void *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
   void *dgamma = nullptr, *dbeta = nullptr;
   void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
 };
 
-/// Memory of one pass: x, w, b are read and y is written forwards; w and y are read and x is
-/// written for the input's gradient; x and y are read and w is written for the weights'. All are
-/// 16-byte aligned. Shapes: core/geometry.h.
+/// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
+/// backward_weights: reads x, y; writes w. All 16-byte aligned. Shapes: core/backend/geometry.h.
 struct ConvolutionOperands {
   void* x = nullptr;
   void* w = nullptr;
@@ -90,12 +88,12 @@ struct ConvolutionOperands {
   const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
   void* sums = nullptr;          ///< f32 (2, c_out), where the request has sums
   NormOperands norm = {};        ///< where it is normalised
-  void* marks = nullptr;         ///< pooled: u8, shaped as y; null when no gradient will follow
+  void* argmax = nullptr;        ///< pooled: u8, shaped as y; null when no gradient will follow
   void* filter = nullptr;        ///< for both gradients: read, shaped as w
   void* dx = nullptr;            ///< for both gradients: written, shaped as x
 };
 
-/// Where a pass runs.
+/// Stream and GPU of a pass.
 struct ConvolutionSite {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
@@ -107,7 +105,7 @@ struct ConvolutionSite {
 class ConvolutionAlgorithm {
  public:
   virtual ~ConvolutionAlgorithm() = default;
-  /// The plan table's word for it.
+  /// Its name in the autotune table.
   virtual std::string name() const = 0;
   virtual int64_t workspace_bytes() const { return 0; }
   /// Enqueues the pass; `workspace` has workspace_bytes().
@@ -115,5 +113,10 @@ class ConvolutionAlgorithm {
                    void* workspace) const = 0;
 };
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
+
+/// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
+/// order, slow. Null where unsupported: pooling, fused norms, both gradients, a gradient with an
+/// epilogue.
+ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 }  // namespace whisker::cuda

@@ -1,10 +1,10 @@
-// Operands on the 16-byte grid that libraries expect: a tensor's own memory, or a copy where a view
-// starts between two grid points.
+// Operands with the 16-byte alignment that libraries expect: the tensor's own memory, or a copy of
+// an unaligned view.
 #pragma once
 
-#include "core/cuda/gpu/check.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/tensor.h"
+#include "core/cuda/runtime/check.h"
+#include "core/tensor/tensor.h"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 // review" (1995), section 3.5.
 #include "core/cuda/memory/allocator.h"
 
-#include "core/cuda/gpu/check.h"
+#include "core/cuda/runtime/check.h"
 #include "core/error.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t alignment = 256;
 constexpr int64_t mebi = int64_t{1} << 20;
-constexpr int64_t small_request = mebi;  // up to here from shared small segments
+constexpr int64_t small_request = mebi;  // at most this: from shared small segments
 
 int64_t rounded_up(int64_t bytes, int64_t step) {
   return (bytes + step - 1) / step * step;
@@ -29,8 +29,7 @@ double mebibytes(int64_t bytes) {
 }  // namespace
 
 Allocator::~Allocator() {
-  // Only tests destroy an allocator, after their last tensor; a block still out is theirs to
-  // answer.
+  // Only tests destroy an allocator, after their last tensor.
   for (const auto& [address, block] : blocks_) {
     if (address == block.segment && !mapped_.contains(address)) cudaFree(address);
   }
@@ -71,7 +70,7 @@ void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category)
   stats_.by_category[static_cast<size_t>(category)] -= bytes;
   const auto block = blocks_.find(static_cast<char*>(memory));
   if (capturing_here() && block->second.pool == Pool::main) {
-    withheld_.push_back(block->first);
+    block->second.withheld = true;
     return;
   }
   put_back(block);
@@ -82,46 +81,65 @@ Allocator::Blocks::iterator Allocator::take_free(Pool pool, Kind kind, int64_t b
   const auto best = list.lower_bound({bytes, nullptr});
   if (best == list.end()) return blocks_.end();
   const auto block = blocks_.find(best->second);
-  list.erase(best);
-  block->second.free = false;
+  mark_used(block);
   return block;
 }
 
-// Keeps the first `bytes` and gives the rest back.
+Allocator::Blocks::iterator Allocator::new_block(char* address, Block block) {
+  FreeList one;
+  one.emplace(0, nullptr);
+  block.entry = one.extract(one.begin());
+  return blocks_.emplace(address, std::move(block)).first;
+}
+
+void Allocator::mark_free(Blocks::iterator block) noexcept {
+  block->second.entry.value() = {block->second.bytes, block->first};
+  free_list(block->second).insert(std::move(block->second.entry));
+  block->second.free = true;
+}
+
+void Allocator::mark_used(Blocks::iterator block) noexcept {
+  block->second.entry = free_list(block->second).extract({block->second.bytes, block->first});
+  block->second.free = false;
+}
+
+// Keeps the first `bytes` and frees the rest.
 void Allocator::split(Blocks::iterator block, int64_t bytes) {
   const int64_t rest = block->second.bytes - bytes;
   if (rest == 0) return;
-  Block tail = block->second;
-  tail.bytes = rest;
-  tail.free = true;
+  const Block& whole = block->second;
+  const auto tail =
+      new_block(block->first + bytes,
+                {.bytes = rest, .segment = whole.segment, .kind = whole.kind, .pool = whole.pool});
   block->second.bytes = bytes;
-  blocks_.emplace(block->first + bytes, tail);
-  free_list(tail).emplace(rest, block->first + bytes);
+  mark_free(tail);
 }
 
-void Allocator::put_back(Blocks::iterator block) {
+// Merges the block with its free neighbours and returns the result.
+Allocator::Blocks::iterator Allocator::put_back(Blocks::iterator block) noexcept {
+  block->second.withheld = false;
   const auto absorb = [&](Blocks::iterator first, Blocks::iterator second) {
     first->second.bytes += second->second.bytes;
     blocks_.erase(second);
     return first;
   };
-  const auto joins = [&](Blocks::iterator neighbour) {
+  const auto can_merge = [&](Blocks::iterator neighbour) {
     const Block& other = neighbour->second;
     return other.free && other.segment == block->second.segment &&
            other.pool == block->second.pool && other.kind == block->second.kind;
   };
-  if (const auto next = std::next(block); next != blocks_.end() && joins(next)) {
-    free_list(next->second).erase({next->second.bytes, next->first});
+  if (const auto next = std::next(block); next != blocks_.end() && can_merge(next)) {
+    mark_used(next);
     block = absorb(block, next);
   }
   if (block != blocks_.begin()) {
-    if (const auto previous = std::prev(block); joins(previous)) {
-      free_list(previous->second).erase({previous->second.bytes, previous->first});
+    if (const auto previous = std::prev(block); can_merge(previous)) {
+      mark_used(previous);
       block = absorb(previous, block);
     }
   }
-  block->second.free = true;
-  free_list(block->second).emplace(block->second.bytes, block->first);
+  mark_free(block);
+  return block;
 }
 
 MemoryStats Allocator::stats() const {

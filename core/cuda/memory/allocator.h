@@ -1,11 +1,11 @@
-// A caching allocator of device memory: segments from the driver are cut into blocks, a request
-// takes the smallest free block that holds it, and a freed block merges with free neighbours. All
-// work is ordered on one stream, so a freed block may be handed out at once.
+// A caching allocator of device memory: segments from the driver are split into blocks, a request
+// gets the smallest free block that holds it, and a freed block merges with free neighbours. All
+// work is ordered on one stream, so a freed block may be reused at once.
 #pragma once
 
-#include "core/cuda/gpu/context.h"
 #include "core/cuda/memory/growing_segment.h"
-#include "core/memory.h"
+#include "core/cuda/runtime/context.h"
+#include "core/memory/memory.h"
 
 #include <cstdint>
 #include <map>
@@ -20,30 +20,27 @@
 namespace whisker::cuda {
 
 // Note [Graph pool]
-// A captured graph uses its addresses at every replay, so what it takes must not serve anybody
-// else. While a capture runs, the capturing thread allocates from the graph pool, whose blocks are
-// reused only within captures; nothing outlives a replay in them, so all graphs of a device share
-// one pool, and its peak is that of the largest. When the last graph goes, its blocks join the main
-// pool. A block of the main pool that the capturing thread frees may be read by the graph: it is
-// withheld until then, too. Eager steps between replays, odd batches and validation, do not use it:
-// what of theirs outlives a step, a metric, a cached choice, would be overwritten by the next
-// replay.
+// A captured graph uses its addresses at every replay, so nothing else may use its memory. During a
+// capture the capturing thread allocates from the graph pool, whose blocks are reused only within
+// captures. Nothing in them outlives a replay, so all graphs of a device share one pool, and its
+// peak is that of the largest. When the last graph is destroyed, its blocks move to the main pool.
+// A main block that the capturing thread frees may be read by the graph, so it is withheld until
+// then. Eager steps between replays (odd batches, validation) do not use the pool: a replay would
+// overwrite what outlives the step, such as a metric or a cached choice.
 
 // Note [Segments]
-// What a step takes and gives back, activations and workspaces, lies in one segment of its pool
-// that grows as they need, so that training steps reserve what they hold at their peak: with a
-// segment for each request that found no free block, ResNet-18 (256 pictures of 224, bf16) reserved
-// 4,314 MiB (501da7c); docs/cuda.md, "Memory", has the figure since. Giving memory back shortens it
-// to its last used block. What lasts longer would stand in the way of that: parameters, moments,
-// input take segments of their own, and so does every large request where the GPU cannot map
-// memory.
+// Memory that a step allocates and frees (activations, workspaces) is in one segment of its pool
+// that grows on demand, so that training reserves its peak and no more: with one segment per
+// request without a free block, ResNet-18 (256 images of 224, bf16) reserved 4,314 MiB (501da7c);
+// for today's figure see docs/internals/kernels.md, "Memory". Freeing the cache shortens the
+// segment to its last used block. Longer-lived memory (parameters, moments, input) has segments of
+// its own, as has every large request where the GPU cannot map memory.
 
 // Note [Reserve]
-// With MemoryOptions::preallocate_bytes one segment of that size is taken at once and kept. Where a
-// pool would grow by a segment from the driver, it then takes a free block of the reserve, or what
-// its own free block lacks from the one behind it, and only when there is none goes to the driver.
-// Blocks merge with neighbours of their own pool and kind only, so all large ones are of one kind
-// while there is a reserve.
+// With MemoryOptions::preallocate_bytes one segment of that size is allocated at once and kept. A
+// pool that would grow first takes a free block of the reserve, or extends its own last free block
+// by the one behind it, and goes to the driver only when there is none. Only blocks of the same
+// pool and kind merge, so with a reserve all large blocks have one kind.
 class Allocator {
  public:
   explicit Allocator(Context& context) : context_(context) {}
@@ -51,12 +48,12 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// 256-byte aligned device memory. Throws device, with need, free and holders, when the limit or
-  /// the GPU leaves none even after the cache was given back. Thread-safe.
+  /// 256-byte aligned device memory. Throws device, with need, free memory and holders, when
+  /// neither limit nor GPU allow it even with an empty cache. Thread-safe.
   void* allocate(int64_t bytes, MemoryCategory category);
   /// `bytes` and `category` as they were allocated. Any thread may free.
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept;
-  /// Gives unused segments back to the driver.
+  /// Frees unused segments.
   void empty_cache();
 
   /// Throws device when the driver does not have preallocate_bytes.
@@ -77,7 +74,7 @@ class Allocator {
    private:
     Allocator& allocator_;
   };
-  /// Held by every captured graph: keeps the graph pool apart.
+  /// Held by every captured graph: keeps its memory in the graph pool.
   class GraphMemory {
    public:
     explicit GraphMemory(Allocator& allocator);
@@ -91,17 +88,19 @@ class Allocator {
 
  private:
   enum class Pool : uint8_t { main, graph };
-  // See Note [Segments]. Small ones share small segments, lest they break up large ones.
+  // See Note [Segments]. Small blocks have small segments, so that they do not split large ones.
   enum class Kind : uint8_t { small, passing, lasting };
+  using FreeList = std::set<std::pair<int64_t, char*>>;  // by size, then address
   struct Block {
     int64_t bytes = 0;
     char* segment = nullptr;  // first address of the driver's allocation
     Kind kind = Kind::small;
     Pool pool = Pool::main;
     bool free = false;
+    bool withheld = false;           // see Note [Graph pool]
+    FreeList::node_type entry = {};  // while not free: freeing allocates nothing
   };
   using Blocks = std::map<char*, Block>;
-  using FreeList = std::set<std::pair<int64_t, char*>>;  // by size, then address
 
   FreeList& free_list(const Block& block) {
     return free_[static_cast<size_t>(block.pool)][static_cast<size_t>(block.kind)];
@@ -112,7 +111,10 @@ class Allocator {
   bool capturing_here() const { return capturing_ && capturer_ == std::this_thread::get_id(); }
   Blocks::iterator take_free(Pool pool, Kind kind, int64_t bytes);
   void split(Blocks::iterator block, int64_t bytes);
-  void put_back(Blocks::iterator block);
+  Blocks::iterator new_block(char* address, Block block);
+  void mark_free(Blocks::iterator block) noexcept;
+  void mark_used(Blocks::iterator block) noexcept;
+  Blocks::iterator put_back(Blocks::iterator block) noexcept;
   void dissolve_graph_pool();
   // Where blocks come from and go back to: segments.cpp.
   Blocks::iterator grow(Pool pool, Kind kind, int64_t bytes, int64_t asked);
@@ -131,24 +133,23 @@ class Allocator {
   mutable std::mutex mutex_;  // guards all below
   Blocks blocks_;
   FreeList free_[2][3];  // [Pool][Kind]
-  std::vector<char*> withheld_;
   MemoryStats stats_;
   MemoryOptions options_;
   char* reserve_ = nullptr;                                  // its segment; see Note [Reserve]
   std::map<char*, std::unique_ptr<GrowingSegment>> mapped_;  // by their begin; see Note [Segments]
   GrowingSegment* growing_[2] = {};                          // [Pool], of mapped_
-  bool maps_ = true;                                         // until the GPU turns out not to
+  bool maps_ = true;                                         // false once the GPU cannot map memory
   bool capturing_ = false;
   std::thread::id capturer_;
   int graphs_ = 0;
 };
 
-/// Memory of the current device from the driver, or null when it has none left; also while
-/// capturing. cudaFree gives it back.
+/// Memory of the current device from the driver (free it with cudaFree), or null when it has none
+/// left; also while capturing.
 char* allocated_by_driver(int64_t bytes);
 
 /// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
-/// stream within the scope may use it: whoever gets it next is ordered behind.
+/// stream within the scope may use it: its next user is ordered after that.
 class Scratch {
  public:
   Scratch(Allocator& allocator, int64_t bytes)

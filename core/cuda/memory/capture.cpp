@@ -1,6 +1,6 @@
 #include "core/cuda/memory/capture.h"
 
-#include "core/cuda/gpu/check.h"
+#include "core/cuda/runtime/check.h"
 
 #include <memory>
 #include <type_traits>
@@ -28,7 +28,7 @@ class Graph final : public CapturedGraph {
   }
 
  private:
-  // Thread-local: other threads, the loader's, may call CUDA as they like meanwhile.
+  // Thread-local: other threads (the loader's) may call CUDA meanwhile.
   cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
     const Allocator::CaptureScope scope(allocator);
     check(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal),
@@ -39,7 +39,7 @@ class Graph final : public CapturedGraph {
     } catch (...) {
       cudaStreamEndCapture(context_.stream(), &recorded);
       if (recorded) cudaGraphDestroy(recorded);
-      cudaGetLastError();  // that the capture was broken is no news
+      cudaGetLastError();  // clears the error of the broken capture
       throw;
     }
     check(cudaStreamEndCapture(context_.stream(), &recorded), "ending a capture");

@@ -1,8 +1,6 @@
-// What the allocator does for captures: see Note [Graph pool].
+// The allocator's part for captures: see Note [Graph pool].
 #include "core/cuda/memory/allocator.h"
 #include "core/error.h"
-
-#include <utility>
 
 namespace whisker::cuda {
 
@@ -38,16 +36,18 @@ Allocator::GraphMemory::~GraphMemory() {
 }
 
 void Allocator::dissolve_graph_pool() {
-  std::vector<char*> returned = std::exchange(withheld_, {});
-  for (FreeList& list : free_[static_cast<size_t>(Pool::graph)]) {
-    for (const auto& [bytes, address] : std::exchange(list, {})) {
-      blocks_.find(address)->second.free = false;
-      returned.push_back(address);
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.pool != Pool::graph) continue;
+    if (block->second.free) {
+      mark_used(block);
+      block->second.withheld = true;
     }
+    block->second.pool = Pool::main;
   }
-  for (auto& [address, block] : blocks_) block.pool = Pool::main;
   growing_[static_cast<size_t>(Pool::graph)] = nullptr;
-  for (char* const address : returned) put_back(blocks_.find(address));
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.withheld) block = put_back(block);
+  }
 }
 
 }  // namespace whisker::cuda

@@ -1,7 +1,7 @@
-// Pieces are of at most 32 MiB, lest a segment keep much that lies free at its end.
+// Chunks of at most 32 MiB, so that a segment keeps little free memory at its end.
 #include "core/cuda/memory/growing_segment.h"
 
-#include "core/cuda/gpu/check.h"
+#include "core/cuda/runtime/check.h"
 #include "core/error.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ std::unique_ptr<GrowingSegment> GrowingSegment::on(int device) {
   if (driver().reserve(&begin, most, 0, 0, 0) != CUDA_SUCCESS) return nullptr;
   std::unique_ptr<GrowingSegment> segment(
       new GrowingSegment(device, begin, static_cast<int64_t>(most), static_cast<int64_t>(step)));
-  // A driver may refuse what the attribute promises.
+  // The driver may still refuse.
   try {
     if (segment->grow(segment->step_)) segment->unmap_last();
   } catch (const Error&) {
@@ -98,7 +98,7 @@ std::unique_ptr<GrowingSegment> GrowingSegment::on(int device) {
 
 GrowingSegment::~GrowingSegment() {
   cudaDeviceSynchronize();  // a lost GPU has no work either
-  while (!pieces_.empty()) unmap_last();
+  while (!chunks_.empty()) unmap_last();
   driver().release_addresses(begin_, static_cast<size_t>(most_));
 }
 
@@ -110,9 +110,9 @@ bool GrowingSegment::grow(int64_t bytes) {
   };
   try {
     while (bytes_ < before + wanted) {
-      pieces_.reserve(pieces_.size() + 1);
+      chunks_.reserve(chunks_.size() + 1);
       const int64_t piece = std::min(before + wanted - bytes_, rounded(largest_piece));
-      if (map_piece(piece)) continue;
+      if (map_chunk(piece)) continue;
       undo();
       return false;
     }
@@ -123,7 +123,7 @@ bool GrowingSegment::grow(int64_t bytes) {
   return true;
 }
 
-bool GrowingSegment::map_piece(int64_t bytes) {
+bool GrowingSegment::map_chunk(int64_t bytes) {
   const auto size = static_cast<size_t>(bytes);
   const CUmemAllocationProp properties = memory_of(device_);
   const CUdeviceptr at = begin_ + static_cast<uint64_t>(bytes_);
@@ -145,23 +145,23 @@ bool GrowingSegment::map_piece(int64_t bytes) {
     fail(ErrorKind::device, "cuda:{}: mapping {} bytes of device memory: error {} of the driver.",
          device_, bytes, static_cast<int>(error));
   }
-  pieces_.push_back({.handle = handle, .bytes = bytes});
+  chunks_.push_back({.handle = handle, .bytes = bytes});
   bytes_ += bytes;
   return true;
 }
 
 void GrowingSegment::unmap_last() {
-  const Piece piece = pieces_.back();
-  pieces_.pop_back();
-  bytes_ -= piece.bytes;
-  driver().unmap(begin_ + static_cast<uint64_t>(bytes_), static_cast<size_t>(piece.bytes));
-  driver().release(piece.handle);
+  const Chunk chunk = chunks_.back();
+  chunks_.pop_back();
+  bytes_ -= chunk.bytes;
+  driver().unmap(begin_ + static_cast<uint64_t>(bytes_), static_cast<size_t>(chunk.bytes));
+  driver().release(chunk.handle);
 }
 
 void GrowingSegment::shrink(const char* first) {
-  if (pieces_.empty() || end() - pieces_.back().bytes < first) return;
+  if (chunks_.empty() || end() - chunks_.back().bytes < first) return;
   wait_for_all_work();
-  while (!pieces_.empty() && end() - pieces_.back().bytes >= first) unmap_last();
+  while (!chunks_.empty() && end() - chunks_.back().bytes >= first) unmap_last();
 }
 
 }  // namespace whisker::cuda

@@ -1,7 +1,7 @@
-// Device memory that grows and shrinks at its end: addresses for all of the GPU's memory are
-// reserved at once, and memory is mapped behind them as it is wanted. What lies free before the end
-// then adjoins what is added, so that a pool needs no more than its peak. (CUDA driver API,
-// "Virtual memory management".)
+// Device memory that grows and shrinks at its end: the addresses of all the GPU's memory are
+// reserved at once, and memory is mapped behind them on demand. Added memory adjoins the free
+// memory before it, so that a pool needs no more than its peak. (CUDA driver API, "Virtual memory
+// management".)
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class GrowingSegment {
  public:
   /// Without memory yet. Null where the GPU or its driver cannot map memory.
   static std::unique_ptr<GrowingSegment> on(int device);
-  /// Gives everything back, after waiting for the GPU.
+  /// Frees everything, after waiting for the GPU.
   ~GrowingSegment();
   GrowingSegment(const GrowingSegment&) = delete;
   GrowingSegment& operator=(const GrowingSegment&) = delete;
@@ -28,26 +28,26 @@ class GrowingSegment {
   /// Maps at least `bytes` more behind the end; false, with nothing changed, when the driver has
   /// none left.
   bool grow(int64_t bytes);
-  /// Gives back what was mapped from `first` on, after waiting for the GPU, in the pieces in which
-  /// it was taken; the one that holds `first` stays.
+  /// Unmaps whole chunks from `first` on, after waiting for the GPU; the chunk that holds `first`
+  /// stays.
   void shrink(const char* first);
 
  private:
   GrowingSegment(int device, uint64_t begin, int64_t most, int64_t step)
       : device_(device), begin_(begin), most_(most), step_(step) {}
-  bool map_piece(int64_t bytes);
+  bool map_chunk(int64_t bytes);
   void unmap_last();
 
-  struct Piece {
+  struct Chunk {
     unsigned long long handle;
     int64_t bytes;
   };
   int device_;
   uint64_t begin_;
   int64_t most_;  // addresses
-  int64_t step_;  // sizes are multiples of
+  int64_t step_;  // all sizes are multiples of it
   int64_t bytes_ = 0;
-  std::vector<Piece> pieces_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace whisker::cuda

@@ -1,8 +1,8 @@
-// Tensors as launchers take them: pointers, null where undefined.
+// The pointers of tensors for launchers; null where undefined.
 #pragma once
 
-#include "core/cuda/device/channels.h"
-#include "core/tensor.h"
+#include "core/cuda/device_code/channels.h"
+#include "core/tensor/tensor.h"
 
 namespace whisker::cuda {
 

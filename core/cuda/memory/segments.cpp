@@ -1,6 +1,6 @@
-// Where the allocator's memory comes from and goes back to: see Note [Segments], Note [Reserve].
-#include "core/cuda/gpu/check.h"
+// The allocator's segments: see Note [Segments], Note [Reserve].
 #include "core/cuda/memory/allocator.h"
+#include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <iterator>
@@ -16,8 +16,7 @@ int64_t rounded_up(int64_t bytes) {
   return (bytes + segment_step - 1) / segment_step * segment_step;
 }
 
-/// A capture forbids the capturing thread to ask the driver for memory unless it says that it means
-/// it.
+/// Allows the capturing thread to allocate from the driver.
 class MeantWhileCapturing {
  public:
   MeantWhileCapturing() {
@@ -38,7 +37,7 @@ char* allocated_by_driver(int64_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is no fault of what comes next
+    cudaGetLastError();  // later calls must not see the error
     return nullptr;
   }
   check(error, "allocating device memory");
@@ -56,8 +55,8 @@ Allocator::Blocks::iterator Allocator::grow(Pool pool, Kind kind, int64_t bytes,
   return block;
 }
 
-// What a free block of the same pool and kind lacks, where the reserve is free behind it; else all
-// of it. A large request of the main pool has looked among the reserve's blocks already.
+// Extends a free block of the same pool and kind where the reserve is free behind it; else takes a
+// whole block. A large request of the main pool has tried the reserve's blocks already.
 Allocator::Blocks::iterator Allocator::from_reserve(Pool pool, Kind kind, int64_t bytes) {
   if (!reserve_) return blocks_.end();
   FreeList& list = free_[static_cast<size_t>(pool)][static_cast<size_t>(kind)];
@@ -69,11 +68,10 @@ Allocator::Blocks::iterator Allocator::from_reserve(Pool pool, Kind kind, int64_
         behind->second.kind != Kind::passing || behind->second.bytes < missing) {
       continue;
     }
-    list.erase({block->second.bytes, block->first});
-    free_list(behind->second).erase({behind->second.bytes, behind->first});
+    mark_used(block);
+    mark_used(behind);
     split(behind, missing);
     block->second.bytes += missing;
-    block->second.free = false;
     blocks_.erase(behind);
     return block;
   }
@@ -93,12 +91,10 @@ Allocator::Blocks::iterator Allocator::from_driver(Pool pool, Kind kind, int64_t
   char* const memory = fits(kind, size) ? allocated_by_driver(size) : nullptr;
   if (!memory) return blocks_.end();
   stats_.reserved += size;
-  return blocks_
-      .emplace(memory, Block{.bytes = size, .segment = memory, .kind = kind, .pool = pool})
-      .first;
+  return new_block(memory, {.bytes = size, .segment = memory, .kind = kind, .pool = pool});
 }
 
-// The limit holds for what is taken from the driver, too, but for the rounding of small segments.
+// The limit also holds for memory from the driver, except the rounding of small segments.
 bool Allocator::fits(Kind kind, int64_t bytes) const {
   return options_.limit_bytes == 0 || kind == Kind::small ||
          bytes <= options_.limit_bytes - stats_.reserved;
@@ -117,13 +113,13 @@ GrowingSegment* Allocator::growing(Pool pool) {
   return segment;
 }
 
-// Adds at the end what the last block, if it is free, lacks.
+// Grows the segment by what its last block, if free, lacks.
 Allocator::Blocks::iterator Allocator::extend(GrowingSegment& segment, Pool pool, int64_t bytes) {
   const auto behind = blocks_.lower_bound(segment.end());
   const auto last = segment.bytes() > 0 ? std::prev(behind) : blocks_.end();
-  const bool joins = last != blocks_.end() && last->second.free && last->second.pool == pool &&
-                     last->second.kind == Kind::passing;
-  const int64_t more = segment.rounded(joins ? bytes - last->second.bytes : bytes);
+  const bool can_merge = last != blocks_.end() && last->second.free && last->second.pool == pool &&
+                         last->second.kind == Kind::passing;
+  const int64_t more = segment.rounded(can_merge ? bytes - last->second.bytes : bytes);
   if (!fits(Kind::passing, more)) return blocks_.end();
   char* const end = segment.end();
   {
@@ -131,17 +127,13 @@ Allocator::Blocks::iterator Allocator::extend(GrowingSegment& segment, Pool pool
     if (!segment.grow(more)) return blocks_.end();
   }
   stats_.reserved += more;
-  if (joins) {
-    free_list(last->second).erase({last->second.bytes, last->first});
+  if (can_merge) {
+    mark_used(last);
     last->second.bytes += more;
-    last->second.free = false;
     return last;
   }
-  return blocks_
-      .emplace(
-          end,
-          Block{.bytes = more, .segment = segment.begin(), .kind = Kind::passing, .pool = pool})
-      .first;
+  return new_block(
+      end, {.bytes = more, .segment = segment.begin(), .kind = Kind::passing, .pool = pool});
 }
 
 void Allocator::take_reserve(int64_t bytes) {
@@ -153,32 +145,28 @@ void Allocator::take_reserve(int64_t bytes) {
   }
   if (!reserve_) exhausted(segment);
   stats_.reserved += segment;
-  put_back(blocks_
-               .emplace(reserve_, Block{.bytes = segment,
-                                        .segment = reserve_,
-                                        .kind = Kind::passing,
-                                        .pool = Pool::main})
-               .first);
+  put_back(new_block(
+      reserve_,
+      {.bytes = segment, .segment = reserve_, .kind = Kind::passing, .pool = Pool::main}));
 }
 
-// A segment like any other from now on, whose free parts are one where they touch.
+// From now on an ordinary segment, whose adjacent free blocks are merged.
 void Allocator::give_up_reserve() {
   if (!reserve_) return;
   std::vector<char*> parts;
-  for (auto& [address, block] : blocks_) {
-    if (block.segment != reserve_) continue;
-    if (block.free) {
-      free_list(block).erase({block.bytes, address});
-      block.free = false;
-      parts.push_back(address);
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.segment != reserve_) continue;
+    if (block->second.free) {
+      mark_used(block);
+      parts.push_back(block->first);
     }
-    block.kind = Kind::passing;
+    block->second.kind = Kind::passing;
   }
   reserve_ = nullptr;
   for (char* const address : parts) put_back(blocks_.find(address));
 }
 
-// What is unused of the main pool goes back to the driver.
+// Frees the unused segments of the main pool.
 void Allocator::release_segments() {
   for (auto block = blocks_.begin(); block != blocks_.end();) {
     const auto next = std::next(block);
@@ -204,7 +192,7 @@ void Allocator::release_segments() {
   }
 }
 
-// By its last block, where that is free and of the main pool.
+// Removes its last block, if that is free and of the main pool.
 void Allocator::shorten(GrowingSegment& segment) {
   if (segment.bytes() == 0) return;
   const auto last = std::prev(blocks_.lower_bound(segment.end()));
@@ -214,11 +202,10 @@ void Allocator::shorten(GrowingSegment& segment) {
   const int64_t given_back = before - segment.bytes();
   if (given_back == 0) return;
   stats_.reserved -= given_back;
-  FreeList& list = free_list(last->second);
-  list.erase({last->second.bytes, last->first});
+  mark_used(last);
   last->second.bytes -= given_back;
   if (last->second.bytes > 0) {
-    list.emplace(last->second.bytes, last->first);
+    mark_free(last);
   } else {
     blocks_.erase(last);
   }

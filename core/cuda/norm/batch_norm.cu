@@ -1,42 +1,43 @@
-// Batch normalisation in two passes: one reads and adds up, one reads and writes. The second goes
-// through the rows backwards: what the first read last still lies in the L2 cache.
+// Batch normalisation in two passes: the first reads and adds up, the second reads and writes. The
+// second runs through the rows in reverse, since the L2 cache still holds the last ones. Statistics
+// from known channel sums: one thread per channel.
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda::kernels {
 namespace {
 
-// Blocks that add up on a multiprocessor. Normalising 411 MB on an H200 took 407 us with one, whose
-// 16 warps read as much ahead, and takes 334 with two.
+// Blocks of the first pass per multiprocessor. 411 MB on an H200: 407 us with one, 334 with two.
 constexpr int resident = 2;
 constexpr unsigned map_blocks = 3;  // see map_grid
 
-/// What the first pass leaves for the others: f32 (channels).
+/// Results of the first pass: f32 (channels).
 struct Statistics {
   float* mean;
-  float* inverse_deviation;
+  float* inv_std;
 };
 
-// Sums are of deviations from a value near the mean, lest they cancel: the average of four rows
+// Sums are of deviations from a value near the mean, against cancellation: the average of four rows
 // (Chan, Golub and LeVeque 1983, "shifted data").
 template <int V, class T>
-__device__ void load_shift(const T* x, const Columns& t, int64_t channel, float (&shift)[V]) {
-  Unopened<T, V> rows[4];
+__device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, float (&shift)[V]) {
+  PackBytes<T, V> rows[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) rows[i] = load_unopened<V>(x, t.rows * i / 4 * t.channels + channel);
+  for (int i = 0; i < 4; ++i)
+    rows[i] = load_pack_bytes<V>(x, t.rows * i / 4 * t.channels + channel);
 #pragma unroll
   for (int v = 0; v < V; ++v) shift[v] = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const auto row = open_pack<T, V>(rows[i]);
+    const auto row = unpack<T, V>(rows[i]);
 #pragma unroll
     for (int v = 0; v < V; ++v) shift[v] += 0.25f * to_f32(row.at[v]);
   }
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(column_threads, resident)
-    statistics_kernel(Columns t, float epsilon, const T* x, Statistics out, Running running,
+__global__ void __launch_bounds__(channel_sums_threads, resident)
+    statistics_kernel(ChannelLayout t, float epsilon, const T* x, Statistics out, Running running,
                       float2* partials, uint32_t* tickets) {
   wait_for_previous();
   __shared__ float tile_shift[tile_channels];
@@ -48,10 +49,10 @@ __global__ void __launch_bounds__(column_threads, resident)
 #pragma unroll
     for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
   };
-  const auto load = [&](const RowPlace& place) { return load_unopened<V>(x, place.at); };
-  const auto add = [&](const RowPlace&, const Unopened<T, V>& loaded, float(&sum)[V],
+  const auto load = [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); };
+  const auto add = [&](const RowPosition&, const PackBytes<T, V>& loaded, float(&sum)[V],
                        float(&squares)[V]) {
-    const auto pack = open_pack<T, V>(loaded);
+    const auto pack = unpack<T, V>(loaded);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float deviation = to_f32(pack.at[v]) - shift[v];
@@ -63,23 +64,23 @@ __global__ void __launch_bounds__(column_threads, resident)
     const auto rows = static_cast<float>(t.rows);
     const float offset = sum / rows;
     float spread = squares - sum * offset;
-    if (spread < 0) spread = 0;  // by rounding; a NaN stays one
+    if (spread < 0) spread = 0;  // by rounding; keeps NaN
     const float mean = tile_shift[threadIdx.x] + offset;
     out.mean[c] = mean;
-    out.inverse_deviation[c] = 1 / sqrtf(spread / rows + epsilon);
+    out.inv_std[c] = 1 / sqrtf(spread / rows + epsilon);
     if (!running.mean) return;
     const float variance = spread / fmaxf(rows - 1, 1.0f);
     running.pending_mean[c] = running.kept * running.mean[c] + running.added * mean;
     running.pending_variance[c] = running.kept * running.variance[c] + running.added * variance;
   };
-  column_sums<V, 4>(t, partials, tickets, load, prepare, add, finish);
+  two_channel_sums<V, 4>(t, partials, tickets, load, prepare, add, finish);
 }
 
-// y = f(z + residual). Constant statistics have a variance, those of a batch `inverse_deviation`.
+// y = f(z + residual). Constant statistics have a variance, those of a batch `inv_std`.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    normalise_kernel(Columns t, bool relu, const T* x, const T* residual, T* y, Channels gamma,
-                     Channels beta, const float* mean, const float* inverse_deviation,
+    normalise_kernel(ChannelLayout t, bool relu, const T* x, const T* residual, T* y,
+                     Channels gamma, Channels beta, const float* mean, const float* inv_std,
                      const float* variance, float epsilon) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
     float inverse[V];
     load<V>(gamma, channel, scale);
     load<V>(beta, channel, shift);
-    const float* const spread = variance ? variance : inverse_deviation;
+    const float* const spread = variance ? variance : inv_std;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       center[v] = mean[channel + v];
@@ -102,46 +103,69 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
   };
   const float lowest = relu ? 0 : -INFINITY;
   struct Row {
-    Unopened<T, V> x, residual;
+    PackBytes<T, V> x, residual;
   };
-  const auto load_row = [&](const RowPlace& place) {
+  const auto load_row = [&](const RowPosition& position) {
     Row loaded;
-    loaded.x = load_unopened<V>(x, place.at);
-    if (residual) loaded.residual = load_unopened<V>(residual, place.at);
+    loaded.x = load_pack_bytes<V>(x, position.at);
+    if (residual) loaded.residual = load_pack_bytes<V>(residual, position.at);
     return loaded;
   };
-  for_rows_upwards<V, 3>(t, load_row, prepare, [&](const RowPlace& place, const Row& loaded) {
-    const auto in = open_pack<T, V>(loaded.x), added = open_pack<T, V>(loaded.residual);
-    Pack<T, V> out;
+  for_rows_reversed<V, 3>(
+      t, load_row, prepare, [&](const RowPosition& position, const Row& loaded) {
+        const auto in = unpack<T, V>(loaded.x), added = unpack<T, V>(loaded.residual);
+        Pack<T, V> out;
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      float z = normalised(to_f32(in.at[v]), center[v], scale[v], shift[v]);
-      if (residual) z += to_f32(added.at[v]);
-      out.at[v] = from_f32<T>(z < lowest ? lowest : z);
-    }
-    store_pack<V>(y, place.at, out);
-  });
+        for (int v = 0; v < V; ++v) {
+          float z = normalised(to_f32(in.at[v]), center[v], scale[v], shift[v]);
+          if (residual) z += to_f32(added.at[v]);
+          out.at[v] = from_f32<T>(z < lowest ? lowest : z);
+        }
+        store_pack<V>(y, position.at, out);
+      });
 }
 
 template <class T, int V>
 void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                 const BatchNorm& p, const Running& running) {
-  const Columns t = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
   const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-  launch_early(context, {t.tiles, t.chunks}, column_threads, statistics_kernel<T, V>, t,
-               static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
-               Statistics{p.mean, p.inverse_deviation}, running, partials.as<float2>(),
-               context.tickets());
+  launch_pdl(context, {t.tiles, t.chunks}, channel_sums_threads, statistics_kernel<T, V>, t,
+             static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
+             Statistics{p.mean, p.inv_std}, running, partials.as<float2>(), context.tickets());
   check_launch("batch_norm statistics");
 }
 
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
-  const Columns t = sums_layout(context, g.rows, g.channels, V, training ? resident : 1);
-  launch_early(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V>, t,
-               g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
-               static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
-               p.inverse_deviation, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, training ? resident : 1);
+  launch_pdl(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V>, t,
+             g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
+             static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
+             p.inv_std, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+}
+
+// The two sums nearly cancel where the mean is large beside the deviation: f64 adds no further
+// error. A spread below zero by rounding becomes zero; NaN stays.
+__global__ void __launch_bounds__(block_threads)
+    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, SummedStatistics p,
+                              Running running) {
+  wait_for_previous();
+  const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (c >= channels) return;
+  const auto count = static_cast<double>(rows);
+  const double mean = p.sums[c] / count;
+  double spread = p.sums[channels + c] - p.sums[c] * mean;
+  if (spread < 0) spread = 0;
+  const auto variance = static_cast<float>(spread / count);
+  p.mean[c] = static_cast<float>(mean);
+  if (p.variance) p.variance[c] = variance;
+  p.inv_std[c] = 1 / sqrtf(variance + epsilon);
+  if (!running.mean) return;
+  const auto unbiased = static_cast<float>(spread / (count > 1 ? count - 1 : 1));
+  running.pending_mean[c] =
+      running.kept * running.mean[c] + running.added * static_cast<float>(mean);
+  running.pending_variance[c] = running.kept * running.variance[c] + running.added * unbiased;
 }
 
 }  // namespace
@@ -150,6 +174,13 @@ void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNo
                            const BatchNorm& p, const Running& running) {
   const auto run = [&]<class T, int V>() { statistics<T, V>(context, allocator, g, p, running); };
   with_packs(g.dtype, g.channels, run, p.x);
+}
+
+void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
+                        const Running& running) {
+  launch_pdl(context, blocks_of(g.channels), block_threads, statistics_of_sums_kernel, g.channels,
+             g.rows, static_cast<float>(g.epsilon), p, running);
+  check_launch("statistics of sums");
 }
 
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,

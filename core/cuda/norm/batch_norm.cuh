@@ -1,21 +1,22 @@
-// What the passes of batch normalisation share: z of x, and the layout of the passes that write.
+// What the passes of batch normalisation have in common: z of x, and the grid of the passes that
+// write.
 #pragma once
 
-#include "core/cuda/device/early_launch.cuh"
-#include "core/cuda/device/launch.h"
-#include "core/cuda/norm/columns.cuh"
+#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/norm/two_channel_sums.cuh"
 
 namespace whisker::cuda {
 
-// z = (x - mean) scale + beta with scale = gamma / deviation. Both ways compute z by this one
-// expression, so that the backward pass finds the very sign of the forward one.
+// z = (x - mean) scale + beta, scale = gamma inv_std. Forward and backward compute z by this one
+// expression, so that both find the same sign.
 __device__ inline float normalised(float x, float center, float scale, float shift) {
   return fmaf(x - center, scale, shift);
 }
 
-/// For each chunk `blocks` of block_threads that share it: as many as the kernel's registers leave
-/// room for on a multiprocessor.
-inline dim3 map_grid(const Columns& t, unsigned blocks) {
+/// `blocks` blocks of block_threads for each chunk: as many as fit on a multiprocessor by
+/// registers.
+inline dim3 map_grid(const ChannelLayout& t, unsigned blocks) {
   return {t.tiles, t.chunks, blocks};
 }
 

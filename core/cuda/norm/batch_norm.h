@@ -1,10 +1,10 @@
-// Launchers of batch normalisation over x (rows, channels) of f32, bf16 or f16. Statistics are f32;
+// Batch normalisation over x (rows, channels) of f32, bf16 or f16. Statistics are f32;
 // gamma, beta and their gradients f32 or as x.
 #pragma once
 
-#include "core/cuda/device/channels.h"
+#include "core/backend/geometry.h"
+#include "core/cuda/device_code/channels.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/geometry.h"
 
 #include <cuda_runtime_api.h>
 
@@ -19,9 +19,9 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  float* mean = nullptr;               // (channels)
-  float* inverse_deviation = nullptr;  // (channels); written in training
-  const float* variance = nullptr;     // (channels); read otherwise
+  float* mean = nullptr;            // (channels)
+  float* inv_std = nullptr;         // (channels); written in training
+  const float* variance = nullptr;  // (channels); read otherwise
 };
 /// whisker::RunningStatistics with pointers, (channels) each or all null.
 struct Running {
@@ -34,7 +34,7 @@ struct Running {
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running);
-/// Training's first pass alone: mean, inverse_deviation and `running` from p.x.
+/// Only the first pass of training: mean, inv_std and `running` from p.x.
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
@@ -46,9 +46,9 @@ struct BatchNormGradient {
   const void* dy = nullptr;    // (rows, channels)
   const void* more = nullptr;  // (rows, channels): added to dy
   Channels gamma, beta;
-  const float* mean = nullptr;               // (channels)
-  const float* inverse_deviation = nullptr;  // (channels)
-  void* dx = nullptr;                        // (rows, channels)
+  const float* mean = nullptr;     // (channels)
+  const float* inv_std = nullptr;  // (channels)
+  void* dx = nullptr;              // (rows, channels)
   Channels dgamma, dbeta;
   void* dresidual = nullptr;  // (rows, channels)
 };
@@ -59,11 +59,22 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
 struct InputCoefficients {
   float* slope = nullptr;
   float* shift = nullptr;
-  float rows = 0;  // over which the statistics were taken
+  float rows = 0;  // of the statistics
 };
-/// The first of batch_norm_backward's passes alone, over any rows that hold all of dy: dgamma,
-/// dbeta, `k` and p.dresidual = dz. relu's slope follows from p.x.
+/// Only the first pass of batch_norm_backward, over any rows that contain all of dy: dgamma, dbeta,
+/// `k` and p.dresidual = dz. relu's slope comes from p.x.
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const BatchNormGradient& p, const InputCoefficients& k);
+
+/// Statistics from the channel sums that another operator computed; f32 (channels) but for sums.
+struct SummedStatistics {
+  const float* sums = nullptr;  // (2, channels): of x and of its squares
+  float* mean = nullptr;
+  float* variance = nullptr;  // biased; may be null
+  float* inv_std = nullptr;
+};
+/// Writes mean, variance, inv_std and `running`.
+void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
+                        const Running& running);
 
 }  // namespace whisker::cuda::kernels

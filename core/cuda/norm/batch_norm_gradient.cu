@@ -1,15 +1,15 @@
-// Batch normalisation's gradients in two passes, as its results: the first adds up dz and
-// dz (x - mean), the second makes dx of them, from the last row up.
+// Batch normalisation's gradients in two passes: the first adds up dz and dz (x - mean), the second
+// computes dx from these sums, from the last row to the first.
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda::kernels {
 namespace {
 
-/// Where dz = relu'(z) dy gets its slope from.
+/// What relu's slope in dz = relu'(z) dy is computed from.
 enum class Slope { one, y, x };
 
-/// The largest f32 that is 0 or less when it is rounded to T: half of T's smallest number.
+/// The largest f32 that rounds to 0 or less in T: half of T's smallest number.
 template <class T>
 inline constexpr float rounds_to_zero = 0;
 template <>
@@ -17,7 +17,7 @@ inline constexpr float rounds_to_zero<bfloat_t> = 0x1p-134f;
 template <>
 inline constexpr float rounds_to_zero<half_t> = 0x1p-25f;
 
-/// A thread's channels: what z needs.
+/// Per-channel factors of z for a thread's channels.
 template <int V>
 struct Factors {
   float center[V] = {}, scale[V] = {}, shift[V] = {};
@@ -29,7 +29,7 @@ __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
     load<V>(p.gamma, channel, f.scale);
     float inverse[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) inverse[v] = p.inverse_deviation[channel + v];
+    for (int v = 0; v < V; ++v) inverse[v] = p.inv_std[channel + v];
 #pragma unroll
     for (int v = 0; v < V; ++v) f.scale[v] = inverse[v] * f.scale[v];
   }
@@ -48,25 +48,25 @@ struct GradientRows {
   const T* x;
   const T* y;
   const T* dy;
-  const T* more;  // is added to dy
+  const T* more;  // added to dy
 
   struct Row {
-    Unopened<T, V> x, y, dy, more;
+    PackBytes<T, V> x, y, dy, more;
   };
   __device__ Row load(int64_t at) const {
     Row row;
-    row.dy = load_unopened<V>(dy, at);
-    if (x) row.x = load_unopened<V>(x, at);
-    if constexpr (S == Slope::y) row.y = load_unopened<V>(y, at);
-    if (more) row.more = load_unopened<V>(more, at);
+    row.dy = load_pack_bytes<V>(dy, at);
+    if (x) row.x = load_pack_bytes<V>(x, at);
+    if constexpr (S == Slope::y) row.y = load_pack_bytes<V>(y, at);
+    if (more) row.more = load_pack_bytes<V>(more, at);
     return row;
   }
   /// See Note [relu's gradient and NaN] in core/reference/activation_functions.h.
   __device__ Pack<T, V> dz(const Row& row, const Factors<V>& f) const {
-    auto d = open_pack<T, V>(row.dy);
-    const auto in = open_pack<T, V>(row.x), out = open_pack<T, V>(row.y);
+    auto d = unpack<T, V>(row.dy);
+    const auto in = unpack<T, V>(row.x), out = unpack<T, V>(row.y);
     if (more) {
-      const auto term = open_pack<T, V>(row.more);
+      const auto term = unpack<T, V>(row.more);
 #pragma unroll
       for (int v = 0; v < V; ++v) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
     }
@@ -86,23 +86,23 @@ struct GradientRows {
 
 constexpr unsigned map_blocks = 2;  // see map_grid
 
-// sum(dz) and sum(dz (x - mean)), and dresidual = dz on the way. x null: only dbeta is wanted.
+// sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S>
-__global__ void __launch_bounds__(column_threads)
-    gradient_sums_kernel(Columns t, BatchNormGradient p, InputCoefficients out, float2* partials,
-                         uint32_t* tickets) {
+__global__ void __launch_bounds__(channel_sums_threads)
+    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, InputCoefficients out,
+                         float2* partials, uint32_t* tickets) {
   wait_for_previous();
   const GradientRows<T, V, S> in{static_cast<const T*>(p.x), static_cast<const T*>(p.y),
                                  static_cast<const T*>(p.dy), static_cast<const T*>(p.more)};
   auto* dresidual = static_cast<T*>(p.dresidual);
   Factors<V> f;
   const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
-  const auto load_row = [&](const RowPlace& place) { return in.load(place.at); };
-  const auto add = [&](const RowPlace& place, const auto& row, float(&sum)[V],
+  const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
+  const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
     const Pack<T, V> dz = in.dz(row, f);
-    if (dresidual) store_pack<V>(dresidual, place.at, dz);
-    const auto x = open_pack<T, V>(row.x);
+    if (dresidual) store_pack<V>(dresidual, position.at, dz);
+    const auto x = unpack<T, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float value = to_f32(dz.at[v]);
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(column_threads)
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
-    const float inverse = in.x ? p.inverse_deviation[c] : 0;
+    const float inverse = in.x ? p.inv_std[c] : 0;
     const float gamma = out.slope ? load(p.gamma, c) : 0;
     if (p.dbeta.data) store(p.dbeta, c, sum);
     if (p.dgamma.data) store(p.dgamma, c, correlation * inverse);
@@ -121,14 +121,14 @@ __global__ void __launch_bounds__(column_threads)
       out.shift[c] = -scale * sum / out.rows;
     }
   };
-  column_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
+  two_channel_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
-// dz is dresidual where the first pass wrote one, else it is made again.
+// dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    input_gradient_kernel(Columns t, BatchNormGradient p, InputCoefficients k) {
+    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, InputCoefficients k) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -149,26 +149,26 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
                                  static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
                                  p.dresidual ? nullptr : static_cast<const T*>(p.more)};
   auto* dx = static_cast<T*>(p.dx);
-  const auto load_row = [&](const RowPlace& place) { return in.load(place.at); };
-  for_rows_upwards<V, 3>(t, load_row, prepare, [&](const RowPlace& place, const auto& row) {
+  const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
+  for_rows_reversed<V, 3>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
     Pack<T, V> d = in.dz(row, f);
-    const auto x = open_pack<T, V>(row.x);
+    const auto x = unpack<T, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       float value = fmaf(f.scale[v], to_f32(d.at[v]), shift[v]);
       if (k.slope) value = fmaf(to_f32(x.at[v]) - f.center[v], slope[v], value);
       d.at[v] = from_f32<T>(value);
     }
-    store_pack<V>(dx, place.at, d);
+    store_pack<V>(dx, position.at, d);
   });
 }
 
 template <class T, int V, Slope S>
-void gradient_sums(Context& context, Allocator& allocator, const Columns& t,
+void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
                    const BatchNormGradient& p, const InputCoefficients& k) {
   const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_early(context, {t.tiles, t.chunks}, column_threads, gradient_sums_kernel<T, V, S>, t, p, k,
-               partials.as<float2>(), context.tickets());
+  launch_pdl(context, {t.tiles, t.chunks}, channel_sums_threads, gradient_sums_kernel<T, V, S>, t,
+             p, k, partials.as<float2>(), context.tickets());
   check_launch("batch_norm_backward sums");
 }
 
@@ -176,7 +176,7 @@ template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               bool batch_statistics, const BatchNormGradient& p) {
   const bool through_statistics = p.dx && batch_statistics;
-  const Columns t = sums_layout(context, g.rows, g.channels, V);
+  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
   if (through_statistics) {
@@ -189,11 +189,11 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   }
   if (!p.dx) return;
   if (p.dresidual) {
-    launch_early(context, map_grid(t, map_blocks), block_threads,
-                 input_gradient_kernel<T, V, Slope::one>, t, p, k);
+    launch_pdl(context, map_grid(t, map_blocks), block_threads,
+               input_gradient_kernel<T, V, Slope::one>, t, p, k);
   } else {
-    launch_early(context, map_grid(t, map_blocks), block_threads, input_gradient_kernel<T, V, S>, t,
-                 p, k);
+    launch_pdl(context, map_grid(t, map_blocks), block_threads, input_gradient_kernel<T, V, S>, t,
+               p, k);
   }
   check_launch("batch_norm_backward");
 }
@@ -203,7 +203,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                          bool batch_statistics, const BatchNormGradient& p) {
   const bool relu = g.activation.kind == Activation::relu;
-  // Without a residual z follows from x, which is read anyway: one tensor less in each pass.
+  // Without a residual z is computed from x, which is read anyway: each pass reads one tensor less.
   const Slope slope = !relu ? Slope::one : p.x && p.dx && !g.residual ? Slope::x : Slope::y;
   const auto run = [&]<class T, int V>() {
     if (slope == Slope::one) backward<T, V, Slope::one>(context, allocator, g, batch_statistics, p);
@@ -216,7 +216,7 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const BatchNormGradient& p, const InputCoefficients& k) {
   const auto run = [&]<class T, int V>() {
-    const Columns t = sums_layout(context, g.rows, g.channels, V);
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
     if (g.activation.kind == Activation::relu) {
       gradient_sums<T, V, Slope::x>(context, allocator, t, p, k);
     } else {

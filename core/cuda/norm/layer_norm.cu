@@ -1,13 +1,13 @@
-// Layer normalisation: a warp or a block per row, which it reads once from memory and then from the
-// cache. gamma's and beta's gradients are sums down the columns.
-#include "core/cuda/device/elementwise.cuh"
-#include "core/cuda/norm/columns.cuh"
+// Layer normalisation: one warp or block per row, which is read from memory once and then from the
+// cache. The gradients of gamma and beta are channel sums (two_channel_sums.cuh).
+#include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/norm/layer_norm.h"
+#include "core/cuda/norm/two_channel_sums.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {
 
-// Calls body(row, lane) for every row; G threads work on one.
+// Calls body(row, lane) for every row; G threads per row.
 template <int G, class Body>
 __device__ void for_each_row(int64_t rows, const Body& body) {
   constexpr int per_block = block_threads / G;
@@ -17,7 +17,7 @@ __device__ void for_each_row(int64_t rows, const Body& body) {
   }
 }
 
-// Calls visit(feature, element of x) for this lane's share of a row.
+// Calls visit(feature, element of x) for this lane's elements of a row.
 template <int G, int V, class T, class Visit>
 __device__ void for_each_element(const T* row, int64_t features, int lane, const Visit& visit) {
   for (int64_t f = int64_t{lane} * V; f < features; f += G * V) {
@@ -54,12 +54,12 @@ __global__ void __launch_bounds__(block_threads)
     }
     if (lane == 0) {
       p.mean[row] = mean;
-      p.inverse_deviation[row] = inverse;
+      p.inv_std[row] = inverse;
     }
   });
 }
 
-// dx = (d - mean(d) - normalised mean(d normalised)) / deviation, d = dy gamma.
+// dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
 template <class T, int V, int G>
 __global__ void __launch_bounds__(block_threads)
     layer_norm_input_kernel(LayerNormGeometry g, LayerNormGradient p) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(block_threads)
     const T* dy = static_cast<const T*>(p.dy) + row * g.features;
     T* dx = static_cast<T*>(p.dx) + row * g.features;
     const float mean = p.mean[row];
-    const float inverse = p.inverse_deviation[row];
+    const float inverse = p.inv_std[row];
     float sum = 0;
     float correlation = 0;
     for (int64_t f = int64_t{lane} * V; f < g.features; f += G * V) {
@@ -98,29 +98,29 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-// dbeta = sum(dy), dgamma = sum(dy normalised), down the rows. x null: only dbeta is wanted.
+// dbeta = sum(dy), dgamma = sum(dy normalised), over the rows. x null: only dbeta is computed.
 template <class T, int V>
-__global__ void __launch_bounds__(column_threads)
-    layer_norm_parameters_kernel(Columns t, LayerNormGradient p, float2* partials,
+__global__ void __launch_bounds__(channel_sums_threads)
+    layer_norm_parameters_kernel(ChannelLayout t, LayerNormGradient p, float2* partials,
                                  uint32_t* tickets) {
   const auto* x = static_cast<const T*>(p.x);
   const auto* dy = static_cast<const T*>(p.dy);
   struct Row {
-    Unopened<T, V> dy, x;
+    PackBytes<T, V> dy, x;
     float mean = 0, inverse = 0;
   };
-  const auto load_row = [&](const RowPlace& place) {
+  const auto load_row = [&](const RowPosition& position) {
     Row row;
-    row.dy = load_unopened<V>(dy, place.at);
+    row.dy = load_pack_bytes<V>(dy, position.at);
     if (x) {
-      row.x = load_unopened<V>(x, place.at);
-      row.mean = p.mean[place.row];
-      row.inverse = p.inverse_deviation[place.row];
+      row.x = load_pack_bytes<V>(x, position.at);
+      row.mean = p.mean[position.row];
+      row.inverse = p.inv_std[position.row];
     }
     return row;
   };
-  const auto add = [&](const RowPlace&, const Row& row, float(&sum)[V], float(&correlation)[V]) {
-    const auto gradient = open_pack<T, V>(row.dy), in = open_pack<T, V>(row.x);
+  const auto add = [&](const RowPosition&, const Row& row, float(&sum)[V], float(&correlation)[V]) {
+    const auto gradient = unpack<T, V>(row.dy), in = unpack<T, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       sum[v] += to_f32(gradient.at[v]);
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(column_threads)
     if (p.dbeta.data) store(p.dbeta, c, sum);
     if (p.dgamma.data) store(p.dgamma, c, correlation);
   };
-  column_sums<V, 4>(
+  two_channel_sums<V, 4>(
       t, partials, tickets, load_row, [] {}, add, finish);
 }
 
@@ -170,10 +170,10 @@ void layer_norm_backward(Context& context, Allocator& allocator, const LayerNorm
       check_launch("layer_norm_backward input");
     }
     if (!p.dgamma.data && !p.dbeta.data) return;
-    const Columns t = sums_layout(context, g.rows, g.features, V);
+    const ChannelLayout t = sums_layout(context, g.rows, g.features, V);
     const Scratch partials(allocator, int64_t{t.chunks} * g.features * int64_t{sizeof(float2)});
     layer_norm_parameters_kernel<T, V>
-        <<<dim3(t.tiles, t.chunks), column_threads, 0, context.stream()>>>(
+        <<<dim3(t.tiles, t.chunks), channel_sums_threads, 0, context.stream()>>>(
             t, p, partials.as<float2>(), context.tickets());
     check_launch("layer_norm_backward parameters");
   };

@@ -1,10 +1,10 @@
-// Launchers of layer normalisation over rows of x (rows, features) of f32, bf16 or f16. Statistics
+// Layer normalisation over rows of x (rows, features) of f32, bf16 or f16. Statistics
 // are f32; gamma, beta and their gradients f32 or as x.
 #pragma once
 
-#include "core/cuda/device/channels.h"
+#include "core/backend/geometry.h"
+#include "core/cuda/device_code/channels.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/geometry.h"
 
 #include <cuda_runtime_api.h>
 
@@ -15,8 +15,8 @@ struct LayerNorm {
   const void* x = nullptr;  // (rows, features)
   void* y = nullptr;        // (rows, features)
   Channels gamma, beta;
-  float* mean = nullptr;               // (rows)
-  float* inverse_deviation = nullptr;  // (rows)
+  float* mean = nullptr;     // (rows)
+  float* inv_std = nullptr;  // (rows)
 };
 void layer_norm(Context& context, const LayerNormGeometry& g, const LayerNorm& p);
 
@@ -26,9 +26,9 @@ struct LayerNormGradient {
   const void* x = nullptr;   // (rows, features)
   const void* dy = nullptr;  // (rows, features)
   Channels gamma;
-  const float* mean = nullptr;               // (rows)
-  const float* inverse_deviation = nullptr;  // (rows)
-  void* dx = nullptr;                        // (rows, features)
+  const float* mean = nullptr;     // (rows)
+  const float* inv_std = nullptr;  // (rows)
+  void* dx = nullptr;              // (rows, features)
   Channels dgamma, dbeta;
 };
 void layer_norm_backward(Context& context, Allocator& allocator, const LayerNormGeometry& g,

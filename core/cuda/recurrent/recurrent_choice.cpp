@@ -1,63 +1,64 @@
 #include "core/cuda/recurrent/recurrent_choice.h"
 
-#include "core/cuda/recurrent/recurrent_trial.h"
-#include "core/cuda/tuning/stopwatch.h"
+#include "core/cuda/autotune/stopwatch.h"
+#include "core/cuda/recurrent/recurrent_benchmark.h"
 
 #include <string_view>
 
 namespace whisker::cuda {
 namespace {
 
-// As the table says them.
-constexpr std::string_view our_kernels = "persistent kernels";
-constexpr std::string_view library = "cudnn";
+// Choices in the autotune table.
+constexpr std::string_view persistent = "persistent kernels";
+constexpr std::string_view cudnn_library = "cudnn";
 
 }  // namespace
 
-std::optional<bool> RecurrentChoice::timed(const RecurrentGeometry& g, PersistentLayers& ours,
-                                           CudnnRecurrent& theirs) {
+std::optional<bool> RecurrentChoice::timed(const RecurrentGeometry& g, PersistentLayers& own,
+                                           CudnnRecurrent& cudnn) {
   const auto time = [&](auto& layers, float hopeless) {
-    RecurrentTrial trial(context_, g, layers.reserve_bytes(g));
+    RecurrentBenchmark benchmark(context_, g, layers.reserve_bytes(g));
     const auto both_passes = [&] {
-      layers.forward(g, trial.in, trial.out);
-      layers.backward(g, trial.in, trial.out, trial.gradients);
+      layers.forward(g, benchmark.in, benchmark.out);
+      layers.backward(g, benchmark.in, benchmark.out, benchmark.gradients);
     };
-    // Products and algorithms within are chosen, and counted, by themselves.
+    // The first passes choose the algorithms within, which have search budgets of their own.
     both_passes();
     both_passes();
     const SearchBudget::Use use(budget_);
     return Stopwatch(context_, allocator_).median(both_passes, hopeless);
   };
   try {
-    const float our_time = time(ours, std::numeric_limits<float>::infinity());
-    return our_time <= time(theirs, our_time);
+    const float own_time = time(own, std::numeric_limits<float>::infinity());
+    return own_time <= time(cudnn, own_time);
   } catch (const Error&) {
-    return std::nullopt;  // no memory to try it, or cuDNN does not take these layers
+    return std::nullopt;  // out of memory, or cuDNN does not support these layers
   }
 }
 
-bool RecurrentChoice::ours(const RecurrentGeometry& g, bool training, PersistentLayers ours,
-                           CudnnRecurrent theirs) {
-  if (!ours.take(g)) return false;
+bool RecurrentChoice::by_own_kernels(const RecurrentGeometry& g, bool training,
+                                     PersistentLayers own, CudnnRecurrent cudnn) {
+  if (!own.fits(g)) return false;
   const bool tf32 = options_.tf32 && !options_.deterministic;
   const std::string request =
       fmt::format("layers {}{}", describe(g, tf32), g.dropout > 0 ? " dropout" : "");
-  if (const auto decided = ours_.find(request); decided != ours_.end()) return decided->second;
+  if (const auto known = choices_.find(request); known != choices_.end()) return known->second;
   std::optional<bool> choice;
-  if (const auto known = table_.find(PlanTable::Kind::recurrent, request)) {
-    if (*known == our_kernels) choice = true;
-    if (*known == library) choice = false;
+  if (const auto known = table_.find(AutotuneTable::Kind::recurrent, request)) {
+    if (*known == persistent) choice = true;
+    if (*known == cudnn_library) choice = false;
   }
-  // Over sequences of their own lengths cuDNN has nothing to compare with.
+  // No timing against cuDNN for sequences of different lengths.
   const bool may_time = training && !g.lengths && !options_.deterministic;
   if (!choice && may_time && budget_.may_search(context_.stream())) {
-    choice = timed(g, ours, theirs);
+    choice = timed(g, own, cudnn);
     if (choice) {
-      table_.set(PlanTable::Kind::recurrent, request, std::string(*choice ? our_kernels : library));
+      table_.set(AutotuneTable::Kind::recurrent, request,
+                 std::string(*choice ? persistent : cudnn_library));
     }
   }
   const bool result = choice.value_or(true);
-  if (training) ours_[request] = result;
+  if (training) choices_[request] = result;
   return result;
 }
 

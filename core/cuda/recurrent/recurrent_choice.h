@@ -1,11 +1,10 @@
-// Whether our persistent kernels or cuDNN compute recurrent layers: the table's choice; in
-// training, while searching is allowed, the faster by timing; else ours, where they fit. What
-// forward leaves for backward depends on it, so a choice is not changed while anything of it is
-// kept.
+// Whether Whisker's persistent kernels or cuDNN compute recurrent layers: the autotune table's
+// choice; in training, while searching is allowed, the faster by timing; else the persistent
+// kernels where they fit. The reserve depends on it, so a choice is final.
 #pragma once
 
-#include "core/cuda/recurrent/cudnn_recurrent.h"
-#include "core/cuda/recurrent/persistent_layers.h"
+#include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
+#include "core/cuda/recurrent/persistent/persistent_layers.h"
 
 #include <map>
 #include <optional>
@@ -16,30 +15,30 @@ namespace whisker::cuda {
 class RecurrentChoice {
  public:
   RecurrentChoice(Context& context, Allocator& allocator, const CudaOptions& options,
-                  SearchBudget& budget, PlanTable& table)
+                  SearchBudget& budget, AutotuneTable& table)
       : context_(context),
         allocator_(allocator),
         options_(options),
         budget_(budget),
         table_(table) {}
 
-  /// Timed only where `training`.
-  bool ours(const RecurrentGeometry& g, bool training, PersistentLayers ours,
-            CudnnRecurrent theirs);
+  /// True: the persistent kernels. Timed only where `training`.
+  bool by_own_kernels(const RecurrentGeometry& g, bool training, PersistentLayers own,
+                      CudnnRecurrent cudnn);
   /// Forgets the choices: after a change of options or of the table.
-  void clear() { ours_.clear(); }
+  void clear() { choices_.clear(); }
 
  private:
   /// Nullopt where nothing could be timed.
-  std::optional<bool> timed(const RecurrentGeometry& g, PersistentLayers& ours,
-                            CudnnRecurrent& theirs);
+  std::optional<bool> timed(const RecurrentGeometry& g, PersistentLayers& own,
+                            CudnnRecurrent& cudnn);
 
   Context& context_;
   Allocator& allocator_;
   const CudaOptions& options_;
   SearchBudget& budget_;
-  PlanTable& table_;
-  std::map<std::string, bool> ours_;  // by the request in words
+  AutotuneTable& table_;
+  std::map<std::string, bool> choices_;  // by the table's key
 };
 
 }  // namespace whisker::cuda

@@ -1,11 +1,11 @@
-// How large what recurrent layers read, leave and keep is: extents, and bytes.
+// Extents and bytes of recurrent layers' parameters, sequences and reserve.
 #pragma once
 
-#include "core/geometry.h"
+#include "core/backend/geometry.h"
 
 namespace whisker::cuda {
 
-/// What the parts of a reserve begin at.
+/// Parts of a reserve are aligned to 256 bytes.
 inline int64_t on_reserve_grid(int64_t bytes) {
   constexpr int64_t alignment = 256;
   return (bytes + alignment - 1) / alignment * alignment;

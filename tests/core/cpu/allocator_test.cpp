@@ -1,11 +1,13 @@
 // The caching allocator: books, reuse, limits, and blocks freed by another thread.
-#include "core/cpu/allocator.h"
+#include "core/cpu/support/allocator.h"
 
 #include "core/error.h"
+#include "tests/support/failing_new.h"
 
 #include <cstdint>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,6 +48,22 @@ TEST(Allocator, ReusesBlocksOfOneSizeClass) {
     EXPECT_EQ(first, second) << bytes;
     allocator.deallocate(second, bytes, category);
   }
+}
+
+// Memory is given back when there is none left, too.
+TEST(Allocator, FreeingAsksForNoMemory) {
+  Allocator allocator;
+  std::vector<std::pair<void*, int64_t>> held;
+  for (int64_t bytes = 1; bytes < 5000; bytes += 3) {
+    held.emplace_back(allocator.allocate(bytes, category), bytes);
+  }
+  {
+    const test::FailingNew failing(1);
+    for (const auto& [memory, bytes] : held) allocator.deallocate(memory, bytes, category);
+    allocator.empty_cache();
+    EXPECT_FALSE(failing.failed());
+  }
+  EXPECT_EQ(allocator.books().stats().reserved, 0);
 }
 
 TEST(Allocator, EverySizeFitsItsBlock) {

@@ -1,5 +1,5 @@
 // Denormal numbers are zero while a FlushDenormals lives, and back afterwards.
-#include "core/cpu/flush_denormals.h"
+#include "core/cpu/support/flush_denormals.h"
 
 #include <limits>
 

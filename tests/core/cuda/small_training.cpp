@@ -1,9 +1,9 @@
 // The step of a small network.
 #include "small_training.h"
 
-#include "core/backend.h"
-#include "core/ops.h"
-#include "core/philox.h"
+#include "core/backend/backend.h"
+#include "core/ops/ops.h"
+#include "core/tensor/philox.h"
 
 namespace whisker::test {
 namespace {
@@ -29,7 +29,7 @@ constexpr StepRule rule{.clip_norm = 1};
 SmallTraining::SmallTraining(Device device)
     : device_(device),
       memory_(device),
-      pictures_(empty({rows, side, side, 3}, {.device = device})),
+      images_(empty({rows, side, side, 3}, {.device = device})),
       labels_(empty({rows}, {.dtype = DType::i64, .device = device})),
       groups_(from_vector({1, 0.01}, {1, 2}, {.dtype = DType::f64, .device = device})),
       filters_(parameter("filters", {8, 3, 3, 3}, ParameterRole::conv_weight)),
@@ -44,11 +44,11 @@ SmallTraining::SmallTraining(Device device)
 void SmallTraining::load(int64_t batch) {
   Backend& backend = backend_of(device_);
   PhiloxStream random(5, static_cast<uint64_t>(batch));
-  std::vector<float> pictures(static_cast<size_t>(pictures_.count()));
-  for (float& value : pictures) value = static_cast<float>(random.normal());
+  std::vector<float> images(static_cast<size_t>(images_.count()));
+  for (float& value : images) value = static_cast<float>(random.normal());
   std::vector<int64_t> labels(rows);
   for (int64_t& label : labels) label = random.below(classes);
-  backend.enqueue_upload(pictures.data(), pictures_.raw(), pictures_.bytes());
+  backend.enqueue_upload(images.data(), images_.raw(), images_.bytes());
   backend.enqueue_upload(labels.data(), labels_.raw(), labels_.bytes());
   memory_.write_inputs({.batch = batch, .learning_rate = 0.05});
 }
@@ -57,15 +57,15 @@ void SmallTraining::step() {
   Backend& backend = backend_of(device_);
   arena_->zero_grad();
   {
-    Tensor y = conv2d(pictures_, filters_->value(), bias_->value(), {.padding = 1});
+    Tensor y = conv2d(images_, filters_->value(), bias_->value(), {.padding = 1});
     y = batch_norm(y, gamma_->value(), beta_->value(), {},
                    {.training = true, .activation = {Activation::relu}});
     y = max_pool2d(y, {.kernel = 2});
     y = dropout(y.reshape({rows, -1}), 0.25,
                 {.seed = 3, .stream = 4, .offset = &memory_.state()->inputs.batch});
     const Tensor logits = linear(y, dense_->value(), {});
-    const BatchCount count{rule, labels_, memory_.state()};
-    const Tensor loss = cross_entropy(logits, labels_, {.count = &count});
+    const Tensor loss = cross_entropy(logits, labels_);
+    backend.count_batch(logits, loss, {rule, labels_, memory_.state()});
     backward(loss);
   }
   arena_->complete_gradients();

@@ -1,10 +1,10 @@
 // A training step that allocates and launches much as a real one does: convolution, normalisation,
 // pooling, dropout, a dense layer, loss, backward, norm, update. Whatever it needs from step to
-// step lies in memory taken beforehand, so that it can be captured.
+// step is in memory allocated beforehand, so that it can be captured.
 #pragma once
 
-#include "core/parameters.h"
-#include "core/step_memory.h"
+#include "core/parameters/parameters.h"
+#include "core/parameters/step_memory.h"
 
 #include <memory>
 #include <vector>
@@ -15,7 +15,7 @@ class SmallTraining {
  public:
   explicit SmallTraining(Device device);
 
-  /// Pictures and labels of another batch, in the same memory; does not wait.
+  /// Images and labels of another batch, in the same memory; does not wait.
   void load(int64_t batch);
   /// Forward, backward, update: enqueues only.
   void step();
@@ -27,7 +27,7 @@ class SmallTraining {
  private:
   Device device_;
   StepMemory memory_;
-  Tensor pictures_, labels_, groups_;
+  Tensor images_, labels_, groups_;
   std::shared_ptr<Parameter> filters_, bias_, gamma_, beta_, dense_;
   std::unique_ptr<ParameterArena> arena_;
   Tensor momentum_;

@@ -36,6 +36,7 @@ class FaultyCalls : public FileCalls {
   }
   int close(int fd) const override {
     const bool failed = fails(fd == folder_fd_ ? "close folder" : "close");
+    if (fd == folder_fd_) folder_fd_ = -1;    // a file may have this number next
     const int result = FileCalls::close(fd);  // a failed close(2) still frees the descriptor
     if (failed) errno = error_;
     return failed ? -1 : result;
@@ -45,6 +46,10 @@ class FaultyCalls : public FileCalls {
   }
   int unlink(const char* path) const override {
     return fails("unlink") ? -1 : FileCalls::unlink(path);
+  }
+  int flock(int fd, int operation) const override {
+    return fails(fd == folder_fd_ ? "flock folder" : "flock") ? -1
+                                                              : FileCalls::flock(fd, operation);
   }
 
   const std::vector<std::string>& calls() const { return calls_; }

@@ -1,7 +1,10 @@
-// Reading and mapping whole files.
+// Reading and mapping whole files, and what may be opened for it.
 #include "core/io/file.h"
 
 #include "scratch.h"
+
+#include <functional>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +20,7 @@ TEST(ReadFile, ReadsWholeAndRefusesMissingAndLarge) {
   for (const auto& [name, cap, message] :
        {std::tuple("a", 99'999, ": expected at most 97.7 KiB, the file is larger."),
         std::tuple("b", 1, ": cannot open: No such file or directory."),
-        std::tuple(".", 1, ": cannot read: Is a directory.")}) {
+        std::tuple(".", 1, ": expected a regular file, got a folder.")}) {
     try {
       read_file(folder / name, static_cast<size_t>(cap), ErrorKind::data);
       FAIL();
@@ -32,19 +35,41 @@ TEST(MappedFile, MapsFilesAndRefusesPipesAndFolders) {
   const ScratchFolder folder;
   put_file(folder / "a", "abc");
   put_file(folder / "empty", "");
-  const MappedFile map(folder / "a", ErrorKind::checkpoint);
-  EXPECT_EQ(map.bytes().size(), 3u);
-  EXPECT_EQ(std::to_integer<char>(map.bytes()[1]), 'b');
+  const MappedFile whole(folder / "a", ErrorKind::checkpoint);
+  EXPECT_EQ(whole.bytes().size(), 3u);
+  EXPECT_EQ(std::to_integer<char>(whole.bytes()[1]), 'b');
   EXPECT_TRUE(MappedFile(folder / "empty", ErrorKind::data).bytes().empty());
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const char* name : {"pipe", "."}) {
-    try {
-      const MappedFile refused(folder / name, ErrorKind::checkpoint);
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
-      EXPECT_EQ(error.what(), (folder / name).string() + ": expected a regular file.");
+  const auto map = [&](const char* name) { MappedFile(folder / name, ErrorKind::checkpoint); };
+  const auto read = [&](const char* name) { read_file(folder / name, 9, ErrorKind::checkpoint); };
+  for (const auto& [name, what] : {std::pair("pipe", "a pipe"), std::pair(".", "a folder")}) {
+    for (const auto& opens : {std::function<void(const char*)>(map), {read}}) {
+      try {
+        opens(name);
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
+        EXPECT_EQ(error.what(),
+                  (folder / name).string() + ": expected a regular file, got " + what + ".");
+      }
     }
+  }
+}
+
+// What a user names may be <(...) or a FIFO, which is waited for.
+TEST(ReadFile, AStreamMayBeAPipe) {
+  const ScratchFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  put_file(folder / "file", "rows");
+  const std::jthread writer([&] { put_file(folder / "pipe", "rows"); });
+  for (const char* name : {"pipe", "file"}) {
+    EXPECT_EQ(read_file(folder / name, 4, ErrorKind::data, Source::stream), "rows");
+  }
+  try {
+    read_file(folder.path(), 4, ErrorKind::data, Source::stream);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), folder.path().string() + ": expected a file or a pipe, got a folder.");
   }
 }
 

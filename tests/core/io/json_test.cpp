@@ -38,6 +38,14 @@ TEST(Json, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(json.str(), "\"gr\xc3\xb6\xef\xbf\xbd\xef\xbf\xbd.jpg\"");
 }
 
+TEST(Json, EscapesWhatSteersATerminal) {
+  const std::string hostile = "\x1b\x7f\u009b\u0085\u202e\u2066\u200f\u2028";
+  JsonWriter json;
+  json.begin_array().value(hostile).end_array();
+  EXPECT_EQ(json.str(), R"(["\u001b\u007f\u009b\u0085\u202e\u2066\u200f\u2028"])");
+  EXPECT_EQ(JsonValue::parse(json.str(), {}).items()[0].as_string(), hostile);
+}
+
 TEST(Json, RefusesNonFiniteNumbersUnlessAsked) {
   JsonWriter json;
   json.begin_array();

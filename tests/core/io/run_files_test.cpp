@@ -5,10 +5,12 @@
 #include "scratch.h"
 
 #include <cstdlib>
+#include <functional>
 #include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,20 +38,21 @@ TEST(LogFile, AppendsTruncatesAndRefusesToGrow) {
     EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
     EXPECT_EQ(error.what(),
               (folder / "metrics.jsonl").string() +
-                  ": expected at least 1000 bytes, as the checkpoint says, got 19. The log was "
+                  ": expected at least 1000 bytes from the checkpoint, got 19. The log was "
                   "shortened or replaced after the checkpoint.");
   }
 }
 
-TEST(LogFile, FailedWritesAndFlushesAreDiskErrors) {
+TEST(LogFile, FailedWritesFlushesAndClosesAreDiskErrors) {
   const ScratchFolder folder;
-  for (const int index : {1, 2}) {
+  for (const int index : {1, 2, 3}) {
     const FaultyCalls calls(index, ENOSPC);
     LogFile log(folder / "log", calls);
     try {
       log.append("line\n");
       log.sync();
-      FAIL();
+      log.close();
+      FAIL() << calls.calls().back() << " failed unseen";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::disk);
       EXPECT_THAT(error.what(), HasSubstr("No space left on device"));
@@ -73,6 +76,81 @@ TEST(FolderLock, LetsOneWriterInAndNamesIt) {
     }
   }
   const FolderLock again(folder.path());
+}
+
+// A link at the file's place, or anything but a file, is refused, and its target left alone.
+TEST(RunFiles, LinksPipesAndFoldersAreRefused) {
+  namespace fs = std::filesystem;
+  const std::pair<const char*, std::function<void(const fs::path& place, const fs::path& target)>>
+      cases[] = {
+          {"got a symbolic link", [](auto& place, auto& to) { fs::create_symlink(to, place); }},
+          {"got a symbolic link",  // to nothing, which O_CREAT would make
+           [](auto& place, auto& to) { fs::create_symlink(to.parent_path() / "absent", place); }},
+          {"got one with 2 names", [](auto& place, auto& to) { fs::create_hard_link(to, place); }},
+          {"got a pipe", [](auto& place, auto&) { ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0); }},
+          {"got a folder", [](auto& place, auto&) { fs::create_directory(place); }},
+      };
+  for (const auto& [says, put] : cases) {
+    for (const bool log : {true, false}) {
+      const ScratchFolder elsewhere, run;
+      put_file(elsewhere / "thesis.txt", "years of work");
+      put(run / "lock", elsewhere / "thesis.txt");
+      try {
+        if (log) LogFile(run / "lock").append("line\n");
+        if (!log) FolderLock(run.path());
+        ADD_FAILURE() << says << ": accepted";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
+        EXPECT_THAT(error.what(), HasSubstr((run / "lock").string() + ": expected a regular file"));
+        EXPECT_THAT(error.what(), HasSubstr(says));
+      }
+      EXPECT_EQ(content_of(elsewhere / "thesis.txt"), "years of work");
+      EXPECT_FALSE(fs::exists(elsewhere / "absent"));
+    }
+  }
+}
+
+std::string refusal_of(const std::filesystem::path& folder) {
+  try {
+    const FolderLock second(folder);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FolderLock, WithoutItsFileItStillKeepsOthersOut) {
+  const ScratchFolder folder;
+  const FolderLock lock(folder.path());
+  std::filesystem::remove(folder / "lock");
+  EXPECT_THAT(refusal_of(folder.path()), HasSubstr("process of unknown id is writing to it"));
+  put_file(folder / "secret", "hunter2");
+  std::filesystem::create_symlink(folder / "secret", folder / "lock");
+  EXPECT_THAT(refusal_of(folder.path()), HasSubstr("process of unknown id is writing to it"));
+}
+
+/// Network file systems lock no folders.
+class NetworkCalls : public FileCalls {
+ public:
+  int flock(int fd, int operation) const override {
+    struct stat info {};
+    if (::fstat(fd, &info) == 0 && !S_ISDIR(info.st_mode)) return FileCalls::flock(fd, operation);
+    errno = EBADF;
+    return -1;
+  }
+};
+
+TEST(FolderLock, WhereFoldersCannotBeLockedItsFileIs) {
+  const ScratchFolder folder;
+  const NetworkCalls calls;
+  const FolderLock lock(folder.path(), calls);
+  try {
+    const FolderLock second(folder.path(), calls);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(fmt::format("process {} is writing to it", ::getpid())));
+  }
 }
 
 // How many of eight processes got in; without a lock all do.

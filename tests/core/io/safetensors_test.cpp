@@ -80,23 +80,22 @@ TEST(Safetensors, RefusesBrokenFrames) {
             "w.safetensors: expected a safetensors file of at least 8 bytes, got 7.");
   EXPECT_EQ(
       refusal(std::string(8, '\x7f')),
-      "w.safetensors: this is no safetensors file: a header of 9187201950435737471 bytes would "
-      "follow, at most 100000000 are known.");
+      "w.safetensors: not a safetensors file: its header would have 9187201950435737471 bytes, "
+      "at most 100000000 are allowed.");
   EXPECT_EQ(
       refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
-      "w.safetensors: cut short or no safetensors file: expected a header of 5 bytes, the file "
+      "w.safetensors: truncated or not a safetensors file: expected a header of 5 bytes, the file "
       "has 4 after its first 8.");
   EXPECT_EQ(refusal(file_of("", "")),
-            "w.safetensors: this is no safetensors file: its header begins without '{'.");
+            "w.safetensors: not a safetensors file: its header does not begin with '{'.");
   EXPECT_EQ(refusal(file_of(" {}", "")),
-            "w.safetensors: this is no safetensors file: its header begins without '{'.");
-  EXPECT_EQ(
-      refusal(file_of(good, "123")),
-      "w.safetensors: the file is cut short: expected 4 bytes of tensors, got 3. Fetch it, or "
-      "copy it, again.");
+            "w.safetensors: not a safetensors file: its header does not begin with '{'.");
+  EXPECT_EQ(refusal(file_of(good, "123")),
+            "w.safetensors: the file is cut short: expected 4 bytes of tensors, got 3. Download or "
+            "copy it again.");
   EXPECT_EQ(refusal(file_of(good, "12345")),
-            "w.safetensors: the file is too long: expected 4 bytes of tensors, got 5. Fetch it, or "
-            "copy it, again.");
+            "w.safetensors: the file is too long: expected 4 bytes of tensors, got 5. Download or "
+            "copy it again.");
 }
 
 TEST(Safetensors, RefusesBrokenHeaders) {

@@ -181,17 +181,17 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
   for (int i = 0; i < 10'000; ++i) many += "1,";
   EXPECT_EQ(refusal(many + "]"), "c.yaml:1:20000: expected at most 10000 values in one file.");
   EXPECT_EQ(refusal("a: [1, 2\nb: 3"),
-            "c.yaml:2:2: expected YAML, got a mistake: end of sequence flow not found.");
+            "c.yaml:2:2: expected YAML, got a syntax error: end of sequence flow not found.");
   EXPECT_EQ(refusal("a: \"x\\N\""),
             "c.yaml:1:4: expected no escapes \\N and \\_; write \\u0085 and \\u00a0.");
-  EXPECT_EQ(
-      refusal(std::string(131'073, '[')),
-      "c.yaml:1:1: expected at most 131072 of the signs []{},:?'\"&*! in one file, got 131073.");
+  EXPECT_EQ(refusal(std::string(131'073, '[')),
+            "c.yaml:1:1: expected at most 131072 of the characters []{},:?'\"&*! in one file, got "
+            "131073.");
   // yaml-cpp 0.8 names the anchor, 0.7 does not.
   EXPECT_TRUE(
       refusal("a:\n\tb: 1\n").ends_with(" Line 2 begins with a tab; YAML is indented by spaces."));
   EXPECT_TRUE(refusal("a: *b").starts_with(
-      "c.yaml:1:4: expected YAML, got a mistake: the referenced anchor is not defined"));
+      "c.yaml:1:4: expected YAML, got a syntax error: the referenced anchor is not defined"));
   EXPECT_EQ(usage_error([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
             "/nonexistent/c.yaml: cannot open: No such file or directory.");
 }
@@ -243,6 +243,12 @@ TEST(Yaml, MergeIsDeepAndTheUpperTreeWins) {
   EXPECT_EQ(base.emit(), "a:\n  x: 1\n  y: [3]\n  z:\n    w: 4\nb: 2\nc: 5\n");
   EXPECT_EQ(base.find_path("a.z.w")->path(), "a.z.w");
   EXPECT_EQ(base.find_path("a.z.w")->mark().str(), "over.yaml:1:20");
+}
+
+TEST(Yaml, EmittedTextSteersNoTerminal) {
+  const YamlNode tree = parse("a: x\u202ey\n\u200fb: [\u2066, \"\\e\\x9b\"]\n");
+  EXPECT_EQ(tree.emit(), "a: \"x\\u202ey\"\n\"\\u200fb\": [\"\\u2066\", \"\\u001b\\u009b\"]\n");
+  EXPECT_TRUE(parse(tree.emit()) == tree);
 }
 
 TEST(Yaml, EmittedTextParsesToTheSameTree) {

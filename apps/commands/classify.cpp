@@ -1,0 +1,300 @@
+// whisker classify WEIGHTS INPUTS...: the most probable classes of each image, text or row; the
+// forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
+// reported and skipped; the exit code is 3 when there were any.
+#include "apps/terminal/command.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/start_report.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "core/nvidia/cuda_library.h"
+#include "data/codec/unsupported_formats.h"
+#include "train/config/device_name.h"
+#include "train/device/autotune_cache.h"
+#include "train/experiment.h"
+#include "train/inference/image_classifier.h"
+#include "train/inference/sequence_classifier.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace whisker {
+namespace {
+
+/// With --device auto, up to this many are left to the CPU.
+constexpr size_t few_images = 32;
+/// Up to this many, a GPU's libraries take longer to load than they save.
+constexpr size_t one_handful = 4;
+
+struct ClassifyArguments {
+  std::string weights;
+  std::vector<std::string> inputs;
+  std::vector<std::string> texts;
+  int64_t top = 1;
+  bool json = false;
+  bool jsonl = false;
+  std::string device = "auto";
+  int64_t batch_size = 16;
+};
+
+constexpr int schema_version = 2;
+
+std::vector<size_t> most_probable(std::span<const float> probabilities, size_t count) {
+  std::vector<size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  count = std::min(count, order.size());
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](size_t a, size_t b) {
+        return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
+      });
+  order.resize(count);
+  return order;
+}
+
+void write_json(JsonWriter& json, const char* key, const Prediction& result,
+                const std::vector<std::string>& classes, size_t top) {
+  json.begin_object().field(key, result.name);
+  if (!result.error.empty()) {
+    json.field("error", bare_reason(result.name, result.error)).end_object();
+    return;
+  }
+  json.key("predictions").begin_array();
+  for (const size_t c : most_probable(result.probabilities, top)) {
+    json.begin_object().field("class", classes[c]).field("probability", result.probabilities[c]);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+std::string text_line(const Prediction& result, const std::vector<std::string>& classes,
+                      size_t top) {
+  std::string line = printable(result.name) + ":";
+  for (const size_t c : most_probable(result.probabilities, top)) {
+    line += fmt::format("  {} {:.4f}", printable(classes[c]), result.probabilities[c]);
+  }
+  return line + "\n";
+}
+
+// Prints predictions as they come.
+class Printer {
+ public:
+  /// `key` identifies an example: its path, text or position.
+  Printer(const ClassifyArguments& arguments, const Network& network, const char* key)
+      : arguments_(arguments), classes_(network.classes()), key_(key) {
+    if (!arguments_.json) return;
+    all_.begin_object().field("schema_version", schema_version);
+    all_.key(network.signature().examples()).begin_array();
+  }
+  void print(const Prediction& result) {
+    const auto top = static_cast<size_t>(arguments_.top);
+    failed_ = failed_ || !result.error.empty();
+    if (!result.error.empty()) tell_unreadable(result.name, result.error);
+    if (arguments_.json) {
+      write_json(all_, key_, result, classes_, top);
+    } else if (arguments_.jsonl) {
+      JsonWriter one;
+      write_json(one, key_, result, classes_, top);
+      print_result(one.str() + "\n");
+    } else if (result.error.empty()) {
+      print_result(text_line(result, classes_, top));
+    }
+  }
+  /// The exit code.
+  int finish() {
+    if (arguments_.json) print_result(all_.end_array().end_object().str() + "\n");
+    return failed_ ? static_cast<int>(ErrorKind::data) : 0;
+  }
+
+ private:
+  const ClassifyArguments& arguments_;
+  const std::vector<std::string>& classes_;
+  const char* key_;
+  bool failed_ = false;
+  JsonWriter all_;
+};
+
+// Reports images in unsupported formats; fails where there is no image at all.
+void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
+  const std::string unsupported = unsupported_formats(names.skipped(), !any);
+  if (!any) {
+    fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
+         supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
+  }
+  if (unsupported.empty()) return;
+  tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+}
+
+int classify_image_files(const Network& network, InputNames& names,
+                         const ClassifyArguments& arguments) {
+  Printer printer(arguments, network, "path");
+  bool any = false;
+  classify_images(
+      network, [&](size_t most) { return names.next(most); }, arguments.batch_size,
+      [&](const Prediction& result) {
+        any = true;
+        printer.print(result);
+      });
+  check_found(arguments, names, any);
+  return printer.finish();
+}
+
+int classify_given_texts(const Network& network, const ClassifyArguments& arguments) {
+  for (const std::string& word : arguments.inputs) {
+    if (word != "-") {
+      fail(ErrorKind::usage,
+           "classify: a network trained on texts expects --text TEXT, or - for a text per line of "
+           "standard input, got {}",
+           excerpt(word));
+    }
+  }
+  InputNames lines(arguments.inputs);
+  std::span<const std::string> given = arguments.texts;
+  const auto next = [&](size_t most) {
+    if (given.empty()) return lines.next(most);
+    const auto first = given.first(std::min(most, given.size()));
+    given = given.subspan(first.size());
+    return std::vector<std::string>(first.begin(), first.end());
+  };
+  Printer printer(arguments, network, "text");
+  classify_texts(network, next, arguments.batch_size,
+                 [&](const Prediction& result) { printer.print(result); });
+  return printer.finish();
+}
+
+int classify_row_files(const Network& network, const ClassifyArguments& arguments) {
+  const auto& input = network.input<RowsInput>();
+  Printer printer(arguments, network, "place");
+  InputNames names(arguments.inputs);
+  for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
+    const LabelledRows rows =
+        read_labelled_rows(path[0], {.label_column = input.label_column,
+                                     .features = input.features,
+                                     .max_bad = 1,
+                                     .unlabelled = input.most_steps * input.features});
+    for (const BadRow& row : rows.bad) {
+      printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
+    }
+    classify_rows(network, rows, arguments.batch_size,
+                  [&](const Prediction& result) { printer.print(result); });
+  }
+  return printer.finish();
+}
+
+// A line per step ahead: its number, and the value of each target.
+int forecast_files(const Network& network, const ClassifyArguments& arguments) {
+  const auto& input = network.input<SeriesInput>();
+  JsonWriter json;
+  if (arguments.json) {
+    json.begin_object().field("schema_version", schema_version).key("forecasts").begin_array();
+  }
+  InputNames names(arguments.inputs);
+  for (auto next = names.next(1); !next.empty(); next = names.next(1)) {
+    const std::string& path = next[0];
+    const std::vector<double> values = forecast(network, read_series(path, input, 1));
+    const size_t targets = input.targets.size();
+    JsonWriter one;
+    JsonWriter& own = arguments.json ? json : one;
+    own.begin_object().field("path", path).key("targets").begin_array();
+    for (const std::string& name : input.targets) own.value(name);
+    own.end_array().key("values").begin_array();
+    std::string text;
+    for (size_t at = 0; at < values.size(); ++at) {
+      if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
+      text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
+      if (at % targets + 1 == targets) text += "\n";
+      own.value(values[at]);
+    }
+    own.end_array().end_object();
+    if (arguments.jsonl) text = one.str() + "\n";
+    if (!arguments.json) print_result(text);
+  }
+  if (arguments.json) print_result(json.end_array().end_object().str() + "\n");
+  return 0;
+}
+
+std::string why_not_started(bool images) {
+  return fmt::format(
+      "device: auto is the CPU: {} take less time than the start of a GPU. Use --device cuda to "
+      "use the GPU anyway.\n",
+      images ? fmt::format("up to {} images", few_images) : "texts, rows and series");
+}
+
+// No plans are read or written either: they are the libraries'.
+void compute_briefly(Device device) {
+  CudaOptions options = cuda_options(device);
+  options.short_lived = true;
+  set_cuda_options(device, options);
+}
+
+int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
+  StartReport start;
+  start.mark("arguments read");
+  if (arguments.inputs.empty() && arguments.texts.empty()) {
+    fail(ErrorKind::usage,
+         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
+  }
+  invocation.device_start.emplace(arguments.device == "auto" ? "cpu" : arguments.device);
+  const WeightsInfo info =
+      WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
+  const bool images = std::holds_alternative<Preprocess>(info.signature.input);
+  InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
+  const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
+  // Starting CUDA costs more than a few inputs take; sequences are short work.
+  const bool few = count <= few_images && arguments.device == "auto";
+  if (few && invocation.verbosity > 0) tell(why_not_started(images));
+  const Device device = few ? cpu_device : chosen_device(arguments.device, invocation);
+  const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
+  start.mark("device ready");
+  brief ? compute_briefly(device) : load_algorithms(device);
+  const Network network = Network::load(arguments.weights, device);
+  start.mark("network loaded");
+  const InputDescription& input = network.signature().input;
+  if (network.signature().task() == Task::language_model) {
+    fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
+  }
+  if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
+  int code = 0;
+  if (std::holds_alternative<TextInput>(input)) {
+    code = classify_given_texts(network, arguments);
+  } else if (std::holds_alternative<RowsInput>(input)) {
+    code = classify_row_files(network, arguments);
+  } else if (std::holds_alternative<SeriesInput>(input)) {
+    code = forecast_files(network, arguments);
+  } else {
+    code = classify_image_files(network, names, arguments);
+  }
+  start.mark("inputs classified");
+  if (!brief) save_algorithms(device);
+  if (invocation.verbosity > 0) tell(start.text(device));
+  return code;
+}
+
+}  // namespace
+
+void add_classify_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* classify =
+      app.add_subcommand("classify", "Classify images, texts or rows; forecast series");
+  auto arguments = std::make_shared<ClassifyArguments>();
+  classify->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  classify->add_option("INPUTS", arguments->inputs,
+                       "Images: files, folders, or - for a list on stdin. Texts: - for one per "
+                       "line of stdin. Rows, series: files. Each line is answered at once");
+  classify->add_option("--text", arguments->texts, "A text to classify; repeatable")
+      ->allow_extra_args(false);
+  classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
+  CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
+  classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
+  classify->add_option("--device", arguments->device, std::string(device_names))
+      ->capture_default_str();
+  classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  classify->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_classify(*arguments, invocation); };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,319 @@
+// whisker data check|stats|generate: a data set before training. Results go to stdout as text, or
+// as JSON with --json.
+#include "apps/terminal/command.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/sequence_report.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/synthetic/generate.h"
+#include "data/synthetic/generate_waves.h"
+#include "data/tools/check.h"
+#include "data/tools/statistics.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr int schema_version = 2;
+
+// "  3,400 of 7,000" on a terminal while a scan runs.
+std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation) {
+  if (invocation.verbosity < 0 || !is_terminal(stderr)) return {};
+  return [](int64_t done, int64_t of) {
+    show_bar(done < of ? fmt::format("{} of {} images", done, of) : std::string());
+  };
+}
+
+// Whether a folder holds text files and no images.
+bool holds_texts(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return false;
+  const std::vector<WalkedFile> files = walk_files(folder, "data", OnUnreadable::list).files;
+  return std::ranges::any_of(files,
+                             [](const WalkedFile& file) { return file.path.ends_with(".txt"); }) &&
+         std::ranges::all_of(skip_reasons(folder, files),
+                             [](const auto& reason) { return reason.has_value(); });
+}
+
+struct FolderArguments {
+  std::string train, val, label_pattern;
+  std::vector<std::string> overrides;
+  bool json = false;
+
+  /// The configuration that `train` names, or one made for a folder of texts; nothing for images.
+  /// Overrides go with a file only.
+  std::optional<Config> sequences() const {
+    if (train.ends_with(".yaml") || train.ends_with(".yml")) return read_config(train, overrides);
+    if (!overrides.empty()) {
+      fail(ErrorKind::usage, "data: '{}': overrides go with a YAML file, not with a folder.",
+           overrides[0]);
+    }
+    if (!holds_texts(train)) return std::nullopt;
+    Config config;
+    config.data.kind = DataKind::text;
+    config.data.train = train;
+    config.data.val = val;
+    return config;
+  }
+  void add_to(CLI::App& command) {
+    command
+        .add_option("FOLDER", train,
+                    "Folder of class folders, of images or text files; or a configuration of text, "
+                    "rows or a series")
+        ->required();
+    command.add_option("OVERRIDES", overrides, "section.key=value, for a configuration");
+    command.add_option("--label-pattern", label_pattern, "Labels from file names: '{label}.*'");
+    command.add_flag("--json", json, "Machine-readable result");
+  }
+};
+
+// `data check` and `data stats` of what a configuration names.
+int report_on_sequences(const FolderArguments& arguments, Config config, bool check) {
+  const SequenceReport report = report_sequences(std::move(config));
+  JsonWriter json;
+  if (arguments.json) {
+    json.begin_object().field("schema_version", schema_version);
+    write(json, report);
+    json.end_object();
+  }
+  print_result(arguments.json ? json.str() + "\n" : to_text(report, check));
+  return check && !report.bad.empty() ? static_cast<int>(ErrorKind::data) : 0;
+}
+
+// --- check -----------------------------------------------------------------------------------
+
+std::string name_of_file(const ImageFolder& train, const ImageFolder* val, const FoundFile& file) {
+  return (file.in_val ? *val : train).file(file.index).string();
+}
+
+std::vector<SkippedFile> skipped_files(const ImageFolder& train, const ImageFolder* val) {
+  std::vector<SkippedFile> files = train.skipped;
+  if (val) files.insert(files.end(), val->skipped.begin(), val->skipped.end());
+  return files;
+}
+
+void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder& train,
+                 const ImageFolder* val) {
+  json.begin_object().field("schema_version", schema_version).field("images", result.images);
+  json.field("skipped", count_unsupported_formats(skipped_files(train, val)));
+  json.key("problems").begin_array();
+  for (const std::string& problem : result.problems) json.value(problem);
+  json.end_array().key("bad").begin_array();
+  for (const BadFile& bad : result.bad) {
+    json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
+    json.field("reason", bad.reason).end_object();
+  }
+  json.end_array().key("duplicates").begin_array();
+  for (const DuplicateGroup& group : result.duplicates) {
+    json.begin_object().field("same_bytes", group.same_bytes);
+    json.field("across_splits", group.across_splits).field("across_classes", group.across_classes);
+    json.key("paths").begin_array();
+    for (const FoundFile& file : group.files) json.value(name_of_file(train, val, file));
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+}
+
+std::string check_text(const CheckResult& result, const ImageFolder& train,
+                       const ImageFolder* val) {
+  std::string text;
+  for (const std::string& problem : result.problems) {
+    text += fmt::format("problem    {}\n", printable(problem));
+  }
+  for (const BadFile& bad : result.bad) {
+    const std::string name = name_of_file(train, val, {bad.in_val, bad.index});
+    text += fmt::format("bad        {}: {}\n", printable(name), printable(bad.reason));
+  }
+  for (const DuplicateGroup& group : result.duplicates) {
+    text += fmt::format("duplicate  {}{}{}\n", group.same_bytes ? "same file" : "same pixels",
+                        group.across_splits ? ", in train and in val" : "",
+                        group.across_classes ? ", under different labels" : "");
+    for (const FoundFile& file : group.files) {
+      text += fmt::format("             {}\n", printable(name_of_file(train, val, file)));
+    }
+  }
+  if (const std::string skipped = unsupported_formats(skipped_files(train, val));
+      !skipped.empty()) {
+    text += fmt::format("skipped    {}: {}\n", skipped, supported_formats);
+  }
+  std::map<std::string, std::vector<std::string>> reasons;  // of images that are skipped
+  for (const SkippedFile& file : skipped_files(train, val)) {
+    if (file.format.empty() && has_image_name(file.path)) {
+      reasons[file.reason].push_back(file.path);
+    }
+  }
+  for (const auto& [reason, files] : reasons) {
+    text += fmt::format("skipped    {}: {}\n", reason, quoted_list(files));
+  }
+  return text + fmt::format(
+                    "{} images, {} bad, {} groups of duplicates ({} across train and val, {} "
+                    "across classes)\n",
+                    result.images, result.bad.size(), result.duplicates.size(),
+                    result.duplicates_across_splits, result.duplicates_across_classes);
+}
+
+void add_check(CLI::App& data, Invocation& invocation) {
+  CLI::App* check = data.add_subcommand("check",
+                                        "Find unreadable and duplicate images and other problems; "
+                                        "exit code 3 when a run cannot read the data");
+  auto arguments = std::make_shared<FolderArguments>();
+  arguments->add_to(*check);
+  check->add_option("--val", arguments->val, "Validation folder with the same classes");
+  check->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] {
+      if (auto config = arguments->sequences()) {
+        return report_on_sequences(*arguments, std::move(*config), true);
+      }
+      // A problem of one folder does not keep the other from being checked.
+      std::vector<std::string> problems;
+      const auto open = [&](const std::string& root, const char* name) {
+        try {
+          return open_image_folder(root, {.label_pattern = arguments->label_pattern,
+                                          .name = name,
+                                          .on_unreadable = OnUnreadable::list,
+                                          .problems = &problems});
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::data || arguments->val.empty()) throw;
+          problems.emplace_back(error.what());
+          return ImageFolder{.root = root, .classes = {}, .files = {}, .skipped = {}};
+        }
+      };
+      const ImageFolder train = open(arguments->train, "data check");
+      std::optional<ImageFolder> val;
+      if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
+      const ImageFolder* val_folder = val ? &*val : nullptr;
+      CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
+      result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
+      JsonWriter json;
+      if (arguments->json) write_check(json, result, train, val_folder);
+      print_result(arguments->json ? json.str() + "\n" : check_text(result, train, val_folder));
+      const bool sound = result.problems.empty() && result.bad.empty();
+      return sound ? 0 : static_cast<int>(ErrorKind::data);
+    };
+  });
+}
+
+// --- stats -----------------------------------------------------------------------------------
+
+void write_stats(JsonWriter& json, const FolderStatistics& s) {
+  json.begin_object().field("schema_version", schema_version).field("images", s.images);
+  json.field("unreadable", std::ssize(s.unreadable)).key("classes").begin_array();
+  for (const auto& c : s.classes) {
+    json.begin_object().field("name", c.name).field("files", c.files);
+    json.field("bytes", c.bytes).end_object();
+  }
+  json.end_array().key("height").begin_object().field("min", s.min_height);
+  json.field("mean", s.mean_height).field("max", s.max_height).end_object();
+  json.key("width").begin_object().field("min", s.min_width);
+  json.field("mean", s.mean_width).field("max", s.max_width).end_object();
+  json.key("short_sides").begin_array();
+  for (const SizeBin& bin : s.short_sides) {
+    json.begin_object().field("from", bin.from).field("to", bin.to);
+    json.field("count", bin.count).end_object();
+  }
+  json.end_array();
+  for (const auto& [key, values] : {std::pair{"mean", s.mean}, {"std", s.deviation}}) {
+    json.key(key).begin_array();
+    for (const double value : values) json.value(value);
+    json.end_array();
+  }
+  json.end_object();
+}
+
+std::string stats_text(const FolderStatistics& s) {
+  std::string text = fmt::format("{:<24} {:>8}  {:>10}\n", "class", "files", "bytes");
+  for (const auto& c : s.classes) {
+    text += fmt::format("{:<24} {:>8}  {:>10}\n", printable(c.name), c.files, human_bytes(c.bytes));
+  }
+  text += fmt::format(
+      "\n{} images, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
+      s.images, s.unreadable.size(), s.min_height, s.max_height, s.mean_height, s.min_width,
+      s.max_width, s.mean_width);
+  text += "\nshort side, pixels\n";
+  for (const SizeBin& bin : s.short_sides) {
+    text += fmt::format("{:>6} to {:<6} {:>8}\n", bin.from, bin.to - 1, bin.count);
+  }
+  return text + fmt::format("\ndata.mean: [{:.4f}]\ndata.std:  [{:.4f}]\n", fmt::join(s.mean, ", "),
+                            fmt::join(s.deviation, ", "));
+}
+
+void add_stats(CLI::App& data, Invocation& invocation) {
+  CLI::App* stats = data.add_subcommand(
+      "stats",
+      "Class table, sizes, mean and deviation of the channels; exit code 3 when an "
+      "image is unreadable");
+  auto arguments = std::make_shared<FolderArguments>();
+  arguments->add_to(*stats);
+  stats->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] {
+      if (auto config = arguments->sequences()) {
+        return report_on_sequences(*arguments, std::move(*config), false);
+      }
+      const ImageFolder folder = open_image_folder(
+          arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
+      const FolderStatistics result =
+          folder_statistics(folder, {.progress = scan_progress(invocation)});
+      JsonWriter json;
+      if (arguments->json) write_stats(json, result);
+      print_result(arguments->json ? json.str() + "\n" : stats_text(result));
+      for (const SkippedFile& file : result.unreadable) {
+        tell_unreadable((folder.root / file.path).string(), file.reason);
+      }
+      return result.unreadable.empty() ? 0 : static_cast<int>(ErrorKind::data);
+    };
+  });
+}
+
+// --- generate --------------------------------------------------------------------------------
+
+void add_generate(CLI::App& data, Invocation& invocation) {
+  CLI::App* generate =
+      data.add_subcommand("generate", "Draw cat and dog faces, or waves, to train on");
+  auto options = std::make_shared<GenerateOptions>();
+  generate->add_option("FOLDER", options->folder, "New folder for train/ and val/")->required();
+  generate->add_option("--per-class", options->train_per_class, "Training examples per class")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  generate->add_option("--val-per-class", options->val_per_class, "Validation examples per class")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000'000));
+  generate->add_option("--seed", options->seed, "Of every example")->capture_default_str();
+  const auto waves = std::make_shared<bool>(false);
+  generate->add_flag("--waves", *waves,
+                     "Sequences: a wave past ten sensors, to the left or to the right");
+  generate->callback([&invocation, options, waves] {
+    invocation.run = [options, waves] {
+      if (*waves) {
+        const int64_t bytes = generate_waves(*options);
+        const int64_t all = 2 * (options->train_per_class + options->val_per_class);
+        print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
+                                 human_bytes(static_cast<uint64_t>(bytes)),
+                                 printable(options->folder.string())));
+        return 0;
+      }
+      const GenerateResult result = generate_images(*options);
+      print_result(fmt::format("{} drawn images ({}) in {}\n", result.files,
+                               human_bytes(result.bytes), printable(options->folder.string())));
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* data = app.add_subcommand("data", "Check, measure or draw images");
+  data->require_subcommand(1);
+  add_check(*data, invocation);
+  add_stats(*data, invocation);
+  add_generate(*data, invocation);
+}
+
+}  // namespace whisker

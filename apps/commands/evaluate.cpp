@@ -1,0 +1,256 @@
+// whisker evaluate WEIGHTS DATA...: loss and the task's figures over images, text, rows or a
+// series, with the classes, preprocessing, vocabulary and scaling of the weights file. Unreadable
+// inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
+#include "train/metrics/evaluate.h"
+
+#include "apps/terminal/command.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/images/image_dataset.h"
+#include "data/images/labelled_files.h"
+#include "data/images/split_list.h"
+#include "data/loader/device_loader.h"
+#include "train/config/device_name.h"
+#include "train/data/labelled_sequences.h"
+#include "train/data/run_split.h"
+#include "train/device/autotune_cache.h"
+#include "train/experiment.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct EvaluateArguments {
+  std::string weights;
+  std::vector<std::string> inputs;
+  std::string split;  // "": what `inputs` name
+  std::string label_pattern;
+  std::string csv;
+  std::string label_column, text_column;
+  bool json = false;
+  std::string device = "auto";
+  int64_t batch_size = 32;
+  int workers = auto_workers;
+};
+
+constexpr int schema_version = 2;
+
+// Unreadable inputs: reported on stderr at once and counted in the result.
+class Unreadable {
+ public:
+  void add(const std::string& path, const std::string& reason) {
+    tell_unreadable(path, reason);
+    files_.push_back({path, bare_reason(path, reason)});
+  }
+  bool any() const { return !files_.empty(); }
+  size_t count() const { return files_.size(); }
+  void write(JsonWriter& json) const {
+    json.key("unreadable").begin_array();
+    for (const SkippedFile& file : files_) {
+      json.begin_object().field("path", file.path).field("error", file.reason).end_object();
+    }
+    json.end_array();
+  }
+
+ private:
+  std::vector<SkippedFile> files_;
+};
+
+// Writes the metrics to stdout; returns the exit code. `trained`: number of images that trained the
+// network, if known.
+int print_metrics(const Network& network, const Metrics& metrics, const Unreadable& unreadable,
+                  bool as_json, std::optional<int64_t> trained = std::nullopt) {
+  if (as_json) {
+    JsonWriter json;
+    json.begin_object().field("schema_version", schema_version);
+    metrics.write(json);
+    if (trained) json.field("trained_on", *trained);
+    unreadable.write(json);
+    print_result(json.end_object().str() + "\n");
+  } else {
+    const std::string table = metrics.table(terminal_width(stdout));
+    print_result(fmt::format(
+        "{} {}  {}{}\n{}{}", network.signature().examples(), metrics.count(), metrics.line(),
+        unreadable.any() ? fmt::format("  unreadable {}", unreadable.count()) : std::string(),
+        table.empty() ? "" : "\n", table));
+  }
+  return unreadable.any() ? static_cast<int>(ErrorKind::data) : 0;
+}
+
+// Counts the images that trained the weights, if the run folder lists them, and warns.
+std::optional<int64_t> warn_of_trained(const ImageFolder& images, const std::optional<PastRun>& run,
+                                       int verbosity) {
+  std::error_code error;
+  if (!run || !fs::exists(run->split(), error)) return std::nullopt;
+  int64_t trained = 0;
+  try {
+    trained = count_trained(read_split(run->split()), run->config.data.train, images);
+  } catch (const Error& damaged) {  // needed for a warning only
+    tell(fmt::format("whisker: warning: {}\n", damaged.what()));
+    return std::nullopt;
+  }
+  if (trained > 0 && verbosity >= 0) {
+    tell(fmt::format(
+        "whisker: warning: {} of these {} images trained the weights ({}): the metrics do not "
+        "apply to other images. Use --split val for the run's validation split.\n",
+        trained, images.size(), printable(run->split().string())));
+  }
+  return trained;
+}
+
+RunPart part_of(const EvaluateArguments& arguments) {
+  return {.split = arguments.split,
+          .where = arguments.inputs.empty() ? "" : arguments.inputs.front()};
+}
+
+int evaluate_images(const Network& network, const EvaluateArguments& arguments,
+                    const std::optional<PastRun>& run, int verbosity) {
+  const ImageFolder files =
+      arguments.split.empty()
+          ? label_files(expand_stdin(arguments.inputs), {.classes = network.classes(),
+                                                         .label_pattern = arguments.label_pattern,
+                                                         .csv = arguments.csv})
+          : images_of_split(network, *run, part_of(arguments));
+  std::optional<int64_t> trained;
+  if (arguments.split.empty()) trained = warn_of_trained(files, run, verbosity);
+  Unreadable unreadable;
+  for (const SkippedFile& file : files.unreadable) unreadable.add(file.path, file.reason);
+  const std::string unsupported = unsupported_formats(files.skipped);
+  if (!unsupported.empty() && verbosity >= 0) {
+    tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  }
+  if (files.size() == 0) {
+    fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
+  }
+  const auto dataset = std::make_shared<ImageDataset>(
+      files, ImageDatasetOptions{.preprocess = network.preprocess()});
+  const Device device = network.arena().device();
+  const auto loader = make_loader(dataset, sequential_sampler(files.size()),
+                                  {.batch_size = arguments.batch_size,
+                                   .workers = arguments.workers,
+                                   .on_bad = OnBad::skip,
+                                   .max_bad = 1},
+                                  {.device = device, .dtype = network.arena().compute_dtype()});
+  const Objective objective(network.model(), {}, files.counts(), device);
+  const auto metrics = evaluate(network, objective, *loader);
+  for (const BadSample& bad : loader->bad_samples()) {
+    unreadable.add(files.file(bad.index).string(), bad.reason);
+  }
+  if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
+  return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+}
+
+int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
+                       const std::optional<PastRun>& run) {
+  const bool split = !arguments.split.empty();
+  if (!split && (arguments.inputs.size() != 1 || !arguments.csv.empty() ||
+                 !arguments.label_pattern.empty())) {
+    fail(ErrorKind::usage,
+         "evaluate: a network trained on {} expects one file or folder laid out as its training "
+         "data, and neither --csv nor --label-pattern.",
+         network.signature().examples());
+  }
+  const LabelledSequences data =
+      split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size)
+            : open_labelled(
+                  network, arguments.inputs.front(),
+                  {.label_column = arguments.label_column, .text_column = arguments.text_column},
+                  arguments.batch_size);
+  Unreadable unreadable;
+  for (const BadRow& row : data.bad) unreadable.add(row.place, row.reason);
+  const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
+  const Objective objective(network.model(), network.signature(), {}, counts,
+                            network.arena().device());
+  return print_metrics(network, *evaluate(network, objective, *data.source), unreadable,
+                       arguments.json);
+}
+
+void check_split_arguments(const EvaluateArguments& arguments, const std::optional<PastRun>& run) {
+  if (!run) {
+    fail(ErrorKind::checkpoint,
+         "evaluate --split: expected weights in the run folder that trained them, next to "
+         "config.yaml and last/, got {}. Name a folder of data instead.",
+         printable(arguments.weights));
+  }
+  if (arguments.inputs.size() > 1) {
+    fail(ErrorKind::usage,
+         "evaluate --split: expected at most one folder, where the run's data are now, got {}.",
+         arguments.inputs.size());
+  }
+}
+
+int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocation) {
+  const Device device = chosen_device(arguments.device, invocation);
+  load_algorithms(device);
+  const Network network = Network::load(weights_file(arguments.weights), device);
+  std::optional<PastRun> run;
+  try {
+    run = run_of(arguments.weights);
+  } catch (const Error&) {  // without --split it is needed for a warning only
+    if (!arguments.split.empty()) throw;
+  }
+  if (!arguments.split.empty()) {
+    check_split_arguments(arguments, run);
+  } else if (arguments.inputs.empty() && arguments.csv.empty()) {
+    fail(ErrorKind::usage,
+         "evaluate: expected {} to measure on: folders, files, '-' for a list on standard "
+         "input, --csv FILE, or --split val for the run's validation split.",
+         network.signature().examples());
+  }
+  const bool images = std::holds_alternative<Preprocess>(network.signature().input);
+  const int code = images ? evaluate_images(network, arguments, run, invocation.verbosity)
+                          : evaluate_sequences(network, arguments, run);
+  save_algorithms(device);
+  return code;
+}
+
+}  // namespace
+
+void add_evaluate_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* evaluate = app.add_subcommand("evaluate", "Measure a trained network on labelled data");
+  auto arguments = std::make_shared<EvaluateArguments>();
+  evaluate->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  evaluate->add_option("DATA", arguments->inputs,
+                       "Text, rows, series: a file or folder like the training data. Images: "
+                       "folders of class folders, class folders, files (their folder's name is the "
+                       "label), or - for a list on stdin");
+  CLI::Option* pattern = evaluate->add_option("--label-pattern", arguments->label_pattern,
+                                              "Labels from file names, as '{label}.*.jpg'");
+  CLI::Option* csv =
+      evaluate
+          ->add_option("--csv", arguments->csv,
+                       "Images and labels from a CSV (columns path, label; paths relative to "
+                       "the one folder given, or to the CSV's own)")
+          ->excludes(pattern);
+  evaluate
+      ->add_option("--split", arguments->split,
+                   "The training or validation data of the run whose folder holds WEIGHTS; DATA "
+                   "says where they are now, when they moved")
+      ->check(CLI::IsMember({"train", "val"}))
+      ->excludes(pattern)
+      ->excludes(csv);
+  evaluate->add_option("--label-column", arguments->label_column,
+                       "Of text or rows: a number from 1, or a name in the first row");
+  evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
+  evaluate->add_flag("--json", arguments->json, "Machine-readable result");
+  evaluate->add_option("--device", arguments->device, std::string(device_names))
+      ->capture_default_str();
+  evaluate->add_option("--batch-size", arguments->batch_size, "Examples at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
+      ->check(CLI::Range(0, 1024));
+  evaluate->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_evaluate(*arguments, invocation); };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,129 @@
+// whisker summary CONFIG: the network layer by layer, its size, work and memory.
+#include "layers/analysis/summary.h"
+
+#include "apps/terminal/command.h"
+#include "core/io/json.h"
+#include "core/nvidia/cuda_library.h"
+#include "train/data/run_data.h"
+#include "train/planning/memory_advice.h"
+#include "train/resolve_config.h"
+
+#include <filesystem>
+
+namespace whisker {
+
+namespace {
+
+// The device of the configuration, wherever this runs: a model made for a GPU can be looked at
+// here.
+DeviceKind shown_device(const Config& config) {
+  if (config.device != "auto") return Device::parse(config.device).kind;
+  return cuda_device_count() > 0 ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+// What layers would compute in there.
+DType shown_compute_dtype(const Config& config) {
+  switch (config.precision) {
+    case PrecisionKind::automatic:
+      break;
+    case PrecisionKind::f32:
+      return DType::f32;
+    case PrecisionKind::bf16:
+      return DType::bf16;
+    case PrecisionKind::f16:
+      return DType::f16;
+  }
+  return shown_device(config) == DeviceKind::cuda ? DType::bf16 : DType::f32;
+}
+
+// Which of the two sizes of images the table is of; "" where there is one.
+std::string sizes_text(const DataConfig& data) {
+  const bool two = data.kind == DataKind::images && data.train_image_size > 0 &&
+                   data.train_image_size != data.image_size;
+  if (!two) return {};
+  return fmt::format("images: training {} px, which the figures above are for; validation {} px\n",
+                     data.train_image_size, data.image_size);
+}
+
+template <class Values>
+void write_list(JsonWriter& json, const char* key, const Values& values) {
+  json.key(key).begin_array();
+  for (const auto& value : values) json.value(value);
+  json.end_array();
+}
+
+void write_memory(JsonWriter& json, const char* key, const MemoryPrediction& memory) {
+  json.key(key).begin_object().field("values_bytes", memory.values);
+  json.field("gradients_bytes", memory.gradients).field("optimizer_bytes", memory.optimizer);
+  json.field("activations_bytes", memory.activations);
+  json.field("transient_bytes", memory.transient).field("scratch_bytes", memory.scratch);
+  json.field("total_bytes", memory.total()).end_object();
+}
+
+std::string as_json(const ModelSummary& summary, int64_t classes, bool assumed) {
+  JsonWriter json;
+  json.begin_object().field("schema_version", 1).field("batch", summary.batch);
+  json.field("classes", classes).field("classes_assumed", assumed);
+  write_list(json, "input", summary.input);
+  json.key("layers").begin_array();
+  for (const LayerSummary& layer : summary.layers) {
+    json.begin_object().field("name", layer.name).field("operator", layer.what);
+    write_list(json, "output", layer.output);
+    json.field("parameters", layer.parameters).field("frozen", layer.frozen);
+    json.field("multiply_adds", layer.multiply_adds);
+    json.field("activation_bytes", layer.activation_bytes).end_object();
+  }
+  json.end_array().field("parameters", summary.parameters());
+  json.field("trainable", summary.trainable).field("frozen", summary.frozen);
+  json.field("buffers", summary.buffers).field("multiply_adds", summary.multiply_adds);
+  write_list(json, "notes", summary.notes);
+  write_memory(json, "training", summary.training);
+  write_memory(json, "inference", summary.inference);
+  return json.end_object().str() + "\n";
+}
+
+}  // namespace
+
+void add_summary_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* summary =
+      app.add_subcommand("summary", "Layers, parameters, work and memory of a model");
+  struct Arguments {
+    std::string file;
+    std::vector<std::string> overrides;
+    int64_t classes = 0;
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  summary->add_option("CONFIG", arguments->file, "YAML file")->required();
+  summary->add_option("OVERRIDES", arguments->overrides, "section.key=value");
+  summary
+      ->add_option("--classes", arguments->classes,
+                   "Number of classes (the folders in data.train, or 2)")
+      ->check(CLI::Range(1, 1'000'000));
+  summary->add_flag("--json", arguments->json, "One JSON object");
+  summary->callback([&invocation, arguments] {
+    invocation.run = [arguments] {
+      const Config config = resolve_config(read_config(arguments->file, arguments->overrides));
+      std::error_code error;
+      const bool assumed =
+          arguments->classes == 0 && !std::filesystem::exists(config.data.train, error);
+      BuildOptions options = expected_build(config);
+      if (arguments->classes > 0) options.classes = arguments->classes;
+      const Model model = build_model(config.model, options);
+      check_takes_both_sizes(model, config.data);
+      if (!config.freeze.empty()) model.net->freeze(config.freeze);
+      const ModelSummary result = summarize(
+          model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
+      if (arguments->json) {
+        print_result(as_json(result, options.classes, assumed));
+        return 0;
+      }
+      print_result(fmt::format(
+          "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
+          assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
+      return 0;
+    };
+  });
+}
+
+}  // namespace whisker

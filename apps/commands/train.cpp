@@ -1,0 +1,191 @@
+// whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
+#include "apps/terminal/command.h"
+#include "apps/terminal/progress.h"
+#include "apps/terminal/signals.h"
+#include "apps/terminal/start_report.h"
+#include "apps/terminal/terminal.h"
+#include "core/backend/memory_summary.h"
+#include "core/io/atomic_file.h"
+#include "core/io/text.h"
+#include "data/images/split_list.h"
+#include "train/device/autotune_cache.h"
+#include "train/loop/trainer.h"
+#include "train/planning/batch_size_search.h"
+#include "train/planning/dry_run.h"
+#include "train/planning/memory_advice.h"
+
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+struct TrainArguments {
+  std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
+  std::string resume;
+  std::string init;
+  bool dry_run = false;
+};
+
+int exit_code_of(const TrainResult& result, int signal) {
+  if (result.reason != StopReason::signal) return 0;
+  return signal == SIGINT ? 130 : 75;
+}
+
+std::string closing_line(const TrainResult& result) {
+  static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
+                                                 "stopped: the time budget is used up",
+                                                 "stopped by a signal, saved"};
+  std::string line =
+      fmt::format("{} after {} and {} step{}", reasons[static_cast<size_t>(result.reason)],
+                  human_seconds(result.seconds), result.steps, result.steps == 1 ? "" : "s");
+  if (result.best_epoch >= 0) {
+    line += fmt::format("; best validation {} {:.4f} in epoch {}", result.best_figure,
+                        result.best_metric, result.best_epoch + 1);
+  }
+  return line;
+}
+
+// Which weights the table below it is of: not always the best ones.
+std::string validation_heading(const TrainResult& result) {
+  const bool best = result.best_epoch == result.validation_epoch;
+  return fmt::format("validation after epoch {}{}:\n", result.validation_epoch + 1,
+                     best
+                         ? ", the best"
+                         : fmt::format("; best.safetensors is of epoch {}", result.best_epoch + 1));
+}
+
+int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
+  const Config& config = experiment.config;
+  const std::atomic<int>& stop = catch_stop_signals();
+  Progress progress(folder, experiment.device, config.data.kind, invocation.verbosity);
+  progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
+                                  experiment.data.describe(), experiment.device));
+  if (const std::string table = experiment.data.class_table(); !table.empty()) {
+    progress.on_message(table);
+  }
+  for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+  for (const std::string& detail : experiment.details) progress.on_detail(detail);
+  progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
+                                 seconds_since_process_start()));
+
+  Trainer trainer(experiment, folder, progress, stop);
+  if (resume) {
+    trainer.resume();
+  } else {
+    load_algorithms(experiment.device);
+  }
+  write_file_atomically(folder.config(), print_config(config));
+  if (config.data.kind == DataKind::images) {
+    const ImageFolders images = std::exchange(experiment.data.images, {});
+    write_file_atomically(folder.split(), split_csv(images.train, images.val));
+  }
+  const TrainResult result = with_memory_advice(experiment, [&] { return trainer.run(); });
+  save_algorithms(experiment.device);
+  for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
+    for (const BadSample& bad : loader->bad_samples()) {
+      progress.on_message(fmt::format("unreadable: {}", bad.reason));
+    }
+  }
+  if (result.validation) {
+    const std::string table = result.validation->table(terminal_width(stderr) - 2);
+    if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
+  }
+  folder.log(to_text(memory_summary(experiment.device), experiment.device));
+  progress.on_message(closing_line(result));
+  if (result.reason == StopReason::signal) {
+    progress.on_message(
+        fmt::format("continue with: whisker train --resume {}", printable(folder.path().string())));
+  }
+  folder.close();
+  print_result(printable(folder.path().string()) + "\n");
+  return exit_code_of(result, stop.load());
+}
+
+// work(); what ends it stands in the run's log as well, and a folder that somebody removed is no
+// wrong call.
+template <class Work>
+int logged(RunFolder& folder, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    std::error_code unknown;
+    if (!std::filesystem::is_directory(folder.last(), unknown)) {
+      fail(ErrorKind::disk,
+           "{}: the run folder was removed while the run wrote to it; nothing more can be saved.",
+           printable(folder.path().string()));
+    }
+    try {
+      folder.log(fmt::format("error: {}", error.what()));
+    } catch (const Error&) {
+      // The disk may be what the error is about, which is said in any case.
+    }
+    throw;
+  }
+}
+
+int run_train(const TrainArguments& arguments, Invocation& invocation) {
+  if (!arguments.resume.empty()) {
+    if (arguments.dry_run || !arguments.init.empty()) {
+      fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
+    }
+    for (const std::string& assignment : arguments.words) {
+      const std::string key = assignment.substr(0, assignment.find('='));
+      if (key == "name" || key == "runs") {
+        fail(ErrorKind::usage,
+             "--resume: '{}': a resumed run stays in its folder. Leave it out, or move the folder "
+             "first.",
+             assignment);
+      }
+      if (!may_change_on_resume(key)) {
+        fail(ErrorKind::usage,
+             "--resume: '{}' cannot change in a resumed run. It may change the keys marked with * "
+             "in 'whisker config keys'. Leave it out, or {}.",
+             assignment, new_run_remedy(arguments.resume));
+      }
+    }
+    RunFolder folder = RunFolder::open(arguments.resume);
+    Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
+    invocation.device_start.emplace(config.device);
+    return logged(folder, [&] {
+      Experiment experiment(std::move(config), StartFrom::checkpoint);
+      return train_in(experiment, folder, true, invocation);
+    });
+  }
+  if (arguments.words.empty()) {
+    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  }
+  std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
+  Config config = read_config(arguments.words[0], overrides);
+  if (!arguments.init.empty()) config.init.from = arguments.init;
+  invocation.device_start.emplace(config.device);
+  if (arguments.dry_run) {
+    print_result(dry_run(std::move(config)));
+    return 0;
+  }
+  // First: what fails leaves no run folder behind.
+  const std::string batch_size_note = settle_batch_size(config);
+  Experiment experiment(std::move(config));
+  if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
+  RunFolder folder = RunFolder::create(experiment.config.runs, experiment.config.name);
+  return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* train =
+      app.add_subcommand("train", "Train or fine-tune a network; prints the run folder");
+  auto arguments = std::make_shared<TrainArguments>();
+  train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
+  train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
+  train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
+  train->add_flag("--dry-run", arguments->dry_run,
+                  "Build everything, try one batch, print memory and time; train nothing");
+  train->callback([&invocation, arguments] {
+    invocation.run = [&invocation, arguments] { return run_train(*arguments, invocation); };
+  });
+}
+
+}  // namespace whisker

@@ -1,0 +1,58 @@
+// The network of a configuration with a random batch (images, tokens, sequences of numbers), for
+// recording its tape. Needs no data and no weights file.
+#pragma once
+
+#include "core/parameters/parameters.h"
+#include "core/trace/tape_listing.h"
+#include "layers/builder/model_builder.h"
+#include "train/config/config.h"
+
+#include <memory>
+#include <string>
+
+namespace whisker {
+
+/// Overrides of the configuration; 0 keeps its value.
+struct StudyOptions {
+  int64_t batch = 0;
+  int64_t classes = 0;  ///< 0: those of the data in data.train, or 2
+  int64_t image_size = 0;
+  int64_t steps = 0;          ///< of sequences
+  bool cells = false;         ///< run recurrent layers step by step, in plain operators
+  TensorOptions tensor = {};  ///< device and dtype
+};
+
+class StudyNetwork {
+ public:
+  /// Throws what build_model throws, and usage for patterns in `freeze` that match nothing.
+  StudyNetwork(Config config, const StudyOptions& options);
+
+  /// Mean loss of one training pass over the random batch: the same value every time.
+  Tensor loss() const;
+  /// Records one forward and backward pass in `listing`, with names.
+  void run(TapeListing& listing) const;
+
+  const Model& model() const { return model_; }
+  const ParameterArena& arena() const { return *arena_; }
+  /// "keras_small, (32,64,64,3) f32 on cpu, 2 classes"; with lengths for sequences.
+  std::string describe() const;
+
+ private:
+  void make_batch(const StudyOptions& options);
+
+  Config config_;
+  BuildOptions build_;
+  Model model_;
+  std::shared_ptr<ParameterArena> arena_;
+  DType dtype_;
+  Tensor inputs_;   // (N,H,W,C), (T,N,F), or i64 (T,N)
+  Tensor lengths_;  // i64 (N), or undefined
+  Tensor labels_;   // i64 (N), of a language model (T,N); undefined for a series
+  Tensor targets_;  // (N, outputs) of a series
+};
+
+/// Multiply-adds of one forward pass over the batch of `options`; 0 when the network does not
+/// accept such examples.
+int64_t study_multiply_adds(const Config& config, const StudyOptions& options);
+
+}  // namespace whisker

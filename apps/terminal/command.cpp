@@ -1,0 +1,29 @@
+#include "apps/terminal/command.h"
+
+#include "apps/terminal/terminal.h"
+#include "core/error.h"
+#include "core/io/text.h"
+#include "train/device/device_choice.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace whisker {
+
+Device chosen_device(const std::string& text, const Invocation& invocation) {
+  const DeviceChoice choice = choose_device(text);
+  if (!choice.note.empty() && invocation.verbosity >= 0) tell(choice.note + "\n");
+  return choice.device;
+}
+
+// Results go through here, so that a full disk or a closed pipe is an error and not silence.
+void print_result(const std::string& result) {
+  const std::string text = printable(result, KeptLines::all);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw BrokenPipe();
+    fail(ErrorKind::disk, "standard output: cannot be written: {}", std::strerror(errno));
+  }
+}
+
+}  // namespace whisker

@@ -1,0 +1,51 @@
+// How a subcommand joins the program: it adds itself to the CLI11 app and stores in Invocation what
+// main() runs. One file per subcommand; conventions (streams, exit codes) are in
+// docs/reference/command_line.md.
+#pragma once
+
+#include "core/tensor/device.h"
+#include "train/device/device_start.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace whisker {
+
+/// Options every subcommand shares, and the chosen one's action.
+struct Invocation {
+  int verbosity = 0;           ///< -1 quiet, 0 normal, 1 and more verbose
+  std::string color = "auto";  ///< auto, always, never
+  std::function<int()> run;    ///< returns the exit code
+  /// Starts the GPU that `run` will use. Stored here so that errors are reported without waiting
+  /// for it.
+  std::optional<DeviceStart> device_start = {};
+};
+
+void add_train_command(CLI::App& app, Invocation& invocation);
+void add_evaluate_command(CLI::App& app, Invocation& invocation);
+void add_classify_command(CLI::App& app, Invocation& invocation);
+void add_bench_command(CLI::App& app, Invocation& invocation);
+void add_generate_command(CLI::App& app, Invocation& invocation);
+void add_summary_command(CLI::App& app, Invocation& invocation);
+void add_data_command(CLI::App& app, Invocation& invocation);
+void add_study_command(CLI::App& app, Invocation& invocation);
+void add_config_command(CLI::App& app, Invocation& invocation);
+void add_devices_command(CLI::App& app, Invocation& invocation);
+void add_version_command(CLI::App& app, Invocation& invocation);
+void add_completion_command(CLI::App& app, Invocation& invocation);
+
+/// choose_device(), with its note on stderr unless --quiet; for commands without a run's log.
+Device chosen_device(const std::string& text, const Invocation& invocation);
+
+/// Thrown when the reader of stdout closed it: the program ends silently.
+struct BrokenPipe {};
+
+/// Writes a result to stdout with control characters escaped, except line breaks and tabs
+/// (core/io/text.h): make foreign text printable() first. Throws disk when stdout is full or
+/// closed, BrokenPipe when its reader closed it.
+void print_result(const std::string& result);
+
+}  // namespace whisker

@@ -1,0 +1,51 @@
+// The inputs that a command line names: files, folders of images (walked, sorted), texts, and `-`
+// for more of them on standard input, one per line.
+#pragma once
+
+#include "apps/terminal/line_reader.h"
+#include "data/files/file_walk.h"
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// `words` with the lines of standard input in place of each `-`.
+std::vector<std::string> expand_stdin(const std::vector<std::string>& words);
+
+/// Names in order; those of standard input as they arrive.
+class InputNames {
+ public:
+  /// The names are `words`, with the lines of standard input for `-`. With `walk`, a folder is
+  /// replaced by its images, sorted bytewise (data/codec/unsupported_formats.h). Missing files and
+  /// unreadable folders stay in the list, so that opening them reports the error.
+  explicit InputNames(const std::vector<std::string>& words, bool walk = false);
+
+  /// At most `most` names: waits for the first, then returns those available. Empty at the end.
+  std::vector<std::string> next(size_t most);
+  /// Number of names; unset when standard input decides.
+  std::optional<size_t> count() const;
+  /// Paths of files in folders that are not images, so far.
+  const std::vector<SkippedFile>& skipped() const { return skipped_; }
+
+ private:
+  std::vector<std::string> expanded(const std::string& name);
+
+  bool walk_;
+  std::deque<std::optional<std::string>> pending_;  // nullopt: the lines of standard input
+  std::vector<SkippedFile> skipped_;
+  LineReader lines_;
+};
+
+/// `path`; throws checkpoint when it is a folder, with the weights file in a run folder as the
+/// remedy.
+std::string weights_file(const std::string& path);
+
+/// `reason` without the file's name at its beginning.
+std::string bare_reason(const std::string& path, const std::string& reason);
+/// Reports on stderr that `path` was skipped, and why.
+void tell_unreadable(const std::string& path, const std::string& reason);
+
+}  // namespace whisker

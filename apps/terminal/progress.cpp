@@ -1,0 +1,184 @@
+// Lines and bars.
+#include "apps/terminal/progress.h"
+
+#include "apps/terminal/start_report.h"
+#include "apps/terminal/terminal.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace whisker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string bar_text(double share, size_t width) {
+  const auto filled = static_cast<size_t>(share * static_cast<double>(width));
+  return std::string(filled, '=') + (filled < width ? ">" : "") +
+         std::string(width - std::min(width, filled + 1), ' ');
+}
+
+// The stage after the training step itself that took longest, when it took a fifth or more of an
+// epoch worth speeding up.
+std::string slow_stage(const EpochEvent& event, DataKind data) {
+  if (event.seconds < 1) return "";
+  size_t slowest = 0;
+  for (size_t i = 0; i < stage_names.size(); ++i) {
+    if (static_cast<Stage>(i) == Stage::step) continue;
+    if (event.times.seconds[i] > event.times.seconds[slowest]) slowest = i;
+  }
+  const double share = event.times.seconds[slowest] / std::max(event.seconds, 1e-9);
+  if (share < 0.2) return "";
+  const auto remedy = [&] {
+    switch (static_cast<Stage>(slowest)) {
+      case Stage::data_wait:
+        if (data != DataKind::images) break;  // the others are in memory already
+        return ": try data.cache=memory or more data.workers";
+      case Stage::validation:
+        return ": try train.validate_every=2 or more";
+      case Stage::checkpoint:
+        return ": try checkpoint.every=STEPS, a larger number";
+      case Stage::step:
+      case Stage::logging:
+        break;
+    }
+    return "";
+  };
+  return fmt::format("slow: {} took {:.0f} % of the epoch{}", stage_names[slowest], 100 * share,
+                     remedy());
+}
+
+}  // namespace
+
+std::string status_text(const StepEvent& event, int columns) {
+  std::vector<std::string> parts = {
+      event.epoch_loss ? fmt::format("loss {:.4f}", *event.epoch_loss) : "",
+      event.epoch_accuracy ? fmt::format("acc {:.3f}", *event.epoch_accuracy) : "",
+      fmt::format("{:.0f} examples/s", event.examples_per_s),
+      fmt::format("wait {:.0f} %", 100 * event.wait_share),
+      fmt::format("{} left", human_seconds(event.seconds_left))};
+  const auto joined = [&] {
+    std::string line;
+    for (const std::string& part : parts) line += (line.empty() || part.empty() ? "" : "  ") + part;
+    return line;
+  };
+  for (const size_t least_important : {3, 2, 1, 0}) {
+    if (std::ssize(joined()) <= columns) break;
+    parts[least_important].clear();
+  }
+  return joined();
+}
+
+std::string lines_of(std::span<const std::string> parts, int columns) {
+  std::string text;
+  size_t begin = 0;  // of the last line
+  for (const std::string& part : parts) {
+    const bool fits = text.size() - begin + 2 + part.size() <= static_cast<size_t>(columns);
+    if (!text.empty() && !fits) begin = text.size() + 1;
+    text += (text.empty() ? "" : fits ? "  " : "\n  ") + part;
+  }
+  return text;
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+Progress::Progress(RunFolder& folder, Device device, DataKind data, int verbosity)
+    : folder_(folder),
+      device_(device),
+      data_(data),
+      verbosity_(verbosity),
+      bar_(is_terminal(stderr)),
+      last_(Clock::now()) {}
+
+Progress::~Progress() {
+  clear_bar();
+}
+
+void Progress::clear_bar() {
+  if (!bar_shown_) return;
+  show_bar("");
+  bar_shown_ = false;
+}
+
+void Progress::say(const std::string& line) {
+  clear_bar();
+  if (verbosity_ >= 0) tell(fmt::format("{}\n", line));
+  folder_.log(line);
+}
+
+void Progress::on_detail(const std::string& line) {
+  if (verbosity_ > 0) {
+    say(line);
+  } else {
+    folder_.log(line);
+  }
+}
+
+void Progress::on_step(const StepEvent& event) {
+  if (!stepped_) {
+    stepped_ = true;
+    on_detail(fmt::format("first step done {:.2f} s after the program started",
+                          seconds_since_process_start()));
+    if (const std::string line = device_start_text(device_); !line.empty()) on_detail(line);
+  }
+  if (verbosity_ < 0) return;
+  const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
+  if (Clock::now() - last_ < interval) return;
+  last_ = Clock::now();
+  const int columns = std::max(20, terminal_width(stderr) - 1);
+  if (bar_) {  // as wide as the status text permits
+    constexpr int narrowest = 4, widest = 20;
+    const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
+    const std::string before = fmt::format("epoch {} [", event.epoch + 1);
+    const int beside = columns - static_cast<int>(before.size()) - 2;
+    const std::string status = status_text(event, beside - narrowest);
+    const int width = std::clamp(beside - static_cast<int>(status.size()), narrowest, widest);
+    const std::string line = before + bar_text(share, static_cast<size_t>(width)) + "] " + status;
+    show_bar(std::string_view(line).substr(0, static_cast<size_t>(columns)));
+    bar_shown_ = true;
+  } else {
+    const std::string before =
+        fmt::format("epoch {} step {}/{}  ", event.epoch + 1, event.batch, event.batches);
+    tell(before + status_text(event, columns - static_cast<int>(before.size())) + "\n");
+  }
+}
+
+void Progress::on_epoch(const EpochEvent& event) {
+  std::string train = fmt::format("train loss {:.4f}", event.train_loss);
+  if (event.train_accuracy) train += fmt::format(" accuracy {:.4f}", *event.train_accuracy);
+  std::vector<std::string> parts = {fmt::format("epoch {}/{}", event.epoch + 1, event.epochs),
+                                    std::move(train)};
+  if (event.val_loss) {
+    std::string val = fmt::format("val loss {:.4f}", *event.val_loss);
+    for (const Figure& one : event.val_figures) {
+      val += fmt::format(" {} {:.4f}", one.name, one.value);
+    }
+    parts.push_back(val + (event.best ? " (best)" : ""));
+  }
+  parts.push_back(human_seconds(event.seconds));
+  if (const std::string slow = slow_stage(event, data_); !slow.empty() && !told_slow_) {
+    told_slow_ = true;  // the remedies are for the next run: once is enough
+    parts.push_back(slow);
+  }
+  say(lines_of(parts, terminal_width(stderr)));
+  if (verbosity_ > 0) {
+    std::vector<std::string> split = {"  time:"};
+    for (size_t i = 0; i < stage_names.size(); ++i) {
+      split.push_back(fmt::format("{} {:.2f} s", stage_names[i], event.times.seconds[i]));
+    }
+    say(lines_of(split, terminal_width(stderr)));
+  }
+}
+
+void Progress::on_message(const std::string& text) {
+  say(text);
+}
+
+}  // namespace whisker

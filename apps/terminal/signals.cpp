@@ -1,0 +1,57 @@
+// Note [Signals and borrowed stacks]
+// The kernel runs a handler on the stack of the thread that it interrupts, and first writes the
+// thread's registers (3 KB with AVX-512) below its stack pointer. oneDNN's AVX-512 sgemm kernels,
+// which recurrent layers run through, point that register into a buffer from malloc while they
+// compute: a handler there overwrites other memory of the heap, and the process aborts or goes on
+// with wrong numbers. So every thread that computes, the main one first, has these signals blocked,
+// and one thread that only waits takes them. No other signal has a handler anywhere in the program,
+// for the same reason. A child process would inherit the blocked signals: none is started.
+#include "apps/terminal/signals.h"
+
+#include <csignal>
+#include <initializer_list>
+#include <thread>
+
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+constexpr std::initializer_list<int> stop_signals = {SIGINT, SIGTERM, SIGHUP};
+
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) {
+  int none = 0;
+  if (!stop_signal.compare_exchange_strong(none, signal) && signal == SIGINT) _exit(130);
+}
+
+}  // namespace
+
+void confine_stop_signals() {
+  sigset_t confined, inherited;
+  sigemptyset(&confined);
+  for (const int signal : stop_signals) sigaddset(&confined, signal);
+  pthread_sigmask(SIG_BLOCK, &confined, &inherited);
+  // Detached: it ends with the process. Until a command catches the signals, they do here what they
+  // do to any program.
+  std::thread([inherited] {
+    pthread_sigmask(SIG_SETMASK, &inherited, nullptr);
+    for (;;) pause();
+  }).detach();
+}
+
+std::atomic<int>& catch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : stop_signals) {
+    struct sigaction inherited = {};
+    sigaction(signal, nullptr, &inherited);
+    if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
+  return stop_signal;
+}
+
+}  // namespace whisker

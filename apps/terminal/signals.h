@@ -1,0 +1,19 @@
+// The signal that asked a run to stop. Only one thread, which computes nothing, runs signal
+// handlers: see Note [Signals and borrowed stacks].
+#pragma once
+
+#include <atomic>
+
+namespace whisker {
+
+/// From now on SIGINT, SIGTERM and SIGHUP reach one dedicated thread. Call it before any other
+/// thread starts: threads inherit the caller's signal mask. Signals blocked at program start stay
+/// blocked. Throws std::system_error when no thread can be started.
+void confine_stop_signals();
+
+/// SIGINT, SIGTERM and SIGHUP request an orderly end: this becomes the number of the first one, 0
+/// before. A second SIGINT ends the program at once. Signals ignored at program start (nohup, a
+/// script's background job) stay ignored.
+std::atomic<int>& catch_stop_signals();
+
+}  // namespace whisker

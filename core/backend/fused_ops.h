@@ -1,0 +1,140 @@
+// Kernels that compute a batch norm together with its neighbours. A backend that has them returns
+// them from fused_conv_norm(), fused_add_norms() and fused_norm_pool(), others null; the operators
+// in core/ops/fused/ then run unfused. docs/internals/kernels.md says what each spares.
+#pragma once
+
+#include "core/backend/backend.h"
+#include "core/backend/geometry.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+
+namespace whisker {
+
+/// A batch's statistics, (channels) each, f32.
+struct BatchStatistics {
+  Tensor mean;
+  Tensor variance;  ///< biased; not wanted where undefined
+  Tensor inv_std;
+};
+
+/// The batch_norm in front of a convolution: relu((x - mean) inv_std gamma + beta), at
+/// the end of a block with the residual added before relu.
+struct InputNorm {
+  BatchNormGeometry geometry;  ///< of x, with relu
+  Tensor gamma, beta;          ///< (C)
+  Tensor residual = {};        ///< as x, or undefined
+  BatchStatistics statistics = {};
+  Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
+};
+
+/// Gradients of a convolution behind a batch_norm; undefined ones are not wanted.
+struct InputNormGradients {
+  Tensor dx, dgamma, dbeta;
+  Tensor dw = {};
+  Tensor dresidual = {};
+};
+
+/// Geometries have neither bias nor activation. Sums are f32 (2, channels): of a tensor and of its
+/// squares over all but the channels.
+class FusedConvNorm {
+ public:
+  virtual ~FusedConvNorm() = default;
+
+  /// Computes y and its sums. False, with nothing done, where that is not known to be faster than
+  /// conv2d and the pass over y that batch_norm makes otherwise.
+  virtual bool convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
+                        const Tensor& sums) = 0;
+  /// What batch_norm_train finds out about x, from its sums, or from x itself without.
+  virtual void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
+                          const BatchStatistics& out, const RunningStatistics& running) = 0;
+  /// True where the two methods below are known to be faster, all passes taken together, than
+  /// batch_norm and conv2d; at the end of a block, where residual_tail_backward() is.
+  /// norm.statistics and norm.folded may be undefined here.
+  virtual bool prefers_fused(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
+                             const InputNorm& norm, const Tensor& w) = 0;
+  /// y = norm(x) * w and the sums of y; also writes norm.folded.
+  virtual void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                                   const Tensor& w, const Tensor& y, const Tensor& sums) = 0;
+  virtual void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
+                                            const InputNorm& norm, const Tensor& w,
+                                            const Tensor& dy, const InputNormGradients& out) = 0;
+  /// Gradients of a block's end but for out.dw, which is conv2d_backward's to compute. dy is that
+  /// of the convolution's result; `others`, as x, that of what else reads the batch_norm's.
+  virtual void residual_tail_backward(const Conv2dGeometry& g, const Tensor& x,
+                                      const InputNorm& norm, const Tensor& w, const Tensor& dy,
+                                      const Tensor& others, const InputNormGradients& out) = 0;
+};
+
+/// (x - mean) inv_std gamma + beta, with the statistics of the batch.
+struct TrainingNorm {
+  BatchNormGeometry geometry;  ///< of x, without a residual
+  Tensor x;
+  Tensor gamma, beta;              ///< (C)
+  Tensor mean, inv_std;            ///< (C), f32 (f64 for f64 x); forward writes them
+  Tensor sums = {};                ///< forward: Convolved::sums of x, or undefined
+  RunningStatistics running = {};  ///< forward
+};
+
+/// Undefined ones are not wanted.
+struct NormGradients {
+  Tensor dx, dgamma, dbeta;
+};
+
+/// Both norms are of one shape and dtype; relu or nothing, as `first` says, follows the sum.
+class FusedAddNorms {
+ public:
+  virtual ~FusedAddNorms() = default;
+
+  /// y = f(first + second), with the statistics of both batches and what becomes of the running
+  /// ones.
+  virtual void normalise(const TrainingNorm& first, const TrainingNorm& second,
+                         const Tensor& y) = 0;
+  /// dy.second is undefined unless adds_unsummed_grads(). relu's slope follows from both tensors.
+  virtual void backward(const TrainingNorm& first, const TrainingNorm& second,
+                        const UnsummedGrads& dy, const NormGradients& of_first,
+                        const NormGradients& of_second) = 0;
+};
+
+// Note [Argmax before normalising]
+// z = x scale + shift never falls as x grows where gamma is above 0, and never rises where it is
+// below; the activation never falls. So the largest f(z) of a window is that of its largest x, of
+// its smallest x where gamma is below 0, and nobody has to normalise the others. Rounding is
+// monotone, too: the result has the bits that pooling what was normalised gives. A NaN wins, the
+// first of equal x does. Elements whose f(z) are equal though they are not (by rounding, by relu,
+// or all of them where gamma is 0) are told apart by x, while pooling alone takes the first: both
+// are subgradients of the maximum, and what relu makes 0 gets no gradient either way.
+
+/// The elements of x that won their windows. Both undefined where no backward pass will follow.
+struct PoolArgmax {
+  Tensor x;          // (N, h_out, w_out, C), as x
+  Tensor positions;  // (N, h_out, w_out, C), u8: where in the window, row by row
+};
+
+/// relu or nothing, as the norm says, comes between. See Note [Argmax before normalising].
+class FusedNormPool {
+ public:
+  virtual ~FusedNormPool() = default;
+
+  /// y (N, h_out, w_out, C) = the largest f(norm of x) of each window, with the statistics of the
+  /// batch and what becomes of the running ones.
+  virtual void normalise(const TrainingNorm& norm, const Pool2dGeometry& pool,
+                         const PoolArgmax& argmax, const Tensor& y) = 0;
+  /// norm.x is undefined when gradients.dx is, dy.second unless adds_unsummed_grads().
+  virtual void backward(const TrainingNorm& norm, const Pool2dGeometry& pool,
+                        const PoolArgmax& argmax, const UnsummedGrads& dy,
+                        const NormGradients& gradients) = 0;
+};
+
+/// True for the windows that they take: squares of 2 or 3 with strides of 2, none of them beyond
+/// the image altogether.
+constexpr bool fuses_norm(const Pool2dGeometry& pool) {
+  return pool.kind == PoolKind::max && (pool.is_square(2, 2) || pool.is_square(3, 2)) &&
+         pool.all_see_image();
+}
+
+/// Kinds of devices that have these kernels: fusion is also planned where the device is not.
+constexpr bool has_fused_kernels(DeviceKind device) {
+  return device == DeviceKind::cuda;
+}
+
+}  // namespace whisker

@@ -1,0 +1,282 @@
+// Each pass reads the memory once. Sums run in f32 over short stretches of rows, then in f64 per
+// thread. The block sizes of oneDNN (16 and 8) are compiled in, so that sums stay in registers.
+#include "core/cpu/kernels/batch_norm.h"
+
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
+
+#include <algorithm>
+
+namespace whisker::cpu {
+namespace {
+
+constexpr int64_t stretch = 64;
+
+/// Channels of a row: known when compiled (Inner), or `inner`.
+template <int Inner>
+constexpr int64_t width(int64_t inner) {
+  return Inner > 0 ? Inner : inner;
+}
+
+/// f32 sums of one stretch: the caller's memory, or registers where the width is known.
+template <int Inner>
+class Accumulator {
+ public:
+  explicit Accumulator(float* sums) : sums_(sums) {
+    if constexpr (Inner > 0) std::copy_n(sums, Inner, own_);
+  }
+  void add(int64_t i, float value) {
+    if constexpr (Inner > 0) {
+      own_[i] += value;
+    } else {
+      sums_[i] += value;
+    }
+  }
+  void finish() {
+    if constexpr (Inner > 0) std::copy_n(own_, Inner, sums_);
+  }
+
+ private:
+  float* sums_;
+  float own_[Inner > 0 ? Inner : 1];
+};
+
+template <int Inner, class T>
+WHISKER_VECTORIZE void moments_stretch(const T* x, const float* shift, int64_t rows, int64_t inner,
+                                       float* sum, float* squares) {
+  Accumulator<Inner> first(sum);
+  Accumulator<Inner> second(squares);
+  for (int64_t r = 0; r < rows; ++r) {
+#pragma omp simd
+    for (int64_t i = 0; i < width<Inner>(inner); ++i) {
+      const float d = load(x[r * width<Inner>(inner) + i]) - shift[i];
+      first.add(i, d);
+      second.add(i, d * d);
+    }
+  }
+  first.finish();
+  second.finish();
+}
+
+template <int Inner, bool Relu, bool Residual, class T>
+WHISKER_VECTORIZE void apply_rows(const T* x, const T* residual, const float* mean,
+                                  const float* scale, const float* beta, int64_t rows,
+                                  int64_t inner, T* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+#pragma omp simd
+    for (int64_t i = 0; i < width<Inner>(inner); ++i) {
+      const int64_t at = r * width<Inner>(inner) + i;
+      float z = (load(x[at]) - mean[i]) * scale[i] + beta[i];
+      if constexpr (Residual) z += load(residual[at]);
+      if constexpr (Relu) z = z < 0 ? 0 : z;
+      store(y[at], z);
+    }
+  }
+}
+
+template <int Inner, bool Relu, bool Keep, bool Correlate, class T>
+WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, const float* mean,
+                                        int64_t rows, int64_t inner, T* dresidual, float* sum,
+                                        float* correlation) {
+  Accumulator<Inner> first(sum);
+  Accumulator<Inner> second(correlation);
+  for (int64_t r = 0; r < rows; ++r) {
+#pragma omp simd
+    for (int64_t i = 0; i < width<Inner>(inner); ++i) {
+      const int64_t at = r * width<Inner>(inner) + i;
+      float dz = load(dy[at]);
+      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
+      first.add(i, dz);
+      if constexpr (Correlate) second.add(i, dz * (load(x[at]) - mean[i]));
+      if constexpr (Keep) store(dresidual[at], dz);
+    }
+  }
+  first.finish();
+  second.finish();
+}
+
+template <int Inner, bool Relu, bool Slope, class T>
+WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy, const float* mean,
+                                     const float* scale, const float* offset, const float* slope,
+                                     int64_t rows, int64_t inner, T* dx) {
+  for (int64_t r = 0; r < rows; ++r) {
+#pragma omp simd
+    for (int64_t i = 0; i < width<Inner>(inner); ++i) {
+      const int64_t at = r * width<Inner>(inner) + i;
+      float dz = load(dy[at]);
+      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
+      float d = scale[i] * dz;
+      if constexpr (Slope) d -= offset[i] + slope[i] * (load(x[at]) - mean[i]);
+      store(dx[at], d);
+    }
+  }
+}
+
+template <class Fn>
+void visit_inner(int64_t inner, Fn&& fn) {
+  if (inner == 16) return fn.template operator()<16>();
+  if (inner == 8) return fn.template operator()<8>();
+  fn.template operator()<0>();
+}
+
+template <class Fn>
+void visit_bool(bool value, Fn&& fn) {
+  value ? fn.template operator()<true>() : fn.template operator()<false>();
+}
+
+/// Rows of all planes, split in `team` equal runs; fn(first row, rows, channel offset, thread)
+/// never crosses a plane.
+template <class Fn>
+void for_each_run(const NormPlanes& p, int64_t longest, Fn&& fn) {
+  const int64_t rows = p.planes.outer() * p.positions;
+  parallel_ranges(rows, rows_grain(p.planes.inner), [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end;) {
+      const int64_t plane = row / p.positions;
+      const int64_t count = std::min({end - row, (plane + 1) * p.positions - row, longest});
+      fn(row, count, plane % p.planes.blocks * p.planes.inner, thread);
+      row += count;
+    }
+  });
+}
+
+/// Per-thread f64 sums of two quantities per channel, fed from f32 stretches.
+class Sums {
+ public:
+  Sums(Allocator& allocator, const NormPlanes& p)
+      : lanes_(p.lanes()),
+        team_(team_size(p.planes.outer() * p.positions, rows_grain(p.planes.inner))),
+        totals_(allocator, team_ * lanes_ * 2),
+        parts_(allocator, team_ * p.planes.inner * 2),
+        inner_(p.planes.inner) {
+    std::fill_n(totals_.data(), team_ * lanes_ * 2, 0.0);
+  }
+  /// Calls fn(first, second): the thread's f32 sums of `inner` channels, zeroed; then adds them to
+  /// the f64 sums.
+  template <class Fn>
+  void stretch_of(int thread, int64_t channel, Fn&& fn) {
+    float* first = parts_.data() + thread * inner_ * 2;
+    std::fill_n(first, inner_ * 2, 0.0f);
+    fn(first, first + inner_);
+    double* total = totals_.data() + thread * lanes_ * 2 + channel;
+    for (int64_t i = 0; i < inner_; ++i) {
+      total[i] += static_cast<double>(first[i]);
+      total[lanes_ + i] += static_cast<double>(first[inner_ + i]);
+    }
+  }
+  void finish(double* first, double* second) const {
+    std::fill_n(first, lanes_, 0.0);
+    std::fill_n(second, lanes_, 0.0);
+    for (int64_t t = 0; t < team_; ++t) {
+      for (int64_t i = 0; i < lanes_; ++i) {
+        first[i] += totals_[t * lanes_ * 2 + i];
+        second[i] += totals_[(t * 2 + 1) * lanes_ + i];
+      }
+    }
+  }
+
+ private:
+  int64_t lanes_;
+  int64_t team_;
+  Scratch<double> totals_;
+  Scratch<float> parts_;
+  int64_t inner_;
+};
+
+}  // namespace
+
+template <class T>
+void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
+                  double* sum, double* squares) {
+  Sums sums(allocator, p);
+  const int64_t inner = p.planes.inner;
+  visit_inner(inner, [&]<int Inner>() {
+    for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+      sums.stretch_of(thread, channel, [&](float* first, float* second) {
+        moments_stretch<Inner>(x + row * inner, shift + channel, rows, inner, first, second);
+      });
+    });
+  });
+  sums.finish(sum, squares);
+}
+
+template <class T>
+void norm_apply(const NormPlanes& p, const T* x, const T* residual, const float* mean,
+                const float* scale, const float* beta, T* y) {
+  const int64_t inner = p.planes.inner;
+  visit_inner(inner, [&]<int Inner>() {
+    visit_bool(p.relu, [&]<bool Relu>() {
+      visit_bool(residual != nullptr, [&]<bool Residual>() {
+        for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+          apply_rows<Inner, Relu, Residual>(
+              x + row * inner, Residual ? residual + row * inner : nullptr, mean + channel,
+              scale + channel, beta + channel, rows, inner, y + row * inner);
+        });
+      });
+    });
+  });
+}
+
+template <class T>
+void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
+                        const T* dy, const float* mean, T* dresidual, double* sum,
+                        double* correlation) {
+  Sums sums(allocator, p);
+  const int64_t inner = p.planes.inner;
+  visit_inner(inner, [&]<int Inner>() {
+    visit_bool(p.relu, [&]<bool Relu>() {
+      visit_bool(dresidual != nullptr, [&]<bool Keep>() {
+        visit_bool(x != nullptr, [&]<bool Correlate>() {
+          for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+            const int64_t at = row * inner;
+            sums.stretch_of(thread, channel, [&](float* first, float* second) {
+              backward_stretch<Inner, Relu, Keep, Correlate>(
+                  Correlate ? x + at : nullptr, Relu ? y + at : nullptr, dy + at, mean + channel,
+                  rows, inner, Keep ? dresidual + at : nullptr, first, second);
+            });
+          });
+        });
+      });
+    });
+  });
+  sums.finish(sum, correlation);
+}
+
+template <class T>
+void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
+                         const float* mean, const float* scale, const float* offset,
+                         const float* slope, T* dx) {
+  const int64_t inner = p.planes.inner;
+  visit_inner(inner, [&]<int Inner>() {
+    visit_bool(p.relu, [&]<bool Relu>() {
+      visit_bool(slope != nullptr, [&]<bool Slope>() {
+        for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+          const int64_t at = row * inner;
+          backward_rows<Inner, Relu, Slope>(
+              Slope ? x + at : nullptr, Relu ? y + at : nullptr, dy + at, mean + channel,
+              scale + channel, Slope ? offset + channel : nullptr,
+              Slope ? slope + channel : nullptr, rows, inner, dx + at);
+        });
+      });
+    });
+  });
+}
+
+template void norm_moments(Allocator&, const NormPlanes&, const float*, const float*, double*,
+                           double*);
+template void norm_moments(Allocator&, const NormPlanes&, const bf16_t*, const float*, double*,
+                           double*);
+template void norm_apply(const NormPlanes&, const float*, const float*, const float*, const float*,
+                         const float*, float*);
+template void norm_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const float*,
+                         const float*, const float*, bf16_t*);
+template void norm_backward_sums(Allocator&, const NormPlanes&, const float*, const float*,
+                                 const float*, const float*, float*, double*, double*);
+template void norm_backward_sums(Allocator&, const NormPlanes&, const bf16_t*, const bf16_t*,
+                                 const bf16_t*, const float*, bf16_t*, double*, double*);
+template void norm_backward_apply(const NormPlanes&, const float*, const float*, const float*,
+                                  const float*, const float*, const float*, const float*, float*);
+template void norm_backward_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const bf16_t*,
+                                  const float*, const float*, const float*, const float*, bf16_t*);
+
+}  // namespace whisker::cpu

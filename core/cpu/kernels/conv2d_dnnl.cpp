@@ -1,0 +1,147 @@
+// Activations are blocked on both sides, except images of one or three channels, which oneDNN's
+// first-layer kernels read as planes. Results stay blocked in their storage; operands are not
+// converted in place. Weights are reordered in every call: forward and backward need different
+// orders, each once per step, so a cache would save nothing in training, and writes through data()
+// have no version.
+#include "core/cpu/kernels/conv2d_dnnl.h"
+
+#include "core/cpu/kernels/batch_norm.h"
+#include "core/cpu/onednn/dnnl_api.h"
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/rows.h"
+
+#include <algorithm>
+
+namespace whisker::cpu {
+namespace {
+
+void* memory(const Tensor& x) {
+  return x.defined() ? x.raw() : nullptr;
+}
+
+template <class T>
+float largest(const Tensor& x) {
+  return largest_magnitude(static_cast<const T*>(x.raw()), x.count());
+}
+
+}  // namespace
+
+Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
+                       const Conv2dGeometry& g)
+    : algorithms_(&plans), allocator_(&allocator), options_(&options), g_(g) {
+  const int64_t block = dnnl_channel_block();
+  x_ = {.n = g.n, .positions = g.h * g.w, .channels = g.c};
+  y_ = {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c_out};
+  possible_ = block > 0 && x_.count() > 0 && y_.count() > 0;
+  if (!possible_) return;
+  if (g.groups == 1 && (g.c == 1 || g.c == 3)) {
+    x_.layout = Layout::planar;
+  } else {
+    x_ = x_.blocked(block);
+  }
+  y_ = y_.blocked(block);
+  // The sigmoid of zero is not zero, so padding channels would not stay zero.
+  possible_ = g.activation.kind != Activation::sigmoid || g.c_out % block == 0;
+}
+
+ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fused) const {
+  ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout, .bias = bias};
+  r.geometry.bias = false;
+  if (!fused) r.geometry.activation = {};
+  return r;
+}
+
+// Note [Fused relu and NaN]
+// relu keeps NaN, but the relu that oneDNN fuses into a convolution is max(z, 0), which returns 0.
+// So it is fused only where no sum z can be NaN: operands are finite and too small for any partial
+// sum to overflow, including Winograd's transforms (they scale by less than 2^21). That check reads
+// x and w; where y is not larger than those, an own pass over y is used instead. oneDNN's
+// leaky_relu multiplies by the slope and keeps NaN.
+template <class T>
+bool Conv2dDnnl::fuses(const T* x, const Tensor& w, const Tensor& b) const {
+  if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
+  if (g_.activation.kind != Activation::relu) return false;
+  if (2 * y_.count() <= x_.count() + w.count()) return false;
+  const auto terms = static_cast<double>(w.count() / g_.c_out);
+  double bound = terms * double{largest_magnitude(x, x_.count())} * double{largest<T>(w)};
+  if (g_.bias) bound += double{largest<T>(b)};
+  return bound < 0x1p100;  // false for NaN
+}
+
+bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+  return visit_element("conv2d", g_.dtype, [&]<class T>() { return forward_as<T>(x, w, b, y); });
+}
+
+template <class T>
+bool Conv2dDnnl::forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+  const auto forward_request = [&](bool fused) {
+    return request(ConvolutionPass::forward, g_.bias, fused);
+  };
+  if (!possible_ || algorithms_->hopeless(forward_request(true)) ||
+      algorithms_->hopeless(forward_request(false))) {
+    return false;
+  }
+  const LayoutInput in(*allocator_, x, x_);
+  const bool fused = fuses(in.data<T>(), w, b);
+  LayoutOutput out(*allocator_, y, y_);
+  T* values = out.data<T>();
+  const ConvolutionOperands operands{
+      .x = in.data<T>(), .w = memory(w), .bias = g_.bias ? memory(b) : nullptr, .y = values};
+  if (!run(forward_request(fused), operands)) return false;
+  if (!fused) {
+    const T* no_bias = nullptr;
+    bias_activation(values, values, y_.n * y_.blocks(), y_.positions * y_.block, no_bias,
+                    g_.activation);
+  }
+  out.finish();
+  return true;
+}
+
+bool Conv2dDnnl::backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                          const Tensor& dx, const Tensor& dw, const Tensor& db) {
+  return visit_element("conv2d", g_.dtype,
+                       [&]<class T>() { return backward_as<T>(x, w, y, dy, dx, dw, db); });
+}
+
+template <class T>
+bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                             const Tensor& dx, const Tensor& dw, const Tensor& db) {
+  const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
+  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined(), false);
+  if (!possible_ || (dx.defined() && algorithms_->hopeless(for_x)) ||
+      (dw.defined() && algorithms_->hopeless(for_w))) {
+    return false;
+  }
+  const LayoutInput gradient(*allocator_, dy, y_);
+  const bool active = g_.activation.kind != Activation::none;
+  const Scratch<T> before(*allocator_, active ? y_.count() : 0);
+  T* dz = gradient.data<T>();  // before the activation
+  if (active) {
+    const LayoutInput out(*allocator_, y, y_);
+    activation_gradient(g_.activation, out.data<T>(), dz, before.data(), y_.count());
+    dz = before.data();
+  }
+  if (dw.defined()) {
+    const LayoutInput in(*allocator_, x, x_);
+    const ConvolutionOperands operands{
+        .x = in.data<T>(), .w = memory(dw), .bias = memory(db), .y = dz};
+    if (!run(for_w, operands)) return false;
+  } else if (db.defined()) {
+    const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
+    const Scratch<double> sums(*allocator_, p.lanes() * 2);
+    const Scratch<float> zero(*allocator_, p.lanes());
+    std::fill_n(zero.data(), p.lanes(), 0.0f);
+    norm_moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
+    T* to = static_cast<T*>(memory(db));
+    for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
+  }
+  if (dx.defined()) {
+    LayoutOutput out(*allocator_, dx, x_);
+    const ConvolutionOperands operands{.x = out.data<T>(), .w = memory(w), .y = dz};
+    if (!run(for_x, operands)) return false;
+    out.finish();
+  }
+  return true;
+}
+
+}  // namespace whisker::cpu

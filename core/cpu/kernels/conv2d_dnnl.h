@@ -1,0 +1,42 @@
+// One call of a convolution through oneDNN, in f32 or bf16, with its layouts and epilogues.
+#pragma once
+
+#include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/onednn/conv2d_algorithms.h"
+
+namespace whisker::cpu {
+
+class Conv2dDnnl {
+ public:
+  Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
+             const Conv2dGeometry& g);
+
+  /// Compute everything, or return false: not supported.
+  bool forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  bool backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                const Tensor& dx, const Tensor& dw, const Tensor& db);
+
+ private:
+  template <class T>
+  bool forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  template <class T>
+  bool backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
+                   const Tensor& dx, const Tensor& dw, const Tensor& db);
+  ConvolutionRequest request(ConvolutionPass pass, bool bias, bool fused) const;
+  // Fuses the activation where possible: see Note [Fused relu and NaN].
+  template <class T>
+  bool fuses(const T* x, const Tensor& w, const Tensor& b) const;
+  bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+    return algorithms_->run(*allocator_, *options_, request, operands);
+  }
+
+  Conv2dAlgorithms* algorithms_;
+  Allocator* allocator_;
+  const CpuOptions* options_;
+  Conv2dGeometry g_;
+  ImageLayout x_;
+  ImageLayout y_;
+  bool possible_;
+};
+
+}  // namespace whisker::cpu

@@ -1,0 +1,252 @@
+// A cell's backward pass: gradients of the gates step by step, then x and the parameters in one
+// gemm each over all steps (Werbos 1990, "Backpropagation through time").
+#include "core/cpu/kernels/recurrent_cell.h"
+#include "core/cpu/kernels/recurrent_rows.h"
+#include "core/cpu/onednn/gemm.h"
+#include "core/cpu/support/flush_denormals.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
+
+#include <algorithm>
+
+namespace whisker::cpu {
+
+CellBackward::CellBackward(Allocator& allocator, const std::function<void(const Gemm&)>& large_gemm,
+                           const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
+                           const CellGradients& gradients, float* dh, float* dc)
+    : allocator_(allocator),
+      gemm_(large_gemm),
+      g_(g),
+      steps_(g, direction, memory.lengths),
+      m_(memory),
+      d_(gradients),
+      dh_(dh),
+      dc_(dc),
+      dgates_(allocator, g.steps * g.batch * g.gates() * g.hidden),
+      drecurred_(allocator, g.kind == RecurrentKind::gru ? g.steps * g.batch * g.hidden : 0),
+      dresult_(allocator, g.steps * g.batch * g.projection),
+      dm_(allocator, g.batch * g.hidden),
+      zeros_(allocator, std::max(g.hidden, g.output())) {
+  std::fill_n(zeros_.data(), std::max(g.hidden, g.output()), 0.0f);
+}
+
+// A gradient that vanishes over hundreds of steps passes through the denormal numbers.
+void CellBackward::run(int64_t begin, int64_t end) {
+  const FlushDenormals flush;
+  const int64_t count = steps_.longest(begin, end);
+  for (int64_t t = count; t < g_.steps; ++t) {
+    for (int64_t n = begin; n < end; ++n) leave_nothing(t, n);
+  }
+  for (int64_t i = count - 1; i >= 0; --i) {
+    const int64_t t = steps_.step(i, count);
+    const auto each = [&](auto&& fn) {
+      parallel_ranges(end - begin, rows_grain(4 * g_.gates() * g_.hidden),
+                      [&](int64_t first, int64_t last, int) {
+                        const FlushDenormals flush_here;
+                        for (int64_t n = begin + first; n < begin + last; ++n) fn(n);
+                      });
+    };
+    // The gradient of h: from the next step and from y.
+    each([&](int64_t n) {
+      if (!steps_.valid(t, n)) return leave_nothing(t, n);
+      float* arrived = g_.projection > 0 ? dresult_.data() + row_of(t, n) * g_.projection
+                                         : dm_.data() + n * g_.hidden;
+      const float* dh = dh_ + n * g_.output();
+      if (d_.dy) {
+        add_rows_of(dh, d_.dy + row_of(t, n) * g_.directions * g_.output(), arrived, g_.output());
+      } else {
+        std::copy_n(dh, g_.output(), arrived);
+      }
+    });
+    if (g_.projection > 0) {
+      gemm({.m = end - begin,
+            .n = g_.hidden,
+            .k = g_.projection,
+            .a = dresult_.data() + row_of(t, begin) * g_.projection,
+            .lda = g_.projection,
+            .b = m_.w_hr,
+            .ldb = g_.hidden,
+            .c = dm_.data() + begin * g_.hidden,
+            .ldc = g_.hidden});
+    }
+    each([&](int64_t n) {
+      if (steps_.valid(t, n)) row(t, n);
+    });
+    step_gemms(t, begin, end);
+  }
+}
+
+// The gates' gradients, and the part of dh that does not pass W_hh.
+void CellBackward::row(int64_t t, int64_t n) {
+  const int64_t at = row_of(t, n);
+  const int64_t before = steps_.before(t, n);
+  const float* gates = m_.gates + at * gate_rows();
+  const float* dm = dm_.data() + n * g_.hidden;
+  float* dgates = dgates_.data() + at * gate_rows();
+  float* dh = dh_ + n * g_.output();
+  // The state before the step: kept, initial, or zeros.
+  const auto state = [&](const float* kept, int64_t stride, const float* initial, int64_t extent) {
+    if (before >= 0) return kept + row_of(before, n) * stride;
+    return initial ? initial + n * extent : zeros_.data();
+  };
+  switch (g_.kind) {
+    case RecurrentKind::rnn_tanh:
+    case RecurrentKind::rnn_relu:
+      rnn_row_backward(gates, g_.kind == RecurrentKind::rnn_relu, dm, dgates, g_.hidden);
+      break;
+    case RecurrentKind::lstm:
+      lstm_row_backward(gates, m_.side + at * g_.hidden,
+                        state(m_.side, g_.hidden, m_.c0, g_.hidden), dm, dc_ + n * g_.hidden,
+                        dgates, g_.hidden);
+      break;
+    case RecurrentKind::gru:
+      return gru_row_backward(gates, m_.side + at * g_.hidden,
+                              state(m_.y, g_.directions * g_.hidden, m_.h0, g_.hidden), dm, dh,
+                              dgates, drecurred(t, n), g_.hidden);
+  }
+  std::fill_n(dh, g_.output(), 0.0f);
+}
+
+// dh += dgates W_hh; rows of sequences that have no step t are zero.
+void CellBackward::step_gemms(int64_t t, int64_t begin, int64_t end) {
+  Gemm call{.m = end - begin,
+            .n = g_.output(),
+            .k = is_gru() ? 2 * g_.hidden : gate_rows(),
+            .a = dgates_.data() + row_of(t, begin) * gate_rows(),
+            .lda = gate_rows(),
+            .b = m_.w_hh,
+            .ldb = g_.output(),
+            .beta = 1,
+            .c = dh_ + begin * g_.output(),
+            .ldc = g_.output()};
+  gemm(call);
+  if (!is_gru()) return;
+  call.k = g_.hidden;
+  call.a = drecurred(t, begin);
+  call.lda = g_.hidden;
+  call.b += 2 * g_.hidden * g_.output();
+  gemm(call);
+}
+
+void CellBackward::leave_nothing(int64_t t, int64_t n) {
+  std::fill_n(dgates_.data() + row_of(t, n) * gate_rows(), gate_rows(), 0.0f);
+  if (is_gru()) std::fill_n(drecurred(t, n), g_.hidden, 0.0f);
+  if (g_.projection > 0) {
+    std::fill_n(dresult_.data() + row_of(t, n) * g_.projection, g_.projection, 0.0f);
+  }
+}
+
+void CellBackward::finish() {
+  const int64_t rows = g_.steps * g_.batch;
+  if (d_.dx) {
+    gemm_({.m = rows,
+           .n = m_.inputs,
+           .k = gate_rows(),
+           .a = dgates_.data(),
+           .lda = gate_rows(),
+           .b = m_.w_ih,
+           .ldb = m_.inputs,
+           .beta = d_.add_dx ? 1.0f : 0.0f,
+           .c = d_.dx,
+           .ldc = m_.inputs});
+  }
+  if (d_.w_ih) {
+    gemm_({.transpose_a = true,
+           .m = gate_rows(),
+           .n = m_.inputs,
+           .k = rows,
+           .a = dgates_.data(),
+           .lda = gate_rows(),
+           .b = m_.x,
+           .ldb = m_.inputs,
+           .c = d_.w_ih,
+           .ldc = m_.inputs});
+  }
+  if (d_.w_hh) recurrent_weights();
+  if (d_.b_ih || d_.b_hh) biases();
+  if (d_.w_hr) {
+    gemm_({.transpose_a = true,
+           .m = g_.projection,
+           .n = g_.hidden,
+           .k = rows,
+           .a = dresult_.data(),
+           .lda = g_.projection,
+           .b = m_.m,
+           .ldb = g_.hidden,
+           .c = d_.w_hr,
+           .ldc = g_.hidden});
+  }
+}
+
+void CellBackward::add_outer(const float* dgates, const float* drecurred, const float* h,
+                             int64_t stride, int64_t rows, bool first) {
+  Gemm call{.transpose_a = true,
+            .m = is_gru() ? 2 * g_.hidden : gate_rows(),
+            .n = g_.output(),
+            .k = rows,
+            .a = dgates,
+            .lda = gate_rows(),
+            .b = h,
+            .ldb = stride,
+            .beta = first ? 0.0f : 1.0f,
+            .c = d_.w_hh,
+            .ldc = g_.output()};
+  gemm_(call);
+  if (!is_gru()) return;
+  call.m = g_.hidden;
+  call.a = drecurred;
+  call.lda = g_.hidden;
+  call.c += 2 * g_.hidden * g_.output();
+  gemm_(call);
+}
+
+// The gradient of step t times the state of step t - 1: one gemm over all steps (y is zero after a
+// sequence's end), and one with the initial states.
+void CellBackward::recurrent_weights() {
+  const int64_t stride = g_.directions * g_.output();
+  const int64_t rows = (g_.steps - 1) * g_.batch;
+  const int64_t gradient_from = steps_.backwards() ? 0 : 1;
+  const int64_t state_from = steps_.backwards() ? 1 : 0;
+  if (rows > 0) {
+    add_outer(dgates_.data() + row_of(gradient_from, 0) * gate_rows(), drecurred(gradient_from, 0),
+              m_.y + row_of(state_from, 0) * stride, stride, rows, true);
+  } else {
+    std::fill_n(d_.w_hh, gate_rows() * g_.output(), 0.0f);
+  }
+  if (m_.h0) add_initial_state();
+}
+
+void CellBackward::add_initial_state() {
+  const auto meet = [&](int64_t t) {
+    add_outer(dgates_.data() + row_of(t, 0) * gate_rows(), drecurred(t, 0), m_.h0, g_.output(),
+              g_.batch, false);
+  };
+  if (!steps_.backwards()) return meet(0);
+  if (!m_.lengths) return meet(g_.steps - 1);
+  // In reverse, every sequence begins at its own end: gather those rows.
+  const Scratch<float> dgates(allocator_, g_.batch * gate_rows());
+  const Scratch<float> drecurred(allocator_, is_gru() ? g_.batch * g_.hidden : 0);
+  const auto pick = [&](const float* all, float* to, int64_t n, int64_t extent) {
+    const int64_t t = std::max<int64_t>(steps_.length(n) - 1, 0);  // zero where there is no step
+    std::copy_n(all + row_of(t, n) * extent, extent, to + n * extent);
+  };
+  for (int64_t n = 0; n < g_.batch; ++n) {
+    pick(dgates_.data(), dgates.data(), n, gate_rows());
+    if (is_gru()) pick(drecurred_.data(), drecurred.data(), n, g_.hidden);
+  }
+  add_outer(dgates.data(), drecurred.data(), m_.h0, g_.output(), g_.batch, false);
+}
+
+void CellBackward::biases() {
+  const int64_t rows = g_.steps * g_.batch;
+  const Scratch<float> sums(allocator_, gate_rows());
+  column_sums(allocator_, dgates_.data(), rows, gate_rows(), sums.data());
+  if (d_.b_ih) std::copy_n(sums.data(), gate_rows(), d_.b_ih);
+  if (!d_.b_hh) return;
+  std::copy_n(sums.data(), gate_rows(), d_.b_hh);
+  if (is_gru()) {
+    column_sums(allocator_, drecurred_.data(), rows, g_.hidden, d_.b_hh + 2 * g_.hidden);
+  }
+}
+
+}  // namespace whisker::cpu

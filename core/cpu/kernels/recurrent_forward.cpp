@@ -1,0 +1,167 @@
+// A cell's forward pass. One gemm computes W_ih x of all steps into the gates; each step adds W_hh
+// times the previous state.
+#include "core/cpu/kernels/recurrent_cell.h"
+#include "core/cpu/kernels/recurrent_rows.h"
+#include "core/cpu/onednn/gemm.h"
+#include "core/cpu/support/parallel.h"
+
+#include <algorithm>
+
+namespace whisker::cpu {
+namespace {
+
+// Gemms with few rows are faster on a matrix that is transposed once: x1.4 for 64
+// rows, x2 for 16. From here on one copy pays.
+constexpr int64_t steps_worth_turning = 4;
+
+// to (columns, rows) = from (rows, columns), in squares that stay in the cache.
+void transpose(const float* from, float* to, int64_t rows, int64_t columns) {
+  constexpr int64_t side = 32;
+  parallel_ranges((rows + side - 1) / side, pointwise_grain / (side * columns) + 1,
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t r0 = begin * side; r0 < std::min(end * side, rows); r0 += side) {
+                      for (int64_t c0 = 0; c0 < columns; c0 += side) {
+                        for (int64_t c = c0; c < std::min(c0 + side, columns); ++c) {
+                          for (int64_t r = r0; r < std::min(r0 + side, rows); ++r) {
+                            to[c * rows + r] = from[r * columns + c];
+                          }
+                        }
+                      }
+                    }
+                  });
+}
+
+void copy_or_clear(const float* from, float* to, int64_t count) {
+  from ? std::copy_n(from, count, to) : std::fill_n(to, count, 0.0f);
+}
+
+}  // namespace
+
+int64_t CellSteps::longest(int64_t begin, int64_t end) const {
+  int64_t longest = 0;
+  for (int64_t n = begin; n < end; ++n) longest = std::max(longest, length(n));
+  return longest;
+}
+
+CellForward::CellForward(Allocator& allocator, const std::function<void(const Gemm&)>& large_gemm,
+                         const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
+                         float* h, float* c)
+    : g_(g),
+      steps_(g, direction, memory.lengths),
+      m_(memory),
+      h_(h),
+      c_(c),
+      transposed_(g.steps >= steps_worth_turning),
+      w_hh_t_(allocator, transposed_ ? g.gates() * g.hidden * g.output() : 0),
+      bias_(allocator, (g.gates() + 1) * g.hidden),
+      projected_(allocator, g.batch * g.projection) {
+  const int64_t rows = g.gates() * g.hidden;
+  if (transposed_) transpose(m_.w_hh, w_hh_t_.data(), rows, g.output());
+  std::fill_n(bias_.data(), rows + g.hidden, 0.0f);
+  if (g.bias) {
+    const int64_t added = g.kind == RecurrentKind::gru ? 2 * g.hidden : rows;
+    add_rows_of(m_.b_ih, m_.b_hh, bias_.data(), added);
+    std::copy(m_.b_ih + added, m_.b_ih + rows, bias_.data() + added);
+    std::copy(m_.b_hh + added, m_.b_hh + rows, bias_.data() + rows);
+  }
+  copy_or_clear(m_.h0, h_, g.batch * g.output());
+  if (c_) copy_or_clear(m_.c0, c_, g.batch * g.hidden);
+  large_gemm({.transpose_b = true,
+              .m = g.steps * g.batch,
+              .n = rows,
+              .k = m_.inputs,
+              .a = m_.x,
+              .lda = m_.inputs,
+              .b = m_.w_ih,
+              .ldb = m_.inputs,
+              .c = m_.gates,
+              .ldc = rows});
+}
+
+void CellForward::run(int64_t begin, int64_t end) {
+  const int64_t count = steps_.longest(begin, end);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t t = steps_.step(i, count);
+    step_gemms(t, begin, end);
+    parallel_ranges(end - begin, rows_grain(4 * g_.gates() * g_.hidden),
+                    [&](int64_t first, int64_t last, int) {
+                      for (int64_t n = begin + first; n < begin + last; ++n) {
+                        steps_.valid(t, n) ? row(t, n) : leave_nothing(t, n);
+                      }
+                    });
+    if (g_.projection > 0) project(t, begin, end);
+  }
+  for (int64_t t = count; t < g_.steps; ++t) {
+    for (int64_t n = begin; n < end; ++n) leave_nothing(t, n);
+  }
+}
+
+void CellForward::step_gemms(int64_t t, int64_t begin, int64_t end) {
+  const int64_t rows = g_.gates() * g_.hidden;
+  const bool gru = g_.kind == RecurrentKind::gru;
+  const int64_t added = gru ? 2 * g_.hidden : rows;  // added to W_ih x
+  Gemm call{.transpose_b = !transposed_,
+            .m = end - begin,
+            .n = added,
+            .k = g_.output(),
+            .a = h_ + begin * g_.output(),
+            .lda = g_.output(),
+            .b = transposed_ ? w_hh_t_.data() : m_.w_hh,
+            .ldb = transposed_ ? rows : g_.output(),
+            .beta = 1,
+            .c = gates(t, begin),
+            .ldc = rows};
+  gemm(call);
+  if (!gru) return;
+  call.n = g_.hidden;
+  call.b += transposed_ ? added : added * g_.output();
+  call.beta = 0;
+  call.c = m_.side + (t * g_.batch + begin) * g_.hidden;
+  call.ldc = g_.hidden;
+  gemm(call);
+}
+
+void CellForward::row(int64_t t, int64_t n) {
+  const int64_t at = (t * g_.batch + n) * g_.hidden;
+  float* h = h_ + n * g_.output();
+  switch (g_.kind) {
+    case RecurrentKind::rnn_tanh:
+    case RecurrentKind::rnn_relu:
+      rnn_row(gates(t, n), bias_.data(), g_.kind == RecurrentKind::rnn_relu, h, g_.hidden);
+      break;
+    case RecurrentKind::lstm:
+      lstm_row(gates(t, n), bias_.data(), c_ + n * g_.hidden, m_.side + at,
+               g_.projection > 0 ? m_.m + at : h, g_.hidden);
+      break;
+    case RecurrentKind::gru:
+      gru_row(gates(t, n), bias_.data(), m_.side + at, bias_.data() + 3 * g_.hidden, h, g_.hidden);
+      break;
+  }
+  if (g_.projection == 0) std::copy_n(h, g_.hidden, result(t, n));
+}
+
+void CellForward::project(int64_t t, int64_t begin, int64_t end) {
+  gemm({.transpose_b = true,
+        .m = end - begin,
+        .n = g_.projection,
+        .k = g_.hidden,
+        .a = m_.m + (t * g_.batch + begin) * g_.hidden,
+        .lda = g_.hidden,
+        .b = m_.w_hr,
+        .ldb = g_.hidden,
+        .c = projected_.data() + begin * g_.projection,
+        .ldc = g_.projection});
+  for (int64_t n = begin; n < end; ++n) {
+    if (!steps_.valid(t, n)) continue;
+    const float* from = projected_.data() + n * g_.projection;
+    std::copy_n(from, g_.projection, h_ + n * g_.projection);
+    std::copy_n(from, g_.projection, result(t, n));
+  }
+}
+
+void CellForward::leave_nothing(int64_t t, int64_t n) {
+  std::fill_n(result(t, n), g_.output(), 0.0f);
+  if (g_.projection > 0) std::fill_n(m_.m + (t * g_.batch + n) * g_.hidden, g_.hidden, 0.0f);
+}
+
+}  // namespace whisker::cpu

@@ -1,0 +1,163 @@
+// A convolution keeps its memory objects; a run only sets their addresses.
+#include "core/cpu/onednn/dnnl_convolution.h"
+
+#include "core/cpu/onednn/dnnl_api.h"
+#include "core/cpu/onednn/dnnl_versions.h"
+
+#include <unordered_map>
+
+namespace whisker::cpu {
+namespace {
+
+constexpr int64_t alignment = 64;
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+DnnlTag tag_of(Layout layout) {
+  switch (layout) {
+    case Layout::plain:
+      return DnnlTag::nhwc;
+    case Layout::planar:
+      return DnnlTag::nchw;
+    case Layout::blocked:
+      break;
+  }
+  return dnnl_channel_block() == 16 ? DnnlTag::nChw16c : DnnlTag::nChw8c;
+}
+
+DnnlDims weight_dims(const Conv2dGeometry& g) {
+  if (g.groups == 1) return {g.c_out, g.c, g.kernel_h, g.kernel_w};
+  return {g.groups, g.c_out / g.groups, g.c / g.groups, g.kernel_h, g.kernel_w};
+}
+
+/// In memory: (c_out, kernel_h, kernel_w, c / groups).
+DnnlDesc plain_weights(const Conv2dGeometry& g) {
+  const DnnlTag tag = g.groups == 1 ? DnnlTag::ohwi : DnnlTag::gohwi;
+  return {weight_dims(g), dnnl_type(g.dtype), tag};
+}
+
+DnnlShapes shapes_of(const ConvolutionRequest& r) {
+  const Conv2dGeometry& g = r.geometry;
+  const auto type = dnnl_type(g.dtype);
+  return {
+      .algorithm = r.algorithm == ConvolutionAlgorithm::winograd
+                       ? dnnl::algorithm::convolution_winograd
+                       : dnnl::algorithm::convolution_direct,
+      .x = DnnlDesc({g.n, g.c, g.h, g.w}, type, tag_of(r.x)),
+      .w = DnnlDesc(weight_dims(g), type, DnnlTag::any),
+      .bias = r.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
+      .y = DnnlDesc({g.n, g.c_out, g.h_out, g.w_out}, type, tag_of(r.y)),
+      .strides = {g.stride_h, g.stride_w},
+      .dilations = {g.dilation_h - 1, g.dilation_w - 1},
+      // The end padding that makes the output size exact, cut rows included.
+      .before = {g.pad_top, g.pad_left},
+      .after = {(g.h_out - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1 - g.h - g.pad_top,
+                (g.w_out - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1 - g.w -
+                    g.pad_left},
+  };
+}
+
+dnnl::primitive_attr attributes(const ConvolutionRequest& r) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const ActivationSpec& f = r.geometry.activation;
+  if (r.pass == ConvolutionPass::forward &&
+      (f.kind == Activation::relu || f.kind == Activation::leaky_relu)) {
+    dnnl::post_ops ops;
+    append_relu(ops, f.kind == Activation::leaky_relu ? f.slope : 0.0f);
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+}  // namespace
+
+struct DnnlConvolution::Impl {
+  ConvolutionPass pass = ConvolutionPass::forward;
+  dnnl::stream stream{dnnl_engine()};
+  dnnl::primitive primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+  dnnl::memory x, w, bias, y, scratchpad;
+  dnnl::memory w_plain;
+  dnnl::reorder reorder;  // of the weights, or of their gradient back; empty when not needed
+  int64_t w_bytes = 0;    // of the reordered weights, at the start of the scratch memory
+  int64_t scratch_bytes = 0;
+
+  template <class PrimitiveDesc>
+  bool take(const PrimitiveDesc& pd, const DnnlShapes& s, const DnnlDesc& plain,
+            const DnnlDesc& w_desc, bool gradient) {
+    if (dnnl_reference(pd)) return false;
+    x = dnnl_unbound(s.x);
+    y = dnnl_unbound(s.y);
+    w = dnnl_unbound(w_desc);
+    w_plain = dnnl_unbound(plain);
+    scratchpad = dnnl_unbound(pd.scratchpad_desc());
+    if (w_desc != plain) {
+      reorder = gradient ? dnnl::reorder(w, w_plain) : dnnl::reorder(w_plain, w);
+      w_bytes = aligned(dnnl_bytes(w_desc));
+    }
+    scratch_bytes = w_bytes + dnnl_bytes(pd.scratchpad_desc());
+    return true;
+  }
+};
+
+DnnlConvolution::DnnlConvolution(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DnnlConvolution::~DnnlConvolution() = default;
+
+std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest& r) try {
+  dnnl_check_memory();
+  auto impl = std::make_unique<Impl>();
+  impl->pass = r.pass;
+  const DnnlShapes s = shapes_of(r);
+  const DnnlDesc plain = plain_weights(r.geometry);
+  const dnnl::primitive_attr attr = attributes(r);
+  const DnnlForward::primitive_desc forward = forward_desc(s, attr);
+  auto& arguments = impl->arguments;
+  if (r.pass == ConvolutionPass::forward) {
+    if (!impl->take(forward, s, plain, forward.weights_desc(), false)) return nullptr;
+    impl->primitive = DnnlForward(forward);
+    arguments = {{DNNL_ARG_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DST, impl->y}};
+    if (r.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
+  } else if (r.pass == ConvolutionPass::backward_input) {
+    const auto pd = backward_input_desc(s, attr, forward);
+    if (!impl->take(pd, s, plain, pd.weights_desc(), false)) return nullptr;
+    impl->primitive = DnnlBackwardInput(pd);
+    arguments = {
+        {DNNL_ARG_DIFF_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
+  } else {
+    const auto pd = backward_weights_desc(s, attr, forward);
+    if (!impl->take(pd, s, plain, pd.diff_weights_desc(), true)) return nullptr;
+    impl->primitive = DnnlBackwardWeights(pd);
+    arguments = {
+        {DNNL_ARG_SRC, impl->x}, {DNNL_ARG_DIFF_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
+    if (r.bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, impl->bias = dnnl_unbound(s.bias));
+  }
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, impl->scratchpad);
+  return std::unique_ptr<DnnlConvolution>(new DnnlConvolution(std::move(impl)));
+} catch (const dnnl::error&) {
+  return nullptr;  // no such implementation
+}
+
+int64_t DnnlConvolution::scratch_bytes() const {
+  return impl_->scratch_bytes;
+}
+
+void DnnlConvolution::run(const ConvolutionOperands& operands, char* scratch) {
+  Impl& c = *impl_;
+  const bool reorders = c.w_bytes > 0;
+  c.x.set_data_handle(operands.x);
+  c.y.set_data_handle(operands.y);
+  c.w.set_data_handle(reorders ? static_cast<void*>(scratch) : operands.w);
+  if (reorders) c.w_plain.set_data_handle(operands.w);
+  if (c.bias) c.bias.set_data_handle(operands.bias);
+  c.scratchpad.set_data_handle(scratch + c.w_bytes);
+  const bool gradient = c.pass == ConvolutionPass::backward_weights;
+  if (reorders && !gradient) c.reorder.execute(c.stream, c.w_plain, c.w);
+  c.primitive.execute(c.stream, c.arguments);
+  if (reorders && gradient) c.reorder.execute(c.stream, c.w, c.w_plain);
+  c.stream.wait();
+}
+
+}  // namespace whisker::cpu

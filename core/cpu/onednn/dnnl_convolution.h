@@ -1,0 +1,53 @@
+// Convolutions compiled by oneDNN, in f32 and bf16.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/cpu/layout/layout.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace whisker::cpu {
+
+enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
+enum class ConvolutionAlgorithm : uint8_t { direct, winograd };
+
+/// What identifies a compiled convolution; the key of the autotune table.
+struct ConvolutionRequest {
+  Conv2dGeometry geometry;
+  ConvolutionPass pass = ConvolutionPass::forward;
+  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
+  Layout x = Layout::plain;
+  Layout y = Layout::plain;
+  bool bias = false;  // forward: added; backward_weights: its gradient is computed
+  bool operator==(const ConvolutionRequest&) const = default;
+};
+
+/// Operands by role, all of the geometry's dtype; for a gradient pass x, w, bias and y name the
+/// memory of the gradients it computes (dx; dw and db) or reads (dy). Weights are (c_out, kernel_h,
+/// kernel_w, c / groups).
+struct ConvolutionOperands {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* bias = nullptr;
+  void* y = nullptr;
+};
+
+/// One oneDNN convolution with the reorders of its weights, compiled once. The forward pass applies
+/// relu and leaky_relu.
+class DnnlConvolution {
+ public:
+  /// Null when oneDNN has only its reference loops for the request.
+  static std::unique_ptr<DnnlConvolution> make(const ConvolutionRequest& request);
+  ~DnnlConvolution();
+  int64_t scratch_bytes() const;
+  /// `scratch`: 64-byte aligned.
+  void run(const ConvolutionOperands& operands, char* scratch);
+
+ private:
+  struct Impl;
+  explicit DnnlConvolution(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace whisker::cpu

@@ -1,0 +1,100 @@
+// A gemm keeps its memory objects; a run only sets their addresses. Transposed operands are
+// plain memory with exchanged strides, a shared one has a batch of 1.
+#include "core/cpu/onednn/dnnl_gemm.h"
+
+#include "core/cpu/onednn/dnnl_api.h"
+#include "core/cpu/onednn/dnnl_versions.h"
+
+namespace whisker::cpu {
+namespace {
+
+// (rows, columns), or with a batch before them; stored transposed when `transposed`.
+DnnlDesc matrix(const GemmRequest& r, bool shared, int64_t rows, int64_t columns, bool transposed,
+                DType dtype) {
+  if (r.batch == 1) {
+    return {{rows, columns}, dnnl_type(dtype), transposed ? DnnlTag::ba : DnnlTag::ab};
+  }
+  return {{shared ? 1 : r.batch, rows, columns},
+          dnnl_type(dtype),
+          transposed ? DnnlTag::acb : DnnlTag::abc};
+}
+
+}  // namespace
+
+struct DnnlGemm::Impl {
+  explicit Impl(const dnnl::matmul::primitive_desc& pd)
+      : primitive(pd),
+        a(dnnl_unbound(pd.src_desc())),
+        b(dnnl_unbound(pd.weights_desc())),
+        y(dnnl_unbound(pd.dst_desc())),
+        scratchpad(dnnl_unbound(pd.scratchpad_desc())),
+        scratch_bytes(dnnl_bytes(pd.scratchpad_desc())),
+        arguments{{DNNL_ARG_SRC, a},
+                  {DNNL_ARG_WEIGHTS, b},
+                  {DNNL_ARG_DST, y},
+                  {DNNL_ARG_SCRATCHPAD, scratchpad}} {}
+
+  dnnl::stream stream{dnnl_engine()};
+  dnnl::matmul primitive;
+  dnnl::memory a, b, y, scratchpad;
+  int64_t scratch_bytes;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+DnnlGemm::DnnlGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DnnlGemm::~DnnlGemm() = default;
+
+std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
+  dnnl_check_memory();
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto pd = matmul_desc(matrix(r, r.shares_a, r.m, r.k, r.transpose_a, DType::bf16),
+                              matrix(r, r.shares_b, r.k, r.n, r.transpose_b, DType::bf16),
+                              matrix(r, false, r.m, r.n, false, r.y), attr);
+  if (dnnl_reference(pd)) return nullptr;
+  return std::unique_ptr<DnnlGemm>(new DnnlGemm(std::make_unique<Impl>(pd)));
+} catch (const dnnl::error&) {
+  return nullptr;  // no such implementation
+}
+
+int64_t DnnlGemm::scratch_bytes() const {
+  return impl_->scratch_bytes;
+}
+
+void DnnlGemm::run(const void* a, const void* b, void* y, char* scratch) {
+  Impl& p = *impl_;
+  p.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
+  p.b.set_data_handle(const_cast<void*>(b));
+  p.y.set_data_handle(y);
+  p.scratchpad.set_data_handle(scratch);
+  p.primitive.execute(p.stream, p.arguments);
+  p.stream.wait();
+}
+
+size_t GemmHash::operator()(const GemmRequest& r) const {
+  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
+  for (const int64_t value : {r.batch, r.m, r.n, r.k,
+                              static_cast<int64_t>(r.transpose_a) + 2 * int64_t{r.transpose_b} +
+                                  4 * int64_t{r.shares_a} + 8 * int64_t{r.shares_b},
+                              static_cast<int64_t>(r.y)}) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
+  }
+  return static_cast<size_t>(hash);
+}
+
+// Null, too, is kept: not supported.
+DnnlGemm* GemmAlgorithms::find(const GemmRequest& request) {
+  auto found = algorithms_.find(request);
+  if (found == algorithms_.end())
+    found = algorithms_.emplace(request, DnnlGemm::make(request)).first;
+  return found->second.get();
+}
+
+void GemmAlgorithms::run(Allocator& allocator, const GemmRequest& request, const void* a,
+                         const void* b, void* y) {
+  DnnlGemm* gemm = find(request);
+  const Scratch<char> scratch(allocator, gemm->scratch_bytes());
+  gemm->run(a, b, y, scratch.data());
+}
+
+}  // namespace whisker::cpu

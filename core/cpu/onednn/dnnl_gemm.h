@@ -1,0 +1,60 @@
+// Gemms of bf16 matrices, compiled by oneDNN.
+#pragma once
+
+#include "core/cpu/support/allocator.h"
+#include "core/tensor/dtype.h"
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+namespace whisker::cpu {
+
+/// y[i] (m,n) = op(a[i]) (m,k) op(b[i]) (k,n) for each of `batch`; a and b are bf16, row-major.
+struct GemmRequest {
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a is stored (k,m)
+  bool transpose_b = false;  // b is stored (n,k)
+  bool shares_a = false;     // one a for the whole batch
+  bool shares_b = false;
+  DType y = DType::bf16;  // or f32
+  bool operator==(const GemmRequest&) const = default;
+};
+
+class DnnlGemm {
+ public:
+  /// Null when oneDNN has only its reference loops for the request.
+  static std::unique_ptr<DnnlGemm> make(const GemmRequest& request);
+  ~DnnlGemm();
+  int64_t scratch_bytes() const;
+  /// `scratch`: 64-byte aligned.
+  void run(const void* a, const void* b, void* y, char* scratch);
+
+ private:
+  struct Impl;
+  explicit DnnlGemm(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+struct GemmHash {
+  size_t operator()(const GemmRequest& request) const;
+};
+
+/// Compiled gemms by request. Only the computing thread uses it.
+class GemmAlgorithms {
+ public:
+  /// True when `request` can be run.
+  bool has(const GemmRequest& request) { return find(request) != nullptr; }
+  /// Requires has(request).
+  void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b, void* y);
+  /// Forgets all gemms: after a change of threads.
+  void clear() { algorithms_.clear(); }
+
+ private:
+  DnnlGemm* find(const GemmRequest& request);
+
+  std::unordered_map<GemmRequest, std::unique_ptr<DnnlGemm>, GemmHash> algorithms_;
+};
+
+}  // namespace whisker::cpu

@@ -1,0 +1,191 @@
+// Size bins: multiples of 64 bytes up to 1 KiB, then eight steps per power of two, so that rounding
+// wastes at most an eighth. Blocks from 2 MiB on ask the system for huge pages.
+#include "core/cpu/support/allocator.h"
+
+#include "core/error.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace whisker::cpu {
+namespace {
+
+constexpr int64_t alignment = 64;
+constexpr int64_t small_limit = 1024;
+constexpr int small_bins = static_cast<int>(small_limit / alignment);
+constexpr int64_t huge_page = int64_t{2} << 20;
+constexpr uintptr_t page = 4096;
+constexpr int64_t thread_blocks_per_bin = 256;
+
+// AddressSanitizer treats cached memory as out of bounds until it is allocated again.
+void forbid([[maybe_unused]] void* memory, [[maybe_unused]] int64_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_POISON_MEMORY_REGION(memory, static_cast<size_t>(bytes));
+#endif
+}
+void permit([[maybe_unused]] void* memory, [[maybe_unused]] int64_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<size_t>(bytes));
+#endif
+}
+
+struct SizeClass {
+  int bin;
+  int64_t bytes;
+};
+
+SizeClass size_class(int64_t bytes) {
+  if (bytes <= small_limit) {
+    const int64_t units = bytes <= 0 ? 1 : (bytes + alignment - 1) / alignment;
+    return {static_cast<int>(units) - 1, units * alignment};
+  }
+  // 2^exponent < bytes <= 2^(exponent + 1), in steps of an eighth.
+  const int exponent = 63 - std::countl_zero(static_cast<uint64_t>(bytes - 1));
+  const int64_t base = int64_t{1} << exponent;
+  const int64_t step = base / 8;
+  const int64_t steps = (bytes - base + step - 1) / step;
+  return {small_bins + (exponent - 10) * 8 + static_cast<int>(steps) - 1, base + steps * step};
+}
+
+int64_t bytes_of_bin(int bin) {
+  if (bin < small_bins) return (bin + 1) * alignment;
+  const int64_t base = int64_t{1} << ((bin - small_bins) / 8 + 10);
+  return base + base / 8 * ((bin - small_bins) % 8 + 1);
+}
+
+constinit thread_local bool thread_ended = false;
+
+}  // namespace
+
+void Allocator::FreeBlocks::push(void* memory, int64_t bytes) noexcept {
+  std::memcpy(memory, &first, sizeof first);
+  // Except the link: LeakSanitizer follows no pointers in out-of-bounds memory.
+  forbid(static_cast<std::byte*>(memory) + sizeof first, bytes - int64_t{sizeof first});
+  first = memory;
+  ++count;
+}
+
+void* Allocator::FreeBlocks::pop() noexcept {
+  void* const memory = first;
+  if (!memory) return nullptr;
+  std::memcpy(&first, memory, sizeof first);
+  --count;
+  return memory;
+}
+
+// The calling thread's free lists of small blocks, for the first allocator that the thread used
+// (only tests have more than one).
+struct Allocator::ThreadCache {
+  std::array<FreeBlocks, small_bins> free;
+  Allocator* owner = nullptr;
+
+  ~ThreadCache() {
+    flush();
+    thread_ended = true;
+  }
+  void flush() {
+    if (!owner) return;
+    const std::lock_guard lock(owner->mutex_);
+    for (size_t bin = 0; bin < free.size(); ++bin) {
+      const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
+      while (void* const memory = free[bin].pop()) owner->bins_[bin].push(memory, bytes);
+    }
+  }
+};
+
+Allocator::ThreadCache* Allocator::thread_cache() {
+  if (thread_ended) return nullptr;
+  static thread_local ThreadCache cache;
+  return &cache;
+}
+
+Allocator::ThreadCache* Allocator::own_thread_cache() {
+  ThreadCache* cache = thread_cache();
+  if (!cache) return nullptr;
+  if (!cache->owner) cache->owner = this;
+  return cache->owner == this ? cache : nullptr;
+}
+
+Allocator::~Allocator() {
+  empty_cache();
+  if (ThreadCache* cache = own_thread_cache()) cache->owner = nullptr;
+}
+
+void* Allocator::from_system(int64_t bytes) {
+  void* memory = nullptr;
+  try {
+    memory = books_.take(bytes);
+  } catch (const Error&) {
+    empty_cache();
+    memory = books_.take(bytes);
+  }
+  if (bytes >= huge_page) {
+    // Only whole pages; the system may refuse.
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t first = (address + page - 1) / page * page;
+    const uintptr_t last = (address + static_cast<uintptr_t>(bytes)) / page * page;
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+  return memory;
+}
+
+void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
+  books_.charge(bytes, category);
+  const SizeClass size = size_class(bytes);
+  const auto bin = static_cast<size_t>(size.bin);
+  ThreadCache* cache = size.bin < small_bins ? own_thread_cache() : nullptr;
+  void* memory = cache ? cache->free[bin].pop() : nullptr;
+  if (!memory) {
+    const std::lock_guard lock(mutex_);
+    memory = bins_[bin].pop();
+  }
+  if (!memory) {
+    try {
+      memory = from_system(size.bytes);
+    } catch (...) {
+      books_.release(bytes, category);
+      throw;
+    }
+  }
+  permit(memory, bytes);
+  books_.poison(memory, bytes);
+  return memory;
+}
+
+void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept {
+  if (!memory) return;
+  books_.release(bytes, category);
+  const SizeClass size = size_class(bytes);
+  const auto bin = static_cast<size_t>(size.bin);
+  if (size.bin < small_bins) {
+    ThreadCache* cache = own_thread_cache();
+    if (cache && cache->free[bin].count < thread_blocks_per_bin) {
+      return cache->free[bin].push(memory, size.bytes);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  bins_[bin].push(memory, size.bytes);
+}
+
+void Allocator::empty_cache() {
+  if (ThreadCache* cache = own_thread_cache()) cache->flush();
+  const std::lock_guard lock(mutex_);
+  for (size_t bin = 0; bin < bins_.size(); ++bin) {
+    if (bins_[bin].count == 0) continue;  // no int64_t holds the bytes of the last bin
+    const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
+    while (void* const memory = bins_[bin].pop()) {
+      permit(memory, bytes);
+      books_.give(memory, bytes);
+    }
+  }
+}
+
+}  // namespace whisker::cpu

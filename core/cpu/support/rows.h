@@ -1,0 +1,27 @@
+// Small loops over arrays and matrices of rows, used by several operators.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/cpu/support/allocator.h"
+
+#include <cstdint>
+
+namespace whisker::cpu {
+
+// T and Y are float or bf16_t.
+
+/// y (rows, columns) = f(z + bias); bias (columns) may be null, y may be z.
+template <class Z, class Y>
+void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* bias,
+                     ActivationSpec f);
+/// dz = f'(y) dy over `count` elements.
+template <class T>
+void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count);
+/// sums (columns) = sums over the rows of x (rows, columns), accumulated in f64.
+template <class T>
+void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
+/// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.
+template <class T>
+float largest_magnitude(const T* x, int64_t count);
+
+}  // namespace whisker::cpu

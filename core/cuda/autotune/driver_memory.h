@@ -1,0 +1,43 @@
+// Device memory for timing algorithms, directly from the driver: the allocator's peak and limit do
+// not change. Whoever times catches OutOfMemory and chooses untimed.
+#pragma once
+
+#include "core/cuda/memory/allocator.h"
+
+#include <cstdint>
+#include <deque>
+
+namespace whisker::cuda {
+
+class DriverMemory {
+ public:
+  /// Empties the allocator's cache where the driver has too little. Throws OutOfMemory when that
+  /// does not help, or when this is MemoryOptions::failing_allocation.
+  DriverMemory(Allocator& allocator, int64_t bytes);
+  ~DriverMemory();
+  DriverMemory(const DriverMemory&) = delete;
+  DriverMemory& operator=(const DriverMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// True where the allocator can provide `bytes`, as a choice will need.
+bool has_room(Allocator& allocator, int64_t bytes);
+
+/// Several allocations with one lifetime.
+class DriverMemories {
+ public:
+  explicit DriverMemories(Allocator& allocator) : allocator_(allocator) {}
+  void* take(int64_t bytes) { return memories_.emplace_back(allocator_, bytes).data(); }
+  float* take_floats(int64_t count) {
+    return static_cast<float*>(take(count * int64_t{sizeof(float)}));
+  }
+
+ private:
+  Allocator& allocator_;
+  std::deque<DriverMemory> memories_;
+};
+
+}  // namespace whisker::cuda

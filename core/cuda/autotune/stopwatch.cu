@@ -1,0 +1,30 @@
+// Random operands: one Philox block gives four numbers to one thread (core/tensor/philox.h).
+#include "core/cuda/autotune/stopwatch.h"
+#include "core/cuda/device_code/elementwise.cuh"
+#include "core/tensor/philox.h"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(block_threads) noise_kernel(float most, T* y, int64_t count) {
+  for (int64_t block = first_item(); block * 4 < count; block += item_step()) {
+    const PhiloxBlock words = philox_block(/*seed=*/1, /*stream=*/0, static_cast<uint64_t>(block));
+    for (int k = 0; k < 4 && block * 4 + k < count; ++k) {
+      y[block * 4 + k] = from_f32<T>(most * (2 * uniform_from(words[k]) - 1));
+    }
+  }
+}
+
+}  // namespace
+
+void noise(cudaStream_t stream, DType dtype, float most, void* y, int64_t count) {
+  if (count == 0) return;
+  visit_real(dtype, [&]<class T>() {
+    noise_kernel<<<grid_for((count + 3) / 4), block_threads, 0, stream>>>(most, static_cast<T*>(y),
+                                                                          count);
+  });
+  check_launch("making random operands");
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,80 @@
+// Timing of algorithms on the GPU under the conditions of a step: the L2 cache is cold, and
+// operands are random, since a GPU at its power limit computes faster on zeros.
+#pragma once
+
+#include "core/cuda/autotune/driver_memory.h"
+#include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/context.h"
+#include "core/tensor/dtype_name.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace whisker::cuda {
+
+class Stopwatch {
+ public:
+  /// Throws OutOfMemory when the buffer that empties the L2 cache does not fit.
+  Stopwatch(Context& context, Allocator& allocator)
+      : context_(context),
+        flush_bytes_(2 * int64_t{context.properties().l2CacheSize}),
+        flush_(allocator, flush_bytes_) {
+    check(cudaEventCreate(&begin_), "making an event");
+    check(cudaEventCreate(&end_), "making an event");
+  }
+  ~Stopwatch() {
+    if (begin_) cudaEventDestroy(begin_);
+    if (end_) cudaEventDestroy(end_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  /// Milliseconds of the work that fn() enqueues, median of `runs` after one warm-up. Infinite as
+  /// soon as one run takes more than twice `hopeless`.
+  template <class Fn>
+  float median(Fn&& fn, float hopeless = std::numeric_limits<float>::infinity()) {
+    once(fn);
+    std::array<float, runs> times{};
+    for (float& time : times) {
+      time = once(fn);
+      if (time > 2 * hopeless) return std::numeric_limits<float>::infinity();
+    }
+    std::nth_element(times.begin(), times.begin() + runs / 2, times.end());
+    return times[runs / 2];
+  }
+
+ private:
+  static constexpr int runs = 5;
+
+  // Writing flush_ empties the cache and keeps the GPU busy while the host enqueues fn's work, so
+  // that the host's time is not measured.
+  template <class Fn>
+  float once(Fn&& fn) {
+    const cudaStream_t stream = context_.stream();
+    check(cudaMemsetAsync(flush_.data(), 0, static_cast<size_t>(flush_bytes_), stream),
+          "emptying the L2 cache");
+    check(cudaEventRecord(begin_, stream), "recording an event");
+    fn();
+    check(cudaEventRecord(end_, stream), "recording an event");
+    check(cudaEventSynchronize(end_), "timing an algorithm");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "reading a time");
+    return milliseconds;
+  }
+
+  Context& context_;
+  int64_t flush_bytes_;
+  DriverMemory flush_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+}  // namespace whisker::cuda
+
+namespace whisker::cuda::kernels {
+
+/// y (count) of f32, bf16 or f16 is uniform in [-most, most], the same numbers at each call.
+void noise(cudaStream_t stream, DType dtype, float most, void* y, int64_t count);
+
+}  // namespace whisker::cuda::kernels

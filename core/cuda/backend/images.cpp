@@ -1,0 +1,26 @@
+// What the backend makes of images: its pipeline, and a decoder where nvJPEG is.
+#include "core/cuda/backend/cuda_backend.h"
+#include "core/cuda/image/image_pipeline.h"
+#include "core/cuda/image/jpeg_decoder.h"
+#include "core/error.h"
+
+namespace whisker::cuda {
+
+std::unique_ptr<ImagePipeline> CudaBackend::make_image_pipeline() {
+  context_.enter();  // here, as its events are made before the body of its constructor
+  return std::make_unique<CudaImagePipeline>(context_, allocator_);
+}
+
+std::shared_ptr<JpegDecoder> CudaBackend::make_jpeg_decoder(std::string& why) {
+  try {
+    auto decoder = std::make_shared<CudaJpegDecoder>(context_, std::make_unique<Nvjpeg>());
+    if (!decoder->description().empty()) return decoder;
+    why = decoder->refusal();
+    return nullptr;
+  } catch (const Error& error) {
+    why = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,57 @@
+// The backend's methods that move elements about and pick them by index.
+#include "core/cuda/kernels/shape_index.h"
+
+#include "core/cuda/backend/cuda_backend.h"
+#include "core/tensor/convert.h"
+
+#include <cstring>
+
+namespace whisker::cuda {
+namespace {
+
+const int64_t* indices(const Tensor& index) {
+  return static_cast<const int64_t*>(index.raw());
+}
+
+}  // namespace
+
+void CudaBackend::strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) {
+  if (add) {
+    kernels::strided_add(stream(), g, y.dtype(), x.raw(), y.raw());
+  } else {
+    kernels::strided_copy(stream(), g, size_of(y.dtype()), x.raw(), y.raw());
+  }
+}
+
+void CudaBackend::gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
+                         const Tensor& y) {
+  kernels::gather(stream(), g, size_of(y.dtype()), x.raw(), indices(index), y.raw(),
+                  context_.faults());
+}
+
+void CudaBackend::gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                                  const Tensor& dx) {
+  kernels::gather_backward(stream(), g, dx.dtype(), indices(index), dy.raw(), dx.raw());
+}
+
+void CudaBackend::embedding(const Tensor& table, const Tensor& index, const Tensor& y) {
+  kernels::embedding(stream(), size_of(y.dtype()), table.raw(), table.extent(0), table.extent(1),
+                     indices(index), index.count(), y.raw(), context_.faults());
+}
+
+void CudaBackend::embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) {
+  kernels::embedding_backward(stream(), dtable.dtype(), indices(index), index.count(),
+                              dtable.extent(0), dtable.extent(1), dy.raw(), dtable.raw());
+}
+
+void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {
+  uint64_t one = 0;
+  visit(y.dtype(), [&]<class T>() {
+    const T element = convert<T>(1.0);
+    std::memcpy(&one, &element, sizeof element);
+  });
+  kernels::one_hot(stream(), size_of(y.dtype()), one, indices(index), index.count(), y.extent(-1),
+                   y.raw(), context_.faults());
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,240 @@
+// See Note [Choosing a convolution].
+#include "core/cuda/convolution/conv_algorithms.h"
+
+#include "core/cuda/autotune/driver_memory.h"
+#include "core/cuda/autotune/stopwatch.h"
+#include "core/cuda/convolution/few_channels/few_channels_conv.h"
+#include "core/cuda/runtime/add_time.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace whisker::cuda {
+namespace {
+
+// Longest search for one request.
+constexpr double longest_search_seconds = 1.5;
+
+// For a request that no library computes. A norm is fused only where cuDNN has engines
+// for it.
+ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
+  if (auto direct = direct_convolution(request)) return direct;
+  fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
+}
+
+constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
+                                                 CUDNN_HEUR_MODE_FALLBACK};
+
+int64_t multiply_adds(const Conv2dGeometry& g) {
+  return g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
+}
+
+// True where the direct kernel takes milliseconds at most (gradients of few filters may take
+// longer, but short-lived processes do not train).
+bool is_quick(const ConvolutionRequest& request) {
+  constexpr int64_t most = int64_t{1} << 29;
+  return multiply_adds(request.geometry) <= most;
+}
+
+}  // namespace
+
+ConvolutionSite ConvAlgorithms::site() const {
+  return {.stream = context_.stream(),
+          .multiprocessors = context_.multiprocessors(),
+          .capability = context_.capability(),
+          .shared_bytes = context_.properties().sharedMemPerBlockOptin,
+          .multiprocessor_bytes = context_.properties().sharedMemPerMultiprocessor};
+}
+
+std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
+    const ConvolutionRequest& request) {
+  const auto known = table_.find(AutotuneTable::Kind::convolution, request.describe());
+  if (!known) return std::nullopt;
+  Choice choice{.algorithm = nullptr, .settled = true};
+  const bool parts = request.has_epilogue() || request.sums || request.both;
+  if (*known == unfused_name && parts) return choice;
+  if (*known == few_channels_name || *known == "thin") {  // "thin" until 0.1
+    choice.algorithm = few_channels_conv(request, site());
+  } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
+    const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
+    PaddingCheck padding(context_, allocator_, request);
+    auto algorithm = graph ? usable(graph, request, *engine, padding) : nullptr;
+    const bool fits =
+        algorithm && (options_.deterministic || has_room(allocator_, algorithm->workspace_bytes()));
+    if (fits) choice.algorithm = std::move(algorithm);
+  }
+  if (!choice.algorithm) return std::nullopt;
+  return choice;
+}
+
+ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
+  if (request.normalised) return first_engine(request);
+  if (auto own = few_channels_conv(request, site())) return own;
+  if (options_.short_lived && is_quick(request)) return direct_convolution(request);
+  return first_engine(request);
+}
+
+std::unique_ptr<CudnnConvolution> ConvAlgorithms::usable(
+    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
+    const cudnn::EngineChoice& engine, PaddingCheck& padding) {
+  auto algorithm = CudnnConvolution::make(std::move(graph), request, engine);
+  if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
+  if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
+  if (!padding.passed_by(engine)) return nullptr;
+  return algorithm;
+}
+
+ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {
+  const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
+  if (!graph) return nullptr;
+  PaddingCheck padding(context_, allocator_, request);
+  for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (const auto& engine :
+         convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+      if (auto algorithm = usable(graph, request, engine, padding)) return algorithm;
+    }
+  }
+  return nullptr;
+}
+
+ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& request,
+                                                    const ConvolutionOperands& operands,
+                                                    const Unfused* unfused) {
+  // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
+  const bool compare =
+      unfused && (request.pooled || request.sums || request.pass != ConvolutionPass::forward);
+  if (compare) {  // first let its own requests settle
+    (*unfused)();
+    (*unfused)();
+  }
+  const SearchBudget::Use use(budget_);
+  Stopwatch stopwatch(context_, allocator_);
+  ConvolutionAlgorithmPointer best;
+  float best_time = std::numeric_limits<float>::infinity();
+  if (compare) best_time = stopwatch.median(*unfused);
+  bool found = compare;
+  std::optional<OutOfMemory> shortage;
+  const auto consider = [&](const auto& make) {
+    try {
+      ConvolutionAlgorithmPointer candidate = make();
+      if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
+      const DriverMemory workspace(allocator_, candidate->workspace_bytes());
+      const float time =
+          stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
+      if (time < best_time) {
+        best_time = time;
+        best = std::move(candidate);
+        found = true;
+      }
+    } catch (const OutOfMemory& error) {
+      shortage = error;
+    } catch (const Error&) {
+      // The engine fails: continue with the others.
+    }
+  };
+  consider([&] { return few_channels_conv(request, site()); });
+  if (const auto graph = convolution_graph({.handle = context_.cudnn()}, request)) {
+    PaddingCheck padding(context_, allocator_, request);
+    std::vector<cudnn::EngineChoice> seen;
+    for (const auto heuristic : heuristics) {
+      for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+        if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
+        const double longest = std::min(longest_search_seconds, budget_.worth(best_time));
+        if (found && use.seconds() > longest) break;
+        consider([&] { return usable(graph, request, engine, padding); });
+        seen.push_back(std::move(engine));
+      }
+    }
+  }
+  if (shortage && !found) throw *shortage;
+  // Timing used memory outside the allocator, which may have a lower limit.
+  if (best) {
+    const Scratch room(allocator_, best->workspace_bytes());
+  }
+  if (!shortage && (found || unfused)) {
+    table_.set(AutotuneTable::Kind::convolution, request.describe(),
+               best ? best->name() : std::string(unfused_name));
+  }
+  return best;
+}
+
+void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
+                            const ConvolutionOperands& operands, const Unfused* unfused) {
+  choice.settled = true;
+  try {
+    choice.algorithm = fastest(request, operands, unfused);
+  } catch (const OutOfMemory&) {
+    // Untimed in this run: see Note [Choosing a convolution].
+  }
+}
+
+void ConvAlgorithms::run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                            const Unfused* unfused) {
+  auto known = choices_.find(request);
+  const bool seen = known != choices_.end();
+  if (!seen) {
+    const AddTime timer(context_.start_times().plans);
+    std::optional<Choice> first = from_table(request);
+    if (!first) first = Choice{.algorithm = untimed(request), .settled = false};
+    const int64_t workspace = first->algorithm ? first->algorithm->workspace_bytes() : 0;
+    if (unfused && !options_.deterministic && workspace > 0 && !has_room(allocator_, workspace)) {
+      first->algorithm = nullptr;  // unfused may need less
+    }
+    known = choices_.emplace(request, std::move(*first)).first;
+  }
+  Choice& choice = known->second;  // a stable reference: unfused() may add choices
+  if (seen && !choice.settled && budget_.may_search(context_.stream())) {
+    search(choice, request, operands, unfused);
+  }
+  ConvolutionAlgorithmPointer& algorithm = choice.algorithm;
+  if (!algorithm && request.normalised) algorithm = untimed(request);
+  if (!algorithm && !unfused) algorithm = last_resort(request);
+  if (!algorithm) return (*unfused)();
+  run(*algorithm, operands);
+}
+
+void ConvAlgorithms::run(const ConvolutionAlgorithm& algorithm,
+                         const ConvolutionOperands& operands) {
+  const Scratch workspace(allocator_, algorithm.workspace_bytes());
+  algorithm.run(site(), operands, workspace.data());
+}
+
+void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+  run_or(request, operands, nullptr);
+}
+
+void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                         const Unfused& unfused) {
+  run_or(request, operands, &unfused);
+}
+
+const ConvolutionAlgorithm* ConvAlgorithms::chosen(const ConvolutionRequest& request) const {
+  const auto found = choices_.find(request);
+  return found == choices_.end() ? nullptr : found->second.algorithm.get();
+}
+
+bool ConvAlgorithms::fuses(const ConvolutionRequest& request) const {
+  return has_few_channels_kernel(request, site());
+}
+
+bool ConvAlgorithms::run_if_faster(const ConvolutionRequest& request,
+                                   const ConvolutionOperands& operands, const Unfused& unfused) {
+  const bool always = options_.conv_norm_fusion == ConvNormFusion::always;
+  const auto known = choices_.find(request);
+  if (known == choices_.end()) {
+    std::optional<Choice> choice = from_table(request);
+    if (!choice) {
+      choice = Choice{.algorithm = always ? first_engine(request) : nullptr, .settled = false};
+    }
+    choices_.emplace(request, std::move(*choice));
+  } else if (!known->second.settled && budget_.may_search(context_.stream())) {
+    known->second.settled = true;
+    if (has_engine(request)) search(known->second, request, operands, always ? nullptr : &unfused);
+  }
+  const ConvolutionAlgorithm* const algorithm = chosen(request);
+  if (!algorithm) return false;
+  run(*algorithm, operands);
+  return true;
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,102 @@
+// Chooses the algorithm of a convolution once per request and keeps it compiled.
+//
+// Note [Choosing a convolution]
+// The first of these that applies:
+//  1. the autotune table's choice;
+//  2. the few-channel kernel (libraries take six times the memory floor on first layers);
+//  3. in a short-lived process, the direct kernel where it takes milliseconds;
+//  4. the first engine of heuristic A that works and passes PaddingCheck;
+//  5. the direct kernel.
+// A request that comes again, while searching is allowed and the table had no choice, is decided
+// once more by timing the own kernels and every engine that cuDNN's heuristics propose. Where
+// memory is short of timing, this run uses the best so far and the table gets no row. A choice
+// whose workspace does not fit in memory is dropped, except in a deterministic run, whose choices
+// must not depend on free memory. A request with an epilogue, or of both gradients, may also run
+// unfused: as plain requests and further kernels, which the caller provides. That is chosen where
+// nothing fuses it, or where it is faster and rounds no more often. Deciding compiles, allocates
+// and waits, which a capture does not allow: warm up first.
+#pragma once
+
+#include "core/cuda/autotune/autotune_table.h"
+#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/convolution/cudnn/cudnn_convolution.h"
+#include "core/cuda/convolution/cudnn/padding_check.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/nvidia/cuda_library.h"
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+namespace whisker::cuda {
+
+/// Name of the unfused choice in the autotune table (stored tables have it).
+inline constexpr std::string_view unfused_name = "separate";
+
+class ConvAlgorithms {
+ public:
+  ConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
+                 SearchBudget& budget, AutotuneTable& table)
+      : context_(context),
+        allocator_(allocator),
+        options_(options),
+        budget_(budget),
+        table_(table) {}
+
+  /// Computes a request with an epilogue, or of both gradients, by plain requests and kernels.
+  using Unfused = std::function<void()>;
+
+  /// Computes `request`, which has no epilogue.
+  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands);
+  /// Computes `request`, or calls unfused() where that is the choice.
+  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+           const Unfused& unfused);
+
+  /// Computes `request`, which has sums, where that is known to be faster than unfused(); else
+  /// returns false, having done nothing.
+  bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                     const Unfused& unfused);
+  /// True where an own kernel computes `request`, which is of both gradients.
+  bool fuses(const ConvolutionRequest& request) const;
+  /// True when cuDNN has an engine for `request`.
+  bool has_engine(const ConvolutionRequest& request) { return first_engine(request) != nullptr; }
+
+  /// Forgets the compiled choices: after a change of options or of the table.
+  void clear() { choices_.clear(); }
+
+ private:
+  struct Choice {
+    ConvolutionAlgorithmPointer algorithm;  // null: unfused
+    bool settled = false;                   // final in this run
+  };
+  void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+              const Unfused* unfused);
+  std::optional<Choice> from_table(const ConvolutionRequest& request);
+  ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
+  ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
+  /// Null where `engine` is not admissible() or cannot compute `request`, needs too large a
+  /// workspace, or fails the padding check.
+  std::unique_ptr<CudnnConvolution> usable(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                           const ConvolutionRequest& request,
+                                           const cudnn::EngineChoice& engine,
+                                           PaddingCheck& padding);
+  void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
+  /// Replaces an untimed choice by the fastest.
+  void search(Choice& choice, const ConvolutionRequest& request,
+              const ConvolutionOperands& operands, const Unfused* unfused);
+  /// Throws OutOfMemory when memory does not suffice to time anything.
+  ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
+                                      const ConvolutionOperands& operands, const Unfused* unfused);
+  /// The algorithm that was chosen for `request`; null when there is none yet.
+  const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
+  ConvolutionSite site() const;
+
+  Context& context_;
+  Allocator& allocator_;
+  const CudaOptions& options_;
+  SearchBudget& budget_;
+  AutotuneTable& table_;
+  std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
+};
+
+}  // namespace whisker::cuda

@@ -1,0 +1,141 @@
+#include "core/cuda/convolution/cudnn/cudnn_convolution.h"
+
+#include "core/cuda/convolution/cudnn/cudnn_conv_norm.h"
+
+namespace whisker::cuda {
+namespace {
+
+constexpr int64_t conv_id = 5, sum_id = 6;  // between operations
+
+constexpr size_t most_proposals = 64;  // the heuristics offer about forty
+
+bool in_graph(const ConvolutionRequest& r) {
+  if (r.pooled || r.both || r.sums || r.normalised) return false;
+  if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
+  const Activation kind = r.geometry.activation.kind;
+  return kind == Activation::none || kind == Activation::relu;
+}
+
+// y = f(x * w + b), f32 until the result is stored.
+void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
+             const Conv2dGeometry& g, const cudnn::Descriptor& x, const cudnn::Descriptor& w,
+             const cudnn::Descriptor& y) {
+  const bool active = g.activation.kind != Activation::none;
+  const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
+    return graph.tensor({.id = id,
+                         .n = g.n,
+                         .h = g.h_out,
+                         .w = g.w_out,
+                         .c = g.c_out,
+                         .dtype = DType::f32,
+                         .is_virtual = true});
+  };
+  const cudnn::Descriptor& conv = g.bias || active ? between(conv_id) : y;
+  graph.convolution_forward(spec, x, w, conv);
+  const cudnn::Descriptor* last = &conv;
+  if (g.bias) {
+    const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
+    const cudnn::Descriptor& sum = active ? between(sum_id) : y;
+    graph.add(conv, b, sum);
+    last = &sum;
+  }
+  if (active) graph.relu(*last, y);
+}
+
+}  // namespace
+
+cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
+  return {.stride = {g.stride_h, g.stride_w},
+          .dilation = {g.dilation_h, g.dilation_w},
+          .before = {g.pad_top, g.pad_left},
+          .after = {g.pad_bottom, g.pad_right}};
+}
+
+cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
+}
+
+cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id,
+          .n = g.c_out,
+          .h = g.kernel_h,
+          .w = g.kernel_w,
+          .c = g.c / g.groups,
+          .dtype = g.dtype};
+}
+
+cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+}
+
+std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
+                                                               const ConvolutionRequest& request) {
+  const Conv2dGeometry& g = request.geometry;
+  if (request.sums || request.normalised) return conv_norm_graph(target, request);
+  if (!in_graph(request)) return nullptr;
+  auto graph = std::make_shared<cudnn::OperationGraph>(target);
+  const cudnn::ConvolutionSpec spec = convolution_spec(g);
+  const cudnn::Descriptor& x = graph->tensor(input_of(g, x_id));
+  const cudnn::Descriptor& w = graph->tensor(filter_of(g, w_id));
+  const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
+  switch (request.pass) {
+    case ConvolutionPass::forward:
+      forward(*graph, spec, g, x, w, y);
+      break;
+    case ConvolutionPass::backward_input:
+      graph->convolution_backward_input(spec, w, y, x);
+      break;
+    case ConvolutionPass::backward_weights:
+      graph->convolution_backward_weights(spec, x, y, w);
+      break;
+  }
+  if (!graph->finalize()) return nullptr;
+  return graph;
+}
+
+bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
+                bool deterministic) {
+  using cudnn::note;
+  cudnn::NumericalNotes refused =
+      note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | note(CUDNN_NUMERICAL_NOTE_FFT) |
+      note(CUDNN_NUMERICAL_NOTE_WINOGRAD) | note(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4) |
+      note(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) | note(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13);
+  if (request.geometry.dtype == DType::f32 && !request.tf32) {
+    refused |=
+        note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  }
+  if (deterministic) refused |= note(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  return (notes & refused) == 0;
+}
+
+std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
+                                                     const ConvolutionRequest& request,
+                                                     cudnnBackendHeurMode_t heuristic,
+                                                     bool deterministic) {
+  std::vector<cudnn::EngineChoice> engines;
+  for (cudnn::Proposal& proposal : cudnn::proposals(graph, heuristic, most_proposals)) {
+    if (admissible(request, proposal.notes, deterministic)) {
+      engines.push_back(std::move(proposal.choice));
+    }
+  }
+  return engines;
+}
+
+std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
+    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
+    const cudnn::EngineChoice& engine) {
+  auto plan = cudnn::Plan::make(std::move(graph), engine);
+  if (!plan) return nullptr;
+  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
+}
+
+void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
+                           void* workspace) const {
+  std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
+  const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
+  if (biased) bindings.push_back({b_id, operands.b});
+  bind_conv_norm(request_, operands, bindings);
+  plan_->execute(bindings, workspace);
+}
+
+}  // namespace whisker::cuda

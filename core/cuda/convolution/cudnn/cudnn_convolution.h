@@ -1,0 +1,53 @@
+// Convolution passes as cuDNN graphs: the engines that may compute a request, and the algorithm of
+// an engine.
+#pragma once
+
+#include "core/cuda/convolution/convolution.h"
+#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+
+namespace whisker::cuda {
+
+/// The graph of `request`; null when cuDNN has no such operation. It may contain relu, but no other
+/// activation (cuDNN 9.19 has no leaky_relu for odd channel counts, for example).
+std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
+                                                               const ConvolutionRequest& request);
+
+/// Identities of the operands in every graph.
+inline constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4;
+cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g);
+cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id);
+cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id);
+cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id);
+
+/// True when an engine with these notes sums in f32, uses neither transforms (Winograd, FFT: larger
+/// rounding errors) nor tf32 unless allowed, and is deterministic where `deterministic`.
+bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);
+
+/// One heuristic's admissible() proposals for the graph.
+std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
+                                                     const ConvolutionRequest& request,
+                                                     cudnnBackendHeurMode_t heuristic,
+                                                     bool deterministic);
+
+class CudnnConvolution final : public ConvolutionAlgorithm {
+ public:
+  /// Null when the engine does not support the graph.
+  static std::unique_ptr<CudnnConvolution> make(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                                const ConvolutionRequest& request,
+                                                const cudnn::EngineChoice& engine);
+
+  std::string name() const override { return plan_->choice().text(); }
+  int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
+  cudnn::NumericalNotes notes() const { return plan_->notes(); }
+  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+           void* workspace) const override;
+
+ private:
+  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, const ConvolutionRequest& request)
+      : plan_(std::move(plan)), request_(request) {}
+
+  std::unique_ptr<cudnn::Plan> plan_;
+  ConvolutionRequest request_;
+};
+
+}  // namespace whisker::cuda

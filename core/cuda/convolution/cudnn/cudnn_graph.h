@@ -1,0 +1,157 @@
+// The part of cuDNN's graph API that convolutions need: operation graphs over NHWC tensors, the
+// engines that heuristics propose for them, execution plans, and their execution.
+//
+// Note [cuDNN's axes]
+// cuDNN lists extents as {N,C,H,W} (filters {K,C,R,S}) whatever the order in memory; strides
+// describe the memory. Whisker's tensors are NHWC (KRSC), so channels have stride 1.
+#pragma once
+
+#include "core/cuda/runtime/cudnn_descriptor.h"
+#include "core/tensor/dtype_name.h"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace whisker::cuda::cudnn {
+
+/// What graphs are built for: a present device, or the description of another one.
+struct Target {
+  cudnnHandle_t handle = nullptr;
+  const Descriptor* device_properties = nullptr;  ///< used where there is no handle
+};
+
+/// A device from cuDNN's JSON description, to query its engines on a machine without it. Throws
+/// device.
+Descriptor device_properties(std::string_view json);
+
+/// See Note [cuDNN's axes]. A virtual tensor lies between two operations and has no memory.
+struct TensorSpec {
+  int64_t id = 0;
+  int64_t n = 1, h = 1, w = 1, c = 1;
+  DType dtype = DType::f32;
+  int64_t alignment = 16;  ///< of the pointer, in bytes
+  bool is_virtual = false;
+};
+
+struct ConvolutionSpec {
+  std::array<int64_t, 2> stride{1, 1}, dilation{1, 1};  // {height, width}
+  std::array<int64_t, 2> before{}, after{};             // padding
+};
+
+/// x and dy are images, the others f32 (1,1,1,C). Read: x, dy, mean, inv_std, gamma.
+/// Written: the gradients of gamma and beta, and the factors in
+/// dx = dy_factor dy + x_factor x + shift.
+struct BatchNormBackwardTensors {
+  const Descriptor &x, &dy, &mean, &inv_std, &gamma;
+  const Descriptor &dgamma, &dbeta, &dy_factor, &x_factor, &shift;
+};
+
+/// Operations and their tensors. Add them, then finalize(); references stay valid.
+class OperationGraph {
+ public:
+  explicit OperationGraph(Target target) : target_(target) {}
+
+  const Descriptor& tensor(const TensorSpec& spec);
+  void convolution_forward(const ConvolutionSpec& c, const Descriptor& x, const Descriptor& w,
+                           const Descriptor& y);
+  void convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
+                                  const Descriptor& dy, const Descriptor& dx);
+  void convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
+                                    const Descriptor& dy, const Descriptor& dw);
+  /// y = x + b, x - b and x b, b broadcast, in f32, as are the following.
+  void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  void subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  void multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  /// y = max(x, 0).
+  void relu(const Descriptor& x, const Descriptor& y);
+  /// dx = dy where x > 0, else 0.
+  void relu_backward(const Descriptor& dy, const Descriptor& x, const Descriptor& dx);
+  /// Sums of x and of its squares over all but the channels, both f32 (1,1,1,C).
+  void channel_sums(const Descriptor& x, const Descriptor& sum, const Descriptor& squares);
+  void batch_norm_backward_weights(const BatchNormBackwardTensors& tensors);
+
+  /// False when cuDNN knows no engine for such a graph.
+  bool finalize();
+
+  const Target& target() const { return target_; }
+  const Descriptor& raw() const { return *graph_; }
+
+ private:
+  const Descriptor& convolution(const ConvolutionSpec& c);
+  Descriptor& operation(cudnnBackendDescriptorType_t type);
+  Descriptor& pointwise(cudnnPointwiseMode_t mode);
+  void binary(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor& b,
+              const Descriptor& y, float b_factor);
+  Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
+
+  Target target_;
+  std::deque<Descriptor> parts_;  // all that the graph refers to
+  std::vector<const Descriptor*> operations_;
+  std::optional<Descriptor> graph_;
+};
+
+/// An engine with its knobs: one algorithm of cuDNN.
+struct EngineChoice {
+  int64_t engine = 0;
+  std::vector<std::pair<int64_t, int64_t>> knobs;  // (cudnnBackendKnobType_t, value)
+
+  /// "engine 34 knobs 2:1 13:4": parse(text()) gives the same choice.
+  std::string text() const;
+  /// nullopt when `text` is not of that form.
+  static std::optional<EngineChoice> parse(std::string_view text);
+  bool operator==(const EngineChoice&) const = default;
+};
+
+/// Properties of an engine: bits 1 << cudnnBackendNumericalNote_t.
+using NumericalNotes = uint32_t;
+constexpr NumericalNotes note(cudnnBackendNumericalNote_t value) {
+  return NumericalNotes{1} << value;
+}
+
+struct Proposal {
+  EngineChoice choice;
+  NumericalNotes notes = 0;
+};
+
+/// The engines that one heuristic proposes for a graph, best first; at most `most`.
+std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic,
+                                size_t most);
+
+struct Binding {
+  int64_t id;
+  void* memory;
+};
+
+/// A compiled graph.
+class Plan {
+ public:
+  /// Null when the engine does not support the graph (shared memory, alignment, version).
+  static std::unique_ptr<Plan> make(std::shared_ptr<const OperationGraph> graph,
+                                    const EngineChoice& choice);
+
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  const EngineChoice& choice() const { return choice_; }
+  NumericalNotes notes() const { return notes_; }
+  /// Enqueues the graph on the stream of its target's handle.
+  void execute(std::span<const Binding> bindings, void* workspace) const;
+
+ private:
+  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,
+       std::vector<Descriptor> parts, Descriptor plan);
+
+  std::shared_ptr<const OperationGraph> graph_;
+  EngineChoice choice_;
+  NumericalNotes notes_;
+  std::vector<Descriptor> parts_;  // engine, knobs, configuration
+  Descriptor plan_;
+  int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace whisker::cuda::cudnn

@@ -1,0 +1,179 @@
+// Tensors and operations of cuDNN's graphs, one descriptor each.
+#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+
+namespace whisker::cuda::cudnn {
+namespace {
+
+cudnnDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    default:
+      fail(ErrorKind::internal, "cuDNN: no convolution in {}", name_of(dtype));
+  }
+}
+
+// Convolutions and sums always accumulate in f32.
+constexpr cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
+
+}  // namespace
+
+const Descriptor& OperationGraph::tensor(const TensorSpec& t) {
+  const std::array<int64_t, 4> extents{t.n, t.c, t.h, t.w};
+  const std::array<int64_t, 4> strides{t.h * t.w * t.c, 1, t.w * t.c, t.c};
+  Descriptor& tensor = keep(Descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, t.id);
+  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(t.dtype));
+  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, extents);
+  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, t.alignment);
+  tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, t.is_virtual);
+  tensor.finalize("a tensor");
+  return tensor;
+}
+
+const Descriptor& OperationGraph::convolution(const ConvolutionSpec& c) {
+  Descriptor& convolution = keep(Descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
+  convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute_type);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
+  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, c.dilation);
+  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, c.stride);
+  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, c.before);
+  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, c.after);
+  convolution.finalize("a convolution");
+  return convolution;
+}
+
+Descriptor& OperationGraph::operation(cudnnBackendDescriptorType_t type) {
+  Descriptor& operation = keep(Descriptor(type));
+  operations_.push_back(&operation);
+  return operation;
+}
+
+void OperationGraph::convolution_forward(const ConvolutionSpec& c, const Descriptor& x,
+                                         const Descriptor& w, const Descriptor& y) {
+  const Descriptor& geometry = convolution(c);
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, geometry);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f);
+  op.finalize("a forward convolution");
+}
+
+void OperationGraph::convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
+                                                const Descriptor& dy, const Descriptor& dx) {
+  const Descriptor& geometry = convolution(c);
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, geometry);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0f);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0f);
+  op.finalize("an input gradient");
+}
+
+void OperationGraph::convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
+                                                  const Descriptor& dy, const Descriptor& dw) {
+  const Descriptor& geometry = convolution(c);
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, geometry);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, dy);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, dw);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f);
+  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f);
+  op.finalize("a weight gradient");
+}
+
+Descriptor& OperationGraph::pointwise(cudnnPointwiseMode_t mode) {
+  Descriptor& function = keep(Descriptor(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
+  function.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type);
+  function.finalize("a pointwise function");
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
+  return op;
+}
+
+void OperationGraph::binary(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor& b,
+                            const Descriptor& y, float b_factor) {
+  Descriptor& op = pointwise(mode);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (b_factor != 1) op.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, b_factor);
+  op.finalize("an operation on two tensors");
+}
+
+void OperationGraph::add(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
+  binary(CUDNN_POINTWISE_ADD, x, b, y, 1);
+}
+
+void OperationGraph::subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
+  binary(CUDNN_POINTWISE_ADD, x, b, y, -1);
+}
+
+void OperationGraph::multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
+  binary(CUDNN_POINTWISE_MUL, x, b, y, 1);
+}
+
+void OperationGraph::relu(const Descriptor& x, const Descriptor& y) {
+  Descriptor& op = pointwise(CUDNN_POINTWISE_RELU_FWD);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  op.finalize("a relu");
+}
+
+void OperationGraph::relu_backward(const Descriptor& dy, const Descriptor& x,
+                                   const Descriptor& dx) {
+  Descriptor& op = pointwise(CUDNN_POINTWISE_RELU_BWD);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, dy);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dx);
+  op.finalize("a relu's gradient");
+}
+
+void OperationGraph::channel_sums(const Descriptor& x, const Descriptor& sum,
+                                  const Descriptor& squares) {
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_GENSTATS_SUM_SQSUM);
+  op.set(CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, compute_type);
+  op.set(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, sum);
+  op.set(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, squares);
+  op.finalize("sums per channel");
+}
+
+void OperationGraph::batch_norm_backward_weights(const BatchNormBackwardTensors& t) {
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, compute_type);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, t.x);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, t.mean);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, t.inv_std);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, t.gamma);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, t.dy);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, t.dgamma);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, t.dbeta);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, t.dy_factor);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, t.x_factor);
+  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, t.shift);
+  op.finalize("a batch norm's sums");
+}
+
+bool OperationGraph::finalize() {
+  graph_.emplace(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph_->set_array(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
+  if (target_.handle) graph_->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target_.handle);
+  return supported(graph_->try_finalize(), "cudnnBackendFinalize of an operation graph");
+}
+
+}  // namespace whisker::cuda::cudnn

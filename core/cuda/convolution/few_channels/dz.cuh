@@ -1,0 +1,178 @@
+// dz, the gradient of a convolution's result, computed where it is read: f'(y) dy, and with pooling
+// only at each window's argmax. See Note [Few-channel convolutions].
+#pragma once
+
+#include "core/cuda/convolution/few_channels/few_channels_conv.h"
+#include "core/cuda/convolution/few_channels/patch.cuh"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace whisker::cuda {
+
+/// The operands of dz.
+template <class T>
+struct GradientOperands {
+  const T* dy;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
+  const T* y;             // like dy: f's result; null without an activation
+  const uint8_t* argmax;  // like dy, pooled: see core/cuda/kernels/pool2d.h
+  LeakyRelu activation;
+};
+
+template <class T>
+GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperands& operands) {
+  return {.dy = static_cast<const T*>(operands.y),
+          .y = is_leaky_relu(f.kind) ? static_cast<const T*>(operands.output) : nullptr,
+          .argmax = static_cast<const uint8_t*>(operands.argmax),
+          .activation = leaky_relu_of(f)};
+}
+
+/// Adjacent channels of the operands as packed words: single elements would need twice the
+/// registers.
+template <class T, bool Pooled>
+struct GradientPack {
+  static constexpr int width = pack_size<T>;
+  uint4 dy = {}, y = {};
+  std::conditional_t<width == 8, uint2, uint32_t> argmax = {};
+
+  /// Loads from element `at` on.
+  __device__ static GradientPack load(const GradientOperands<T>& from, int64_t at) {
+    GradientPack pack;
+    pack.dy = *reinterpret_cast<const uint4*>(from.dy + at);
+    if (from.y) pack.y = *reinterpret_cast<const uint4*>(from.y + at);
+    if (Pooled) pack.argmax = *reinterpret_cast<const decltype(argmax)*>(from.argmax + at);
+    return pack;
+  }
+  /// f'(y) dy.
+  __device__ void apply_slope(LeakyRelu f, float (&values)[width]) const {
+#pragma unroll
+    for (int c = 0; c < width; ++c) {
+      values[c] = f.gradient(to_f32(reinterpret_cast<const Pack<T, width>&>(y).at[c]),
+                             to_f32(reinterpret_cast<const Pack<T, width>&>(dy).at[c]));
+    }
+  }
+  /// dz of those `values`: pooled, at `position` of the window.
+  __device__ Pack<T, width> at_position(int position, const float (&values)[width]) const {
+    Pack<T, width> dz;
+#pragma unroll
+    for (int c = 0; c < width; ++c) {
+      const bool here =
+          !Pooled || reinterpret_cast<const Pack<uint8_t, width>&>(argmax).at[c] == position;
+      dz.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
+    }
+    return dz;
+  }
+};
+
+/// Elements between adjacent positions of dz in shared memory, free of bank conflicts.
+template <int Filters>
+inline constexpr int dz_pitch = Filters + 8;
+
+/// Bytes of a tile's dz in shared memory; the patch follows it.
+template <int Filters>
+__host__ __device__ constexpr int dz_elements(const ConvTiling& p) {
+  return p.tile_rows * p.tile_columns * dz_pitch<Filters>;
+}
+
+/// A tile of dy as packs of adjacent channels: item i is pack i % packs of the position (or
+/// window) i / packs, counted row by row.
+template <class T, int Filters, bool Pooled>
+class GradientItems {
+ public:
+  static constexpr int width = pack_size<T>;
+  static constexpr int packs = Filters / width;
+  static constexpr int step = Pooled ? 2 : 1;  // outputs per element of dy
+
+  __device__ GradientItems(const ConvTiling& p, const ConvTile& tile)
+      : p_(p), tile_(tile), columns_(p.tile_columns / step), by_columns_(columns_) {}
+
+  __device__ int count() const { return p_.tile_rows / step * columns_ * packs; }
+  __device__ int row(int item) const { return by_columns_.quotient(item / packs); }
+  __device__ int column(int item) const { return item / packs - row(item) * columns_; }
+  __device__ static int channel(int item) { return item % packs * width; }
+  /// Index of the pack in dy; negative outside dy or past the last item.
+  __device__ int64_t offset(int item) const {
+    const int i = tile_.row / step + row(item), j = tile_.column / step + column(item);
+    const int h = p_.h_out / step, w = p_.w_out / step;
+    if (item >= count() || i >= h || j >= w) return -1;
+    return ((int64_t{tile_.image} * h + i) * w + j) * Filters + channel(item);
+  }
+
+ private:
+  const ConvTiling& p_;
+  const ConvTile& tile_;
+  int columns_;
+  SmallDivisor by_columns_;
+};
+
+/// Writes dz = dy of `tile`; 0 outside the output.
+template <class T, int Filters>
+__device__ void copy_dz(const ConvTiling& p, const ConvTile& tile, const T* dy, T* dz) {
+  using Items = GradientItems<T, Filters, false>;
+  const Items items(p, tile);
+  const auto load = [&](int item) {
+    const int64_t at = items.offset(item);
+    return at < 0 ? uint4{} : *reinterpret_cast<const uint4*>(dy + at);
+  };
+  for_each_item<8>(items.count(), load, [&](int item, uint4 loaded) {
+    const int position = item / Items::packs;
+    *reinterpret_cast<uint4*>(dz + position * dz_pitch<Filters> + Items::channel(item)) = loaded;
+  });
+}
+
+/// Writes dz of `tile`, 0 outside the output, and adds each thread's channels, the same in
+/// all its items, to `db`.
+template <class T, int Filters, bool Pooled>
+__device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const GradientOperands<T>& from,
+                        T* dz, float (&db)[pack_size<T>]) {
+  using Items = GradientItems<T, Filters, Pooled>;
+  using Loaded = GradientPack<T, Pooled>;
+  constexpr int step = Items::step;
+  static_assert(block_threads % Items::packs == 0);
+  const Items items(p, tile);
+  const auto load = [&](int item) {
+    const int64_t at = items.offset(item);
+    return at < 0 ? Loaded{} : Loaded::load(from, at);
+  };
+  for_each_item<Pooled ? 2 : 4>(items.count(), load, [&](int item, const Loaded& loaded) {
+    float values[Items::width];
+    loaded.apply_slope(from.activation, values);
+#pragma unroll
+    for (int c = 0; c < Items::width; ++c) db[c] += values[c];
+#pragma unroll
+    for (int position = 0; position < step * step; ++position) {
+      const int at = (items.row(item) * step + position / 2) * p.tile_columns +
+                     items.column(item) * step + position % 2;
+      *reinterpret_cast<Pack<T, Items::width>*>(dz + at * dz_pitch<Filters> +
+                                                Items::channel(item)) =
+          loaded.at_position(position, values);
+    }
+  });
+}
+
+/// Fills the patch of `tile` with dz; `p` describes the turned pass, whose image is dz.
+template <class S, bool Pooled, class T>
+__device__ void fill_dz_patch(const ConvTiling& p, const ConvTile& tile,
+                              const GradientOperands<T>& from, T* patch) {
+  using Items = PatchItems<T, S>;
+  using Loaded = GradientPack<T, Pooled>;
+  constexpr int step = Pooled ? 2 : 1;
+  const int h = p.h / step, w = p.w / step;  // of dy
+  const Items items(p, tile);
+  const auto load = [&](int item) {
+    const int i = items.row(item), j = items.column(item);
+    const bool inside = i >= 0 && i < h * step && j >= 0 && j < w * step;
+    if (item >= items.count() || !inside) return Loaded{};
+    const int64_t pixel = (int64_t{tile.image} * h + i / step) * w + j / step;
+    return Loaded::load(from, pixel * S::channels + items.channel(item));
+  };
+  for_each_item<3>(items.count(), load, [&](int item, const Loaded& loaded) {
+    float values[Items::width];
+    loaded.apply_slope(from.activation, values);
+    const int position = items.row(item) % 2 * 2 + items.column(item) % 2;
+    *reinterpret_cast<Pack<T, Items::width>*>(patch + items.offset(item)) =
+        loaded.at_position(position, values);
+  });
+}
+
+}  // namespace whisker::cuda

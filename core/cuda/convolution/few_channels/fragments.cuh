@@ -1,0 +1,113 @@
+// The weights of the few-channel forward kernel as fragments (Note [Fragments] in
+// core/cuda/device_code/mma.cuh), and the output channels of a lane.
+#pragma once
+
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
+#include "core/cuda/device_code/mma.cuh"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace whisker::cuda {
+
+/// Lane (g, t) has columns 2t and 2t + 1 of every tile of 8. They are the channels of its packs,
+/// and the packs of the four t are adjacent, so that a store fills whole sectors.
+template <class T>
+struct LaneChannels {
+  static constexpr int width = pack_size<T>;  // channels of a pack: width / 2 tiles
+
+  /// The output channel of column `column` (0..7) of tile `tile`.
+  __device__ static int of(int tile, int column) {
+    return tile / (width / 2) * (4 * width) + column / 2 * width + tile % (width / 2) * 2 +
+           column % 2;
+  }
+  /// The first channel of pack `pack` of the lanes with `t`.
+  __device__ static int first(int pack, int t) { return (4 * pack + t) * width; }
+};
+
+/// Registers of all fragments of a block's weights.
+template <class T, class S, int Tiles>
+inline constexpr int fragment_registers = S::kernel* S::units* b_registers<T>* Tiles * 32;
+
+/// w as B fragments: [kernel row][unit][register][lane][tile].
+template <class T, class S, int Tiles>
+__device__ void fill_weights(const T* w, uint32_t* fragments) {
+  for (int i = static_cast<int>(threadIdx.x); i < fragment_registers<T, S, Tiles>;
+       i += block_threads) {
+    const int g = i / Tiles % 32 / 4, t = i / Tiles % 4;
+    const int tile = i % Tiles;
+    const int reg = i / (32 * Tiles) % b_registers<T>;
+    const int unit = i / (32 * Tiles * b_registers<T>) % S::units;
+    const int p = i / (32 * Tiles * b_registers<T> * S::units);
+    const T* row = w + (LaneChannels<T>::of(tile, g) * S::kernel + p) * S::row_taps;
+    const auto tap = [&](int k) { return k < S::row_taps ? operand(row[k]) : from_f32<T>(0.0f); };
+    if constexpr (sizeof(T) == 4) {
+      fragments[i] = __float_as_uint(tap(8 * unit + t + 4 * reg));
+    } else {
+      const Pack<T, 2> pair{tap(8 * unit + 2 * t), tap(8 * unit + 2 * t + 1)};
+      fragments[i] = reinterpret_cast<const uint32_t&>(pair);
+    }
+  }
+}
+
+/// The same for pixels of whole units, in whole packs, most of them loaded before the first is
+/// used. Turned: w (C, kernel, kernel, 8 Tiles), with the taps in reverse.
+template <class T, class S, int Tiles, bool Turned>
+__device__ void fill_pixel_weights(const T* w, uint32_t* fragments) {
+  constexpr int width = pack_size<T>, outputs = 8 * Tiles;
+  constexpr int packs = outputs * S::kernel * S::row_taps / width;
+  constexpr int together = std::min(9, (packs + block_threads - 1) / block_threads);
+  T* const elements = reinterpret_cast<T*>(fragments);
+  // Of tap k of kernel row p, for output channel n.
+  const auto put = [&](int p, int k, int n, T value) {
+    const int of_block = n % (4 * width), tile = n / (4 * width) * (width / 2) + n % width / 2;
+    const int g = of_block / width * 2 + n % 2;
+    const int unit = p * S::units + k / 8;
+    if constexpr (sizeof(T) == 4) {
+      const int lane = 4 * g + k % 4;
+      elements[((unit * 2 + k % 8 / 4) * 32 + lane) * Tiles + tile] = operand(value);
+    } else {
+      const int lane = 4 * g + k % 8 / 2;
+      elements[2 * ((unit * 32 + lane) * Tiles + tile) + k % 2] = value;
+    }
+  };
+  // Adjacent threads have different output channels (turned: input channels) of one tap.
+  constexpr int of_output = outputs / width;  // packs
+  const auto position_of = [&](int item) {
+    if constexpr (Turned) {
+      const int from = item / of_output % S::channels, tap = item / of_output / S::channels;
+      return ((from * S::kernel * S::kernel + tap) * of_output + item % of_output) * width;
+    } else {
+      return (item % outputs * S::kernel * S::row_taps) + item / outputs * width;
+    }
+  };
+  for (int first = static_cast<int>(threadIdx.x); first < packs;
+       first += together * block_threads) {
+    Pack<T, width> loaded[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int item = first + k * block_threads;
+      if (packs % (together * block_threads) == 0 || item < packs) {
+        loaded[k] = *reinterpret_cast<const Pack<T, width>*>(w + position_of(item));
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int item = first + k * block_threads;
+      if (packs % (together * block_threads) != 0 && item >= packs) break;
+#pragma unroll
+      for (int c = 0; c < width; ++c) {
+        if constexpr (Turned) {
+          const int from = item / of_output % S::channels, tap = item / of_output / S::channels;
+          const int p = S::kernel - 1 - tap / S::kernel, q = S::kernel - 1 - tap % S::kernel;
+          put(p, q * S::channels + from, item % of_output * width + c, loaded[k].at[c]);
+        } else {
+          const int at = item / outputs * width + c;  // of (kernel, row_taps)
+          put(at / S::row_taps, at % S::row_taps, item % outputs, loaded[k].at[c]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace whisker::cuda

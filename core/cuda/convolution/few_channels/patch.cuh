@@ -1,0 +1,199 @@
+// Fills a block's patch, the rows of the image that its tile needs: see Note [Few-channel
+// convolutions].
+#pragma once
+
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
+#include "core/cuda/device_code/mma.cuh"
+
+#include <cstdint>
+
+namespace whisker::cuda {
+
+/// The source of a patch: element e of patch row r is element `first_element` + e of image
+/// row `first_row` + r, and 0 outside the image.
+template <class T>
+struct PatchSource {
+  const T* image;  // its first row
+  int first_row, first_element, image_rows, row_elements;
+
+  /// Element `at` of image row `row`, as a U; rows are whole numbers of U.
+  template <class U>
+  __device__ U load(int row, int at) const {
+    if (row < 0 || row >= image_rows || at < 0 || at >= row_elements) return U{};
+    return *reinterpret_cast<const U*>(image + int64_t{row} * row_elements + at);
+  }
+};
+
+/// Divides small numbers by one that is only known at run time: exact while number and quotient
+/// times divisor stay below 2^20.
+class SmallDivisor {
+ public:
+  __device__ explicit SmallDivisor(int divisor) : inverse_(1.0f / static_cast<float>(divisor)) {}
+  __device__ int quotient(int number) const {
+    return static_cast<int>((static_cast<float>(number) + 0.5f) * inverse_);
+  }
+
+ private:
+  float inverse_;
+};
+
+/// Calls use(patch row, column, load(patch row, column)) for the columns of all rows. A warp
+/// processes 32 columns at a time and starts many loads before it uses the first.
+template <class Load, class Use>
+__device__ void for_each_in_patch(int rows, int columns, const Load& load, const Use& use) {
+  constexpr int together = 5;
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int across = (columns + 31) / 32;
+  const SmallDivisor by_across(across);
+  for (int first = warp; first < rows * across; first += warps * together) {
+    decltype(load(0, 0)) loaded[together];
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int item = first + i * warps, row = by_across.quotient(item);
+      if (item < rows * across) loaded[i] = load(row, (item - row * across) * 32 + lane);
+    }
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int item = first + i * warps, row = by_across.quotient(item);
+      const int column = (item - row * across) * 32 + lane;
+      if (item < rows * across && column < columns) use(row, column, loaded[i]);
+    }
+  }
+}
+
+/// Calls use(item, load(item)) for items 0 to count - 1, split over the block's threads: each
+/// starts `Together` loads before it uses the first. load() is also called with items from count
+/// on.
+template <int Together, class Load, class Use>
+__device__ void for_each_item(int count, const Load& load, const Use& use) {
+  for (int first = static_cast<int>(threadIdx.x); first < count;
+       first += Together * block_threads) {
+    decltype(load(0)) loaded[Together];
+#pragma unroll
+    for (int k = 0; k < Together; ++k) loaded[k] = load(first + k * block_threads);
+#pragma unroll
+    for (int k = 0; k < Together; ++k) {
+      const int item = first + k * block_threads;
+      if (item < count) use(item, loaded[k]);
+    }
+  }
+}
+
+/// A patch of pixels of whole units as packs of adjacent channels: item i is pack i % packs of
+/// pixel i / packs, counted row by row.
+template <class T, class S>
+class PatchItems {
+ public:
+  static constexpr int width = pack_size<T>;
+  static constexpr int packs = S::channels / width;
+
+  __device__ PatchItems(const ConvTiling& p, const ConvTile& tile)
+      : rows_(patch_rows<S>(p.tile_rows)),
+        columns_(patch_columns<S>(p.tile_columns)),
+        first_row_(tile.row * S::stride - p.pad_top),
+        first_column_(tile.column * S::stride - p.pad_left),
+        by_columns_(columns_) {}
+
+  __device__ int count() const { return rows_ * columns_ * packs; }
+  __device__ static int channel(int item) { return item % packs * width; }
+  /// Inside the image or not.
+  __device__ int row(int item) const { return first_row_ + patch_row(item); }
+  __device__ int column(int item) const {
+    return first_column_ + item / packs - patch_row(item) * columns_;
+  }
+  /// Index of the pack in the patch.
+  __device__ int offset(int item) const {
+    return item / packs * S::template pixel<T> + channel(item);
+  }
+
+ private:
+  __device__ int patch_row(int item) const { return by_columns_.quotient(item / packs); }
+
+  int rows_, columns_, first_row_, first_column_;
+  SmallDivisor by_columns_;
+};
+
+/// Fills the patch of `tile` from x (N,H,W,C), of pixels of whole units.
+template <class S, class T>
+__device__ void fill_pixels(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch) {
+  using Items = PatchItems<T, S>;
+  const Items items(p, tile);
+  const auto load = [&](int item) {
+    const int i = items.row(item), j = items.column(item);
+    if (item >= items.count() || i < 0 || i >= p.h || j < 0 || j >= p.w) return uint4{};
+    const int64_t pixel = (int64_t{tile.image} * p.h + i) * p.w + j;
+    return *reinterpret_cast<const uint4*>(x + pixel * S::channels + items.channel(item));
+  };
+  for_each_item<6>(items.count(), load, [&](int item, uint4 loaded) {
+    auto& values = reinterpret_cast<Pack<T, Items::width>&>(loaded);
+#pragma unroll
+    for (int c = 0; c < Items::width; ++c) values.at[c] = operand(values.at[c]);
+    *reinterpret_cast<uint4*>(patch + items.offset(item)) = loaded;
+  });
+}
+
+/// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets a copy one
+/// element to the left, so that pairs at odd elements can be read as one word.
+template <class S, class T>
+__device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
+                           T* shifted) {
+  const int rows = patch_rows<S>(p.tile_rows);
+  const int pitch = patch_pitch<T, S>(p.tile_columns);
+  const PatchSource<T> source{.image = x + int64_t{tile.image} * p.h * p.w * S::channels,
+                              .first_row = tile.row * S::stride - p.pad_top,
+                              .first_element = (tile.column * S::stride - p.pad_left) * S::channels,
+                              .image_rows = p.h,
+                              .row_elements = p.w * S::channels};
+  if (sizeof(T) == 2 && source.row_elements % 2 == 0) {
+    // Two elements at a time, from even ones on: words of the patch or, where it begins at an odd
+    // element, of the shifted copy.
+    const bool odd = source.first_element % 2 != 0;
+    const int first = source.first_element - (odd ? 1 : 0);
+    const auto load = [&](int row, int word) {
+      return source.template load<uint32_t>(source.first_row + row, first + 2 * word);
+    };
+    for_each_in_patch(rows, (pitch + odd + 1) / 2, load, [&](int row, int word, uint32_t both) {
+      auto* const to = reinterpret_cast<uint16_t*>(patch + row * pitch);
+      auto* const left = shifted ? reinterpret_cast<uint16_t*>(shifted + row * pitch) : nullptr;
+      const int e = 2 * word - (odd ? 1 : 0);  // of the word's first element
+      const auto low = static_cast<uint16_t>(both), high = static_cast<uint16_t>(both >> 16);
+      if (!odd) {
+        *reinterpret_cast<uint32_t*>(to + e) = both;
+        if (left && e > 0) left[e - 1] = low;
+        if (left) left[e] = high;
+      } else {
+        if (left && e > 0) *reinterpret_cast<uint32_t*>(left + e - 1) = both;
+        if (e > 0) to[e] = low;
+        if (e + 1 < pitch) to[e + 1] = high;
+      }
+    });
+    return;
+  }
+  const auto load = [&](int row, int e) {
+    return source.template load<T>(source.first_row + row, source.first_element + e);
+  };
+  for_each_in_patch(rows, pitch, load, [&](int row, int e, T element) {
+    const T value = operand(element);
+    patch[row * pitch + e] = value;
+    if (shifted && e > 0) shifted[row * pitch + e - 1] = value;
+  });
+}
+
+/// Patches of x.
+template <class T>
+struct ImageSource {
+  static constexpr bool turned = false;
+  const T* x;  // (N,H,W,C)
+
+  template <class S>
+  __device__ void fill(const ConvTiling& p, const ConvTile& tile, T* patch, T* shifted) const {
+    if constexpr (S::whole_units) {
+      fill_pixels<S>(p, tile, x, patch);
+    } else {
+      fill_patch<S>(p, tile, x, patch, shifted);
+    }
+  }
+};
+
+}  // namespace whisker::cuda

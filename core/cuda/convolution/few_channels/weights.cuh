@@ -1,0 +1,155 @@
+// A block of the few-channel weights' gradient: rows of the gemm are output channels, columns are
+// taps, k runs over positions. A block sums over many tiles of the output, its warps over different
+// positions, filters, kernel rows or channels, and stores its partial sums in the workspace. See
+// Note [Few-channel convolutions].
+#pragma once
+
+#include "core/cuda/convolution/few_channels/dz.cuh"
+#include "core/cuda/convolution/few_channels/launch.cuh"
+#include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/convolution/few_channels/warp_split.cuh"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace whisker::cuda {
+
+template <class T>
+struct WeightsArguments {
+  ImageSource<T> image;
+  GradientOperands<T> dz;
+  bool wants_db;
+  float* sums;  // (blocks, c_out kernel kernel C + c_out)
+};
+
+/// Adds the accumulators of the warps of one group, which split the positions, in order.
+template <int Tiles>
+__device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4], float* memory) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int part = warp / groups, group = warp % groups;
+  for (int half = position_groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (part >= half && part < 2 * half) {
+      float* const to = memory + ((part - half) * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) to[i * 32] = acc[i / 4][i % 4];
+    }
+    __syncthreads();
+    if (part < half) {
+      const float* const from = memory + (part * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) acc[i / 4][i % 4] += from[i * 32];
+    }
+  }
+}
+
+/// The work of block `block` of `blocks`; `memory` is its shared memory.
+template <class T, class S, int Filters, bool Pooled>
+__device__ void few_channels_weights_block(const ConvTiling& p,
+                                           const WeightsArguments<T>& arguments, uint32_t* memory,
+                                           int block, int blocks) {
+  using Split = WeightsSplit<T, S, Filters>;
+  using Shape = typename Split::Shape;
+  T* const dz = reinterpret_cast<T*>(memory);
+  T* const patch = dz + dz_elements<Filters>(p);
+  const int pitch = patch_pitch<T, Shape>(p.tile_columns);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = warp % Split::groups, part = warp / Split::groups;
+  static_assert(Split::groups * Split::position_groups == block_warps);
+
+  float acc[Split::tiles][4] = {};
+  float db[pack_size<T>] = {};
+  const int tiles = tile_count(p);
+  for (int at = block; at < tiles; at += blocks) {
+    const ConvTile tile = tile_of(p, at);
+    __syncthreads();  // all threads have read the last tile
+    arguments.image.template fill<Shape>(p, tile, patch, nullptr);
+    if (sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db) {
+      copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
+    } else {
+      fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
+    }
+    __syncthreads();
+    const int steps_across = p.tile_columns / 16;
+    const int steps = p.tile_rows * steps_across;
+    for (int step = part; step < steps; step += Split::position_groups) {
+      const int row = step / steps_across, column = step % steps_across * 16;
+      Split::multiply(
+          dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
+          patch + row * S::stride * pitch + column * S::stride * Shape::template pixel<T>, pitch,
+          group, acc);
+    }
+  }
+
+  float* const scratch = reinterpret_cast<float*>(memory);
+  add_warps(Split::position_groups, Split::groups, acc, scratch);
+  constexpr int weights = Filters * S::kernel * S::row_taps;
+  float* const sums = arguments.sums + int64_t{block} * (weights + Filters);
+  if (part == 0) {
+#pragma unroll
+    for (int i = 0; i < 4 * Split::tiles; ++i) {
+      const int at = Split::weight_of(group, i);
+      if (at >= 0) sums[at] = acc[i / 4][i % 4];
+    }
+  }
+  // db: threads `packs` apart have the same channels.
+  constexpr int width = pack_size<T>;
+  constexpr int packs = Filters / width;
+  __syncthreads();
+  for (int c = 0; c < width; ++c) scratch[threadIdx.x * width + static_cast<unsigned>(c)] = db[c];
+  __syncthreads();
+  if (threadIdx.x < Filters) {
+    const int k = static_cast<int>(threadIdx.x);
+    float sum = 0;
+    for (int thread = k / width; thread < block_threads; thread += packs) {
+      sum += scratch[thread * width + k % width];
+    }
+    sums[weights + k] = sum;
+  }
+}
+
+/// Bytes of a tile's dz and patch.
+template <class T, class S, int Filters>
+constexpr size_t tile_bytes(const ConvTiling& p) {
+  using Shape = typename WeightsSplit<T, S, Filters>::Shape;
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<T, Shape>(p.tile_columns);
+  return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
+}
+
+/// The largest tiles of which two fit a multiprocessor of this GPU; one on compute capability 12.0,
+/// with 99 KiB.
+template <class T, class S, int Filters>
+ConvTiling weights_positions(const Conv2dGeometry& g, const ConvolutionSite& site) {
+  const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
+  static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
+  int positions = S::whole_units ? 256 : 512;
+  const int columns = S::whole_units ? 32 : 128;
+  while (positions > 32 &&
+         tile_bytes<T, S, Filters>(conv_tiling(g, positions, columns)) > most_bytes) {
+    positions -= 32;
+  }
+  return conv_tiling(g, positions, columns);
+}
+
+/// Of a block's shared memory, in bytes: the tile, later the sums of warps and of threads.
+template <class T, class S, int Filters>
+constexpr size_t weights_bytes(const ConvTiling& p) {
+  using Split = WeightsSplit<T, S, Filters>;
+  constexpr size_t warp_sums =
+      sizeof(float) * 32 * 4 * Split::tiles * Split::groups * (Split::position_groups / 2);
+  constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
+  return std::max({tile_bytes<T, S, Filters>(p), warp_sums, thread_sums});
+}
+
+/// The arguments of `request`, with the blocks' sums in `sums`.
+template <class T>
+WeightsArguments<T> weights_arguments(const ConvolutionRequest& request,
+                                      const ConvolutionOperands& operands, float* sums) {
+  const Conv2dGeometry& g = request.geometry;
+  return {.image = {static_cast<const T*>(operands.x)},
+          .dz = gradient_operands<T>(g.activation, operands),
+          .wants_db = g.bias && operands.b,
+          .sums = sums};
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,64 @@
+// Loads and stores of Channels, and the choice of packs for rows of channels.
+#pragma once
+
+#include "core/cuda/device_code/channels.h"
+#include "core/cuda/device_code/packed.cuh"
+
+#include <cstdint>
+
+namespace whisker::cuda {
+
+__device__ inline float load(const Channels& x, int64_t i) {
+  if (x.dtype == DType::bf16) return to_f32(static_cast<const bfloat_t*>(x.data)[i]);
+  if (x.dtype == DType::f16) return to_f32(static_cast<const half_t*>(x.data)[i]);
+  return static_cast<const float*>(x.data)[i];
+}
+/// V adjacent elements with one branch on the dtype: a branch per element would serialise the
+/// loads.
+template <int V>
+__device__ inline void load(const Channels& x, int64_t i, float (&values)[V]) {
+  const auto read = [&](const auto* from) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) values[v] = to_f32(from[i + v]);
+  };
+  if (x.dtype == DType::bf16) return read(static_cast<const bfloat_t*>(x.data));
+  if (x.dtype == DType::f16) return read(static_cast<const half_t*>(x.data));
+  read(static_cast<const float*>(x.data));
+}
+__device__ inline void store(const Channels& y, int64_t i, float value) {
+  if (y.dtype == DType::f32) static_cast<float*>(y.data)[i] = value;
+  if (y.dtype == DType::bf16) static_cast<bfloat_t*>(y.data)[i] = from_f32<bfloat_t>(value);
+  if (y.dtype == DType::f16) static_cast<half_t*>(y.data)[i] = from_f32<half_t>(value);
+}
+
+template <int V, class T>
+__device__ inline Pack<T, V> load_pack(const T* x, int64_t at) {
+  return *reinterpret_cast<const Pack<T, V>*>(x + at);
+}
+/// One store; for 16-bit elements the compiler would store two at a time.
+template <int V, class T>
+__device__ inline void store_pack(T* y, int64_t at, const Pack<T, V>& pack) {
+  if constexpr (sizeof(pack) >= 8) {
+    using Bytes = PackBytes<T, V>;
+    __stwb(reinterpret_cast<Bytes*>(y + at), reinterpret_cast<const Bytes&>(pack));
+  } else {
+    *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
+  }
+}
+
+/// Calls run.operator()<T, V>() for rows of `channels` elements at `pointers` (may be null): in
+/// packs of 16 bytes where channels and addresses allow, else in single elements.
+template <class Run, class... P>
+void with_packs(DType dtype, int64_t channels, const Run& run, const P*... pointers) {
+  visit_real(dtype, [&]<class T>() {
+    constexpr int v = pack_size<T>;
+    const bool aligned = ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+    if (channels % v == 0 && aligned) {
+      run.template operator()<T, v>();
+    } else {
+      run.template operator()<T, 1>();
+    }
+  });
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,63 @@
+// y[i] = f(x[i], ...): the loop of all pointwise kernels. Each thread processes 16 bytes at a time
+// where addresses allow, else one element; f computes in f32.
+#pragma once
+
+#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/types.cuh"
+#include "core/cuda/runtime/check.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace whisker::cuda {
+
+__device__ inline int64_t first_item() {
+  return blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+}
+__device__ inline int64_t item_step() {
+  return gridDim.x * int64_t{blockDim.x};
+}
+
+template <int N, class T, class F, class... In>
+__device__ inline Pack<T, N> map_pack(const F& f, const Pack<In, N>&... x) {
+  Pack<T, N> y;
+#pragma unroll
+  for (int k = 0; k < N; ++k) y.at[k] = from_f32<T>(f(to_f32(x.at[k])...));
+  return y;
+}
+
+// A thread processes every item_step()-th pack, and at most one element of the rest. Each element
+// is read before it is written, so y may be one of x.
+template <int N, class T, class F, class... In>
+__global__ void __launch_bounds__(block_threads)
+    map_kernel(int64_t count, F f, T* y, const In*... x) {
+  const int64_t packs = count / N;
+  for (int64_t p = first_item(); p < packs; p += item_step()) {
+    reinterpret_cast<Pack<T, N>*>(y)[p] =
+        map_pack<N, T>(f, reinterpret_cast<const Pack<In, N>*>(x)[p]...);
+  }
+  const int64_t rest = packs * N + first_item();
+  if (rest < count) y[rest] = from_f32<T>(f(to_f32(x[rest])...));
+}
+
+/// True when every pointer may be read in packs of N of its elements.
+template <int N, class... P>
+bool aligned_for(const P*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(P) * N) == 0) && ...);
+}
+
+/// Launches y[i] = f(x[i], ...) for `count` elements; f maps f32 to f32.
+template <class T, class F, class... In>
+void map(cudaStream_t stream, const char* name, int64_t count, F f, T* y, const In*... x) {
+  if (count == 0) return;
+  constexpr int n = std::min({pack_size<T>, pack_size<In>...});
+  if (aligned_for<n>(y, x...)) {
+    map_kernel<n, T>
+        <<<grid_for((count + n - 1) / n), block_threads, 0, stream>>>(count, f, y, x...);
+  } else {
+    map_kernel<1, T><<<grid_for(count), block_threads, 0, stream>>>(count, f, y, x...);
+  }
+  check_launch(name);
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,61 @@
+// Programmatic dependent launch (PDL, from compute capability 9.0): a kernel is set up while the
+// one before it still runs. A small kernel costs mostly its launch, and a step of a small network
+// is a sequence of small kernels. A captured graph keeps PDL as the kind of an edge.
+#pragma once
+
+#include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/context.h"
+
+#include <cuda_runtime.h>
+
+namespace whisker::cuda {
+
+/// The first line of every kernel that launch_pdl() launches: waits until all earlier work is done
+/// and visible, then lets the next kernel be set up. Since each such kernel waits, none ends before
+/// its predecessors. Does nothing in a plain launch. Pointers of such a kernel are not
+/// __restrict__: the compiler could move reads of constant memory above this line.
+__device__ inline void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#ifdef WHISKER_NO_PDL
+inline constexpr bool compiled_for_pdl = false;
+#else
+inline constexpr bool compiled_for_pdl = true;
+#endif
+
+/// Stream, GPU and dynamic shared memory of a launch.
+struct LaunchTarget {
+  cudaStream_t stream = nullptr;
+  int capability = 0;  ///< as Context::capability
+  size_t shared_bytes = 0;
+};
+
+/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...), with PDL where the GPU has it.
+template <class... Parameters, class... Arguments>
+void launch_pdl(const LaunchTarget& target, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                const Arguments&... arguments) {
+  cudaLaunchAttribute pdl{};
+  pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  pdl.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = target.shared_bytes;
+  config.stream = target.stream;
+  config.attrs = &pdl;
+  config.numAttrs = compiled_for_pdl && target.capability >= 90 ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
+        "launching a kernel");
+}
+template <class... Parameters, class... Arguments>
+void launch_pdl(const Context& context, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                const Arguments&... arguments) {
+  launch_pdl(LaunchTarget{.stream = context.stream(), .capability = context.capability()}, grid,
+             block, kernel, arguments...);
+}
+
+}  // namespace whisker::cuda

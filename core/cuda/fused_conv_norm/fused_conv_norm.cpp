@@ -1,0 +1,215 @@
+#include "core/cuda/fused_conv_norm/fused_conv_norm.h"
+
+#include "core/cuda/fused_conv_norm/benchmark.h"
+#include "core/cuda/fused_conv_norm/norm_kernels.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/norm/batch_norm.h"
+
+namespace whisker::cuda {
+
+bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
+  if (!allowed(g)) return false;
+  ConvolutionRequest summing = request(ConvolutionPass::forward, g);
+  summing.sums = true;
+  return algorithms_.run_if_faster(summing, operands, [&] {
+    algorithms_.run(summing.plain(), operands);
+    pass_over_result(g, operands.y);
+  });
+}
+
+void CudaFusedConvNorm::pass_over_result(const Conv2dGeometry& g, const void* y) {
+  const BatchNormGeometry rows{
+      .rows = g.n * g.h_out * g.w_out, .channels = g.c_out, .activation = {}, .dtype = g.dtype};
+  const Scratch statistics(allocator_, 2 * g.c_out * int64_t{sizeof(float)});
+  kernels::batch_norm_statistics(
+      context_, allocator_, rows,
+      {.x = y, .mean = statistics.as<float>(), .inv_std = statistics.as<float>() + g.c_out}, {});
+}
+
+void CudaFusedConvNorm::forward(const Operands& o) {
+  const int64_t c = o.convolution.c;
+  auto* const scale = static_cast<std::byte*>(o.folded);
+  kernels::fold_norm(context_, c, o.mean, o.inv_std, o.gamma, o.beta, scale);
+  ConvolutionRequest fused = request(ConvolutionPass::forward, o.convolution);
+  fused.normalised = true;
+  fused.sums = true;
+  algorithms_.run(fused, {.x = o.x,
+                          .w = o.w,
+                          .y = o.y,
+                          .sums = o.sums,
+                          .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
+}
+
+void CudaFusedConvNorm::backward_input(const Operands& o) {
+  const int64_t c = o.convolution.c;
+  std::optional<Scratch> unwanted;
+  if (!o.dz) unwanted.emplace(allocator_, o.norm.rows * c * f16_bytes);
+  void* const dz = o.dz ? o.dz : unwanted->data();
+  const Scratch factors(allocator_, 3 * c * int64_t{sizeof(float)});
+  float* const dz_factor = factors.as<float>();
+  float* const x_factor = dz_factor + c;
+  float* const offset = x_factor + c;
+  ConvolutionRequest input = request(ConvolutionPass::backward_input, o.convolution);
+  input.normalised = true;
+  input.added = o.residual != nullptr;
+  algorithms_.run(input, {.x = dz,
+                          .w = o.w,
+                          .y = o.dy,
+                          .norm = {.x = o.x,
+                                   .residual = o.residual,
+                                   .others = o.others,
+                                   .mean = o.mean,
+                                   .inv_std = o.inv_std,
+                                   .gamma = o.gamma,
+                                   .beta = o.beta,
+                                   .dgamma = o.dgamma,
+                                   .dbeta = o.dbeta,
+                                   .dz_factor = dz_factor,
+                                   .x_factor = x_factor,
+                                   .offset = offset}});
+  if (!o.dx) return;
+  kernels::apply_norm_gradient(context_, o.norm,
+                               {.dz = dz,
+                                .x = o.x,
+                                .dz_factor = dz_factor,
+                                .x_factor = x_factor,
+                                .offset = offset,
+                                .dx = o.dx});
+}
+
+void CudaFusedConvNorm::backward_weights(const Operands& o) {
+  const int64_t c = o.convolution.c;
+  auto* const scale = static_cast<std::byte*>(o.folded);
+  ConvolutionRequest weights = request(ConvolutionPass::backward_weights, o.convolution);
+  weights.normalised = true;
+  algorithms_.run(
+      weights,
+      {.x = o.x, .w = o.dw, .y = o.dy, .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
+}
+
+bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
+                                 const Tensor& y, const Tensor& sums) {
+  if (g.dtype != DType::f16) return false;
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  return convolve(g, {.x = in.data(), .w = filter.data(), .y = y.raw(), .sums = sums.raw()});
+}
+
+void CudaFusedConvNorm::statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
+                                   const BatchStatistics& out, const RunningStatistics& running) {
+  context_.enter();
+  const kernels::Running pending = kernels::Running::of(running);
+  if (sums.defined()) {
+    kernels::statistics_of_sums(context_, g,
+                                {.sums = f32(sums),
+                                 .mean = f32(out.mean),
+                                 .variance = f32(out.variance),
+                                 .inv_std = f32(out.inv_std)},
+                                pending);
+  } else {
+    kernels::batch_norm_statistics(
+        context_, allocator_, g, {.x = x.raw(), .mean = f32(out.mean), .inv_std = f32(out.inv_std)},
+        pending);
+  }
+}
+
+bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
+                                      const InputNorm& norm, const Tensor& w) {
+  if (!allowed(g) || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
+  context_.enter();
+  if (norm.residual.defined()) {
+    ConvolutionRequest fused = request(ConvolutionPass::backward_input, g);
+    fused.normalised = true;
+    fused.added = true;
+    ResidualTailBenchmark benchmark(*this, g, x, norm, w);
+    return fusion_.prefers_fused(
+        {.request = fused}, [&] { benchmark.fused(); }, [&] { benchmark.unfused(); });
+  }
+  ConvolutionRequest fused = request(ConvolutionPass::forward, g);
+  fused.normalised = true;
+  fused.sums = true;
+  ConvNormBenchmark benchmark(*this, g, x, sums, norm, w);
+  return fusion_.prefers_fused(
+      {.request = fused, .given_sums = sums.defined()}, [&] { benchmark.fused(); },
+      [&] { benchmark.unfused(); });
+}
+
+void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Tensor& x,
+                                            const InputNorm& norm, const Tensor& w, const Tensor& y,
+                                            const Tensor& sums) {
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  forward({.convolution = g,
+           .norm = norm.geometry,
+           .x = in.data(),
+           .w = filter.data(),
+           .y = y.raw(),
+           .sums = f32(sums),
+           .gamma = f32(norm.gamma),
+           .beta = f32(norm.beta),
+           .mean = f32(norm.statistics.mean),
+           .inv_std = f32(norm.statistics.inv_std),
+           .folded = norm.folded.raw()});
+}
+
+void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
+                                                     const InputNorm& norm, const Tensor& w,
+                                                     const Tensor& dy,
+                                                     const InputNormGradients& out) {
+  backward(g, x, norm, w, dy, {}, out);
+}
+
+void CudaFusedConvNorm::residual_tail_backward(const Conv2dGeometry& g, const Tensor& x,
+                                               const InputNorm& norm, const Tensor& w,
+                                               const Tensor& dy, const Tensor& others,
+                                               const InputNormGradients& out) {
+  backward(g, x, norm, w, dy, others, out);
+}
+
+void CudaFusedConvNorm::backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
+                                 const Tensor& w, const Tensor& dy, const Tensor& others,
+                                 const InputNormGradients& out) {
+  context_.enter();
+  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput filter(context_, allocator_, w);
+  const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput residual(context_, allocator_, norm.residual);
+  const AlignedInput more(context_, allocator_, others);
+  const AlignedInput gamma(context_, allocator_, norm.gamma);
+  const AlignedInput beta(context_, allocator_, norm.beta);
+  AlignedOutput dx(context_, allocator_, out.dx);
+  AlignedOutput dw(context_, allocator_, out.dw);
+  AlignedOutput dgamma(context_, allocator_, out.dgamma);
+  AlignedOutput dbeta(context_, allocator_, out.dbeta);
+  AlignedOutput dresidual(context_, allocator_, out.dresidual);
+  const Scratch unwanted(allocator_, 2 * g.c * int64_t{sizeof(float)});
+  const auto or_unwanted = [&](const AlignedOutput& output, int64_t place) {
+    void* const wanted = output.data();
+    return wanted ? static_cast<float*>(wanted) : unwanted.as<float>() + place * g.c;
+  };
+  const Operands o{.convolution = g,
+                   .norm = norm.geometry,
+                   .x = in.data(),
+                   .w = filter.data(),
+                   .gamma = static_cast<float*>(gamma.data()),
+                   .beta = static_cast<float*>(beta.data()),
+                   .mean = f32(norm.statistics.mean),
+                   .inv_std = f32(norm.statistics.inv_std),
+                   .folded = pointer(norm.folded),
+                   .residual = residual.data(),
+                   .others = more.data(),
+                   .dy = gradient.data(),
+                   .dx = dx.data(),
+                   .dw = dw.data(),
+                   .dz = dresidual.data(),
+                   .dgamma = or_unwanted(dgamma, 0),
+                   .dbeta = or_unwanted(dbeta, 1)};
+  backward_input(o);
+  if (o.dw) backward_weights(o);
+  for (AlignedOutput* output : {&dx, &dw, &dgamma, &dbeta, &dresidual}) output->finish();
+}
+
+}  // namespace whisker::cuda

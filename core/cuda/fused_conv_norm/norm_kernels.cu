@@ -1,0 +1,77 @@
+// Two kernels between fused convolutions: one thread for each channel, and a pass that
+// reads two tensors and writes one.
+#include "core/cuda/device_code/channels.cuh"
+#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/fused_conv_norm/norm_kernels.h"
+#include "core/cuda/norm/two_channel_sums.cuh"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+__global__ void __launch_bounds__(block_threads)
+    fold_norm_kernel(int64_t channels, const float* mean, const float* inv_std, const float* gamma,
+                     const float* beta, half_t* folded) {
+  wait_for_previous();
+  const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (c >= channels) return;
+  // The shift undoes what the rounded scale does to the mean.
+  const half_t scale = from_f32<half_t>(inv_std[c] * gamma[c]);
+  folded[c] = scale;
+  folded[channels + c] = from_f32<half_t>(fmaf(-mean[c], to_f32(scale), beta[c]));
+}
+
+template <int V>
+__global__ void __launch_bounds__(block_threads, 3)
+    norm_gradient_kernel(ChannelLayout t, NormGradient p) {
+  wait_for_previous();
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  float dz_factor[V], x_factor[V], offset[V];
+  const auto prepare = [&] {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      dz_factor[v] = p.dz_factor[channel + v];
+      x_factor[v] = p.x_factor[channel + v];
+      offset[v] = p.offset[channel + v];
+    }
+  };
+  const auto* dz = static_cast<const half_t*>(p.dz);
+  const auto* x = static_cast<const half_t*>(p.x);
+  auto* dx = static_cast<half_t*>(p.dx);
+  struct Row {
+    PackBytes<half_t, V> dz, x;
+  };
+  const auto load_row = [&](const RowPosition& position) {
+    return Row{load_pack_bytes<V>(dz, position.at), load_pack_bytes<V>(x, position.at)};
+  };
+  for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const Row& row) {
+    auto d = unpack<half_t, V>(row.dz);
+    const auto in = unpack<half_t, V>(row.x);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float other = fmaf(x_factor[v], to_f32(in.at[v]), offset[v]);
+      d.at[v] = from_f32<half_t>(fmaf(dz_factor[v], to_f32(d.at[v]), other));
+    }
+    store_pack<V>(dx, position.at, d);
+  });
+}
+
+}  // namespace
+
+void fold_norm(Context& context, int64_t channels, const float* mean, const float* inv_std,
+               const float* gamma, const float* beta, void* folded) {
+  launch_pdl(context, blocks_of(channels), block_threads, fold_norm_kernel, channels, mean, inv_std,
+             gamma, beta, static_cast<half_t*>(folded));
+  check_launch("folding a batch_norm");
+}
+
+void apply_norm_gradient(Context& context, const BatchNormGeometry& g, const NormGradient& p) {
+  constexpr int pack = pack_size<half_t>;
+  const ChannelLayout t =
+      ChannelLayout::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
+  launch_pdl(context, {t.tiles, t.chunks}, block_threads, norm_gradient_kernel<pack>, t, p);
+  check_launch("a fused norm's gradient");
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,226 @@
+// See Note [Row-major gemms].
+#include "core/cuda/gemm/cublaslt_gemm.h"
+
+#include "core/cuda/runtime/cublas_lt.h"
+#include "core/error.h"
+
+#include <charconv>
+
+namespace whisker::cuda {
+namespace {
+
+void check(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    fail(ErrorKind::device, "cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
+  }
+}
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      fail(ErrorKind::internal, "cuBLASLt: no gemm in {}", name_of(dtype));
+  }
+}
+
+cublasLtEpilogue_t lt_epilogue(GemmEpilogue epilogue) {
+  switch (epilogue) {
+    case GemmEpilogue::none:
+      break;
+    case GemmEpilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case GemmEpilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case GemmEpilogue::bias_relu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case GemmEpilogue::row_sums:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+std::string_view name_of(GemmEpilogue epilogue) {
+  constexpr std::string_view names[] = {"", " relu", " bias", " bias relu", " row sums"};
+  return names[static_cast<size_t>(epilogue)];
+}
+
+/// A row-major (rows, columns) matrix.
+cublasLtMatrixLayout_t layout(const GemmRequest& r, int64_t rows, int64_t columns, int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(
+      cublas_lt().matrix_layout_create(&layout, data_type(r.dtype), static_cast<uint64_t>(columns),
+                                       static_cast<uint64_t>(rows), columns),
+      "cublasLtMatrixLayoutCreate");
+  if (r.batch > 1) {
+    const auto count = static_cast<int32_t>(r.batch);
+    check(cublas_lt().matrix_layout_set_attribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                  &count, sizeof count),
+          "setting the batch");
+    check(cublas_lt().matrix_layout_set_attribute(
+              layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+          "setting the batch's stride");
+  }
+  return layout;
+}
+
+/// Limits on the algorithms that cuBLASLt proposes.
+class Preference {
+ public:
+  Preference() {
+    check(cublas_lt().matmul_preference_create(&raw_), "cublasLtMatmulPreferenceCreate");
+  }
+  ~Preference() { cublas_lt().matmul_preference_destroy(raw_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+
+  template <class T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+    check(cublas_lt().matmul_preference_set_attribute(raw_, attribute, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute");
+  }
+  cublasLtMatmulPreference_t raw() const { return raw_; }
+
+ private:
+  cublasLtMatmulPreference_t raw_ = nullptr;
+};
+
+}  // namespace
+
+std::string GemmRequest::describe() const {
+  std::string text = fmt::format("{} {} of ({},{}){} x ({},{}){}", whisker::name_of(dtype), batch,
+                                 m, k, transpose_a ? "t" : "", k, n, transpose_b ? "t" : "");
+  if (batch > 1) text += fmt::format(" strides {},{}", a_stride, b_stride);
+  text += name_of(epilogue);
+  if (tf32) text += " tf32";
+  if (a_alignment != 16 || b_alignment != 16 || y_alignment != 16 || bias_alignment != 16) {
+    text +=
+        fmt::format(" aligned {},{},{},{}", a_alignment, b_alignment, y_alignment, bias_alignment);
+  }
+  return text;
+}
+
+size_t GemmRequestHash::operator()(const GemmRequest& r) const {
+  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
+  for (const int64_t value :
+       {r.batch, r.m, r.n, r.k, r.a_stride, r.b_stride, static_cast<int64_t>(r.dtype),
+        static_cast<int64_t>(r.epilogue), static_cast<int64_t>(r.transpose_a),
+        static_cast<int64_t>(r.transpose_b), static_cast<int64_t>(r.a_alignment),
+        static_cast<int64_t>(r.b_alignment)}) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
+  }
+  return static_cast<size_t>(hash);
+}
+
+std::string GemmAlgorithm::text() const {
+  std::string text;
+  for (const uint64_t word : algorithm.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+std::optional<cublasLtMatmulAlgo_t> GemmAlgorithm::parse(std::string_view text) {
+  cublasLtMatmulAlgo_t algorithm{};
+  constexpr size_t digits = 16;
+  if (text.size() != digits * std::size(algorithm.data)) return std::nullopt;
+  for (uint64_t& word : algorithm.data) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + digits, word, 16);
+    if (error != std::errc() || end != text.data() + digits) return std::nullopt;
+    text.remove_prefix(digits);
+  }
+  return algorithm;
+}
+
+CublasLtGemm::CublasLtGemm(const GemmRequest& r) : request_(r) {
+  const bool tf32 = r.dtype == DType::f32 && r.tf32;
+  check(cublas_lt().matmul_desc_create(
+            &operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  const cublasOperation_t a_flag = r.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b_flag = r.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasLtEpilogue_t epilogue = lt_epilogue(r.epilogue);
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &b_flag,
+                                              sizeof b_flag),
+        "setting a transposition");
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &a_flag,
+                                              sizeof a_flag),
+        "setting a transposition");
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                              sizeof epilogue),
+        "setting the epilogue");
+  a_ = r.transpose_a ? layout(r, r.k, r.m, r.a_stride) : layout(r, r.m, r.k, r.a_stride);
+  b_ = r.transpose_b ? layout(r, r.n, r.k, r.b_stride) : layout(r, r.k, r.n, r.b_stride);
+  y_ = layout(r, r.m, r.n, r.m * r.n);
+}
+
+CublasLtGemm::~CublasLtGemm() {
+  for (const cublasLtMatrixLayout_t layout : {a_, b_, y_}) {
+    if (layout) cublas_lt().matrix_layout_destroy(layout);
+  }
+  if (operation_) cublas_lt().matmul_desc_destroy(operation_);
+}
+
+void CublasLtGemm::point_at_bias(void* bias) {
+  if (request_.epilogue == GemmEpilogue::none || request_.epilogue == GemmEpilogue::relu) {
+    return;
+  }
+  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                              sizeof bias),
+        "setting the bias");
+}
+
+std::vector<GemmAlgorithm> CublasLtGemm::algorithms(cublasLtHandle_t handle,
+                                                    const GemmOperands& operands,
+                                                    int64_t workspace_limit, int most) {
+  point_at_bias(operands.bias);
+  Preference preference;
+  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_limit));
+  // Split-k sums are stored in f32 and added in order; the other schemes round them to the dtype.
+  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                 uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  int count = 0;
+  const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
+      handle, operation_, b_, a_, y_, y_, preference.raw(), most, results.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<GemmAlgorithm> found;
+  for (int i = 0; i < count; ++i) {
+    const auto& result = results[static_cast<size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    found.push_back(
+        {.algorithm = result.algo, .workspace_bytes = static_cast<int64_t>(result.workspaceSize)});
+  }
+  return found;
+}
+
+std::optional<GemmAlgorithm> CublasLtGemm::accept(cublasLtHandle_t handle,
+                                                  const cublasLtMatmulAlgo_t& algorithm,
+                                                  const GemmOperands& operands) {
+  point_at_bias(operands.bias);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublas_lt().matmul_algo_check(handle, operation_, b_, a_, y_, y_, &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+  return GemmAlgorithm{.algorithm = algorithm,
+                       .workspace_bytes = static_cast<int64_t>(result.workspaceSize)};
+}
+
+void CublasLtGemm::run(cublasLtHandle_t handle, cudaStream_t stream, const GemmAlgorithm& algorithm,
+                       const GemmOperands& operands, void* workspace) {
+  point_at_bias(operands.bias);
+  constexpr float one = 1, zero = 0;
+  check(cublas_lt().matmul(handle, operation_, &one, operands.b, b_, operands.a, a_, &zero,
+                           operands.y, y_, operands.y, y_, &algorithm.algorithm, workspace,
+                           static_cast<size_t>(algorithm.workspace_bytes), stream),
+        "cublasLtMatmul");
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,101 @@
+// Gemms by cuBLASLt and by a direct kernel, described in row-major terms.
+//
+// Note [Row-major gemms]
+// cuBLASLt's matrices are column-major, and a row-major (r,c) matrix in memory is a column-major
+// (c,r) one. So y (m,n) = op(a) op(b) is computed as its transpose, y' (n,m) = op(b)' op(a)': b is
+// cuBLASLt's A and a is its B, each with the row length as leading dimension and the same
+// transposition flag. cuBLASLt's rows of D (a bias) are our columns n; its columns are our rows m.
+#pragma once
+
+#include "core/tensor/dtype_name.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cublasLt.h>
+
+namespace whisker::cuda {
+
+/// What a gemm does with bias (n or m elements of its dtype).
+enum class GemmEpilogue : uint8_t {
+  none,
+  relu,
+  bias,       ///< y += bias (n) in every row
+  bias_relu,  ///< y = relu(y + bias (n))
+  row_sums,   ///< bias (m) = sums of op(a) (m,k) over k, beside y
+};
+
+/// y[i] (m,n) = op(a[i]) op(b[i]) for each i of `batch`; a is stored (k,m) where transposed, else
+/// (m,k); b (n,k) where transposed, else (k,n). Strides between matrices are in elements, 0 repeats
+/// one matrix; those of y are contiguous.
+struct GemmRequest {
+  DType dtype = DType::f32;
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t a_stride = 0, b_stride = 0;
+  GemmEpilogue epilogue = GemmEpilogue::none;
+  bool tf32 = false;  ///< f32 operands may be rounded to tf32
+  /// Alignment of the pointers in bytes, 16 at most.
+  uint8_t a_alignment = 16, b_alignment = 16, y_alignment = 16, bias_alignment = 16;
+  bool operator==(const GemmRequest&) const = default;
+
+  /// Text that identifies the request: the key of the autotune table.
+  std::string describe() const;
+};
+struct GemmRequestHash {
+  size_t operator()(const GemmRequest& request) const;
+};
+
+struct GemmOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* y = nullptr;
+  void* bias = nullptr;  ///< see GemmEpilogue
+};
+
+/// An algorithm of cuBLASLt.
+struct GemmAlgorithm {
+  cublasLtMatmulAlgo_t algorithm{};
+  int64_t workspace_bytes = 0;
+
+  /// Hexadecimal text of the algorithm, valid for one version of the library.
+  std::string text() const;
+  static std::optional<cublasLtMatmulAlgo_t> parse(std::string_view text);
+};
+
+/// A gemm described to cuBLASLt, without an algorithm yet.
+class CublasLtGemm {
+ public:
+  explicit CublasLtGemm(const GemmRequest& request);
+  ~CublasLtGemm();
+  CublasLtGemm(const CublasLtGemm&) = delete;
+  CublasLtGemm& operator=(const CublasLtGemm&) = delete;
+
+  /// At most `most` algorithms, the likely fastest first, with f32 sums in a fixed order. Empty
+  /// when cuBLASLt does not support the gemm.
+  std::vector<GemmAlgorithm> algorithms(cublasLtHandle_t handle, const GemmOperands& operands,
+                                        int64_t workspace_limit, int most);
+  /// The algorithm with its workspace, when cuBLASLt accepts it for this gemm.
+  std::optional<GemmAlgorithm> accept(cublasLtHandle_t handle,
+                                      const cublasLtMatmulAlgo_t& algorithm,
+                                      const GemmOperands& operands);
+  /// Enqueues the gemm; `workspace` has the algorithm's workspace_bytes.
+  void run(cublasLtHandle_t handle, cudaStream_t stream, const GemmAlgorithm& algorithm,
+           const GemmOperands& operands, void* workspace);
+
+ private:
+  void point_at_bias(void* bias);
+
+  GemmRequest request_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, y_ = nullptr;
+};
+
+/// Without cuBLASLt: one thread per element of y, f32 sums in order; any epilogue but row sums.
+void direct_gemm(const GemmRequest& request, const GemmOperands& operands, cudaStream_t stream);
+
+}  // namespace whisker::cuda

@@ -1,0 +1,52 @@
+// Chooses cuBLASLt's algorithm for a gemm: the autotune table's choice, or the heuristic's first;
+// for a request that comes again while searching is allowed, the fastest of the first sixteen by
+// timing. The direct kernel computes what cuBLASLt does not support, and small gemms of a
+// short-lived process. See Note [Choosing a convolution] in
+// core/cuda/convolution/conv_algorithms.h.
+#pragma once
+
+#include "core/cuda/autotune/autotune_table.h"
+#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/gemm/cublaslt_gemm.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/nvidia/cuda_library.h"
+
+#include <unordered_map>
+
+namespace whisker::cuda {
+
+class GemmAlgorithms {
+ public:
+  GemmAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
+                 SearchBudget& budget, AutotuneTable& table)
+      : context_(context),
+        allocator_(allocator),
+        options_(options),
+        budget_(budget),
+        table_(table) {}
+
+  /// Computes `request` on the operands; fills in its alignments. False, having done nothing, when
+  /// cuBLASLt does not support the epilogue: run without it, then apply it.
+  bool run(GemmRequest request, const GemmOperands& operands);
+  /// Forgets the compiled choices: after a change of options or of the table.
+  void clear() { choices_.clear(); }
+
+ private:
+  struct Choice {
+    std::unique_ptr<CublasLtGemm> gemm;
+    std::optional<GemmAlgorithm> algorithm;  // nullopt: cuBLASLt has none
+    bool settled = false;                    // nothing more is tried in this run
+  };
+  Choice decide(const GemmRequest& request, const GemmOperands& operands);
+  /// Throws OutOfMemory when memory does not suffice to time the next candidate.
+  void settle(const GemmRequest& request, const GemmOperands& operands, Choice& choice);
+
+  Context& context_;
+  Allocator& allocator_;
+  const CudaOptions& options_;
+  SearchBudget& budget_;
+  AutotuneTable& table_;
+  std::unordered_map<GemmRequest, Choice, GemmRequestHash> choices_;
+};
+
+}  // namespace whisker::cuda

@@ -1,0 +1,108 @@
+// Tiles of small gemms. Backward: some blocks compute tiles of dx, the others tiles of dw; each
+// computes dz = f'(y) dy while it loads it.
+#include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/device_code/types.cuh"
+#include "core/cuda/gemm/small_gemm.cuh"
+#include "core/cuda/gemm/small_linear.h"
+#include "core/cuda/runtime/check.h"
+
+namespace whisker::cuda {
+namespace {
+
+/// The geometry in 32 bits.
+struct SmallLinear {
+  int rows, in, out;
+  ActivationSpec activation;
+};
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    forward_kernel(SmallLinear g, const T* x, const T* w, const T* b, T* y) {
+  wait_for_previous();
+  const int row = static_cast<int>(blockIdx.y) * tile_rows;
+  const int column = static_cast<int>(blockIdx.x) * tile_columns;
+  const float sum =
+      tile_gemm(operand_of(g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }),
+                operand_of(g.out, true, [=](int o, int i) { return to_f32(w[o * g.in + i]); }), row,
+                column, g.in)
+          .sum;
+  const int r = row + static_cast<int>(threadIdx.x) / tile_columns;
+  const int o = column + static_cast<int>(threadIdx.x) % tile_columns;
+  if (r >= g.rows || o >= g.out) return;
+  y[r * g.out + o] = from_f32<T>(activate(g.activation, sum + (b ? to_f32(b[o]) : 0.0f)));
+}
+
+/// Blocks below `dx_tiles` compute dx (rows, in), the others dw (out, in) and db (out).
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    backward_kernel(SmallLinear g, int dx_tiles, const T* x, const T* w, const T* y, const T* dy,
+                    T* dx, T* dw, T* db) {
+  wait_for_previous();
+  const auto dz = [=](int r, int o) {
+    const int at = r * g.out + o;
+    const float d = to_f32(dy[at]);
+    return y ? activation_gradient(g.activation, to_f32(y[at]), d) : d;
+  };
+  const bool computes_dx = static_cast<int>(blockIdx.x) < dx_tiles;
+  const int tile = static_cast<int>(blockIdx.x) - (computes_dx ? 0 : dx_tiles);
+  const int across = (g.in + tile_columns - 1) / tile_columns;
+  const int row = tile / across * tile_rows, column = tile % across * tile_columns;
+  const int down = row + static_cast<int>(threadIdx.x) / tile_columns;
+  const int i = column + static_cast<int>(threadIdx.x) % tile_columns;
+  if (computes_dx) {
+    const float sum =
+        tile_gemm(operand_of(g.rows, true, dz),
+                  operand_of(g.in, false, [=](int c, int o) { return to_f32(w[o * g.in + c]); }),
+                  row, column, g.out)
+            .sum;
+    if (down < g.rows && i < g.in) dx[down * g.in + i] = from_f32<T>(sum);
+    return;
+  }
+  const TileSums sums = tile_gemm(
+      operand_of(g.out, false, [=](int o, int r) { return dz(r, o); }),
+      operand_of(dw ? g.in : 0, false, [=](int c, int r) { return to_f32(x[r * g.in + c]); }), row,
+      column, g.rows);
+  if (down >= g.out) return;
+  if (dw && i < g.in) dw[down * g.in + i] = from_f32<T>(sums.sum);
+  if (db && i == 0) db[down] = from_f32<T>(sums.row);
+}
+
+SmallLinear small(const LinearGeometry& g) {
+  return {.rows = static_cast<int>(g.rows),
+          .in = static_cast<int>(g.in),
+          .out = static_cast<int>(g.out),
+          .activation = g.activation};
+}
+
+}  // namespace
+
+void small_linear(const Context& context, const LinearGeometry& g, const void* x, const void* w,
+                  const void* b, void* y) {
+  const dim3 grid(static_cast<unsigned>(tiles(g.out, tile_columns)),
+                  static_cast<unsigned>(tiles(g.rows, tile_rows)));
+  visit_real(g.dtype, [&]<class T>() {
+    launch_pdl(context, grid, block_threads, forward_kernel<T>, small(g), static_cast<const T*>(x),
+               static_cast<const T*>(w), static_cast<const T*>(b), static_cast<T*>(y));
+  });
+  check_launch("small dense layer");
+}
+
+void small_linear_backward(const Context& context, const LinearGeometry& g, const void* x,
+                           const void* w, const void* y, const void* dy, void* dx, void* dw,
+                           void* db) {
+  const int dx_tiles = dx ? tiles(g.rows, tile_rows) * tiles(g.in, tile_columns) : 0;
+  const int dw_tiles = dw || db ? tiles(g.out, tile_rows) * tiles(g.in, tile_columns) : 0;
+  const auto blocks = static_cast<unsigned>(dx_tiles + dw_tiles);
+  if (blocks == 0) return;
+  const void* const output = g.activation.kind == Activation::none ? nullptr : y;
+  visit_real(g.dtype, [&]<class T>() {
+    launch_pdl(context, blocks, block_threads, backward_kernel<T>, small(g), dx_tiles,
+               static_cast<const T*>(x), static_cast<const T*>(w), static_cast<const T*>(output),
+               static_cast<const T*>(dy), static_cast<T*>(dx), static_cast<T*>(dw),
+               static_cast<T*>(db));
+  });
+  check_launch("small dense layer's gradients");
+}
+
+}  // namespace whisker::cuda

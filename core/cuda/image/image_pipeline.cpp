@@ -1,0 +1,172 @@
+// Copies, waits and launches of a batch of images: see Note [Slots].
+#include "core/cuda/image/image_pipeline.h"
+
+#include "core/cuda/image/image_plan.h"
+#include "core/cuda/image/jpeg_decoder.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace whisker::cuda {
+namespace {
+
+constexpr auto planned_bytes = static_cast<int64_t>(sizeof(kernels::PlannedImage));
+
+int64_t aligned(int64_t bytes) {
+  constexpr int64_t alignment = 256;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+void check_extents(const ImageBatch& batch, const Tensor& inputs) {
+  constexpr int64_t most_images = 65535;  // of a launch's grid
+  const int64_t pixels = inputs.extent(1) * inputs.extent(2);
+  if (std::ssize(batch.records) > most_images || pixels > std::numeric_limits<int>::max()) {
+    fail(ErrorKind::usage,
+         "image pipeline: a batch may have {} images of {} pixels, got {} of {}. Set a smaller "
+         "train.batch_size or data.image_size.",
+         most_images, std::numeric_limits<int>::max(), batch.records.size(), pixels);
+  }
+}
+
+}  // namespace
+
+CudaImagePipeline::CudaImagePipeline(Context& context, Allocator& allocator)
+    : context_(context), allocator_(allocator) {
+  check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
+}
+
+CudaImagePipeline::~CudaImagePipeline() {
+  context_.enter_to_free();
+  cudaStreamSynchronize(context_.copy_stream());
+  cudaStreamSynchronize(placing_);
+  cudaStreamDestroy(placing_);
+  for (Slot& slot : slots_) {
+    free(slot.bytes);
+    free(slot.placed);
+    free_planned(slot);
+  }
+  free(work_);
+}
+
+void CudaImagePipeline::free(Block& block) {
+  allocator_.deallocate(block.memory, std::exchange(block.bytes, 0), MemoryCategory::input);
+  block.memory = nullptr;
+}
+
+void CudaImagePipeline::free_planned(Slot& slot) {
+  allocator_.deallocate(slot.device_planned, std::exchange(slot.capacity, 0) * planned_bytes,
+                        MemoryCategory::input);
+  slot.device_planned = nullptr;
+  cudaFreeHost(std::exchange(slot.planned, nullptr));
+}
+
+// True when the memory is another one now. The old one is left to later work of the compute stream,
+// which has waited for all that the other streams did there.
+bool CudaImagePipeline::grow(Block& block, int64_t bytes) {
+  if (bytes <= block.bytes) return false;
+  free(block);
+  const int64_t wanted = bytes + bytes / 8;
+  block.memory = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
+  block.bytes = wanted;
+  return true;
+}
+
+bool CudaImagePipeline::grow_planned(Slot& slot, int64_t images) {
+  if (images <= slot.capacity) return false;
+  free_planned(slot);
+  void* pinned = nullptr;
+  check(cudaHostAlloc(&pinned, static_cast<size_t>(images * planned_bytes), cudaHostAllocPortable),
+        "allocating pinned memory");
+  slot.planned = static_cast<kernels::PlannedImage*>(pinned);
+  slot.device_planned = static_cast<kernels::PlannedImage*>(
+      allocator_.allocate(images * planned_bytes, MemoryCategory::input));
+  slot.capacity = images;
+  return true;
+}
+
+// Before anything of this or a later batch is resampled. The memory they go to may have just been
+// allocated.
+void CudaImagePipeline::keep_copies(const ImageBatch& batch, const Slot& slot) const {
+  for (const ImageCopy& copy : batch.copies) {
+    check(cudaMemcpyAsync(copy.target, slot.bytes.memory + copy.at, static_cast<size_t>(copy.bytes),
+                          cudaMemcpyDeviceToDevice, placing_),
+          "keeping images on the GPU");
+  }
+}
+
+void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void> keeper,
+                            const Tensor& inputs) {
+  check_extents(batch, inputs);
+  context_.enter();
+  const auto count = std::ssize(batch.records);
+  if (count == 0) return;
+  Slot& slot = slots_[next_];
+  Slot& other = slots_[1 - next_];
+  next_ = 1 - next_;
+  slot.copied.wait();
+  slot.keeper.reset();
+  if (other.keeper && other.copied.reached()) other.keeper.reset();
+
+  int64_t bytes = 0;
+  for (const ImagePiece& piece : batch.pieces) bytes = std::max(bytes, piece.at + piece.bytes);
+  bool allocated = grow_planned(slot, count);
+  const ImagePlan plan = plan_images(batch.records, {slot.planned, static_cast<size_t>(count)});
+  const auto height = static_cast<int>(inputs.extent(1));
+  const auto width = static_cast<int>(inputs.extent(2));
+  const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
+  const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
+  const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
+  allocated = grow(slot.bytes, bytes) || allocated;
+  allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
+  allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
+
+  const cudaStream_t copying = context_.copy_stream();
+  const cudaStream_t computing = context_.stream();
+  slot.used.make_wait(copying);
+  if (allocated || !batch.copies.empty()) {  // fresh memory is free once the compute stream is here
+    allocated_.record(computing);
+    allocated_.make_wait(copying);
+    allocated_.make_wait(placing_);
+  }
+  slot.keeper = std::move(keeper);
+  for (const ImagePiece& piece : batch.pieces) {
+    check(cudaMemcpyAsync(slot.bytes.memory + piece.at, piece.host,
+                          static_cast<size_t>(piece.bytes), cudaMemcpyHostToDevice, copying),
+          "copying images to the GPU");
+  }
+  check(
+      cudaMemcpyAsync(slot.device_planned, slot.planned, static_cast<size_t>(count * planned_bytes),
+                      cudaMemcpyHostToDevice, copying),
+      "copying image records to the GPU");
+  slot.copied.record(copying);
+  slot.copied.make_wait(placing_);
+  keep_copies(batch, slot);
+
+  const kernels::ImageLaunch launch{
+      .images = slot.device_planned,
+      .bytes = slot.bytes.memory,
+      .weights = reinterpret_cast<int32_t*>(work_.memory),
+      .between = work_.memory + weight_bytes,
+      .placed = slot.placed.memory,
+      .means = reinterpret_cast<double*>(slot.placed.memory + pixel_bytes),
+      .count = static_cast<int>(count),
+      .height = height,
+      .width = width,
+      .gray = batch.channels == 1,
+      .most_samples = plan.most_samples,
+      .most_columns = plan.most_columns,
+      .most_rows = plan.most_rows,
+      .contrast_steps = plan.contrast_steps,
+      .mix = pixel_mix(batch.mix)};
+  kernels::place_images(placing_, launch);
+  kernels::mean_grays(placing_, launch);
+  slot.placed_there.record(placing_);
+  if (batch.decoded) static_cast<const CudaDecodedImages&>(*batch.decoded).mark_used(placing_);
+  slot.placed_there.make_wait(computing);
+  kernels::finish_images(computing, launch, inputs.dtype(), inputs.raw(),
+                         static_cast<int>(inputs.extent(3)));
+  slot.used.record(computing);
+}
+
+}  // namespace whisker::cuda

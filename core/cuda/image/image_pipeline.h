@@ -1,0 +1,66 @@
+// The image pipeline of a GPU. Two slots of device memory take turns: while the network computes
+// on one batch, the next one's bytes come into the other slot and are resampled there.
+#pragma once
+
+#include "core/cuda/image/images.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/cuda/runtime/context.h"
+#include "core/cuda/runtime/streams.h"
+#include "core/image/image_pipeline.h"
+
+#include <array>
+#include <memory>
+
+namespace whisker::cuda {
+
+// Note [Slots]
+// run() number k uses slot k mod 2:
+//   host            waits until the copies of run k - 2 are done: its pinned memory is free then.
+//                   They waited for the kernels of run k - 4, so the host is never further ahead.
+//   copy stream     waits for `used` of run k - 2, copies bytes and records, records `copied`
+//   placing stream  waits for `copied`, resamples, sums mean grays, records `placed_there`
+//   compute stream  waits for `placed_there`, finishes the pixels into the inputs, records `used`
+// So the compute stream, where the network waits, has the one kernel that writes the inputs; the
+// others run beside it. What they alone work in is one buffer for both slots, as the placing stream
+// takes one run after the other.
+class CudaImagePipeline final : public ImagePipeline {
+ public:
+  CudaImagePipeline(Context& context, Allocator& allocator);
+  ~CudaImagePipeline() override;
+
+  void run(const ImageBatch& batch, std::shared_ptr<const void> keeper,
+           const Tensor& inputs) override;
+
+ private:
+  /// Device memory that grows and never shrinks.
+  struct Block {
+    uint8_t* memory = nullptr;
+    int64_t bytes = 0;
+  };
+  struct Slot {
+    Block bytes;
+    Block placed;                              // ImageLaunch::placed, then its means
+    kernels::PlannedImage* planned = nullptr;  // pinned
+    kernels::PlannedImage* device_planned = nullptr;
+    int64_t capacity = 0;  // planned images
+    Event copied;
+    Event placed_there;
+    Event used;
+    std::shared_ptr<const void> keeper;
+  };
+  bool grow(Block& block, int64_t bytes);
+  bool grow_planned(Slot& slot, int64_t images);
+  void free(Block& block);
+  void free_planned(Slot& slot);
+  void keep_copies(const ImageBatch& batch, const Slot& slot) const;
+
+  Context& context_;
+  Allocator& allocator_;
+  cudaStream_t placing_ = nullptr;
+  std::array<Slot, 2> slots_;
+  Block work_;  // ImageLaunch::weights, then `between`
+  Event allocated_;
+  size_t next_ = 0;
+};
+
+}  // namespace whisker::cuda

@@ -1,0 +1,234 @@
+// Softmax and the losses, without overflow: the largest logit is subtracted before exp. A loss and
+// its gradient are one kernel: each block stores its part of the sum, and the last block to finish
+// adds the parts up in order.
+#include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/group.cuh"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/kernels/fault.cuh"
+#include "core/cuda/kernels/loss.h"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+/// log(sum(exp(x))) = largest + log_sum; two numbers, since their sum would be rounded.
+struct LogSumExp {
+  float largest, log_sum;
+  __device__ float log_probability(float x) const { return (x - largest) - log_sum; }
+};
+
+// Over the values at(lane), at(lane + G), ... of G threads.
+template <int G, class At>
+__device__ LogSumExp log_sum_exp(int64_t count, int lane, const At& at) {
+  const float largest = largest_of<G>(count, lane, at);
+  float sum = 0;
+  for (int64_t c = lane; c < count; c += G) sum += expf(at(c) - largest);
+  return {largest, logf(group_sum<G>(sum))};
+}
+
+// G threads per column of the middle axis; calls body(first element, lane) for each.
+template <int G, class Body>
+__device__ void for_each_column(const SoftmaxGeometry& g, const Body& body) {
+  constexpr int per_block = block_threads / G;
+  const int64_t columns = g.outer * g.inner;
+  for (int64_t turn = blockIdx.x; turn * per_block < columns; turn += gridDim.x) {
+    const int64_t column = turn * per_block + threadIdx.x / G;
+    if (column >= columns) continue;  // whole groups
+    body(column / g.inner * g.classes * g.inner + column % g.inner,
+         static_cast<int>(threadIdx.x % G));
+  }
+}
+
+template <class T, int G>
+__global__ void __launch_bounds__(block_threads)
+    softmax_kernel(SoftmaxGeometry g, const T* x, T* y) {
+  for_each_column<G>(g, [&](int64_t first, int lane) {
+    const auto at = [&](int64_t c) { return to_f32(x[first + c * g.inner]); };
+    const LogSumExp norm = log_sum_exp<G>(g.classes, lane, at);
+    for (int64_t c = lane; c < g.classes; c += G) {
+      const float log_probability = norm.log_probability(at(c));
+      y[first + c * g.inner] = from_f32<T>(g.log ? log_probability : expf(log_probability));
+    }
+  });
+}
+
+template <class T, int G>
+__global__ void __launch_bounds__(block_threads)
+    softmax_backward_kernel(SoftmaxGeometry g, const T* y, const T* dy, T* dx) {
+  for_each_column<G>(g, [&](int64_t first, int lane) {
+    float sum = 0;
+    for (int64_t c = lane; c < g.classes; c += G) {
+      const int64_t i = first + c * g.inner;
+      sum += g.log ? to_f32(dy[i]) : to_f32(dy[i]) * to_f32(y[i]);
+    }
+    sum = group_sum<G>(sum);
+    for (int64_t c = lane; c < g.classes; c += G) {
+      const int64_t i = first + c * g.inner;
+      const float d = to_f32(dy[i]);
+      const float value = to_f32(y[i]);
+      dx[i] = from_f32<T>(g.log ? d - expf(value) * sum : value * (d - sum));
+    }
+  });
+}
+
+// Calls run.operator()<G>(blocks) with the group that suits the columns.
+template <class Run>
+void with_group(int64_t columns, int64_t classes, int64_t inner, const Run& run) {
+  if (inner > 1 || classes <= 4) {
+    run.template operator()<1>(grid_for(columns));
+  } else if (classes <= 1024) {
+    run.template operator()<32>(grid_for(columns * 32));
+  } else {
+    run.template operator()<block_threads>(grid_for(columns, 1));
+  }
+}
+
+// Sum of the class weights of all labels: the divisor of a weighted mean over hard targets.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    label_weight_kernel(CrossEntropyGeometry g, const int64_t* labels, const T* weight,
+                        double* sum) {
+  double own = 0;
+  for (int64_t r = threadIdx.x; r < g.rows; r += block_threads) {
+    if (labels[r] >= 0 && labels[r] < g.classes) own += to_f32(weight[labels[r]]);
+  }
+  own = group_sum<block_threads>(own);
+  if (threadIdx.x == 0) *sum = own;
+}
+
+/// The memory of the mean over blocks, in cross_entropy_kernel.
+struct MeanOf {
+  const double* divisor;  // null: the rows
+  double* parts;
+  uint32_t* ticket;
+  Fault* faults;
+};
+
+// With t[r,c] the target of class c in row r,
+//   loss = -1/D sum t[r,c] log p[r,c],  dlogits[r,c] = (p[r,c] sum_k t[r,k] - t[r,c]) / D:
+// see core/reference/loss.cpp. G threads per row.
+template <class T, int G>
+__global__ void __launch_bounds__(block_threads)
+    cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,
+                         const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean) {
+  wait_for_previous();
+  const double divisor = mean.divisor ? *mean.divisor : static_cast<double>(g.rows);
+  const auto scale = static_cast<float>(1 / divisor);
+  const auto smooth = static_cast<float>(g.label_smoothing / static_cast<double>(g.classes));
+  const auto kept = static_cast<float>(1 - g.label_smoothing);
+  constexpr int per_block = block_threads / G;
+  const int lane = threadIdx.x % G;
+  double total = 0;
+  for (int64_t turn = blockIdx.x; turn * per_block < g.rows; turn += gridDim.x) {
+    const int64_t row = turn * per_block + threadIdx.x / G;
+    if (row >= g.rows) continue;  // whole groups
+    const int64_t label = labels ? labels[row] : 0;
+    const bool valid =
+        !labels || in_range(label, g.classes, mean.faults, FaultSource::cross_entropy, row);
+    const T* x = logits + row * g.classes;
+    const auto at = [&](int64_t c) { return to_f32(x[c]); };
+    const auto target = [&](int64_t c) {  // t[row, c]
+      const float wanted =
+          labels ? static_cast<float>(c == label) : to_f32(soft[row * g.classes + c]);
+      return (weight ? to_f32(weight[c]) : 1.0f) * (kept * wanted + smooth);
+    };
+    const LogSumExp norm = log_sum_exp<G>(g.classes, lane, at);
+    float target_sum = 0;
+    float row_loss = 0;
+    for (int64_t c = lane; c < g.classes; c += G) {
+      const float t = target(c);
+      target_sum += t;
+      // A class without weight adds nothing, even where its log probability is -infinity.
+      if (t != 0) row_loss -= t * norm.log_probability(at(c));
+    }
+    if (valid) total += static_cast<double>(row_loss);
+    if (!dlogits) continue;
+    target_sum = group_sum<G>(target_sum);
+    for (int64_t c = lane; c < g.classes; c += G) {
+      const float gradient = expf(norm.log_probability(at(c))) * target_sum - target(c);
+      dlogits[row * g.classes + c] = from_f32<T>(valid ? gradient * scale : 0.0f);
+    }
+  }
+  double sum;
+  if (add_up(total, mean.parts, mean.ticket, sum)) *loss = static_cast<float>(sum * (1 / divisor));
+}
+
+// -t log s(x) - (1 - t) log(1 - s(x)) = max(x, 0) - x t + log(1 + exp(-|x|)); derivative s(x) - t.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    binary_cross_entropy_kernel(int64_t count, const T* logits, const T* target, float* loss,
+                                T* dlogits, MeanOf mean) {
+  const double scale = 1 / static_cast<double>(count);
+  double total = 0;
+  for (int64_t i = first_item(); i < count; i += item_step()) {
+    const float x = to_f32(logits[i]);
+    const float t = to_f32(target[i]);
+    total +=
+        static_cast<double>((x > 0 ? x : 0) - x * t) + static_cast<double>(log1pf(expf(-fabsf(x))));
+    if (dlogits) dlogits[i] = from_f32<T>((sigmoid_of(x) - t) * static_cast<float>(scale));
+  }
+  double sum;
+  if (add_up(total, mean.parts, mean.ticket, sum)) *loss = static_cast<float>(sum * scale);
+}
+
+}  // namespace
+
+void softmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, void* y) {
+  visit_real(dtype, [&]<class T>() {
+    with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
+      softmax_kernel<T, G>
+          <<<blocks, block_threads, 0, stream>>>(g, static_cast<const T*>(x), static_cast<T*>(y));
+    });
+  });
+  check_launch("softmax");
+}
+
+void softmax_backward(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* y,
+                      const void* dy, void* dx) {
+  visit_real(dtype, [&]<class T>() {
+    with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
+      softmax_backward_kernel<T, G><<<blocks, block_threads, 0, stream>>>(
+          g, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+    });
+  });
+  check_launch("softmax_backward");
+}
+
+void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeometry& g,
+                   DType dtype, const CrossEntropy& p) {
+  const cudaStream_t stream = context.stream();
+  const auto* labels = g.soft ? nullptr : static_cast<const int64_t*>(p.target);
+  visit_real(dtype, [&]<class T>() {
+    const auto* weight = static_cast<const T*>(p.class_weight);
+    const auto* soft = g.soft ? static_cast<const T*>(p.target) : nullptr;
+    with_group(g.rows, g.classes, 1, [&]<int G>(unsigned blocks) {
+      const Scratch memory(allocator, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
+      double* const divisor = memory.as<double>();
+      const bool weighted_mean = labels && weight;
+      if (weighted_mean) {
+        label_weight_kernel<<<1, block_threads, 0, stream>>>(g, labels, weight, divisor);
+      }
+      const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context.tickets(),
+                        context.faults()};
+      launch_pdl(context, blocks, block_threads, cross_entropy_kernel<T, G>, g,
+                 static_cast<const T*>(p.logits), labels, soft, weight, p.loss,
+                 static_cast<T*>(p.dlogits), mean);
+    });
+  });
+  check_launch("cross_entropy");
+}
+
+void binary_cross_entropy(Context& context, Allocator& allocator, DType dtype, const void* logits,
+                          const void* target, int64_t count, float* loss, void* dlogits) {
+  const unsigned blocks = grid_for(count);
+  const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
+  const MeanOf mean{nullptr, parts.as<double>(), context.tickets(), context.faults()};
+  visit_real(dtype, [&]<class T>() {
+    binary_cross_entropy_kernel<<<blocks, block_threads, 0, context.stream()>>>(
+        count, static_cast<const T*>(logits), static_cast<const T*>(target), loss,
+        static_cast<T*>(dlogits), mean);
+  });
+  check_launch("binary_cross_entropy_with_logits");
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,220 @@
+// y = f(y + b), dz = f'(y) dy and db over rows of channels
+// (core/cuda/device_code/many_channel_sums.cuh); and the same behind 2x2 max-pooling, from the
+// gradient of windows and their argmax.
+#include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/many_channel_sums.cuh"
+#include "core/cuda/device_code/packed.cuh"
+#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/runtime/check.h"
+
+#include <optional>
+
+namespace whisker::cuda {
+namespace {
+
+template <class T, int N>
+__global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, ActivationSpec f,
+                                       const T* b, T* y) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < packs; at += step) {
+    Pack<T, N> value = reinterpret_cast<Pack<T, N>*>(y)[at];
+    Pack<T, N> bias{};
+    if (b) bias = reinterpret_cast<const Pack<T, N>*>(b)[at % packs_per_row];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float z = to_f32(value.at[i]) + (b ? to_f32(bias.at[i]) : 0.0f);
+      value.at[i] = from_f32<T>(activate(f, z));
+    }
+    reinterpret_cast<Pack<T, N>*>(y)[at] = value;
+  }
+}
+
+/// y and dy of one pack; y is 0 without an activation.
+template <class T, int N>
+struct Gradient {
+  Pack<T, N> output, gradient;
+
+  __device__ static Gradient load(const T* y, const T* dy, int64_t at) {
+    Gradient loaded{};
+    loaded.gradient = reinterpret_cast<const Pack<T, N>*>(dy)[at];
+    if (y) loaded.output = reinterpret_cast<const Pack<T, N>*>(y)[at];
+    return loaded;
+  }
+  /// f'(y) dy, also added to `sum`. relu masks bits: one instruction per two elements, no rounding.
+  template <bool relu>
+  __device__ Pack<T, N> through(ActivationSpec f, float (&sum)[N]) const {
+    Pack<T, N> result;
+    if constexpr (relu && N > 1) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        word(result, i) = word(gradient, i) & not_below_or_zero<T>(word(output, i));
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += to_f32(result.at[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float d = activation_gradient(f, to_f32(output.at[i]), to_f32(gradient.at[i]));
+        sum[i] += d;
+        result.at[i] = from_f32<T>(d);
+      }
+    }
+    return result;
+  }
+};
+
+/// dz may be null.
+template <class T, int N, bool relu>
+__global__ void __launch_bounds__(block_threads, 3)
+    output_gradient_kernel(ChannelSums<T> g, ActivationSpec f, const T* __restrict__ y,
+                           const T* __restrict__ dy, T* __restrict__ dz) {
+  many_channel_sums<T, N>(
+      g,
+      [&](int64_t row, int64_t pack) { return Gradient<T, N>::load(y, dy, row * g.packs + pack); },
+      [&](int64_t row, int64_t pack, const Gradient<T, N>& loaded, float(&sum)[N]) {
+        const Pack<T, N> result = loaded.template through<relu>(f, sum);
+        if (dz) reinterpret_cast<Pack<T, N>*>(dz)[row * g.packs + pack] = result;
+      });
+}
+
+/// Extents of an image and of its 2x2 windows.
+struct Halves {
+  unsigned h, w, h_half, w_half;
+};
+
+/// Rows are windows: dz (N, h, w, channels) is the window's gradient at its argmax and 0 elsewhere,
+/// including an odd last row and column outside all windows.
+template <class T, int N, bool relu>
+__global__ void __launch_bounds__(block_threads, 3)
+    window_gradient_kernel(ChannelSums<T> g, Halves p, ActivationSpec f, const T* __restrict__ y,
+                           const T* __restrict__ dy, const uint8_t* __restrict__ argmax,
+                           T* __restrict__ dz) {
+  struct Window {
+    Gradient<T, N> values;
+    Pack<uint8_t, N> argmax;
+  };
+  const auto load = [&](int64_t row, int64_t pack) {
+    const int64_t at = row * g.packs + pack;
+    return Window{Gradient<T, N>::load(y, dy, at),
+                  reinterpret_cast<const Pack<uint8_t, N>*>(argmax)[at]};
+  };
+  many_channel_sums<T, N>(
+      g, load, [&](int64_t row, int64_t pack, const Window& loaded, float(&sum)[N]) {
+        const Pack<T, N> result = loaded.values.template through<relu>(f, sum);
+        const auto window = static_cast<unsigned>(row);
+        const unsigned j = window % p.w_half, i = window / p.w_half % p.h_half;
+        const unsigned image = window / p.w_half / p.h_half;
+        const auto element = [&](unsigned down, unsigned across) -> Pack<T, N>& {
+          const int64_t to = (int64_t{image} * p.h + 2 * i + down) * p.w + 2 * j + across;
+          return reinterpret_cast<Pack<T, N>*>(dz)[to * g.packs + pack];
+        };
+#pragma unroll
+        for (unsigned k = 0; k < 4; ++k) {
+          element(k / 2, k % 2) = where_argmax<T, N>(result, loaded.argmax, k);
+        }
+        Pack<T, N> zero;
+#pragma unroll
+        for (int c = 0; c < N; ++c) zero.at[c] = from_f32<T>(0.0f);
+        const bool last_row = i + 1 == p.h_half && p.h % 2 == 1;
+        const bool last_column = j + 1 == p.w_half && p.w % 2 == 1;
+        if (last_row) element(2, 0) = element(2, 1) = zero;
+        if (last_column) element(0, 2) = element(1, 2) = zero;
+        if (last_row && last_column) element(2, 2) = zero;
+      });
+}
+
+/// Calls fn.operator()<T, N>() with N elements per pack: 16 bytes of them where the rows and the
+/// pointers allow.
+template <class Fn>
+void visit_packed(const RowsGeometry& g, std::initializer_list<const void*> pointers, Fn&& fn) {
+  const bool aligned = std::all_of(pointers.begin(), pointers.end(), [](const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  });
+  visit_real(g.dtype, [&]<class T>() {
+    if (g.channels % pack_size<T> == 0 && aligned) {
+      fn.template operator()<T, pack_size<T>>();
+    } else {
+      fn.template operator()<T, 1>();
+    }
+  });
+}
+
+/// Calls fn.operator()<relu>().
+template <class Fn>
+void visit_relu(ActivationSpec f, Fn&& fn) {
+  if (f.kind == Activation::relu) return fn.template operator()<true>();
+  fn.template operator()<false>();
+}
+
+/// Calls launch(channel_sums, how) with memory for sums into `db` (null: no sums).
+template <class T, int N, class Launch>
+void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& allocator,
+               Launch&& launch) {
+  const int64_t packs = g.channels / N;
+  const ChannelSumsLaunch how = channel_sums_launch(g.rows, packs, N, context.multiprocessors());
+  std::optional<Scratch> sums;
+  if (db && how.sums_bytes > 0) sums.emplace(allocator, how.sums_bytes);
+  launch(ChannelSums<T>{.rows = g.rows,
+                        .packs = packs,
+                        .sums = sums ? sums->as<float>() : nullptr,
+                        .result = static_cast<T*>(db),
+                        .tickets = context.tickets()},
+         how);
+}
+
+}  // namespace
+
+void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, void* y,
+                     cudaStream_t stream) {
+  if (!b && f.kind == Activation::none) return;
+  visit_packed(g, {b, y}, [&]<class T, int N>() {
+    const int64_t packs = g.rows * g.channels / N;
+    bias_activation_kernel<T, N><<<grid_for(packs), block_threads, 0, stream>>>(
+        packs, g.channels / N, f, static_cast<const T*>(b), static_cast<T*>(y));
+  });
+  check_launch("bias and activation");
+}
+
+void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, const void* dy,
+                     void* dz, void* db, Context& context, Allocator& allocator) {
+  if (!dz && !db) return;
+  const void* const output = f.kind == Activation::none ? nullptr : y;
+  visit_packed(g, {output, dy, dz, db}, [&]<class T, int N>() {
+    with_sums<T, N>(g, db, context, allocator,
+                    [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
+                      visit_relu(f, [&]<bool relu>() {
+                        output_gradient_kernel<T, N, relu>
+                            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+                                channel_sums, f, static_cast<const T*>(output),
+                                static_cast<const T*>(dy), static_cast<T*>(dz));
+                      });
+                    });
+  });
+  check_launch("output gradient");
+}
+
+void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, const void* dy,
+                     const void* argmax, void* dz, void* db, Context& context,
+                     Allocator& allocator) {
+  const RowsGeometry g{.rows = p.n * p.h_out * p.w_out, .channels = p.c, .dtype = p.dtype};
+  const Halves halves{.h = static_cast<unsigned>(p.h),
+                      .w = static_cast<unsigned>(p.w),
+                      .h_half = static_cast<unsigned>(p.h_out),
+                      .w_half = static_cast<unsigned>(p.w_out)};
+  const void* const output = f.kind == Activation::none ? nullptr : y;
+  visit_packed(g, {output, dy, argmax, dz, db}, [&]<class T, int N>() {
+    with_sums<T, N>(g, db, context, allocator,
+                    [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
+                      visit_relu(f, [&]<bool relu>() {
+                        window_gradient_kernel<T, N, relu>
+                            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+                                channel_sums, halves, f, static_cast<const T*>(output),
+                                static_cast<const T*>(dy), static_cast<const uint8_t*>(argmax),
+                                static_cast<T*>(dz));
+                      });
+                    });
+  });
+  check_launch("window gradient");
+}
+
+}  // namespace whisker::cuda

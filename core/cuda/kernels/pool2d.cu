@@ -1,0 +1,191 @@
+// Work split: one thread per pack of channels of one window (forward, and backward where windows do
+// not overlap), of one image element (backward elsewhere), or of a strip of either
+// (pool2d_strips.cuh). Each element of a result has one writer. Blocks run along (columns x packs),
+// rows and images.
+#include "core/cuda/kernels/pool2d.h"
+#include "core/cuda/kernels/pool2d_launch.cuh"
+#include "core/cuda/kernels/pool2d_strips.cuh"
+#include "core/cuda/runtime/check.h"
+
+namespace whisker::cuda {
+namespace {
+
+template <class T, int N, class Index>
+__global__ void max_kernel(PoolShape p, const Pack<T, N>* x, Pack<T, N>* y,
+                           Pack<Index, N>* argmax) {
+  for_each_position(p, p.h_out, p.w_out, [&](int64_t image, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    RunningMax<N, Index> largest;
+    for (int row = max(top, 0); row < min(top + p.kernel_h, p.h); ++row) {
+      for (int column = max(left, 0); column < min(left + p.kernel_w, p.w); ++column) {
+        largest.take(x[p.x_at(image, row, column, pack)], (row - top) * p.kernel_w + column - left);
+      }
+    }
+    largest.store(p.y_at(image, i, j, pack), y, argmax);
+  });
+}
+
+template <class T, int N>
+__global__ void average_kernel(PoolShape p, const Pack<T, N>* x, Pack<T, N>* y) {
+  for_each_position(p, p.h_out, p.w_out, [&](int64_t image, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    float sum[N] = {};
+    for (int row = max(top, 0); row < min(top + p.kernel_h, p.h); ++row) {
+      for (int column = max(left, 0); column < min(left + p.kernel_w, p.w); ++column) {
+        const Pack<T, N> value = x[p.x_at(image, row, column, pack)];
+#pragma unroll
+        for (int c = 0; c < N; ++c) sum[c] += to_f32(value.at[c]);
+      }
+    }
+    const float divisor = p.divisor(i, j);
+    Pack<T, N> result;
+#pragma unroll
+    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(divisor > 0 ? sum[c] / divisor : 0.0f);
+    y[p.y_at(image, i, j, pack)] = result;
+  });
+}
+
+/// Adds the gradient that window (i, j) passes to its element `index`. `argmax` is null for
+/// averages.
+template <class T, int N, class Index>
+__device__ void add_window_gradient(const PoolShape& p, const Pack<Index, N>* argmax,
+                                    const Pack<T, N>* dy, int64_t image, int i, int j, int pack,
+                                    int index, float* sum) {
+  const int64_t at = p.y_at(image, i, j, pack);
+  const Pack<T, N> gradient = dy[at];
+  if (argmax) {
+    const Pack<Index, N> index_of_max = argmax[at];
+#pragma unroll
+    for (int c = 0; c < N; ++c) {
+      if (index_of_max.at[c] == static_cast<Index>(index)) sum[c] += to_f32(gradient.at[c]);
+    }
+  } else {
+    const float divisor = p.divisor(i, j);
+#pragma unroll
+    for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) / divisor;
+  }
+}
+
+/// Strides of at least the kernel: window (i, j) writes its own elements and those up to the next
+/// window (the first and the last also write the image's edges).
+template <class T, int N, class Index>
+__global__ void scatter_kernel(PoolShape p, const Pack<Index, N>* argmax, const Pack<T, N>* dy,
+                               Pack<T, N>* dx) {
+  for_each_position(p, p.h_out, p.w_out, [&](int64_t image, int i, int j, int pack) {
+    const int top = i * p.stride_h - p.pad_top;
+    const int left = j * p.stride_w - p.pad_left;
+    const int bottom = i + 1 == p.h_out ? p.h : min(top + p.stride_h, p.h);
+    const int right = j + 1 == p.w_out ? p.w : min(left + p.stride_w, p.w);
+    for (int row = i == 0 ? 0 : max(top, 0); row < bottom; ++row) {
+      for (int column = j == 0 ? 0 : max(left, 0); column < right; ++column) {
+        float sum[N] = {};
+        const int down = row - top;
+        const int across = column - left;
+        if (down >= 0 && down < p.kernel_h && across >= 0 && across < p.kernel_w) {
+          add_window_gradient(p, argmax, dy, image, i, j, pack, down * p.kernel_w + across, sum);
+        }
+        dx[p.x_at(image, row, column, pack)] = rounded<T, N>(sum);
+      }
+    }
+  });
+}
+
+/// Overlapping windows: each image element adds up the windows that contain it, in order.
+template <class T, int N, class Index>
+__global__ void gather_kernel(PoolShape p, const Pack<Index, N>* argmax, const Pack<T, N>* dy,
+                              Pack<T, N>* dx) {
+  for_each_position(p, p.h, p.w, [&](int64_t image, int row, int column, int pack) {
+    const int down = row + p.pad_top;
+    const int across = column + p.pad_left;
+    float sum[N] = {};
+    const int first_i = down < p.kernel_h ? 0 : (down - p.kernel_h) / p.stride_h + 1;
+    const int first_j = across < p.kernel_w ? 0 : (across - p.kernel_w) / p.stride_w + 1;
+    for (int i = first_i; i <= min(down / p.stride_h, p.h_out - 1); ++i) {
+      for (int j = first_j; j <= min(across / p.stride_w, p.w_out - 1); ++j) {
+        const int index = (down - i * p.stride_h) * p.kernel_w + across - j * p.stride_w;
+        add_window_gradient(p, argmax, dy, image, i, j, pack, index, sum);
+      }
+    }
+    dx[p.x_at(image, row, column, pack)] = rounded<T, N>(sum);
+  });
+}
+
+template <class Fn>
+void visit_index(const Pool2dGeometry& g, Fn&& fn) {
+  if (pool2d_argmax_bytes(g) == 1) {
+    fn.template operator()<uint8_t>();
+  } else {
+    fn.template operator()<uint32_t>();
+  }
+}
+
+}  // namespace
+
+void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
+                    void* argmax) {
+  const auto run = [&]<class T, int N>(const PoolShape& p) {
+    const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
+    const auto* in = static_cast<const Pack<T, N>*>(x);
+    auto* out = static_cast<Pack<T, N>*>(y);
+    if (g.kind == PoolKind::average) {
+      launch_pdl(context, launch.grid, launch.block, average_kernel<T, N>, p, in, out);
+      return;
+    }
+    const auto strips = [&]<int K, int S>() {
+      const StripLaunch by_strips = strip_launch(context, p, p.h_out, p.w_out);
+      launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
+                 strip_max_kernel<T, N, K, S, Maxima<T, N>>, p, by_strips.strip, in,
+                 Maxima<T, N>{out, static_cast<Pack<uint8_t, N>*>(argmax)});
+    };
+    if (g.all_see_image()) {
+      if (g.is_square(2, 2)) return strips.template operator()<2, 2>();
+      if (g.is_square(3, 2)) return strips.template operator()<3, 2>();
+      if (g.is_square(3, 1)) return strips.template operator()<3, 1>();
+    }
+    visit_index(g, [&]<class Index>() {
+      launch_pdl(context, launch.grid, launch.block, max_kernel<T, N, Index>, p, in, out,
+                 static_cast<Pack<Index, N>*>(argmax));
+    });
+  };
+  visit_packed(g, run, argmax, x, y);
+  check_launch("pooling");
+}
+
+void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* argmax,
+                     const void* dy, void* dx) {
+  const bool disjoint = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
+  const auto run = [&]<class T, int N>(const PoolShape& p) {
+    const auto* gradient = static_cast<const Pack<T, N>*>(dy);
+    auto* out = static_cast<Pack<T, N>*>(dx);
+    const auto strips = [&]<int K>() {
+      const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
+      const StripLaunch by_strips = strip_launch(context, p, down, across);
+      launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
+                 strip_gradient_kernel<T, N, K, GatheredGradient<T, N>>, p, down, across,
+                 by_strips.strip, static_cast<const Pack<uint8_t, N>*>(argmax), gradient,
+                 GatheredGradient<T, N>{out});
+    };
+    if (g.kind == PoolKind::max) {
+      if (g.is_square(2, 2)) return strips.template operator()<2>();
+      if (g.is_square(3, 2)) return strips.template operator()<3>();
+    }
+    visit_index(g, [&]<class Index>() {
+      const auto* indices = static_cast<const Pack<Index, N>*>(argmax);
+      if (disjoint) {
+        const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
+        launch_pdl(context, launch.grid, launch.block, scatter_kernel<T, N, Index>, p, indices,
+                   gradient, out);
+      } else {
+        const PlaneLaunch launch = plane_launch(p, p.h, p.w);
+        launch_pdl(context, launch.grid, launch.block, gather_kernel<T, N, Index>, p, indices,
+                   gradient, out);
+      }
+    });
+  };
+  visit_packed(g, run, argmax, dy, dx);
+  check_launch("pooling's gradient");
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,20 @@
+// Reductions over axes, of f32, bf16 or f16.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/cuda/memory/allocator.h"
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+namespace whisker::cuda::kernels {
+
+/// y (g.out_count) = op over the reduced axes of x. Few results of long reductions take
+/// two passes, with memory from `allocator`.
+void reduce(cudaStream_t stream, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
+            DType dtype, const void* x, void* y);
+/// First position of the largest element along the middle axis; a NaN counts as the largest.
+void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y);
+
+}  // namespace whisker::cuda::kernels

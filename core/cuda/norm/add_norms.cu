@@ -1,0 +1,297 @@
+// Two batch norms, fused. Forward: one pass reads both tensors and writes the sum. Backward: the
+// first pass computes the sums of both norms and stores dz = f'(y) dy in the memory of the second's
+// dx; the second pass computes both dx from it, in reverse, since the L2 cache still holds the last
+// rows.
+#include "core/cuda/device_code/many_channel_sums.cuh"
+#include "core/cuda/norm/add_norms.h"
+#include "core/cuda/norm/batch_norm.cuh"
+
+#include <algorithm>
+
+namespace whisker::cuda::kernels {
+namespace {
+
+/// Of the passes that write: see map_grid.
+constexpr unsigned result_blocks = 3, gradient_blocks = 2;
+
+/// A thread's packs of a row of both tensors.
+template <class T, int V>
+struct TwoPacks {
+  PackBytes<T, V> first, second;
+};
+
+/// Both norms of a thread's channels as x scale + added scale' + shift. Forward and backward
+/// compute this one expression, so that both find the same sign of z.
+template <int V>
+struct SummedNorms {
+  float scale[V] = {}, other_scale[V] = {}, shift[V] = {};
+
+  SummedNorms() = default;
+  __device__ SummedNorms(const AddedNorm& first, const AddedNorm& second, int64_t channel) {
+    float other_shift[V];
+    line_of(first, channel, scale, shift);
+    line_of(second, channel, other_scale, other_shift);
+#pragma unroll
+    for (int v = 0; v < V; ++v) shift[v] += other_shift[v];
+  }
+  __device__ float at(int v, float x, float added) const {
+    return fmaf(x, scale[v], fmaf(added, other_scale[v], shift[v]));
+  }
+
+ private:
+  /// One norm as x scale + shift.
+  __device__ static void line_of(const AddedNorm& norm, int64_t channel, float (&scale)[V],
+                                 float (&shift)[V]) {
+    float inverse[V], mean[V];
+    load<V>(norm.gamma, channel, scale);
+    load<V>(norm.beta, channel, shift);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      inverse[v] = norm.inv_std[channel + v];
+      mean[v] = norm.mean[channel + v];
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      scale[v] *= inverse[v];
+      shift[v] = fmaf(-mean[v], scale[v], shift[v]);
+    }
+  }
+};
+
+// y = f(first norm + second norm).
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads, result_blocks)
+    normalise_pair_kernel(ChannelLayout t, bool relu, AddedNorm first, AddedNorm second, T* y) {
+  wait_for_previous();
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  SummedNorms<V> norms;
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  for_rows_reversed<V, 3>(
+      t,
+      [&](const RowPosition& position) {
+        return TwoPacks<T, V>{load_pack_bytes<V>(x, position.at),
+                              load_pack_bytes<V>(added, position.at)};
+      },
+      [&] { norms = SummedNorms<V>(first, second, channel); },
+      [&](const RowPosition& position, const TwoPacks<T, V>& in) {
+        const auto own = unpack<T, V>(in.first), other = unpack<T, V>(in.second);
+        Pack<T, V> out;
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          float z = norms.at(v, to_f32(own.at[v]), to_f32(other.at[v]));
+          if (relu) z = z < 0 ? 0 : z;
+          out.at[v] = from_f32<T>(z);
+        }
+        store_pack<V>(y, position.at, out);
+      });
+}
+
+/// A thread's packs of a row in the first pass of backward; `more` unless null.
+template <class T, int V>
+struct GradientPacks {
+  PackBytes<T, V> dy, more, x, added;
+};
+
+// sums (packs, 3, V): sum(dz), sum(dz (x - mean)) and the latter of the second norm. dz (rows,
+// channels), unless null, is written too, rounded once for all readers.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads, 3)
+    pair_sums_kernel(ChannelSums<float> g, bool relu, AddedNorm first, AddedNorm second,
+                     PairGradient p, T* dz) {
+  wait_for_previous();
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  const auto* dy = static_cast<const T*>(p.dy);
+  const auto* more = static_cast<const T*>(p.more);
+  const int64_t own = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * V;
+  float sum[3 * V] = {};
+  if (own < g.packs * V) {
+    SummedNorms<V> norms;
+    float center[V], other_center[V];
+    const auto prepare = [&] {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        center[v] = first.mean[own + v];
+        other_center[v] = second.mean[own + v];
+      }
+      norms = SummedNorms<V>(first, second, own);
+    };
+    const auto load_row = [&](const RowPosition& position) {
+      GradientPacks<T, V> in;
+      in.dy = load_pack_bytes<V>(dy, position.at);
+      if (more) in.more = load_pack_bytes<V>(more, position.at);
+      in.x = load_pack_bytes<V>(x, position.at);
+      in.added = load_pack_bytes<V>(added, position.at);
+      return in;
+    };
+    const auto use = [&](const RowPosition& position, const GradientPacks<T, V>& in) {
+      auto d = unpack<T, V>(in.dy);
+      const auto term = unpack<T, V>(in.more);
+      const auto one = unpack<T, V>(in.x), other = unpack<T, V>(in.added);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const float in_x = to_f32(one.at[v]), in_added = to_f32(other.at[v]);
+        const T y = from_f32<T>(norms.at(v, in_x, in_added));
+        if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
+        if (relu && to_f32(y) <= 0) d.at[v] = from_f32<T>(0.0f);
+        const float value = to_f32(d.at[v]);
+        sum[v] += value;
+        sum[V + v] = fmaf(value, in_x - center[v], sum[V + v]);
+        sum[2 * V + v] = fmaf(value, in_added - other_center[v], sum[2 * V + v]);
+      }
+      if (dz) store_pack<V>(dz, position.at, d);
+    };
+    const ChannelLayout t{.rows = g.rows, .channels = g.packs * V};
+    const auto [begin, end] = block_rows(g);
+    const int64_t row = begin + threadIdx.y;
+    const auto down = static_cast<int>(blockDim.y);
+    const auto left = static_cast<int>(end - row);
+    for_rows<2>(t, {row, row * t.channels + own}, down, (left + down - 1) / down, load_row, prepare,
+                use);
+  }
+  add_blocks(g, sum);
+}
+
+/// dx = dz of_dz + x of_x + offset, per channel.
+template <int V>
+struct InputGradient {
+  float of_dz[V], of_x[V], offset[V];
+
+  InputGradient() = default;
+  __device__ InputGradient(const AddedNorm& norm, int64_t channel, float rows, const float* sum,
+                           const float* correlation) {
+    load<V>(norm.gamma, channel, of_dz);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float inverse = norm.inv_std[channel + v];
+      of_dz[v] *= inverse;
+      of_x[v] = -of_dz[v] * inverse * inverse * correlation[v] / rows;
+      offset[v] = fmaf(-norm.mean[channel + v], of_x[v], -of_dz[v] * sum[v] / rows);
+    }
+  }
+  template <class T>
+  __device__ Pack<T, V> of(const Pack<T, V>& dz, const Pack<T, V>& x) const {
+    Pack<T, V> dx;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float through_statistics = fmaf(to_f32(x.at[v]), of_x[v], offset[v]);
+      dx.at[v] = from_f32<T>(fmaf(to_f32(dz.at[v]), of_dz[v], through_statistics));
+    }
+    return dx;
+  }
+};
+
+template <int V>
+__device__ void store_parameter_gradients(const AddedNorm& norm, const AddedNormGradients& out,
+                                          int64_t channel, const float* sum,
+                                          const float* correlation) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int64_t c = channel + v;
+    if (out.dbeta.data) store(out.dbeta, c, sum[v]);
+    if (out.dgamma.data) store(out.dgamma, c, correlation[v] * norm.inv_std[c]);
+  }
+}
+
+// Both dx from dz, one of them in place; and the gradients of gamma and beta from the sums.
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads, gradient_blocks)
+    pair_gradients_kernel(ChannelLayout t, AddedNorm first, AddedNorm second, const float* sums,
+                          const T* dz, PairGradient p) {
+  wait_for_previous();
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
+  InputGradient<V> gradient, other;
+  const auto prepare = [&] {
+    float sum[V], correlation[V], other_correlation[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      sum[v] = sums[channel * 3 + v];
+      correlation[v] = sums[channel * 3 + V + v];
+      other_correlation[v] = sums[channel * 3 + 2 * V + v];
+    }
+    const auto rows = static_cast<float>(t.rows);
+    gradient = InputGradient<V>(first, channel, rows, sum, correlation);
+    other = InputGradient<V>(second, channel, rows, sum, other_correlation);
+    if (blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
+      store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
+      store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
+    }
+  };
+  if (!dz) return prepare();
+  const auto* x = static_cast<const T*>(first.x);
+  const auto* added = static_cast<const T*>(second.x);
+  auto* dx = static_cast<T*>(p.first.dx);
+  auto* dadded = static_cast<T*>(p.second.dx);
+  struct Loaded {
+    PackBytes<T, V> dz;
+    TwoPacks<T, V> in;
+  };
+  for_rows_reversed<V, 6>(
+      t,
+      [&](const RowPosition& position) {
+        return Loaded{load_pack_bytes<V>(dz, position.at),
+                      {load_pack_bytes<V>(x, position.at), load_pack_bytes<V>(added, position.at)}};
+      },
+      prepare,
+      [&](const RowPosition& position, const Loaded& row) {
+        const auto d = unpack<T, V>(row.dz);
+        if (dx) store_pack<V>(dx, position.at, gradient.of(d, unpack<T, V>(row.in.first)));
+        if (dadded) store_pack<V>(dadded, position.at, other.of(d, unpack<T, V>(row.in.second)));
+      });
+}
+
+template <class T, int V>
+void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+              const AddedNorm& first, const AddedNorm& second, const PairGradient& p) {
+  auto* const dz = static_cast<T*>(p.second.dx ? p.second.dx : p.first.dx);
+  const int64_t packs = g.channels / V;
+  constexpr unsigned cache_line = 128 / (sizeof(T) * V);  // in packs
+  const ChannelSumsLaunch launch = channel_sums_launch(
+      g.rows, packs, 3 * V, context.multiprocessors(), std::min(cache_line, 32u));
+  const Scratch memory(allocator, 3 * g.channels * int64_t{sizeof(float)} + launch.sums_bytes);
+  auto* const sums = memory.as<float>();
+  const ChannelSums<float> channel_sums{
+      .rows = g.rows,
+      .packs = packs,
+      .sums = launch.sums_bytes > 0 ? sums + 3 * g.channels : nullptr,
+      .result = sums,
+      .tickets = context.tickets()};
+  launch_pdl({.stream = context.stream(),
+              .capability = context.capability(),
+              .shared_bytes = launch.shared_bytes},
+             launch.grid, launch.block, pair_sums_kernel<T, V>, channel_sums,
+             g.activation.kind == Activation::relu, first, second, p, dz);
+  check_launch("add_norms_backward sums");
+  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+  const dim3 parameters_only{t.tiles};
+  launch_pdl(context, dz ? map_grid(t, gradient_blocks) : parameters_only, block_threads,
+             pair_gradients_kernel<T, V>, t, first, second, sums, dz, p);
+  check_launch("add_norms_backward");
+}
+
+}  // namespace
+
+void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& first,
+               const AddedNorm& second, void* y) {
+  const auto run = [&]<class T, int V>() {
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+    launch_pdl(context, map_grid(t, result_blocks), block_threads, normalise_pair_kernel<T, V>, t,
+               g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
+  };
+  with_packs(g.dtype, g.channels, run, first.x, second.x, y);
+  check_launch("add_batch_norms");
+}
+
+void add_norms_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                        const AddedNorm& first, const AddedNorm& second, const PairGradient& p) {
+  const auto run = [&]<class T, int V>() {
+    // With 16-byte packs, sums, factors and several rows would not fit 80 registers.
+    backward<T, (V > 1 ? V / 2 : V)>(context, allocator, g, first, second, p);
+  };
+  with_packs(g.dtype, g.channels, run, first.x, second.x, p.dy, p.more, p.first.dx, p.second.dx);
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,242 @@
+// The strip kernels of pooling (core/cuda/kernels/pool2d_strips.cuh) fused with a batch norm.
+// Forward: compare x, with its sign flipped where gamma is below 0, and normalise only the maxima.
+// Backward: the norm's own first pass over x_at_argmax computes dz of the windows and the sums;
+// then a strip kernel gathers dz as pooling does and computes dx from dz and x.
+#include "core/cuda/kernels/pool2d_launch.cuh"
+#include "core/cuda/kernels/pool2d_strips.cuh"
+#include "core/cuda/norm/batch_norm.cuh"
+#include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/norm/norm_pool.h"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+/// f32 values of a thread's N channels, `Kinds` for each, in the thread's own column of shared
+/// memory, which leaves registers to pending loads. Volatile: the compiler would keep copies.
+template <int Kinds, int N>
+struct ChannelTable {
+  __device__ static volatile float& at(int kind, int channel) {
+    __shared__ volatile float values[Kinds * N][block_threads];
+    return values[kind * N + channel][threadIdx.x];
+  }
+};
+
+/// mean and gamma * inv_std of a thread's channels.
+template <int N>
+__device__ void load_factors(const NormPool& norm, int64_t channel, float (&center)[N],
+                             float (&scale)[N]) {
+  load<N>(norm.gamma, channel, scale);
+#pragma unroll
+  for (int v = 0; v < N; ++v) {
+    center[v] = norm.mean[channel + v];
+    scale[v] *= norm.inv_std[channel + v];
+  }
+}
+
+/// As Maxima: stores y = f(normalised maximum), x_at_argmax and argmax.
+template <class T, int N>
+struct NormalisedMaxima {
+  static constexpr int blocks = 3;
+  enum Kind { center, scale, shift, kinds };
+  using Table = ChannelTable<kinds, N>;
+
+  NormPool norm;
+  bool relu;
+  Pack<T, N>* y;
+  Pack<T, N>* x_at_argmax;
+  Pack<uint8_t, N>* argmax;
+
+  struct OfChannels {
+    const NormalisedMaxima& result;
+    Packed<T, N> sign = Packed<T, N>::filled(0);  // flipped where z falls as x grows
+
+    __device__ Packed<T, N> compared(const Packed<T, N>& x) const {
+      Packed<T, N> turned;
+#pragma unroll
+      for (int i = 0; i < Packed<T, N>::count; ++i) turned.at[i] = x.at[i] ^ sign.at[i];
+      return turned;
+    }
+    __device__ void store(int64_t at, LargestSoFar<T, N> largest) const {
+      const float lowest = result.relu ? 0 : -INFINITY;
+      largest.value = compared(largest.value);
+      Packed<T, N> normal;
+#pragma unroll
+      for (int i = 0; i < Packed<T, N>::count; ++i) {
+        normal.at[i] = mapped<T, N>(i, [&](int e, int v) {
+          const float z = normalised(element<T>(largest.value.at[i], e), Table::at(center, v),
+                                     Table::at(scale, v), Table::at(shift, v));
+          return z < lowest ? lowest : z;
+        });
+      }
+      store_packed(result.y + at, normal);
+      if (result.x_at_argmax) largest.store(result.x_at_argmax + at, result.argmax + at);
+    }
+  };
+  __device__ OfChannels of_channels(int pack) const {
+    float centers[N], scales[N], shifts[N];
+    load_factors<N>(norm, int64_t{pack} * N, centers, scales);
+    load<N>(norm.beta, int64_t{pack} * N, shifts);
+    OfChannels own{.result = *this};
+#pragma unroll
+    for (int v = 0; v < N; ++v) {
+      Table::at(center, v) = centers[v];
+      Table::at(scale, v) = scales[v];
+      Table::at(shift, v) = shifts[v];
+      if (scales[v] < 0) own.sign.at[v / per_word<T, N>] |= sign_bit<T>(v % per_word<T, N>);
+    }
+    return own;
+  }
+};
+
+/// As GatheredGradient: stores dx = scale dz + (x - mean) slope + shift.
+template <class T, int N>
+struct NormalisedGradient {
+  static constexpr int blocks = 3;
+  enum Kind { center, scale, slope, shift, kinds };
+  using Table = ChannelTable<kinds, N>;
+
+  NormPool norm;
+  InputCoefficients coefficients;
+  Pack<T, N>* dx;
+
+  struct OfChannels {
+    const NormalisedGradient& result;
+
+    struct Read {
+      Packed<T, N> x[4];
+      int64_t at[4];
+      bool inside[4];
+    };
+    template <class Inside, class At>
+    __device__ Read read(const Inside& inside, const At& at) const {
+      const auto* x = static_cast<const Pack<T, N>*>(result.norm.x);
+      Read loaded;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        loaded.at[e] = at(e);
+        loaded.inside[e] = inside(e);
+        loaded.x[e] = loaded.inside[e] ? load_packed(x + loaded.at[e]) : Packed<T, N>::filled(0);
+      }
+      return loaded;
+    }
+    // Word by word: per-channel factors are read once for four elements.
+    template <class Inside, class At, class Gathered>
+    __device__ void store(Read read, const Inside&, const At&, const Gathered& gathered) const {
+#pragma unroll
+      for (int i = 0; i < Packed<T, N>::count; ++i) {
+        constexpr int width = per_word<T, N>;
+        float factors[kinds][width];
+#pragma unroll
+        for (int k = 0; k < kinds; ++k) {
+#pragma unroll
+          for (int e = 0; e < width; ++e) factors[k][e] = Table::at(k, i * width + e);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const uint32_t x = read.x[k].at[i], dz = gathered(k, i);
+          read.x[k].at[i] = mapped<T, N>(i, [&](int e, int) {
+            const float own = fmaf(factors[scale][e], element<T>(dz, e), factors[shift][e]);
+            return fmaf(element<T>(x, e) - factors[center][e], factors[slope][e], own);
+          });
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (read.inside[e]) store_packed(result.dx + read.at[e], read.x[e]);
+      }
+    }
+  };
+  __device__ OfChannels of_channels(int pack) const {
+    constexpr int together = N > 1 ? N / 2 : 1;  // all of them would not fit 80 registers
+#pragma unroll 1
+    for (int first = 0; first < N; first += together) {
+      const int64_t channel = int64_t{pack} * N + first;
+      float centers[together], scales[together];
+      load_factors<together>(norm, channel, centers, scales);
+#pragma unroll
+      for (int v = 0; v < together; ++v) {
+        Table::at(center, first + v) = centers[v];
+        Table::at(scale, first + v) = scales[v];
+        Table::at(slope, first + v) = coefficients.slope[channel + v];
+        Table::at(shift, first + v) = coefficients.shift[channel + v];
+      }
+    }
+    return {*this};
+  }
+};
+
+/// Calls run.operator()<K>() for windows of KxK.
+template <class Run>
+void visit_window(const Pool2dGeometry& pool, const Run& run) {
+  if (pool.kernel_h == 3) return run.template operator()<3>();
+  run.template operator()<2>();
+}
+
+}  // namespace
+
+void norm_pool(const Context& context, const BatchNormGeometry& g, const Pool2dGeometry& pool,
+               const NormPool& norm, const PooledResults& r) {
+  const auto run = [&]<class T, int N>(const PoolShape& p) {
+    const StripLaunch launch = strip_launch(context, p, p.h_out, p.w_out);
+    visit_window(pool, [&]<int K>() {
+      using Result = NormalisedMaxima<T, N>;
+      launch_pdl(context, launch.blocks.grid, launch.blocks.block,
+                 strip_max_kernel<T, N, K, 2, Result>, p, launch.strip,
+                 static_cast<const Pack<T, N>*>(norm.x),
+                 Result{.norm = norm,
+                        .relu = g.activation.kind == Activation::relu,
+                        .y = static_cast<Pack<T, N>*>(r.y),
+                        .x_at_argmax = static_cast<Pack<T, N>*>(r.x_at_argmax),
+                        .argmax = reinterpret_cast<Pack<uint8_t, N>*>(r.argmax)});
+    });
+  };
+  visit_packed(pool, run, r.argmax, norm.x, r.y, r.x_at_argmax);
+  check_launch("batch_norm_max_pool2d");
+}
+
+void norm_pool_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
+                        const Pool2dGeometry& pool, const NormPool& norm, const PooledGradient& p) {
+  BatchNormGeometry windows = g;
+  windows.rows = pool.n * pool.h_out * pool.w_out;
+  const int64_t dz_bytes =
+      p.dx ? windows.rows * g.channels * static_cast<int64_t>(size_of(g.dtype)) : 0;
+  const Scratch dz(allocator, dz_bytes);  // (N, h_out, w_out, C)
+  const Scratch memory(allocator, 2 * g.channels * int64_t{sizeof(float)});
+  InputCoefficients coefficients;
+  if (p.dx) {
+    coefficients = {.slope = memory.as<float>(),
+                    .shift = memory.as<float>() + g.channels,
+                    .rows = static_cast<float>(g.rows)};
+  }
+  // Only the maxima have a dz other than 0, so sums over them are sums over all elements.
+  batch_norm_gradient_sums(context, allocator, windows,
+                           {.x = p.x_at_argmax,
+                            .dy = p.dy,
+                            .more = p.more,
+                            .gamma = norm.gamma,
+                            .beta = norm.beta,
+                            .mean = norm.mean,
+                            .inv_std = norm.inv_std,
+                            .dgamma = p.dgamma,
+                            .dbeta = p.dbeta,
+                            .dresidual = p.dx ? dz.data() : nullptr},
+                           coefficients);
+  if (!p.dx) return;
+  const auto run = [&]<class T, int N>(const PoolShape& shape) {
+    const int down = (shape.h + shape.pad_top + 1) / 2;
+    const int across = (shape.w + shape.pad_left + 1) / 2;
+    const StripLaunch launch = strip_launch(context, shape, down, across);
+    visit_window(pool, [&]<int K>() {
+      using Result = NormalisedGradient<T, N>;
+      launch_pdl(
+          context, launch.blocks.grid, launch.blocks.block, strip_gradient_kernel<T, N, K, Result>,
+          shape, down, across, launch.strip, reinterpret_cast<const Pack<uint8_t, N>*>(p.argmax),
+          static_cast<const Pack<T, N>*>(dz.data()),
+          Result{.norm = norm, .coefficients = coefficients, .dx = static_cast<Pack<T, N>*>(p.dx)});
+    });
+  };
+  visit_packed(pool, run, p.argmax, norm.x, dz.data(), p.dx);
+  check_launch("batch_norm_max_pool2d's gradient");
+}
+
+}  // namespace whisker::cuda::kernels

@@ -1,0 +1,102 @@
+// What cuDNN needs for consecutive recurrent layers of one geometry: descriptors, workspace sizes,
+// and the position of each parameter in its block of weights.
+#pragma once
+
+#include "core/backend/recurrent.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/cuda/recurrent/cudnn/batched_copy.h"
+#include "core/cuda/runtime/cudnn_descriptor.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <cudnn.h>
+
+namespace whisker::cuda {
+
+/// Owns a cuDNN descriptor.
+template <class T, cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)>
+class CudnnHandle {
+ public:
+  CudnnHandle() { cudnn::check(create(&raw_), "making a descriptor"); }
+  ~CudnnHandle() { destroy(raw_); }
+  CudnnHandle(const CudnnHandle&) = delete;
+  CudnnHandle& operator=(const CudnnHandle&) = delete;
+  T raw() const { return raw_; }
+
+ private:
+  T raw_ = nullptr;
+};
+
+/// Sequences of the full length `steps`, in memory (steps, batch, extent).
+class SequenceDescriptor {
+ public:
+  SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent);
+  cudnnRNNDataDescriptor_t raw() const { return handle_.raw(); }
+
+ private:
+  CudnnHandle<cudnnRNNDataDescriptor_t, cudnnCreateRNNDataDescriptor, cudnnDestroyRNNDataDescriptor>
+      handle_;
+};
+
+/// The operands of one call; null is undefined.
+struct RecurrentCall {
+  const void* x = nullptr;        // (steps, batch, features)
+  void* y = nullptr;              // (steps, batch, directions output)
+  const void* h = nullptr;        // (cells, batch, output), before the first step
+  const void* c = nullptr;        // (cells, batch, hidden)
+  const void* weights = nullptr;  // weight_bytes()
+  void* workspace = nullptr;      // workspace_bytes()
+  void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
+};
+
+class CudnnRecurrentPlan {
+ public:
+  /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
+  CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
+                     cudnnRNNAlgo_t algorithm, bool tf32);
+
+  int64_t weight_bytes() const { return weight_bytes_; }
+  int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
+  int64_t reserve_bytes() const { return reserve_bytes_; }
+
+  /// The copies between the parameters of `cells` and the block `weights`.
+  std::vector<Copy> copies(std::span<const RecurrentParameters> cells, void* weights) const;
+
+  /// h and c after the last step go to `h_last` and `c_last`.
+  void forward(const RecurrentCall& call, void* h_last, void* c_last);
+  /// After forward, from dy and the gradients of its last states (null: zeros).
+  void backward_data(const RecurrentCall& call, const void* dy, const void* dh_last,
+                     const void* dc_last, void* dx, void* dh, void* dc);
+  /// After backward_data: dweights, which is zero before.
+  void backward_weights(const RecurrentCall& call, void* dweights);
+
+ private:
+  using TensorHandle = CudnnHandle<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
+                                   cudnnDestroyTensorDescriptor>;
+  struct WeightRegion {
+    size_t cell = 0;
+    Tensor RecurrentParameters::*member = nullptr;
+    int64_t first = 0;  // byte of the parameter
+    int64_t bytes = 0;
+    int64_t at = 0;  // byte of the weights
+  };
+  void find_regions(Allocator& allocator);
+  void add_regions(size_t cell, int64_t inputs, char* weights);
+  cudnnTensorDescriptor_t c_descriptor() const { return g_.is_lstm() ? c_.raw() : nullptr; }
+  SequenceDescriptor inputs() const;
+  SequenceDescriptor results() const;
+
+  Context& context_;
+  RecurrentGeometry g_;
+  CudnnHandle<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor> rnn_;
+  CudnnHandle<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>
+      dropout_;
+  TensorHandle h_, c_;
+  int64_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
+  std::vector<WeightRegion> regions_;
+};
+
+}  // namespace whisker::cuda

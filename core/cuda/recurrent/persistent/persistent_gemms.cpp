@@ -1,0 +1,109 @@
+#include "core/cuda/recurrent/persistent/persistent_gemms.h"
+
+#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/recurrent/recurrent_sizes.h"
+
+namespace whisker::cuda {
+
+void PersistentGemms::gate_inputs(const RecurrentGeometry& g, int64_t layer,
+                                  const LinearOperands& operands) {
+  linear_gemm(gemms_,
+              {.rows = g.steps * g.batch,
+               .in = g.inputs(layer),
+               .out = gate_rows(g),
+               .bias = g.bias,
+               .activation = {},
+               .dtype = g.dtype},
+              tf32_, operands, context_.stream());
+}
+
+// dw (gates hidden, hidden) = the sum over steps of dgh^T h, h being the state before the step.
+void PersistentGemms::recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
+                                        const PersistentGradients& gradients, void* dw) {
+  const cudaStream_t stream = context_.stream();
+  const int64_t rows = (g.steps - 1) * g.batch;  // of the steps that have one before them
+  GemmRequest request{
+      .dtype = g.dtype, .m = gate_rows(g), .n = g.hidden, .transpose_a = true, .tf32 = tf32_};
+  const int64_t row_bytes = g.hidden * width_of(g);
+  const int64_t one_step = g.batch * gate_rows(g) * width_of(g);
+  if (!cell.h0 && g.directions == 1 && rows > 0) {
+    request.k = rows;
+    gemms_.run(request,
+               {.a = static_cast<const char*>(gradients.dgh) + one_step, .b = cell.y, .y = dw});
+    return;
+  }
+  const Scratch before(allocator_, g.steps * g.batch * row_bytes);
+  char* const first = before.as<char>() + (cell.reverse ? rows * row_bytes : 0);
+  const auto step_bytes = static_cast<size_t>(g.batch * row_bytes);
+  if (cell.h0) {
+    check(cudaMemcpyAsync(first, cell.h0, step_bytes, cudaMemcpyDeviceToDevice, stream),
+          "copying initial states");
+  } else {
+    check(cudaMemsetAsync(first, 0, step_bytes, stream), "clearing initial states");
+  }
+  if (rows > 0) {
+    const int64_t pitch = g.directions * row_bytes;
+    check(cudaMemcpy2DAsync(before.as<char>() + (cell.reverse ? 0 : g.batch * row_bytes),
+                            static_cast<size_t>(row_bytes),
+                            static_cast<const char*>(cell.y) + (cell.reverse ? g.batch * pitch : 0),
+                            static_cast<size_t>(pitch), static_cast<size_t>(row_bytes),
+                            static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, stream),
+          "copying states");
+  }
+  request.k = g.steps * g.batch;
+  gemms_.run(request, {.a = gradients.dgh, .b = before.data(), .y = dw});
+}
+
+void PersistentGemms::parameter_gradients(const RecurrentGeometry& g, int64_t layer,
+                                          const PersistentCell& cell,
+                                          const PersistentGradients& gradients, const void* input,
+                                          const RecurrentParameters& wanted) {
+  const RowsGeometry rows{.rows = g.steps * g.batch, .channels = gate_rows(g), .dtype = g.dtype};
+  const auto sums = [&](const void* dgates, const Tensor& db) {
+    output_gradient(rows, {}, nullptr, dgates, nullptr, db.raw(), context_, allocator_);
+  };
+  bool db_ih_done = !wanted.b_ih.defined();
+  if (wanted.w_ih.defined()) {
+    GemmRequest request{.dtype = g.dtype,
+                        .m = gate_rows(g),
+                        .n = g.inputs(layer),
+                        .k = rows.rows,
+                        .transpose_a = true,
+                        .epilogue = db_ih_done ? GemmEpilogue::none : GemmEpilogue::row_sums,
+                        .tf32 = tf32_};
+    const GemmOperands operands{
+        .a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
+    if (gemms_.run(request, operands)) {
+      db_ih_done = true;
+    } else {
+      request.epilogue = GemmEpilogue::none;
+      gemms_.run(request, operands);
+    }
+  }
+  if (!db_ih_done) sums(gradients.dgx, wanted.b_ih);
+  if (wanted.b_hh.defined()) {
+    const bool same = gradients.dgh == gradients.dgx && wanted.b_ih.defined();
+    if (same) {
+      check(cudaMemcpyAsync(wanted.b_hh.raw(), wanted.b_ih.raw(),
+                            static_cast<size_t>(wanted.b_hh.bytes()), cudaMemcpyDeviceToDevice,
+                            context_.stream()),
+            "copying a bias' gradient");
+    } else {
+      sums(gradients.dgh, wanted.b_hh);
+    }
+  }
+  if (wanted.w_hh.defined()) recurrent_weights(g, cell, gradients, wanted.w_hh.raw());
+}
+
+void PersistentGemms::input_gradient(const RecurrentGeometry& g, int64_t layer, const void* dgx,
+                                     const void* w_ih, void* dx) {
+  gemms_.run({.dtype = g.dtype,
+              .m = g.steps * g.batch,
+              .n = g.inputs(layer),
+              .k = gate_rows(g),
+              .tf32 = tf32_},
+             {.a = dgx, .b = w_ih, .y = dx});
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,64 @@
+// The tiling of persistent recurrent kernels: see persistent_recurrent.h.
+#include "core/cuda/recurrent/persistent/persistent_recurrent.h"
+
+#include "core/cuda/recurrent/recurrent_sizes.h"
+
+#include <algorithm>
+
+namespace whisker::cuda {
+namespace {
+
+int64_t blocks_per_cell(const RecurrentGeometry& g, const PersistentTiling& tiling) {
+  return (g.batch + tiling.rows - 1) / tiling.rows * (g.hidden / tiling.units);
+}
+
+/// Partial sums (rows, columns) of all warps.
+int64_t partial_sum_bytes(const PersistentTiling& tiling, int64_t columns) {
+  return persistent_warps * int64_t{tiling.rows} * (columns + 8) * int64_t{sizeof(float)};
+}
+
+}  // namespace
+
+int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells) {
+  return blocks_per_cell(launch.geometry, launch.tiling) * static_cast<int64_t>(cells);
+}
+
+size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                bool stacked) {
+  const int64_t sums = g.kind == RecurrentKind::gru ? 4 : g.gates();
+  return static_cast<size_t>((stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g) +
+                             partial_sum_bytes(tiling, sums * tiling.units));
+}
+
+size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                 bool stacked) {
+  return static_cast<size_t>((stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g) +
+                             partial_sum_bytes(tiling, tiling.units));
+}
+
+int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling) {
+  return most_persistent_cells * ((g.batch + tiling.rows - 1) / tiling.rows) * flag_words *
+         int64_t{sizeof(uint32_t)};
+}
+
+std::optional<PersistentTiling> persistent_tiling(const RecurrentGeometry& g, bool stacked,
+                                                  const cudaDeviceProp& gpu) {
+  if (gpu.major < 9 || g.projection > 0 || g.hidden % 32 != 0) return std::nullopt;
+  const bool wide = g.dtype == DType::f32;
+  constexpr int64_t most_arrivals = int64_t{1} << 31;  // that a counter counts
+  if (g.steps * g.hidden >= most_arrivals) return std::nullopt;
+  const int smaller = wide ? 32 : 16;
+  for (const int rows : {smaller, 2 * smaller}) {
+    PersistentTiling tiling{.rows = rows, .units = wide ? 8 : 16};
+    const size_t bytes = std::max(persistent_forward_bytes(g, tiling, stacked),
+                                  persistent_backward_bytes(g, tiling, stacked));
+    if (bytes > gpu.sharedMemPerBlockOptin) continue;
+    tiling.cells = static_cast<int>(std::min<int64_t>(
+        gpu.multiProcessorCount / blocks_per_cell(g, tiling), most_persistent_cells));
+    const int wanted = static_cast<int>(stacked ? std::min<int64_t>(g.layers, 2) : g.directions);
+    if (tiling.cells >= wanted) return tiling;
+  }
+  return std::nullopt;
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,103 @@
+// The interface to the CUDA backend libwhisker_cuda.so. It is opened by dlopen when a CUDA device
+// is first used, because linking it would cost 100 ms at every start. The library uses core's
+// symbols from the program; the program uses two C functions of the library.
+#pragma once
+
+#include "core/backend/backend.h"
+#include "core/nvidia/cuda_start_times.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace whisker {
+
+/// Whether convolutions do parts of the batch norms around them (docs/internals/kernels.md, "Fused
+/// convolution and batch norm"); never when `deterministic`.
+enum class ConvNormFusion : uint8_t {
+  never,
+  faster,  ///< where timing has shown it to be
+  always,  ///< wherever cuDNN can
+};
+
+struct CudaOptions {
+  bool tf32 = true;            ///< f32 gemms and convolutions may round their operands to tf32
+  bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
+  /// Total seconds for timing the algorithms of repeated shapes; 0: the libraries' first proposals
+  /// are used.
+  double search_seconds = 0;
+  /// Expected uses of each choice. Timing it may take a tenth of their total time, so that short
+  /// runs search little; 0: no such limit.
+  int64_t search_uses = 0;
+  int64_t workspace_limit = int64_t{1} << 28;  ///< workspace bytes of one convolution
+  /// The process computes little: convolutions and gemms of a few milliseconds use own kernels,
+  /// because loading cuDNN and cuBLASLt would take longer.
+  bool short_lived = false;
+  ConvNormFusion conv_norm_fusion = ConvNormFusion::faster;
+  bool operator==(const CudaOptions&) const = default;
+};
+
+/// Name and compute capability of a GPU.
+struct CudaGpu {
+  std::string name;    ///< "NVIDIA H200"
+  int capability = 0;  ///< compute capability as one number: 90 for 9.0
+};
+
+/// Libraries by the layers that need them. Opening one takes as long as starting the driver.
+enum class CudaLibrary : uint8_t {
+  products,          ///< cuBLASLt
+  convolutions,      ///< cuDNN, with the parts of it that hold its convolutions
+  recurrent_layers,  ///< cuDNN, with the part that holds its recurrent layers
+};
+
+/// What the library's C function whisker_cuda_interface() returns; the other lists versions.
+struct CudaInterface {
+  const char* version;  ///< of Whisker: library and program are built together
+  std::unique_ptr<Backend> (*make_backend)(int index);
+  CudaOptions (*options)(const Backend& backend);
+  void (*set_options)(Backend& backend, const CudaOptions& options);
+  CudaGpu (*gpu)(const Backend& backend);
+  CudaStartTimes (*start_times)(const Backend& backend);
+  void (*open)(Backend& backend, CudaLibrary library);
+};
+
+/// What decides whether CUDA can be used here.
+struct CudaFacts {
+  bool built = false;             ///< this build has a CUDA backend
+  bool driver = false;            ///< the driver's library, libcuda.so.1, is there
+  bool nouveau = false;           ///< the Nouveau driver holds the GPU
+  int driver_version = 0;         ///< newest CUDA that the driver supports: 13000 is 13.0
+  int needed_version = 0;         ///< CUDA that this build needs
+  std::string driver_error = {};  ///< the driver's error when it was started
+  int count = 0;                  ///< GPUs that the driver offers
+  double seconds = 0;             ///< that the driver took to start
+  std::optional<std::string> visible_devices = {};  ///< CUDA_VISIBLE_DEVICES
+};
+/// Asks this machine, once; does not open libwhisker_cuda.so.
+const CudaFacts& cuda_facts();
+
+/// One sentence and a remedy, or "" when CUDA can be used.
+std::string why_no_cuda(const CudaFacts& facts);
+inline std::string why_no_cuda() {
+  return why_no_cuda(cuda_facts());
+}
+/// Number of GPUs that the driver reports; 0 whenever why_no_cuda() is not empty.
+int cuda_device_count();
+
+/// Opens libwhisker_cuda.so. Throws device, with the loader's message, when that fails.
+const CudaInterface& cuda_interface();
+/// The backend of cuda:`index`. Throws device when there is none, saying why.
+std::unique_ptr<Backend> make_cuda_backend(int index);
+
+/// Options of a CUDA device's backend. Changing any but search_seconds and search_uses forgets the
+/// choices made so far.
+CudaOptions cuda_options(Device device);
+void set_cuda_options(Device device, const CudaOptions& options);
+/// The GPU of a CUDA device.
+CudaGpu cuda_gpu(Device device);
+/// Of a CUDA device whose backend has been used.
+CudaStartTimes cuda_start_times(Device device);
+/// Opens `library` before its first use, for a background thread. Throws device when it is missing.
+void open_cuda_library(Device device, CudaLibrary library);
+
+}  // namespace whisker

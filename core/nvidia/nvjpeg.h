@@ -1,0 +1,90 @@
+// NVIDIA's JPEG library, opened at run time and never linked. The prototypes here follow the nvJPEG
+// library guide, "nvJPEG Type Declarations" and "nvJPEG API Reference"; streams and device memory
+// are plain pointers, so that no header of CUDA is needed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace whisker {
+
+/// The library. Handles and states that it makes must not outlive it.
+class Nvjpeg {
+ public:
+  /// Opens the first of `names` that exists. Throws device, naming what is missing, when none
+  /// exists or it lacks a function.
+  explicit Nvjpeg(std::span<const std::string> names);
+  /// libnvjpeg.so.13, else of 12.
+  Nvjpeg();
+  ~Nvjpeg();
+  Nvjpeg(const Nvjpeg&) = delete;
+  Nvjpeg& operator=(const Nvjpeg&) = delete;
+
+  /// "13.0".
+  std::string version() const;
+
+  class Handle;
+  class State;
+
+ private:
+  struct Functions;
+  void* library_ = nullptr;
+  std::unique_ptr<Functions> functions_;
+};
+
+/// One GPU's decoder: that of the thread's current device. Thread-safe.
+class Nvjpeg::Handle {
+ public:
+  /// With the GPU's JPEG engine where it has one, else with its multiprocessors. Throws device.
+  explicit Handle(const Nvjpeg& library);
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  /// Whether the GPU has a JPEG engine; it is then used.
+  bool hardware() const { return hardware_; }
+  /// Whether a batch may hold this file.
+  bool accepts(std::span<const uint8_t> file) const;
+
+ private:
+  friend class State;
+  const Functions& functions_;
+  void* handle_ = nullptr;  // nvjpegHandle_t
+  bool hardware_ = false;
+};
+
+/// The decoder's state for one batch at a time.
+class Nvjpeg::State {
+ public:
+  explicit State(const Handle& handle);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// A file, and device memory for its pixels: RGB, rows `pitch` bytes apart, as stored.
+  struct Item {
+    std::span<const uint8_t> file;
+    uint8_t* pixels = nullptr;
+    int64_t pitch = 0;
+    int height = 0;
+    int width = 0;
+  };
+  /// Enqueues the decoding of `items` on `stream` (a cudaStream_t). The files must stay valid until
+  /// it is done. Returns "", or why the library refused the batch.
+  std::string decode(std::span<const Item> items, void* stream);
+
+ private:
+  void reserve_memory(std::span<const Item> items);
+
+  const Handle& handle_;
+  void* state_ = nullptr;  // nvjpegJpegState_t
+  size_t batch_ = 0;       // that the state is initialised for
+  // The batch that reserve_memory() has reserved memory for.
+  size_t reserved_batch_ = 0;
+  int reserved_height_ = 0, reserved_width_ = 0;
+  bool reserves_memory_ = true;  // it has not failed
+};
+
+}  // namespace whisker

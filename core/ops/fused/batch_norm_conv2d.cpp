@@ -1,0 +1,129 @@
+// A batch_norm with relu and the convolution behind it as one operator, for devices whose
+// convolutions do parts of the batch_norm. Without a residual only x, what the convolution before
+// left, is kept; with one, which others read, too, only backward is fused.
+#include "core/autograd/autograd.h"
+#include "core/backend/backend.h"
+#include "core/backend/fused_ops.h"
+#include "core/ops/checks.h"
+#include "core/ops/conv2d.h"
+#include "core/ops/norm.h"
+
+namespace whisker {
+namespace {
+
+/// The operator worked out, without memory.
+struct Fused {
+  FusedConvNorm* fused = nullptr;
+  Conv2dGeometry convolution;
+  InputNorm norm;
+};
+
+// Without fused where the two cannot be one.
+Fused fused_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+               const Conv2dOptions& options) {
+  FusedConvNorm* const fused = backend_of(x.device()).fused_conv_norm();
+  const bool fits = norm.options.training && norm.options.activation.kind == Activation::relu &&
+                    options.activation.kind == Activation::none && !options.max_pool;
+  if (!fused || !fits) return {};
+  check_alike("batch_norm_conv2d", "x", x, "w", w);
+  Fused work{.fused = fused,
+             .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
+             .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
+                                                      norm.residual),
+                      .gamma = norm.gamma,
+                      .beta = norm.beta,
+                      .residual = norm.residual}};
+  if (!fused->prefers_fused(work.convolution, x, norm.state.sums, work.norm, w)) return {};
+  return work;
+}
+
+ResidualTail unfused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                     const Conv2dOptions& options) {
+  const Tensor y = batch_norm(x, norm.gamma, norm.beta, norm.state, norm.options, norm.residual);
+  return {.y = y, .convolved = conv2d_with_sums(y, w, options)};
+}
+
+}  // namespace
+
+bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                                const Conv2dOptions& options) {
+  return fused_of(x, norm, w, options).fused != nullptr;
+}
+
+Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                            const Conv2dOptions& options) {
+  if (norm.residual.defined()) return batch_norm_add_conv2d(x, norm, w, options).convolved;
+  Fused work = fused_of(x, norm, w, options);
+  if (!work.fused) return unfused(x, norm, w, options).convolved;
+  check_training(work.norm.geometry, norm.options, x);
+  check_sums(norm.state.sums, x);
+  const Conv2dGeometry& geometry = work.convolution;
+  const Shape channels{geometry.c};
+  const TensorOptions f32{.device = x.device()};
+  work.norm.statistics = {
+      .mean = empty(channels, f32), .variance = {}, .inv_std = empty(channels, f32)};
+  work.norm.folded = empty({2, geometry.c}, x.options());
+  const RunningStatistics running = running_statistics(norm.state, norm.options, x);
+  work.fused->statistics(work.norm.geometry, x, norm.state.sums, work.norm.statistics, running);
+  note_pending(running);
+  const Convolved result{
+      .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
+      .sums = empty({2, geometry.c_out}, f32)};
+  work.fused->convolve_normalised(geometry, x, work.norm, w, result.y, result.sums);
+  record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
+         [fused = work.fused, geometry, norm_geometry = work.norm.geometry, x = save(x),
+          gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),
+          mean = save(work.norm.statistics.mean), inv_std = save(work.norm.statistics.inv_std),
+          folded = save(work.norm.folded)](Gradients& g) {
+           g.no_double_backward();
+           const InputNormGradients out{.dx = g.grad_buffer_if_needed(0),
+                                        .dgamma = g.grad_buffer_if_needed(1),
+                                        .dbeta = g.grad_buffer_if_needed(2),
+                                        .dw = g.grad_buffer_if_needed(3)};
+           fused->convolve_normalised_backward(
+               geometry, x(g),
+               {.geometry = norm_geometry,
+                .gamma = gamma(g),
+                .beta = beta(g),
+                .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)},
+                .folded = folded(g)},
+               w(g), g.dy(), out);
+         });
+  return result;
+}
+
+ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                                   const Conv2dOptions& options) {
+  const Fused work = fused_of(x, norm, w, options);
+  if (!work.fused || !norm.residual.defined()) return unfused(x, norm, w, options);
+  const NormalisedBatch batch = normalise_batch(work.norm.geometry, x, norm);
+  const ResidualTail result{.y = batch.y,
+                            .convolved = convolve_with_sums(work.convolution, batch.y, w)};
+  const Tensor* const inputs[] = {&x, &norm.gamma, &norm.beta, &norm.residual, &w};
+  const Tensor* const outputs[] = {&result.y, &result.convolved.y};
+  record("batch_norm_add_conv2d", inputs, outputs,
+         [fused = work.fused, geometry = work.convolution, norm_geometry = work.norm.geometry,
+          x = save(x), gamma = save(norm.gamma), beta = save(norm.beta),
+          residual = save(norm.residual), w = save(w), y = save_output(result.y),
+          mean = save(batch.mean), inv_std = save(batch.inv_std)](Gradients& g) {
+           g.no_double_backward();
+           const InputNormGradients out{.dx = g.grad_buffer_if_needed(0),
+                                        .dgamma = g.grad_buffer_if_needed(1),
+                                        .dbeta = g.grad_buffer_if_needed(2),
+                                        .dresidual = g.grad_buffer_if_needed(3)};
+           fused->residual_tail_backward(
+               geometry, x(g),
+               {.geometry = norm_geometry,
+                .gamma = gamma(g),
+                .beta = beta(g),
+                .residual = residual(g),
+                .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)}},
+               w(g), g.dy(1), g.dy(0), out);
+           const Tensor dw = g.grad_buffer_if_needed(4);
+           if (!dw.defined()) return;
+           backend_of(dw.device()).conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, dw, {});
+         });
+  return result;
+}
+
+}  // namespace whisker

@@ -1,0 +1,293 @@
+// Every operator: checks its arguments, computes on the operands' device, records its gradient.
+// All throw usage, naming the operator, the shapes and the remedy. Bodies are in core/ops/.
+// Broadcasting follows NumPy. Operands must share device and dtype. Computing operators take the
+// floating types their device computes in (core/ops/checks.h); comparisons, where, cast and the
+// operators that only move elements take every type. Backends never see an empty tensor.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/backend/recurrent.h"
+#include "core/tensor/tensor.h"
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace whisker {
+
+// --- arithmetic ------------------------------------------------------------------------------
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+/// Elementwise larger and smaller; at a tie the gradient goes to a.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+/// scale x + shift.
+Tensor affine(const Tensor& x, double scale, double shift);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) {
+  return add(a, b);
+}
+inline Tensor operator-(const Tensor& a, const Tensor& b) {
+  return sub(a, b);
+}
+inline Tensor operator*(const Tensor& a, const Tensor& b) {
+  return mul(a, b);
+}
+inline Tensor operator/(const Tensor& a, const Tensor& b) {
+  return div(a, b);
+}
+inline Tensor operator+(const Tensor& a, double b) {
+  return affine(a, 1, b);
+}
+inline Tensor operator-(const Tensor& a, double b) {
+  return affine(a, 1, -b);
+}
+inline Tensor operator*(const Tensor& a, double b) {
+  return affine(a, b, 0);
+}
+inline Tensor operator*(double a, const Tensor& b) {
+  return affine(b, a, 0);
+}
+inline Tensor operator-(const Tensor& a) {
+  return affine(a, -1, 0);
+}
+
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+Tensor clamp(const Tensor& x, double low, double high);
+
+// --- comparisons: bool results, no gradient --------------------------------------------------
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+/// condition ? a : b, all three broadcast.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor cast(const Tensor& x, DType dtype);
+
+// --- activations -----------------------------------------------------------------------------
+Tensor activation(const Tensor& x, ActivationSpec f);
+Tensor relu(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);  // slope >= 0
+/// x Phi(x), with erf (Hendrycks and Gimpel 2016).
+Tensor gelu(const Tensor& x);
+Tensor silu(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor softplus(const Tensor& x);
+/// Inverted dropout (Srivastava et al. 2014): keeps with probability 1 - rate and scales by its
+/// inverse. The mask is drawn again in backward, not stored.
+Tensor dropout(const Tensor& x, double rate, const RandomKey& key);
+
+// --- reductions: over `axes`, all of them when empty ------------------------------------------
+struct ReduceOptions {
+  bool keep_axes = false;  ///< reduced axes stay, with extent 1
+};
+using Axes = std::vector<int>;
+Tensor sum(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
+Tensor mean(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
+/// Ties share the gradient equally.
+Tensor max(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
+Tensor min(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
+/// Sum of squared deviations over (count - correction).
+Tensor var(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {}, int correction = 1);
+/// i64 position of the first largest element; no gradient.
+Tensor argmax(const Tensor& x, int axis = -1);
+/// Sums x down to `shape`, the reverse of broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// --- shape and index --------------------------------------------------------------------------
+Tensor reshape(const Tensor& x, const Shape& shape);
+/// Axes in a new order: y's axis i is x's axis order[i]. Copies.
+Tensor transpose(const Tensor& x, const std::vector<int>& order);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+Tensor concat(std::span<const Tensor> tensors, int axis);
+Tensor concat(std::initializer_list<Tensor> tensors, int axis);
+/// Elements [begin, end) along `axis`; a view when axis is 0.
+Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end);
+/// Consecutive slices of the given sizes, which add up to the extent.
+std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int axis);
+/// One (before, after) pair per axis, filled with `value`.
+Tensor pad(const Tensor& x, std::span<const std::pair<int64_t, int64_t>> amounts, double value = 0);
+/// y[..., i, ...] = x[..., index[..., i, ...], ...]; index is i64 with x's shape off `axis`.
+Tensor gather(const Tensor& x, int axis, const Tensor& index);
+/// Rows of table (entries, features) at index (any shape, i64) -> index shape + (features).
+Tensor embedding(const Tensor& table, const Tensor& index);
+/// index (any shape, i64) -> index shape + (classes).
+Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::f32);
+
+// --- matrix products --------------------------------------------------------------------------
+/// (..., m, k) x (..., k, n) -> (..., m, n); leading axes broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b);
+/// activation(x w^T + b): x (..., in), w (out, in), b (out) or undefined.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec activation = {});
+
+// --- convolution and pooling ------------------------------------------------------------------
+enum class PaddingMode : uint8_t { number, same, valid };
+
+/// A scalar or a (height, width) pair.
+struct Pair {
+  int64_t h = 1, w = 1;
+  Pair(int64_t both) : h(both), w(both) {}  // NOLINT: an extent reads as a pair
+  Pair(int64_t height, int64_t width) : h(height), w(width) {}
+  bool operator==(const Pair&) const = default;
+};
+
+struct Pool2dOptions {
+  Pair kernel = 2;
+  std::optional<Pair> stride = {};  ///< the kernel when absent
+  Pair padding = 0;
+  PaddingMode padding_mode = PaddingMode::number;
+  bool ceil = false;  ///< round the output extents up
+  /// Average: padding counts in the divisor (PyTorch's default is true), but never what a window
+  /// rounded up reaches beyond it.
+  bool count_padding = false;
+};
+
+struct Conv2dOptions {
+  Pair stride = 1;
+  Pair padding = 0;  ///< on both sides, for PaddingMode::number
+  /// `same`: h_out = ceil(h / stride), the odd element at the end (TensorFlow's rule).
+  PaddingMode padding_mode = PaddingMode::number;
+  Pair dilation = 1;
+  int64_t groups = 1;
+  ActivationSpec activation = {};
+  std::optional<Pool2dOptions> max_pool = {};  ///< of the activated result, in the same operator
+};
+/// x (N,H,W,C), w (c_out, kernel_h, kernel_w, C / groups), b (c_out) or undefined
+/// -> (N, h_out, w_out, c_out), or that of the windows when max_pool is given.
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {});
+/// A convolution's result on its way to a batch_norm.
+struct Convolved {
+  Tensor y = {};     ///< (N, h_out, w_out, c_out)
+  Tensor sums = {};  ///< f32 (2, c_out): of y and of its squares; undefined where nobody took them
+};
+/// conv2d without a bias that also takes the sums for batch_norm where the device has a kernel for
+/// both and that is faster.
+Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
+Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
+                               const Conv2dOptions& options, DType dtype = DType::f32);
+
+/// x (N,H,W,C) -> (N, h_out, w_out, C). Padding never wins a maximum.
+Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);
+Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);
+Pool2dGeometry pool2d_geometry(PoolKind kind, const Shape& x, const Pool2dOptions& options,
+                               DType dtype = DType::f32);
+/// Averages over windows [floor(i H / h_out), ceil((i + 1) H / h_out)).
+Tensor adaptive_avg_pool2d(const Tensor& x, Pair output);
+/// (N,H,W,C) -> (N,C).
+Tensor global_avg_pool2d(const Tensor& x);
+
+// --- recurrent layers ---------------------------------------------------------------------------
+struct RecurrentOptions {
+  RecurrentKind kind = RecurrentKind::lstm;
+  bool bidirectional = false;
+  RecurrentState initial = {};  ///< each undefined: zeros
+  Tensor lengths = {};          ///< i64 (N) in [0, T]: steps of each sequence; undefined: all T
+  double dropout = 0;           ///< on the results of all layers but the last
+  RandomKey key = {};           ///< of its masks: see recurrent_mask_key
+};
+struct RecurrentResult {
+  Tensor y;             ///< (T, N, directions output); zero after a sequence's end
+  RecurrentState last;  ///< the state after each sequence's last step (backwards: its first)
+};
+/// x (T, N, features) through recurrent layers (Elman 1990; Hochreiter and Schmidhuber 1997; Cho et
+/// al. 2014, reset after the product). `parameters` holds the cells: layer by layer, forwards
+/// before backwards; extents and number of layers follow from them. Neither results nor gradients
+/// depend on what x holds after a sequence's end. core/ops/recurrent_cells.h has the same in plain
+/// operators.
+RecurrentResult recurrent(const Tensor& x, std::span<const RecurrentParameters> parameters,
+                          const RecurrentOptions& options = {});
+RecurrentGeometry recurrent_geometry(const Tensor& x,
+                                     std::span<const RecurrentParameters> parameters,
+                                     const RecurrentOptions& options);
+
+// --- normalisation ----------------------------------------------------------------------------
+/// Running statistics of a batch_norm, (C) each. In training the new values go to the pending
+/// tensors; whoever drives the step commits them (core/parameters/parameters.h).
+struct BatchNormState {
+  Tensor running_mean, running_var;
+  Tensor pending_mean, pending_var;
+  Tensor sums = {};  ///< Convolved::sums of x: training then needs no pass over x of its own
+};
+struct BatchNormOptions {
+  bool training = false;
+  double momentum = 0.1;  ///< weight of the new batch (PyTorch's meaning)
+  double epsilon = 1e-5;
+  ActivationSpec activation = {};  ///< none or relu
+};
+/// Per channel (last axis) over all other axes (Ioffe and Szegedy 2015). `residual`, when defined,
+/// is added before the activation. gamma, beta (C).
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const BatchNormState& state, const BatchNormOptions& options,
+                  const Tensor& residual = {});
+/// What a batch_norm takes besides x.
+struct BatchNormOperands {
+  Tensor gamma, beta;
+  BatchNormState state;
+  BatchNormOptions options;
+  Tensor residual = {};  ///< added before the activation, where defined
+};
+/// activation(batch_norm(x) + batch_norm(added)), with the activation of x's norm; neither norm has
+/// a residual. In training one operator where the device has FusedAddNorms, which stores only the
+/// result; elsewhere batch_norm after batch_norm.
+Tensor add_batch_norms(const Tensor& x, const BatchNormOperands& norm, const Tensor& added,
+                       const BatchNormOperands& added_norm);
+/// max_pool2d(batch_norm(x), pool). In training one operator where
+/// batch_norm_max_pool2d_is_fused(): what lies between is never stored, nor its gradient, and of
+/// elements that the norm makes equal the one with the largest x wins, with the smallest where
+/// gamma is below 0. Elsewhere it is those two operators, and the first one wins.
+Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
+                             const Pool2dOptions& pool);
+/// True in training, with none or relu and without a residual, for windows of 2x2 or 3x3 with
+/// strides of 2, where the device has passes over both.
+bool batch_norm_max_pool2d_is_fused(const Tensor& x, const BatchNormOperands& norm,
+                                    const Pool2dOptions& pool);
+/// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
+/// device has kernels that normalise as they read and they are faster, what lies between is never
+/// stored, and backward makes it again. Elsewhere it is those two operators.
+Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                            const Conv2dOptions& options = {});
+/// The end of a residual block and the convolution that begins the next one.
+struct ResidualTail {
+  Tensor y = {};             ///< relu(batch_norm(x) + residual)
+  Convolved convolved = {};  ///< conv2d_with_sums(y, w)
+};
+/// Both as one operator, for training: where the device's input gradient of the convolution adds
+/// the gradient of y's other readers, goes through relu and takes the batch norm's sums, and that
+/// is faster. Elsewhere it is those two operators.
+ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                                   const Conv2dOptions& options = {});
+/// True where batch_norm_conv2d, with a residual batch_norm_add_conv2d, is one operator.
+bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                                const Conv2dOptions& options = {});
+/// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+// --- losses: scalars, f32 for 16-bit logits ------------------------------------------------------
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+struct CrossEntropyOptions {
+  double label_smoothing = 0;
+  Tensor class_weight = {};  ///< (classes); the mean is weighted, as PyTorch's
+};
+/// Mean over rows of -sum_c target_c log softmax(logits)_c. logits (N, classes); target i64 (N),
+/// or probabilities (N, classes).
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
+/// Mean over elements, from logits, without overflow. target has logits' shape, in [0, 1].
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target);
+Tensor mse_loss(const Tensor& prediction, const Tensor& target);
+
+}  // namespace whisker

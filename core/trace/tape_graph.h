@@ -1,0 +1,17 @@
+// A recorded tape as an image: Graphviz DOT, and SVG laid out by core/trace/graph_layout.h.
+#pragma once
+
+#include "core/trace/tape_listing.h"
+
+#include <string>
+
+namespace whisker {
+
+/// The listing as a Graphviz digraph. `title` is shown above it.
+std::string tape_dot(const TapeListing& listing, const std::string& title);
+
+/// The listing as an SVG document: operators as boxes with number, layer, output shape and, where
+/// computed, the norm of the gradient; parameters beside the operator that uses them.
+std::string tape_svg(const TapeListing& listing, const std::string& title);
+
+}  // namespace whisker

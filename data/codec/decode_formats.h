@@ -1,0 +1,49 @@
+// What the four decoders share with decode.cpp: headers in stored orientation, and pixels.
+#pragma once
+
+#include "data/codec/image.h"
+
+#include <cstdint>
+#include <span>
+
+namespace whisker::formats {
+
+using Bytes = std::span<const uint8_t>;
+
+/// Extents as stored in the file, and the EXIF orientation that turns them upright.
+struct StoredHeader {
+  int height = 0;
+  int width = 0;
+  int orientation = 1;
+};
+
+/// The requested part of a JPEG, in stored pixels of the full image, and the scale 1, 2, 4 or 8.
+struct JpegPart {
+  Rect crop;
+  int scale = 1;
+};
+
+StoredHeader jpeg_header(Bytes bytes);
+StoredHeader png_header(Bytes bytes);
+StoredHeader bmp_header(Bytes bytes);
+StoredHeader webp_header(Bytes bytes);
+
+/// Pixels in stored orientation. The image must have passed check_extents().
+void decode_png(Bytes bytes, Image& out);
+void decode_bmp(Bytes bytes, Image& out);
+void decode_webp(Bytes bytes, Image& out);
+/// The whole image at full scale, read to its end.
+void decode_jpeg(Bytes bytes, Image& out);
+/// Rows and columns around `part.crop` at 1 / part.scale. Returns the rectangle `out` holds, in
+/// pixels of the scaled stored image.
+Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out);
+
+/// Throws data when a side or the area is zero or too large.
+void check_extents(int64_t width, int64_t height, int64_t max_pixels);
+
+/// `value` with `alpha` over white, rounded.
+inline uint8_t over_white(uint32_t value, uint32_t alpha) {
+  return static_cast<uint8_t>((value * alpha + 255u * (255u - alpha) + 127u) / 255u);
+}
+
+}  // namespace whisker::formats

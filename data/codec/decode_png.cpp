@@ -1,0 +1,201 @@
+// PNG by stb_image 2.27, guarded: it sees only a stream rebuilt from chunks whose CRCs were right,
+// with a full palette, and allocates from a budget. See PngChunks and Note [Image rules].
+#include "core/error.h"
+#include "data/codec/decode_formats.h"
+#include "data/codec/png_chunks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace whisker::formats {
+namespace {
+
+// Live bytes of this thread's decode; each block starts with its size.
+class AllocationBudget {
+ public:
+  void open(size_t bytes) {
+    limit_ = bytes;
+    live_ = 0;
+    exceeded_ = false;
+    system_has_none_ = false;
+  }
+  bool exceeded() const { return exceeded_; }
+  bool system_has_none() const { return system_has_none_; }
+
+  void* allocate(size_t bytes) {
+    if (bytes > limit_ - live_) {
+      exceeded_ = true;
+      return nullptr;
+    }
+    auto* block = static_cast<std::byte*>(std::malloc(bytes + prefix));
+    if (block == nullptr) {
+      system_has_none_ = true;
+      return nullptr;
+    }
+    std::memcpy(block, &bytes, sizeof bytes);
+    live_ += bytes;
+    return block + prefix;
+  }
+  void* reallocate(void* old, size_t bytes) {
+    void* grown = allocate(bytes);
+    if (old == nullptr || grown == nullptr) return grown;
+    std::memcpy(grown, old, std::min(size_of(old), bytes));
+    release(old);
+    return grown;
+  }
+  void release(void* block) {
+    if (block == nullptr) return;
+    live_ -= size_of(block);
+    std::free(static_cast<std::byte*>(block) - prefix);
+  }
+
+ private:
+  static constexpr size_t prefix = alignof(std::max_align_t);
+  static size_t size_of(void* block) {
+    size_t bytes = 0;
+    std::memcpy(&bytes, static_cast<std::byte*>(block) - prefix, sizeof bytes);
+    return bytes;
+  }
+
+  size_t limit_ = 0;
+  size_t live_ = 0;
+  bool exceeded_ = false;
+  bool system_has_none_ = false;
+};
+
+thread_local AllocationBudget budget;
+
+}  // namespace
+}  // namespace whisker::formats
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNG
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_MAX_DIMENSIONS 65535
+#define STBI_MALLOC(bytes) whisker::formats::budget.allocate(bytes)
+#define STBI_REALLOC(block, bytes) whisker::formats::budget.reallocate(block, bytes)
+#define STBI_FREE(block) whisker::formats::budget.release(block)
+#define STBI_ASSERT(condition) static_cast<void>(condition)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include <stb/stb_image.h>
+#pragma GCC diagnostic pop
+
+namespace whisker::formats {
+namespace {
+
+void append_u32(std::vector<uint8_t>& bytes, size_t value) {
+  for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<uint8_t>(value >> shift));
+}
+
+void open_chunk(std::vector<uint8_t>& bytes, size_t length, const char* type) {
+  append_u32(bytes, length);
+  bytes.insert(bytes.end(), type, type + 4);
+}
+
+// stb_image skips over the CRC without looking.
+void close_chunk(std::vector<uint8_t>& bytes) {
+  append_u32(bytes, 0);
+}
+
+// Only what decides pixels: IHDR, PLTE padded to 256 entries (stb_image reads past a short one),
+// tRNS and one IDAT.
+std::vector<uint8_t> rebuild(const PngChunks& png) {
+  size_t data_bytes = 0;
+  for (const auto& part : png.deflate) data_bytes += part.size();
+  std::vector<uint8_t> bytes;
+  bytes.reserve(data_bytes + 2048);
+  constexpr std::array<uint8_t, 8> signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  bytes.insert(bytes.end(), signature.begin(), signature.end());
+  open_chunk(bytes, 13, "IHDR");
+  append_u32(bytes, static_cast<size_t>(png.width));
+  append_u32(bytes, static_cast<size_t>(png.height));
+  bytes.push_back(static_cast<uint8_t>(png.bit_depth));
+  bytes.push_back(static_cast<uint8_t>(png.color_type));
+  bytes.push_back(0);
+  bytes.push_back(0);
+  bytes.push_back(png.interlaced ? 1 : 0);
+  close_chunk(bytes);
+  if (!png.palette.empty()) {
+    open_chunk(bytes, 768, "PLTE");
+    bytes.insert(bytes.end(), png.palette.begin(), png.palette.end());
+    bytes.insert(bytes.end(), 768 - png.palette.size(), 0);
+    close_chunk(bytes);
+  }
+  if (!png.transparency.empty()) {
+    open_chunk(bytes, png.transparency.size(), "tRNS");
+    bytes.insert(bytes.end(), png.transparency.begin(), png.transparency.end());
+    close_chunk(bytes);
+  }
+  open_chunk(bytes, data_bytes, "IDAT");
+  for (const auto& part : png.deflate) bytes.insert(bytes.end(), part.begin(), part.end());
+  close_chunk(bytes);
+  open_chunk(bytes, 0, "IEND");
+  close_chunk(bytes);
+  return bytes;
+}
+
+struct BudgetRelease {
+  void operator()(uint8_t* pixels) const { budget.release(pixels); }
+};
+
+// `channels` samples per pixel (1 gray, 2 gray + alpha, 3 RGB, 4 RGBA) to RGB over white.
+void to_rgb(const uint8_t* from, int channels, Image& out) {
+  const bool gray = channels <= 2;
+  const bool alpha = channels == 2 || channels == 4;
+  uint8_t* rgb = out.rgb.data();
+  const uint8_t* end = rgb + out.rgb.size();
+  if (channels == 3) {
+    std::memcpy(rgb, from, out.rgb.size());
+    return;
+  }
+  for (; rgb != end; rgb += 3, from += channels) {
+    const uint32_t opacity = alpha ? from[channels - 1] : 255;
+    for (int c = 0; c < 3; ++c) rgb[c] = over_white(from[gray ? 0 : c], opacity);
+  }
+}
+
+}  // namespace
+
+StoredHeader png_header(Bytes bytes) {
+  const PngChunks png = read_png_chunks(bytes);
+  check_extents(png.width, png.height, std::numeric_limits<int64_t>::max());
+  return {static_cast<int>(png.height), static_cast<int>(png.width), png.orientation};
+}
+
+void decode_png(Bytes bytes, Image& out) {
+  const PngChunks png = read_png_chunks(bytes);
+  const std::vector<uint8_t> stream = rebuild(png);
+  const auto pixels = static_cast<size_t>(png.width) * static_cast<size_t>(png.height);
+  budget.open(32 * pixels + (size_t{1} << 20) + 2 * bytes.size());
+  stbi__g_failure_reason = nullptr;  // some failures give none, and would show the last one's
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  const std::unique_ptr<uint8_t, BudgetRelease> decoded(stbi_load_from_memory(
+      stream.data(), static_cast<int>(stream.size()), &width, &height, &channels, 0));
+  if (!decoded) {
+    if (budget.system_has_none()) throw std::bad_alloc();
+    if (budget.exceeded()) {
+      fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
+           png.height);
+    }
+    const char* const reason = stbi_failure_reason();
+    fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
+  }
+  out.reshape(height, width);
+  to_rgb(decoded.get(), channels, out);
+}
+
+}  // namespace whisker::formats

@@ -1,0 +1,142 @@
+#include "data/codec/unsupported_formats.h"
+
+#include "core/io/file.h"
+#include "data/parallel.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+struct Signature {
+  size_t at;
+  std::string_view bytes;
+  UnsupportedFormat format;
+};
+
+constexpr std::array signatures = {
+    Signature{0, "GIF8"sv, {"a GIF image", "GIF"}},
+    Signature{0, "II*\0"sv, {"a TIFF image", "TIFF"}},
+    Signature{0, "MM\0*"sv, {"a TIFF image", "TIFF"}},
+    Signature{0, "II+\0"sv, {"a TIFF image", "TIFF"}},
+    Signature{0, "MM\0+"sv, {"a TIFF image", "TIFF"}},
+    Signature{4, "ftypavif"sv, {"an AVIF image", "AVIF"}},
+    Signature{4, "ftypavis"sv, {"an AVIF image", "AVIF"}},
+    Signature{4, "ftyphei"sv, {"a HEIC image", "HEIC"}},
+    Signature{4, "ftyphev"sv, {"a HEIC image", "HEIC"}},
+    Signature{4, "ftypmif1"sv, {"a HEIF image", "HEIF"}},
+    Signature{4, "ftypmsf1"sv, {"a HEIF image", "HEIF"}},
+    Signature{4, "ftyp"sv, {"an MP4 or QuickTime video", ""}},
+    Signature{4, "jP  \r\n"sv, {"a JPEG 2000 image", "JPEG 2000"}},
+    Signature{0, "\xFF\x4F\xFF\x51"sv, {"a JPEG 2000 image", "JPEG 2000"}},
+    Signature{0, "\xFF\x0A"sv, {"a JPEG XL image", "JPEG XL"}},
+    Signature{4, "JXL "sv, {"a JPEG XL image", "JPEG XL"}},
+    Signature{0, "8BPS"sv, {"a Photoshop document", ""}},
+    Signature{0, "qoif"sv, {"a QOI image", "QOI"}},
+    Signature{0, "DDS "sv, {"a DDS texture", ""}},
+    Signature{0, "\0\0\1\0"sv, {"a Windows icon", ""}},
+    Signature{0, "%PDF"sv, {"a PDF document", ""}},
+    Signature{0, "PK\3\4"sv, {"a ZIP archive", ""}},
+    Signature{0, "\x1F\x8B"sv, {"a gzip file", ""}},
+    Signature{0,
+              "version https://git-lfs"sv,
+              {"a git-lfs pointer, not the image itself (run 'git lfs pull')", ""}},
+    Signature{0, "<!DOCTYPE"sv, {"an HTML page (a failed download?)", ""}},
+    Signature{0, "<!doctype"sv, {"an HTML page (a failed download?)", ""}},
+    Signature{0, "<html"sv, {"an HTML page (a failed download?)", ""}},
+    Signature{0, "<HTML"sv, {"an HTML page (a failed download?)", ""}},
+    Signature{0, "<svg"sv, {"an SVG drawing", ""}},
+    Signature{0, "<?xml"sv, {"an XML file", ""}},
+};
+
+constexpr size_t head_bytes = 32;  // a WebP's flags are the 21st
+
+std::string_view text_of(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Empty for a file that cannot be read: opening it reports that.
+std::string head_of(const std::filesystem::path& file) {
+  const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string head(head_bytes, '\0');
+  const ssize_t count = fd ? ::read(fd.get(), head.data(), head.size()) : 0;
+  head.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return head;
+}
+
+bool begins_as_image(std::string_view head) {
+  return head.starts_with("\xff\xd8\xff") || head.starts_with("\x89PNG\r\n\x1a\n") ||
+         (head.starts_with("BM") && head.size() >= 8) ||
+         (head.starts_with("RIFF") &&
+          head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"));
+}
+
+std::optional<SkippedFile> skip_reason(const std::filesystem::path& root, const std::string& path) {
+  const std::string head = head_of(root / path);
+  const UnsupportedFormat format =
+      detect_unsupported({reinterpret_cast<const uint8_t*>(head.data()), head.size()});
+  if (!format.image.empty()) {
+    return SkippedFile{path, fmt::format("{}; {}", format.name, supported_formats),
+                       std::string(format.image)};
+  }
+  if (begins_as_image(head) || has_image_name(path)) return std::nullopt;
+  return SkippedFile{path, "not a JPEG, PNG, BMP or WebP image"};
+}
+
+}  // namespace
+
+UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes) {
+  const std::string_view text = text_of(bytes);
+  const auto has = [&](size_t at, std::string_view expected) {
+    return text.size() >= at && text.substr(at).starts_with(expected);
+  };
+  constexpr size_t flags_at = 20;
+  constexpr uint8_t animated = 2;
+  if (has(0, "RIFF") && has(8, "WEBPVP8X") && bytes.size() > flags_at &&
+      (bytes[flags_at] & animated) != 0) {
+    return {"an animated WebP image", "animated WebP"};
+  }
+  for (const Signature& signature : signatures) {
+    if (has(signature.at, signature.bytes)) return signature.format;
+  }
+  return {};
+}
+
+std::vector<std::optional<SkippedFile>> skip_reasons(const std::filesystem::path& root,
+                                                     std::span<const WalkedFile> files) {
+  constexpr int64_t few = 256;  // not worth a thread
+  std::vector<std::optional<SkippedFile>> skipped(files.size());
+  const auto count = static_cast<int64_t>(files.size());
+  parallel_for(count, count > few ? -1 : 0, [&](int64_t i) {
+    skipped[static_cast<size_t>(i)] = skip_reason(root, files[static_cast<size_t>(i)].path);
+  });
+  return skipped;
+}
+
+int64_t count_unsupported_formats(std::span<const SkippedFile> files) {
+  return std::ranges::count_if(files, [](const auto& file) { return !file.format.empty(); });
+}
+
+std::string unsupported_formats(std::span<const SkippedFile> files, bool others) {
+  std::map<std::string, int64_t> counts;
+  int64_t rest = 0;
+  for (const SkippedFile& file : files) {
+    file.format.empty() ? ++rest : ++counts[file.format];
+  }
+  std::string text;
+  for (const auto& [format, count] : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, format);
+  }
+  if (!others || rest == 0) return text;
+  return text +
+         fmt::format("{}{} other file{}", text.empty() ? "" : " and ", rest, rest == 1 ? "" : "s");
+}
+
+}  // namespace whisker

@@ -1,0 +1,355 @@
+// Listing images and naming what is wrong with a folder; folders against each other: the same
+// classes, the same files, and parts of one.
+#include "data/images/image_folder.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/hash.h"
+#include "core/io/text.h"
+#include "core/io/utf8.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/files/csv.h"
+#include "data/images/file_stamps.h"
+#include "data/images/label_pattern.h"
+#include "data/sequences/validation_split.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr size_t max_csv_bytes = size_t{1} << 30;
+
+/// Files with the class name of each, before classes become numbers.
+struct Named {
+  std::vector<ImageFile> files;
+  std::vector<std::string> labels;
+  std::vector<SkippedFile> skipped;
+  std::vector<SkippedFile> unreadable;
+};
+
+// Those of `files` that are images; the others are skipped.
+std::vector<WalkedFile> take_images(const std::filesystem::path& root,
+                                    std::span<const WalkedFile> files, Named& named) {
+  std::vector<std::optional<SkippedFile>> skipped = skip_reasons(root, files);
+  std::vector<WalkedFile> images;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (skipped[i]) {
+      named.skipped.push_back(std::move(*skipped[i]));
+    } else {
+      images.push_back(files[i]);
+    }
+  }
+  return images;
+}
+
+/// Throws a problem of the folder, or adds it to the caller's list.
+void report_problem(const ImageFolderOptions& options, std::string problem) {
+  if (options.problems == nullptr) throw Error(ErrorKind::data, problem);
+  options.problems->push_back(std::move(problem));
+}
+
+ImageFile image_file(WalkedFile file) {
+  return {.path = std::move(file.path), .bytes = file.bytes, .modified_ns = file.modified_ns};
+}
+
+void check_root(const std::filesystem::path& root, const std::string& name) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(root, ignored);
+  const std::string shown = printable(root.string());
+  if (!std::filesystem::exists(status)) {
+    fail(ErrorKind::data, "{}: expected a folder, but {} does not exist{}.", name, shown,
+         root.is_relative()
+             ? fmt::format(" in {}", printable(std::filesystem::current_path(ignored).string()))
+             : std::string());
+  }
+  if (!std::filesystem::is_directory(status)) {
+    fail(ErrorKind::data, "{}: expected a folder, but {} is a file. Unpack an archive first.", name,
+         shown);
+  }
+}
+
+Named from_folders(const std::filesystem::path& root, FileWalk walk,
+                   const ImageFolderOptions& options) {
+  refuse_parent_of_splits(root, options.name, walk);
+  Named named;
+  named.skipped = std::move(walk.skipped);
+  named.unreadable = std::move(walk.unreadable);
+  std::map<std::string, int64_t> counts;
+  for (const std::string& folder : walk.folders) counts[folder] = 0;
+  int64_t loose = 0;
+  for (WalkedFile& file : take_images(root, walk.files, named)) {
+    const size_t slash = file.path.find('/');
+    if (slash == std::string::npos) {
+      ++loose;
+      named.skipped.push_back({std::move(file.path), "not in a class folder"});
+    } else {
+      ++counts[file.path.substr(0, slash)];
+      named.labels.push_back(file.path.substr(0, slash));
+      named.files.push_back(image_file(std::move(file)));
+    }
+  }
+  const std::string shown = printable(root.string());
+  if (named.files.empty() && loose > 0) {
+    fail(
+        ErrorKind::data,
+        "{}: expected one folder per class in {}, got {} images outside. If their names hold the "
+        "class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to '{{label}}.*.jpg'.",
+        options.name, shown, loose);
+  }
+  if (named.files.empty()) {
+    const std::string unsupported = unsupported_formats(named.skipped);
+    fail(ErrorKind::data,
+         "{}: expected images in class folders, as in {}/cat/1.jpg; found {} folders and {} other "
+         "files{}, but no JPEG, PNG, BMP or WebP.",
+         options.name, shown, walk.folders.size(), named.skipped.size(),
+         unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported));
+  }
+  std::vector<std::string> empty_classes;
+  for (const auto& [folder, count] : counts) {
+    if (count == 0) empty_classes.push_back(folder);
+  }
+  if (!empty_classes.empty() && options.classes.empty()) {
+    const std::string unsupported = unsupported_formats(named.skipped);
+    report_problem(
+        options,
+        fmt::format(
+            "{}: no images in the class folders {} of {}. Remove these folders or fill them.{}",
+            options.name, quoted_list(empty_classes), shown,
+            unsupported.empty() ? std::string()
+                                : fmt::format(" {}; found {}.", supported_formats, unsupported)));
+  }
+  return named;
+}
+
+Named from_names(const std::filesystem::path& root, FileWalk walk,
+                 const ImageFolderOptions& options) {
+  const LabelPattern pattern(options.label_pattern);
+  Named named;
+  named.skipped = std::move(walk.skipped);
+  named.unreadable = std::move(walk.unreadable);
+  std::string unmatched;
+  for (WalkedFile& file : take_images(root, walk.files, named)) {
+    if (std::optional<std::string> label = pattern.match(file.path)) {
+      named.labels.push_back(std::move(*label));
+      named.files.push_back(image_file(std::move(file)));
+    } else {
+      unmatched = file.path;
+      named.skipped.push_back({std::move(file.path), "name does not match data.label_pattern"});
+    }
+  }
+  if (named.files.empty()) {
+    const std::string got =
+        unmatched.empty() ? "no images" : fmt::format("'{}'", printable(unmatched));
+    fail(ErrorKind::data, "{}: expected names that match data.label_pattern '{}' in {}, got {}.",
+         options.name, options.label_pattern, printable(root.string()), got);
+  }
+  return named;
+}
+
+Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {
+  const std::string name = printable(options.csv.string());
+  const std::vector<CsvRow> rows =
+      parse_csv(read_file(options.csv, max_csv_bytes, ErrorKind::data, Source::stream), name);
+  if (rows.size() < 2) fail(ErrorKind::data, "{}: expected a header and rows, got none.", name);
+  const auto column = [&](std::string_view wanted) {
+    const auto& header = rows.front().fields;
+    const auto found = std::find(header.begin(), header.end(), wanted);
+    if (found == header.end()) {
+      fail(ErrorKind::data, "{}:{}: expected a header with the columns path and label, got {}.",
+           name, rows.front().line, quoted_list(header));
+    }
+    return static_cast<size_t>(found - header.begin());
+  };
+  const size_t path = column("path");
+  const size_t label = column("label");
+  std::map<std::string, int> lines;
+  std::map<std::string, std::pair<WalkedFile, std::string>> sorted;
+  Named named;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const CsvRow& row = rows[i];
+    const std::string& file = row.fields[path];
+    const std::optional<WalkedFile> found = find_file(root, file);
+    if (!found && options.on_unreadable == OnUnreadable::fail) {
+      fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.", name,
+           row.line, printable(root.string()), printable(file));
+    }
+    if (row.fields[label].empty()) {
+      fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(file));
+    }
+    if (!sorted.emplace(file, std::pair(found.value_or(WalkedFile{}), row.fields[label])).second) {
+      fail(ErrorKind::data, "{}:{}: '{}' is listed in line {} already.", name, row.line,
+           printable(file), lines[file]);
+    }
+    lines[file] = row.line;
+    if (!found) {
+      named.unreadable.push_back({file, "no such file"});
+      sorted.erase(file);
+    }
+  }
+  std::vector<WalkedFile> listed;
+  for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
+  for (WalkedFile& file : take_images(root, listed, named)) {
+    named.labels.push_back(std::move(sorted[file.path].second));
+    named.files.push_back(image_file(std::move(file)));
+  }
+  return named;
+}
+
+/// Turns class names into numbers, by the given table or by the sorted names found.
+ImageFolder number_classes(const std::filesystem::path& root, Named named,
+                           const ImageFolderOptions& options) {
+  const std::set<std::string> found(named.labels.begin(), named.labels.end());
+  for (const std::string& label : found) {
+    if (find_invalid_utf8(label) != std::string_view::npos) {
+      report_problem(options, fmt::format("{}: expected class names in UTF-8, got '{}'. Rename it.",
+                                          options.name, printable(label)));
+    }
+  }
+  ImageFolder folder{.root = root,
+                     .classes = options.classes,
+                     .files = std::move(named.files),
+                     .skipped = std::move(named.skipped),
+                     .unreadable = std::move(named.unreadable)};
+  if (folder.classes.empty()) {
+    folder.classes.assign(found.begin(), found.end());
+    if (folder.classes.size() < 2) {
+      report_problem(options, fmt::format("{}: expected at least two classes in {}, got only {}.",
+                                          options.name, printable(root.string()),
+                                          quoted_list(folder.classes)));
+    }
+  }
+  std::map<std::string_view, int64_t> numbers;
+  std::vector<std::string> unknown;
+  for (const std::string& label : found) {
+    if (const auto number = class_number(folder.classes, label)) {
+      numbers.emplace(label, *number);
+    } else {
+      unknown.push_back(label);
+    }
+  }
+  if (!unknown.empty()) {
+    fail(ErrorKind::data, "{}: the classes {} in {} are not among the expected {}.", options.name,
+         quoted_list(unknown), printable(root.string()), quoted_list(folder.classes));
+  }
+  for (size_t i = 0; i < folder.files.size(); ++i) {
+    folder.files[i].label = numbers.at(named.labels[i]);
+  }
+  return folder;
+}
+
+std::string only_in(const std::vector<std::string>& names, const std::vector<std::string>& other) {
+  std::vector<std::string> own;
+  for (const std::string& name : names) {
+    if (std::find(other.begin(), other.end(), name) == other.end()) own.push_back(name);
+  }
+  return own.empty() ? "none" : quoted_list(own);
+}
+
+void update_with_number(Hash64& hash, uint64_t number) {
+  std::array<char, 8> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+  hash.update(std::string_view(bytes.data(), bytes.size()));
+}
+
+/// Length first, so that no two lists of names hash alike by running into each other.
+void update_with_name(Hash64& hash, std::string_view name) {
+  update_with_number(hash, name.size());
+  hash.update(name);
+}
+
+}  // namespace
+
+std::optional<int64_t> class_number(const std::vector<std::string>& classes,
+                                    std::string_view name) {
+  const auto first = std::ranges::find(classes, name);
+  if (first == classes.end()) return std::nullopt;
+  if (std::find(first + 1, classes.end(), name) != classes.end()) {
+    fail(ErrorKind::checkpoint,
+         "class {}: two classes of the weights file have this name, so that no example can be "
+         "labelled by it. Rename one of them in the file's metadata, or leave these examples out.",
+         excerpt(name));
+  }
+  return first - classes.begin();
+}
+
+std::vector<int64_t> ImageFolder::labels() const {
+  std::vector<int64_t> labels;
+  labels.reserve(files.size());
+  for (const ImageFile& file : files) labels.push_back(file.label);
+  return labels;
+}
+
+std::vector<int64_t> ImageFolder::counts() const {
+  std::vector<int64_t> counts(classes.size());
+  for (const ImageFile& file : files) ++counts[static_cast<size_t>(file.label)];
+  return counts;
+}
+
+ImageFolder open_image_folder(const std::filesystem::path& root,
+                              const ImageFolderOptions& options) {
+  if (!options.label_pattern.empty() && !options.csv.empty()) {
+    fail(ErrorKind::usage, "{}: labels come from label_pattern or from csv, not from both.",
+         options.name);
+  }
+  check_root(root, options.name);
+  if (!options.csv.empty()) return number_classes(root, from_csv(root, options), options);
+  FileWalk walk = walk_files(root, options.name, options.on_unreadable);
+  Named named = options.label_pattern.empty() ? from_folders(root, std::move(walk), options)
+                                              : from_names(root, std::move(walk), options);
+  return number_classes(root, std::move(named), options);
+}
+
+void check_same_classes(const ImageFolder& train, const ImageFolder& val) {
+  if (train.classes == val.classes) return;
+  fail(ErrorKind::data,
+       "data: train and val must have the same classes; only in train ({}): {}; only in val ({}): "
+       "{}. Rename or remove folders until both lists agree.",
+       printable(train.root.string()), only_in(train.classes, val.classes),
+       printable(val.root.string()), only_in(val.classes, train.classes));
+}
+
+std::string fingerprint(const ImageFolder& folder) {
+  Hash64 hash;
+  for (const ImageFile& file : folder.files) {
+    update_with_name(hash, file.path);
+    update_with_number(hash, file.bytes);
+    update_with_name(hash, folder.classes[static_cast<size_t>(file.label)]);
+  }
+  return hash.hex();
+}
+
+std::string SplitFolder::note() const {
+  if (copies == 0) return {};
+  return fmt::format("{} image{} identical to another; identical images stay in the same split",
+                     copies, copies == 1 ? "" : "s");
+}
+
+SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed) {
+  std::vector<uint64_t> sizes;
+  for (const ImageFile& file : folder.files) sizes.push_back(file.bytes);
+  const std::vector<int64_t> originals =
+      find_copies(sizes, [&](int64_t i) { return content_hash(folder.file(i)); });
+  const std::vector<bool> in_val =
+      choose_validation(folder.labels(), folder.classes, fraction, seed, originals);
+  SplitFolder split;
+  for (ImageFolder* part : {&split.train, &split.val}) {
+    part->root = folder.root;
+    part->classes = folder.classes;
+  }
+  split.train.skipped = folder.skipped;
+  for (size_t i = 0; i < folder.files.size(); ++i) {
+    (in_val[i] ? split.val : split.train).files.push_back(folder.files[i]);
+    split.copies += originals[i] != static_cast<int64_t>(i);
+  }
+  return split;
+}
+
+}  // namespace whisker

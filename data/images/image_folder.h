@@ -1,0 +1,89 @@
+// Labelled image files on disk: which files, which classes. Labels come from folder names
+// (root/cat/1.jpg), from file names by a pattern (cat.1.jpg), or from a CSV file. Only names and
+// sizes are read here; images are opened when needed.
+#pragma once
+
+#include "data/files/file_walk.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+struct ImageFile {
+  std::string path;  ///< relative to ImageFolder::root, bytes as on disk
+  int64_t label = 0;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
+};
+
+struct ImageFolder {
+  std::filesystem::path root;
+  std::vector<std::string> classes;          ///< sorted bytewise; a label is a position here
+  std::vector<ImageFile> files;              ///< sorted bytewise by path
+  std::vector<SkippedFile> skipped;          ///< files that are no images, or have no label
+  std::vector<SkippedFile> unreadable = {};  ///< see ImageFolderOptions::on_unreadable
+
+  int64_t size() const { return static_cast<int64_t>(files.size()); }
+  std::filesystem::path file(int64_t index) const {
+    return root / files[static_cast<size_t>(index)].path;
+  }
+  std::vector<int64_t> labels() const;
+  /// Files per class.
+  std::vector<int64_t> counts() const;
+};
+
+struct ImageFolderOptions {
+  /// Labels come from file names (see data/images/label_pattern.h); empty: from folder names.
+  std::string label_pattern = {};
+  /// A CSV of files and labels with the columns `path` (relative to the root) and `label`.
+  std::filesystem::path csv = {};
+  /// The classes to use, for evaluating a trained model: a class without files is allowed, an
+  /// unknown class is an error. Empty: the classes found, at least two.
+  std::vector<std::string> classes = {};
+  /// Name of the folder in errors.
+  std::string name = "data";
+  /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error
+  /// or go into ImageFolder::unreadable.
+  OnUnreadable on_unreadable = OnUnreadable::fail;
+  /// Receives errors about classes, and the rest of the folder is listed; null: they are thrown.
+  std::vector<std::string>* problems = nullptr;
+};
+
+/// The number of the class of this name; nothing when there is none. Throws checkpoint when two
+/// classes have it, as in weights files made elsewhere (see classes_of).
+std::optional<int64_t> class_number(const std::vector<std::string>& classes, std::string_view name);
+
+/// Lists the images under `root`, without hidden files and folders; files of
+/// data/codec/unsupported_formats.h go to `skipped`. Throws data with found and remedy when `root`
+/// is missing, a file, empty or without class folders, has fewer than two classes or an empty
+/// class; usage for wrong options.
+ImageFolder open_image_folder(const std::filesystem::path& root,
+                              const ImageFolderOptions& options = {});
+
+/// Throws data listing the classes that only one of the two has.
+void check_same_classes(const ImageFolder& train, const ImageFolder& val);
+
+/// A hash of every file's relative path, size and class name. Contents: see
+/// data/images/file_stamps.h.
+std::string fingerprint(const ImageFolder& folder);
+
+struct SplitFolder {
+  ImageFolder train;
+  ImageFolder val;
+  int64_t copies = 0;  ///< files that are identical to another one
+
+  /// "12 images identical to another; identical images stay in the same split"; "" without copies.
+  std::string note() const;
+};
+
+/// Moves `fraction` of each class, rounded, at least one file and never all, to `val`, chosen by
+/// `seed`; files of the same content go to the same side. Throws usage unless 0 < fraction < 1,
+/// data for a class that cannot be divided.
+SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed);
+
+}  // namespace whisker

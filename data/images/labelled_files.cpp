@@ -1,0 +1,150 @@
+// Folders by open_image_folder, files by name.
+#include "data/images/labelled_files.h"
+
+#include "core/error.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/images/label_pattern.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Labeller {
+ public:
+  explicit Labeller(const LabelOptions& options) : options_(options) {
+    all_.classes = options.classes;
+    if (!options.label_pattern.empty()) pattern_.emplace(options.label_pattern);
+  }
+
+  void add(const std::string& name) {
+    std::error_code error;
+    const fs::file_status status = fs::status(name, error);
+    if (fs::is_directory(status)) {
+      if (is_class_folder(name)) {
+        add_class_folder(name);
+      } else {
+        add_folder(name);
+      }
+    } else if (fs::exists(status)) {
+      add_file(name, fs::file_size(name, error));
+    } else {
+      all_.unreadable.push_back({name, error ? error.message() : "no such file"});
+    }
+  }
+
+  /// Class folders in `root`, or the files of the CSV relative to it.
+  void add_folder(const fs::path& root) {
+    ImageFolder found = open_image_folder(root, {.label_pattern = options_.label_pattern,
+                                                 .csv = options_.csv,
+                                                 .classes = options_.classes,
+                                                 .name = options_.name,
+                                                 .on_unreadable = OnUnreadable::list});
+    for (ImageFile& file : found.files) {
+      file.path = (root / file.path).string();
+      take(std::move(file));
+    }
+    add_skipped(root, std::move(found.skipped), std::move(found.unreadable));
+  }
+
+  ImageFolder finish() {
+    if (unlabelled_.empty()) return std::move(all_);
+    fail(ErrorKind::data,
+         "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
+         "named after their class, or give labels by --label-pattern '{{label}}.*' or --csv FILE.",
+         options_.name, quoted_list(all_.classes), quoted_list(unlabelled_));
+  }
+
+ private:
+  std::optional<int64_t> number_of(std::string_view name) const {
+    return class_number(all_.classes, name);
+  }
+
+  static std::string own_name(const fs::path& folder) {
+    const fs::path whole = fs::absolute(folder).lexically_normal();
+    return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  }
+
+  bool is_class_folder(const fs::path& folder) const {
+    if (pattern_ || !number_of(own_name(folder))) return false;
+    return std::ranges::none_of(all_.classes, [&](const std::string& name) {
+      std::error_code error;
+      return fs::is_directory(folder / name, error);
+    });
+  }
+
+  void add_class_folder(const fs::path& root) {
+    const int64_t label = *number_of(own_name(root));
+    FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
+    std::vector<std::optional<SkippedFile>> skipped = skip_reasons(root, walk.files);
+    for (size_t i = 0; i < skipped.size(); ++i) {
+      const WalkedFile& file = walk.files[i];
+      if (skipped[i]) {
+        walk.skipped.push_back(std::move(*skipped[i]));
+      } else {
+        take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
+      }
+    }
+    add_skipped(root, std::move(walk.skipped), std::move(walk.unreadable));
+  }
+
+  void add_file(const std::string& name, uint64_t bytes) {
+    const std::optional<std::string> told =
+        pattern_ ? pattern_->match(name) : own_name(fs::absolute(name).parent_path());
+    const std::optional<int64_t> label = told ? number_of(*told) : std::nullopt;
+    if (label) {
+      take({.path = name, .label = *label, .bytes = bytes});
+    } else {
+      unlabelled_.push_back(name);
+    }
+  }
+
+  void take(ImageFile file) {
+    if (seen_.insert(fs::path(file.path).lexically_normal().string()).second) {
+      all_.files.push_back(std::move(file));
+    }
+  }
+
+  void add_skipped(const fs::path& root, std::vector<SkippedFile> skipped,
+                   std::vector<SkippedFile> unreadable) {
+    for (SkippedFile& file : skipped) {
+      file.path = (root / file.path).string();
+      all_.skipped.push_back(std::move(file));
+    }
+    for (SkippedFile& file : unreadable) {
+      all_.unreadable.push_back({(root / file.path).string(), std::move(file.reason)});
+    }
+  }
+
+  const LabelOptions& options_;
+  std::optional<LabelPattern> pattern_;
+  ImageFolder all_;
+  std::set<std::string> seen_;
+  std::vector<std::string> unlabelled_;
+};
+
+}  // namespace
+
+ImageFolder label_files(std::span<const std::string> names, const LabelOptions& options) {
+  Labeller labeller(options);
+  if (options.csv.empty()) {
+    for (const std::string& name : names) labeller.add(name);
+    return labeller.finish();
+  }
+  if (names.size() > 1) {
+    fail(ErrorKind::usage,
+         "{}: --csv: expected at most one folder, which its paths are relative to, got {} names.",
+         options.name, names.size());
+  }
+  const fs::path own = options.csv.has_parent_path() ? options.csv.parent_path() : fs::path(".");
+  labeller.add_folder(names.empty() ? own : fs::path(names.front()));
+  return labeller.finish();
+}
+
+}  // namespace whisker

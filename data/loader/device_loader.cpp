@@ -1,0 +1,157 @@
+// Passes each batch of the loader to the device's pipeline.
+#include "data/loader/device_loader.h"
+
+#include "core/backend/backend.h"
+#include "core/error.h"
+#include "data/staging/device_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+LoaderOptions packed_for(LoaderOptions options, Device device) {
+  options.images_for = device;
+  return options;
+}
+
+}  // namespace
+
+DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
+                           std::shared_ptr<const Sampler> sampler, LoaderOptions options,
+                           DeviceLoaderOptions device)
+    : device_(std::move(device)),
+      sample_shape_(dataset->sample_shape()),
+      loader_(dataset, std::move(sampler), packed_for(options, device_.device)),
+      decoder_(options.jpeg_decoder) {
+  if (decoder_ && device_.find_jpeg_share) {
+    benchmark_ =
+        std::make_unique<DecodeBenchmark>(DecodeBenchmarkOptions{.settle = options.prefetch + 8});
+    loader_.set_jpeg_share(benchmark_->share());
+  }
+  if (!device_.pipeline) device_.pipeline = backend_of(device_.device).make_image_pipeline();
+  if (!device_.pipeline) {
+    fail(ErrorKind::usage,
+         "loader: {} does not finish images. Use a Loader, as make_loader() does.", device_.device);
+  }
+  device_.channels = std::max(device_.channels, sample_shape_[2]);
+}
+
+Tensor DeviceLoader::images_for(int64_t rows) const {
+  if (target_.defined() && target_.extent(0) == rows) return target_;
+  const MemoryScope scope(MemoryCategory::input);
+  return empty({rows, sample_shape_[0], sample_shape_[1], device_.channels},
+               {.dtype = device_.dtype, .device = device_.device});
+}
+
+// Images decoded whole for a cache stay on the device as long as the cache has space.
+std::vector<ImageCopy> DeviceLoader::copies_to_keep(const ImageRows& rows, int64_t count) {
+  std::vector<ImageCopy> copies;
+  for (int64_t row = 0; row < count; ++row) {
+    const WholeImage& whole = rows.whole(row);
+    if (!whole.cache) continue;
+    uint8_t* const target = whole.cache->keep(whole.index, whole.height, whole.width, whole.bytes);
+    if (target) {
+      copies.push_back({.at = whole.at, .bytes = whole.bytes, .target = target});
+    } else if (!cache_full_ && whole.cache->refused(whole.index)) {
+      cache_full_ = true;
+      add_note(
+          fmt::format("data.cache: {} holds {} of the images; the others are kept in host memory, "
+                      "up to data.cache_limit_mib",
+                      device_.device, whole.cache->kept()));
+    }
+  }
+  return copies;
+}
+
+void DeviceLoader::start_epoch(int64_t epoch, int64_t first_batch) {
+  last_batch_ = {};
+  loader_.start_epoch(epoch, first_batch);
+}
+
+void DeviceLoader::set_jpeg_share(double share) {
+  if (!decoder_ && share > 0) {
+    add_note(
+        fmt::format("data.gpu_decode: the GPU decoded {:.0f} % of this run's JPEG files; here "
+                    "the CPU decodes them all",
+                    100 * share));
+  }
+  benchmark_.reset();
+  loader_.set_jpeg_share(share);
+}
+
+void DeviceLoader::add_note(const std::string& note) {
+  note_ += (note_.empty() ? "" : "\n  ") + note;
+}
+
+std::string DeviceLoader::take_note() {
+  if (decoder_ && !refusal_noted_ && loader_.decoding().refused() > 0) {
+    refusal_noted_ = true;
+    add_note(fmt::format(
+        "data.gpu_decode: {} images so far were refused on the GPU and decoded by the CPU ({})",
+        loader_.decoding().refused(), decoder_->refusal()));
+  }
+  if (const std::string note = loader_.take_note(); !note.empty()) add_note(note);
+  return std::exchange(note_, {});
+}
+
+// Also frees the decoder's device memory.
+void DeviceLoader::drop_decoder() {
+  loader_.decoding().drop();
+  decoder_.reset();
+}
+
+void DeviceLoader::give_up_decoder() {
+  benchmark_.reset();
+  add_note(
+      fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on "
+                  "the CPU decodes all JPEG files",
+                  DeviceDecoding::refusals_to_give_up, decoder_->refusal()));
+  drop_decoder();
+}
+
+// Reports the time of each batch to the benchmark, from one call of next() to the next.
+void DeviceLoader::update_benchmark(int64_t images) {
+  const auto now = DecodeBenchmark::Clock::now();
+  const double waited = loader_.stats().wait_seconds;
+  const bool first = last_batch_ == DecodeBenchmark::Clock::time_point();
+  const bool changed =
+      benchmark_->delivered({.images = images,
+                             .seconds = std::chrono::duration<double>(now - last_batch_).count(),
+                             .waited = waited - waited_before_,
+                             .first_of_epoch = first});
+  last_batch_ = now;
+  waited_before_ = waited;
+  if (changed) loader_.set_jpeg_share(benchmark_->share());
+  if (!benchmark_->finished()) return;
+  add_note(benchmark_->verdict());
+  if (benchmark_->share() == 0) drop_decoder();
+  benchmark_.reset();
+}
+
+std::optional<Batch> DeviceLoader::next() {
+  std::optional<Batch> batch = loader_.next();
+  if (!batch) return batch;
+  if (decoder_ && loader_.decoding().gave_up()) give_up_decoder();
+  if (benchmark_) update_benchmark(batch->size());
+  ImageBatch images = batch->images->batch(batch->size());
+  images.copies = copies_to_keep(*batch->images, batch->size());
+  images.channels = static_cast<int>(sample_shape_[2]);
+  batch->inputs = images_for(batch->size());
+  device_.pipeline->run(images, std::move(batch->images), batch->inputs);
+  batch->images.reset();
+  return batch;
+}
+
+std::unique_ptr<BatchSource> make_loader(std::shared_ptr<const Dataset> dataset,
+                                         std::shared_ptr<const Sampler> sampler,
+                                         LoaderOptions options, DeviceLoaderOptions device) {
+  if (device.device.kind != DeviceKind::cuda) {
+    return std::make_unique<Loader>(std::move(dataset), std::move(sampler), std::move(options));
+  }
+  return std::make_unique<DeviceLoader>(std::move(dataset), std::move(sampler), std::move(options),
+                                        std::move(device));
+}
+
+}  // namespace whisker

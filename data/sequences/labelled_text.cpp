@@ -1,0 +1,185 @@
+// Rows, lines or files first, then the class table and a label for each.
+#include "data/sequences/labelled_text.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "core/io/utf8.h"
+#include "data/files/file_walk.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t most_bytes = size_t{1} << 31;
+
+struct Found {
+  std::string label, text, place;
+};
+
+// Without the byte order mark of UTF-8.
+std::string_view without_mark(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  return text;
+}
+
+// "" for a text that can be used.
+std::string fault_of(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the text is empty";
+  const size_t at = find_invalid_utf8(text);
+  return at == std::string_view::npos ? "" : fmt::format("byte {} is not UTF-8", at + 1);
+}
+
+class Reader {
+ public:
+  void add_rows(const fs::path& path, const LabelledTextOptions& options) {
+    RowFile file = read_rows(path);
+    const CsvRow header = file.rows.front();
+    const size_t label = find_column(header, options.label_column, file.name);
+    const size_t text = find_column(header, options.text_column, file.name);
+    const bool named =
+        !is_column_number(options.label_column) || !is_column_number(options.text_column);
+    if (named) file.rows.erase(file.rows.begin());
+    for (CsvRow& row : file.rows) {
+      add({std::move(row.fields[label]), std::move(row.fields[text]), file.place(row)});
+    }
+    bad_.insert(bad_.end(), file.bad.begin(), file.bad.end());
+  }
+
+  // Class folders with a file per example, or files named after their class.
+  void add_folder(const fs::path& root, const FileWalk& walk, const LabelledTextOptions& options) {
+    const bool class_folders = std::ranges::any_of(walk.files, [](const WalkedFile& file) {
+      return file.path.find('/') != std::string::npos;
+    });
+    if (!class_folders) {
+      for (const WalkedFile& file : walk.files) add_class_file(root / file.path);
+      return;
+    }
+    refuse_parent_of_splits(root, options.name, walk);
+    std::set<std::string> empty(walk.folders.begin(), walk.folders.end());
+    for (const WalkedFile& file : walk.files) {
+      const size_t slash = file.path.find('/');
+      if (slash == std::string::npos) {
+        skipped_.push_back({file.path, "not in a class folder"});
+        continue;
+      }
+      const std::string label = file.path.substr(0, slash);
+      empty.erase(label);
+      const fs::path path = root / file.path;
+      const std::string text = read_file(path, most_bytes, ErrorKind::data);
+      add({label, std::string(without_mark(text)), printable(path.string())});
+    }
+    if (empty.empty() || !options.classes.empty()) return;
+    fail(ErrorKind::data,
+         "{}: no texts in the class folders {} of {}. Remove these folders or fill them.",
+         options.name, quoted_list(std::vector<std::string>(empty.begin(), empty.end())),
+         printable(root.string()));
+  }
+
+  void add_class_file(const fs::path& path) {
+    const std::string all = read_file(path, most_bytes, ErrorKind::data);
+    std::string_view text = without_mark(all);
+    for (int line = 1; !text.empty(); ++line) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string_view one = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      if (one.ends_with('\r')) one.remove_suffix(1);
+      if (one.empty()) continue;
+      add({path.stem().string(), std::string(one),
+           fmt::format("{}:{}", printable(path.string()), line)});
+    }
+  }
+
+  LabelledText finish(const LabelledTextOptions& options) {
+    LabelledText all{.classes = options.classes,
+                     .examples = {},
+                     .bad = std::move(bad_),
+                     .skipped = std::move(skipped_)};
+    if (all.classes.empty()) {
+      std::set<std::string> names;
+      for (const Found& one : found_) names.insert(one.label);
+      all.classes.assign(names.begin(), names.end());
+    }
+    std::map<std::string_view, int64_t> numbers;
+    for (const std::string& name : all.classes) {
+      numbers.emplace(name, static_cast<int64_t>(numbers.size()));
+    }
+    const auto total = std::ssize(found_) + std::ssize(all.bad);
+    for (Found& one : found_) {
+      const auto known = numbers.find(one.label);
+      if (known == numbers.end()) {
+        all.bad.push_back({.place = one.place,
+                           .reason = fmt::format("{} is not a class of the model, which has {}",
+                                                 excerpt(one.label), quoted_list(all.classes))});
+      } else {
+        all.examples.push_back({std::move(one.text), known->second, std::move(one.place)});
+      }
+    }
+    check_bad_rows(all.bad, total, options.max_bad);
+    return all;
+  }
+
+ private:
+  void add(Found one) {
+    std::string fault = one.label.empty() ? "the label is empty" : fault_of(one.text);
+    if (fault.empty() && find_invalid_utf8(one.label) != std::string_view::npos) {
+      fault = "the label is not UTF-8";
+    }
+    if (fault.empty()) {
+      found_.push_back(std::move(one));
+    } else {
+      bad_.push_back({.place = std::move(one.place), .reason = std::move(fault)});
+    }
+  }
+
+  std::vector<Found> found_;
+  std::vector<BadRow> bad_;
+  std::vector<SkippedFile> skipped_;
+};
+
+}  // namespace
+
+std::vector<int64_t> LabelledText::labels() const {
+  std::vector<int64_t> all;
+  for (const Example& one : examples) all.push_back(one.label);
+  return all;
+}
+
+LabelledText read_labelled_text(const fs::path& path, const LabelledTextOptions& options) {
+  Reader reader;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    reader.add_folder(path, walk_files(path, options.name), options);
+  } else if (fs::exists(path, error)) {
+    reader.add_rows(path, options);
+  } else {
+    fail(ErrorKind::data,
+         "{}: no file or folder {}. Expected a table of labels and texts, a folder of class "
+         "folders with a file per text, or a folder of files named after their class.",
+         options.name, excerpt(path.string()));
+  }
+  LabelledText all = reader.finish(options);
+  if (all.examples.empty()) {
+    const std::string first =
+        all.bad.empty() ? "" : fmt::format(" ({}: {})", all.bad[0].place, all.bad[0].reason);
+    fail(ErrorKind::data,
+         "{}: {} holds no labelled text{}. Expected class folders with a file per text, files "
+         "named after their class with a text per line, or a table.",
+         options.name, excerpt(path.string()), first);
+  }
+  if (options.classes.empty() && all.classes.size() < 2) {
+    fail(
+        ErrorKind::data,
+        "{}: expected texts of at least two classes in {}, got only '{}'. Check data.label_column.",
+        options.name, excerpt(path.string()), all.classes.front());
+  }
+  return all;
+}
+
+}  // namespace whisker

@@ -1,0 +1,115 @@
+#include "data/sequences/row_file.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "data/files/file_walk.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr size_t most_bytes = size_t{1} << 31;
+
+char separator_of(const std::filesystem::path& path, std::string_view text) {
+  const std::string extension = path.extension().string();
+  if (extension == ".csv") return ',';
+  if (extension == ".tsv") return '\t';
+  const std::string_view line = text.substr(0, text.find('\n'));
+  for (const char separator : {'\t', ','}) {
+    if (line.find(separator) != std::string_view::npos) return separator;
+  }
+  return ' ';
+}
+
+std::vector<std::string> split(std::string_view line, char separator) {
+  std::vector<std::string> fields;
+  for (;;) {
+    if (separator == ' ') {  // a run of spaces counts as one, and as none at the line's ends
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      if (line.empty()) return fields;
+    }
+    const size_t end = std::min(line.find(separator), line.size());
+    fields.emplace_back(line.substr(0, end));
+    if (end == line.size()) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+void read_plain_rows(std::string_view text, char separator, RowFile& file) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    CsvRow row{.line = number, .fields = split(line, separator)};
+    if (line.empty() || row.fields.empty()) continue;
+    if (!file.rows.empty() && row.fields.size() != file.rows.front().fields.size()) {
+      file.refuse(row, fmt::format("expected {} fields as in the first row, got {}",
+                                   file.rows.front().fields.size(), row.fields.size()));
+    } else {
+      file.rows.push_back(std::move(row));
+    }
+  }
+}
+
+}  // namespace
+
+std::string RowFile::place(const CsvRow& row) const {
+  return fmt::format("{}:{}", name, row.line);
+}
+
+RowFile read_rows(const std::filesystem::path& path) {
+  const std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}};
+  const char separator = separator_of(path, text);
+  if (separator == ',') {
+    file.rows = parse_csv(text, file.name, [&](int line, std::string reason) {
+      file.refuse({.line = line, .fields = {}}, std::move(reason));
+    });
+  } else {
+    read_plain_rows(text, separator, file);
+  }
+  if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows, got an empty file", file.name);
+  return file;
+}
+
+bool is_column_number(std::string_view column) {
+  return !column.empty() &&
+         std::ranges::all_of(column, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+size_t find_column(const CsvRow& header, const std::string& column, const std::string& file) {
+  const size_t count = header.fields.size();
+  if (is_column_number(column)) {
+    size_t number = 0;
+    std::from_chars(column.data(), column.data() + column.size(), number);
+    if (number >= 1 && number <= count) return number - 1;
+    fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file, count, column);
+  }
+  const auto found = std::ranges::find(header.fields, column);
+  if (found != header.fields.end()) return static_cast<size_t>(found - header.fields.begin());
+  const std::string nearest = nearest_name(column, header.fields);
+  fail(ErrorKind::data, "{}: no column {} in the first row, which has {}.{}", file, excerpt(column),
+       quoted_list(header.fields), nearest.empty() ? "" : " Did you mean '" + nearest + "'?");
+}
+
+void check_bad_rows(const std::vector<BadRow>& bad, int64_t total, double max_bad) {
+  const auto share = static_cast<int64_t>(max_bad * static_cast<double>(total) + 1e-9);
+  const int64_t allowed = max_bad > 0 ? std::max<int64_t>(1, share) : 0;
+  if (std::ssize(bad) <= allowed) return;
+  std::string first;
+  for (size_t i = 0; i < std::min<size_t>(bad.size(), 3); ++i) {
+    first += fmt::format("\n  {}: {}", bad[i].place, bad[i].reason);
+  }
+  fail(ErrorKind::data,
+       "data: {} of {} rows could not be used, more than the {} that data.max_bad {} allows. "
+       "Correct or remove them, or raise data.max_bad. The first:{}",
+       bad.size(), total, allowed, max_bad, MessageLines{first});
+}
+
+}  // namespace whisker

@@ -1,0 +1,49 @@
+// Files of rows: comma-separated (RFC 4180), tab-separated (fields as they are, quotes included) or
+// separated by runs of spaces. A row that does not fit is skipped and reported with its position
+// and the reason.
+#pragma once
+
+#include "data/files/csv.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// An unusable row of a file.
+struct BadRow {
+  std::string place;  ///< "file:line"
+  std::string reason;
+  int line = 0;  ///< from 1
+};
+
+struct RowFile {
+  std::string name;  ///< for messages
+  std::vector<CsvRow> rows;
+  std::vector<BadRow> bad;
+
+  std::string place(const CsvRow& row) const;
+  void refuse(const CsvRow& row, std::string reason) {
+    bad.push_back({place(row), std::move(reason), row.line});
+  }
+};
+
+/// Reads `path`. The separator is a comma for .csv, a tab for .tsv, else the tab or comma in the
+/// first line, or spaces. Every row has as many fields as the first; empty lines are skipped.
+/// Throws data for a file that cannot be read or has no row.
+RowFile read_rows(const std::filesystem::path& path);
+
+/// A position in a row, from 0. `column` is a number from 1, or a name in `header`. Throws data,
+/// naming `file` and the nearest column name.
+size_t find_column(const CsvRow& header, const std::string& column, const std::string& file);
+/// Whether `column` is a number rather than a name.
+bool is_column_number(std::string_view column);
+
+/// Throws data, with the first reasons, when more than the fraction `max_bad` of `total` rows is
+/// bad; one may be unless it is 0.
+void check_bad_rows(const std::vector<BadRow>& bad, int64_t total, double max_bad);
+
+}  // namespace whisker

@@ -1,0 +1,58 @@
+// Files in which each row is a labelled sequence: how rows become a network's input. Part of the
+// weights file.
+#pragma once
+
+#include "data/sequences/row_file.h"
+#include "data/sequences/scaling.h"
+#include "data/sequences/sequence_set.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+struct RowsInput {
+  std::string label_column = "1";     ///< a number from 1, or a name that the first row holds
+  int64_t features = 1;               ///< values per step
+  int64_t most_steps = 0;             ///< in a row
+  std::vector<Scaling> scaling = {};  ///< of each feature
+
+  std::string json() const;
+  /// Throws checkpoint, naming `name`, for text that json() did not write.
+  static RowsInput from_json(std::string_view text, const std::string& name);
+};
+
+/// Rows of one file: values, and labels where the file has them.
+struct LabelledRows {
+  int64_t features = 1;                     ///< values per step
+  std::vector<std::string> labels;          ///< of each row; empty when there are none
+  std::vector<std::vector<double>> values;  ///< of each row: (steps, features), a step or more
+  std::vector<std::string> places;          ///< "file:line" of each row
+  std::vector<BadRow> bad;
+};
+
+struct LabelledRowsOptions {
+  std::string label_column = "1";
+  int64_t features = 1;
+  double max_bad = 0.01;  ///< fraction of bad rows above which reading fails
+  /// Rows with exactly this many values have no label.
+  std::optional<int64_t> unlabelled = {};
+};
+
+/// Reads `path`. A row's values are its fields without the label, step by step; empty fields at its
+/// end are dropped, so that rows may differ in length. A numeric label becomes its shortest text:
+/// "1" for 1.0000000e+00. Throws data as read_rows() does and for too many bad rows.
+LabelledRows read_labelled_rows(const std::filesystem::path& path,
+                                const LabelledRowsOptions& options);
+
+/// Scaling of each feature over the rows `indices`.
+std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices);
+/// The rows `indices` as sequences (steps, features), scaled; without labels.
+SequenceSet scaled_sequences(const LabelledRows& rows, std::span<const int64_t> indices,
+                             std::span<const Scaling> scaling);
+
+}  // namespace whisker

@@ -1,0 +1,222 @@
+// Values -> logarithms -> differences -> scaled, and the way back.
+#include "data/sequences/series.h"
+
+#include "core/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+
+// The series after the steps that need no fitting. A window is named by its last row.
+class Windows {
+ public:
+  Windows(const Series& series, const SeriesInput& input) : series_(series), input_(input) {
+    levels_ = series.values;
+    if (input.log) {
+      for (double& value : levels_) value = std::log(value);
+    }
+    for (size_t i = 0; i < input.targets.size(); ++i) targets_.push_back(input.target_column(i));
+  }
+
+  /// What the network sees of a row, before scaling.
+  double step(int64_t row, size_t column) const {
+    const int64_t before = row - input_.difference;
+    if (row < 0 || before < 0) return nothing;
+    return input_.difference > 0 ? level(row, column) - level(before, column) : level(row, column);
+  }
+  /// What is added to output `j` of the window.
+  double base(int64_t last, int64_t j) const {
+    return input_.difference > 0 ? level(known_row(last, j, input_.difference), column_of(j)) : 0;
+  }
+  /// The value that output `j` is to be.
+  double actual(int64_t last, int64_t j) const {
+    return series_.at(last + 1 + ahead(j), column_of(j));
+  }
+  double target(int64_t last, int64_t j) const {
+    return level(last + 1 + ahead(j), column_of(j)) - base(last, j);
+  }
+  double naive(int64_t last, int64_t j) const {
+    const int64_t row = input_.season > 0 ? known_row(last, j, input_.season) : last;
+    return row < 0 ? nothing : series_.at(row, column_of(j));
+  }
+
+  bool has_inputs(int64_t last) const {
+    for (int64_t row = last - input_.window + 1; row <= last; ++row) {
+      for (size_t c = 0; c < input_.columns.size(); ++c) {
+        if (!std::isfinite(step(row, c))) return false;
+      }
+    }
+    for (int64_t j = 0; j < input_.outputs(); ++j) {
+      if (!std::isfinite(base(last, j))) return false;
+    }
+    return true;
+  }
+  /// The windows whose targets lie in `range`.
+  std::vector<int64_t> within(const WindowRange& range) const {
+    std::vector<int64_t> found;
+    for (int64_t last = std::max<int64_t>(0, range.begin - 1);
+         last + input_.horizon < std::min(range.end, series_.rows()); last += range.stride) {
+      bool whole = has_inputs(last);
+      for (int64_t j = 0; whole && j < input_.outputs(); ++j) {
+        whole = std::isfinite(target(last, j));
+      }
+      if (whole) found.push_back(last);
+      if (range.most > 0 && std::ssize(found) == range.most) break;
+    }
+    if (found.empty()) {
+      fail(ErrorKind::data,
+           "{}: no window of {} rows{} with {} to forecast fits into rows {} to {}. Use a shorter "
+           "data.window, another data.val_split, or more rows.",
+           series_.name, input_.window,
+           input_.difference > 0 ? fmt::format(" and {} before", input_.difference) : "",
+           input_.horizon, range.begin + 1, range.end);
+    }
+    return found;
+  }
+
+ private:
+  double level(int64_t row, size_t column) const {
+    if (row < 0) return nothing;
+    return levels_[static_cast<size_t>(row * series_.columns) + column];
+  }
+  int64_t ahead(int64_t j) const { return j / std::ssize(targets_); }
+  size_t column_of(int64_t j) const {
+    return targets_[static_cast<size_t>(j % std::ssize(targets_))];
+  }
+  /// The last row of output j's phase, in periods of `period`, within the window.
+  int64_t known_row(int64_t last, int64_t j, int64_t period) const {
+    const int64_t periods = ahead(j) / period + 1;
+    return last + 1 + ahead(j) - periods * period;
+  }
+
+  const Series& series_;
+  const SeriesInput& input_;
+  std::vector<double> levels_;
+  std::vector<size_t> targets_;  // columns
+};
+
+void add_window(const Windows& windows, const SeriesInput& input, int64_t last, SequenceSet& set,
+                ForecastBases& bases) {
+  std::vector<float> steps;
+  for (int64_t row = last - input.window + 1; row <= last; ++row) {
+    for (size_t c = 0; c < input.columns.size(); ++c) {
+      steps.push_back(static_cast<float>(input.scaling[c].apply(windows.step(row, c))));
+    }
+  }
+  set.add_values(steps);
+  for (int64_t j = 0; j < set.outputs; ++j) {
+    bases.bases.push_back(windows.base(last, j));
+    bases.naive.push_back(windows.naive(last, j));
+  }
+}
+
+SequenceSet empty_set(const SeriesInput& input) {
+  SequenceSet set;
+  set.features = std::ssize(input.columns);
+  set.outputs = input.outputs();
+  return set;
+}
+
+}  // namespace
+
+double ForecastBases::restore(int64_t window, int64_t output, double scaled) const {
+  const double level = input.target_scaling[static_cast<size_t>(output)].restore(scaled) +
+                       bases[static_cast<size_t>(window * input.outputs() + output)];
+  return input.log ? std::exp(level) : level;
+}
+
+Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad) {
+  RowFile file = read_rows(path);
+  const CsvRow header = file.rows.front();
+  std::vector<size_t> columns;
+  for (const std::string& column : input.columns) {
+    columns.push_back(find_column(header, column, file.name));
+  }
+  const bool first_is_header = std::ranges::none_of(
+      columns, [&](size_t column) { return number_of(header.fields[column]).has_value(); });
+  if (first_is_header) file.rows.erase(file.rows.begin());
+  Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
+  const std::vector<BadRow> misshapen = file.bad;
+  size_t next_misshapen = 0;
+  for (const CsvRow& row : file.rows) {
+    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen].line < row.line;
+         ++next_misshapen) {
+      series.values.insert(series.values.end(), columns.size(), nothing);
+    }
+    std::vector<double> values;
+    for (const size_t column : columns) {
+      const std::optional<double> value = number_of(row.fields[column]);
+      if (!value || (input.log && *value <= 0)) {
+        file.refuse(row, fmt::format("expected a number{} in column {}, got '{}'",
+                                     input.log ? " above 0" : "", column + 1, row.fields[column]));
+        values.assign(columns.size(), nothing);
+        break;
+      }
+      values.push_back(*value);
+    }
+    series.values.insert(series.values.end(), values.begin(), values.end());
+  }
+  check_bad_rows(file.bad, series.rows(), max_bad);
+  series.bad = std::move(file.bad);
+  return series;
+}
+
+void fit_scaling(const Series& series, const WindowRange& range, SeriesInput& input) {
+  const Windows windows(series, input);
+  const std::vector<int64_t> ends = windows.within(range);
+  input.scaling.clear();
+  for (size_t c = 0; c < input.columns.size(); ++c) {
+    std::vector<double> values;
+    for (int64_t row = 0; row < std::min(range.end, series.rows()); ++row) {
+      const double value = windows.step(row, c);
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    input.scaling.push_back(Scaling::fitted_to(values));
+  }
+  input.target_scaling.clear();
+  for (int64_t j = 0; j < input.outputs(); ++j) {
+    std::vector<double> values;
+    for (const int64_t last : ends) values.push_back(windows.target(last, j));
+    input.target_scaling.push_back(Scaling::fitted_to(values));
+  }
+}
+
+SequenceSet cut_windows(const Series& series, const WindowRange& range, const SeriesInput& input) {
+  const Windows windows(series, input);
+  SequenceSet set = empty_set(input);
+  ForecastBases bases{.input = input};
+  for (const int64_t last : windows.within(range)) {
+    add_window(windows, input, last, set, bases);
+    for (int64_t j = 0; j < set.outputs; ++j) {
+      const Scaling& scaling = input.target_scaling[static_cast<size_t>(j)];
+      set.targets.push_back(static_cast<float>(scaling.apply(windows.target(last, j))));
+      bases.actual.push_back(windows.actual(last, j));
+    }
+  }
+  set.bases = std::make_shared<const ForecastBases>(std::move(bases));
+  return set;
+}
+
+SequenceSet last_window(const Series& series, const SeriesInput& input) {
+  const Windows windows(series, input);
+  const int64_t last = series.rows() - 1;
+  if (last < 0 || !windows.has_inputs(last)) {
+    fail(ErrorKind::data, "{}: expected {} usable rows at the end to forecast from, got {}",
+         series.name, input.rows_needed(), series.rows());
+  }
+  SequenceSet set = empty_set(input);
+  ForecastBases bases{.input = input};
+  add_window(windows, input, last, set, bases);
+  set.targets.assign(static_cast<size_t>(set.outputs), 0);
+  set.bases = std::make_shared<const ForecastBases>(std::move(bases));
+  return set;
+}
+
+}  // namespace whisker

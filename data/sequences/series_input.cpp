@@ -1,0 +1,68 @@
+#include "data/sequences/series_input.h"
+
+#include "core/error.h"
+#include "core/io/json.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+void write(JsonWriter& json, const char* key, const std::vector<std::string>& names) {
+  json.key(key).begin_array();
+  for (const std::string& name : names) json.value(name);
+  json.end_array();
+}
+
+std::vector<std::string> read_names(const JsonValue& json) {
+  std::vector<std::string> names;
+  for (const JsonValue& name : json.items()) names.push_back(name.as_string());
+  return names;
+}
+
+}  // namespace
+
+size_t SeriesInput::target_column(size_t i) const {
+  const auto found = std::ranges::find(columns, targets[i]);
+  if (found == columns.end()) {
+    fail(ErrorKind::usage,
+         "data.series.targets: expected one of data.series.columns ({}), got '{}'",
+         fmt::join(columns, ", "), targets[i]);
+  }
+  return static_cast<size_t>(found - columns.begin());
+}
+
+std::string SeriesInput::json() const {
+  JsonWriter json;
+  json.begin_object().field("kind", "series");
+  write(json, "columns", columns);
+  write(json, "targets", targets);
+  json.field("window", window).field("horizon", horizon).field("season", season);
+  json.field("log", log).field("difference", difference);
+  write(json, "scaling", scaling);
+  write(json, "target_scaling", target_scaling);
+  return json.end_object().str();
+}
+
+SeriesInput SeriesInput::from_json(std::string_view text, const std::string& name) {
+  const JsonValue json =
+      JsonValue::parse(text, {.name = name + ": sequence", .kind = ErrorKind::checkpoint});
+  SeriesInput input{.columns = read_names(json.at("columns")),
+                    .targets = read_names(json.at("targets")),
+                    .window = json.at("window").as_int(1, 1'000'000),
+                    .horizon = json.at("horizon").as_int(1, 100'000),
+                    .season = json.at("season").as_int(0, 1'000'000),
+                    .log = json.at("log").as_bool(),
+                    .difference = json.at("difference").as_int(0, 1'000'000),
+                    .scaling = read_scaling(json.at("scaling")),
+                    .target_scaling = read_scaling(json.at("target_scaling"))};
+  const bool sound = !input.targets.empty() && input.scaling.size() == input.columns.size() &&
+                     std::ssize(input.target_scaling) == input.outputs();
+  if (!sound) {
+    fail(ErrorKind::checkpoint, "{}: sequence: its horizon, columns and scaling do not match",
+         name);
+  }
+  return input;
+}
+
+}  // namespace whisker

@@ -1,0 +1,92 @@
+#include "data/sequences/text_input.h"
+
+#include "core/error.h"
+#include "core/io/json.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+constexpr std::string_view level_names[] = {"characters", "words"};
+constexpr std::string_view keep_names[] = {"first", "last"};
+
+// The position of the member's text among `names`.
+template <size_t N>
+size_t choice(const JsonValue& json, const char* key, const std::string_view (&names)[N],
+              const std::string& file) {
+  const auto* found = std::ranges::find(names, json.at(key).as_string());
+  if (found == std::end(names)) {
+    fail(ErrorKind::checkpoint, "{}: sequence: {}: expected one of {}, got '{}'", file, key,
+         fmt::join(names, ", "), json.at(key).as_string());
+  }
+  return static_cast<size_t>(found - std::begin(names));
+}
+
+}  // namespace
+
+std::vector<int64_t> TextInput::encode(std::string_view text) const {
+  std::string small;
+  if (lowercase) text = small = to_lowercase(text);
+  std::vector<std::string_view> tokens = split_tokens(text, level);
+  const auto most = static_cast<size_t>(max_length);
+  if (most > 0 && tokens.size() > most) {
+    if (keep == KeptEnd::last) tokens.erase(tokens.begin(), tokens.end() - max_length);
+    tokens.resize(most);
+  }
+  std::vector<int64_t> numbers;
+  numbers.reserve(tokens.size());
+  for (const std::string_view token : tokens) numbers.push_back(vocabulary.number_of(token));
+  return numbers;
+}
+
+std::string TextInput::decode(std::span<const int64_t> numbers) const {
+  std::string text;
+  for (const int64_t number : numbers) {
+    const std::string_view token = vocabulary.token(number);
+    if (level == TokenLevel::words && !text.empty() && !token.empty()) text += ' ';
+    text += token;
+  }
+  return text;
+}
+
+void TextInput::count(std::string_view text, TokenCounts& counts) const {
+  std::string small;
+  if (lowercase) text = small = to_lowercase(text);
+  for (const std::string_view token : split_tokens(text, level)) {
+    const auto found = counts.find(token);
+    if (found == counts.end()) {
+      counts.emplace(token, 1);
+    } else {
+      ++found->second;
+    }
+  }
+}
+
+std::string TextInput::json() const {
+  JsonWriter json;
+  json.begin_object().field("kind", "text").field("level", level_names[static_cast<size_t>(level)]);
+  json.field("lowercase", lowercase).field("max_length", max_length);
+  json.field("keep", keep_names[static_cast<size_t>(keep)]).key("vocabulary").begin_array();
+  for (const std::string& token : vocabulary.tokens()) json.value(token);
+  json.end_array().field("label_column", label_column).field("text_column", text_column);
+  return json.end_object().str();
+}
+
+TextInput TextInput::from_json(std::string_view text, const std::string& name) {
+  const JsonValue json =
+      JsonValue::parse(text, {.name = name + ": sequence", .kind = ErrorKind::checkpoint});
+  TextInput input;
+  input.level = static_cast<TokenLevel>(choice(json, "level", level_names, name));
+  input.lowercase = json.at("lowercase").as_bool();
+  input.max_length = json.at("max_length").as_int(0, 1'000'000);
+  input.keep = static_cast<KeptEnd>(choice(json, "keep", keep_names, name));
+  input.label_column = json.at("label_column").as_string();
+  input.text_column = json.at("text_column").as_string();
+  std::vector<std::string> tokens;
+  for (const JsonValue& token : json.at("vocabulary").items()) tokens.push_back(token.as_string());
+  input.vocabulary = Vocabulary(std::move(tokens), name);
+  return input;
+}
+
+}  // namespace whisker

@@ -1,0 +1,42 @@
+// How text becomes a network's input: part of the weights file, so that training, `evaluate`,
+// `classify` and `generate` turn text into the same numbers.
+#pragma once
+
+#include "data/sequences/tokens.h"
+#include "data/sequences/vocabulary.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// Which tokens of a text that is too long are kept.
+enum class KeptEnd : uint8_t { first, last };
+
+struct TextInput {
+  TokenLevel level = TokenLevel::characters;
+  bool lowercase = false;
+  int64_t max_length = 0;  ///< tokens; 0: no limit
+  KeptEnd keep = KeptEnd::first;
+  Vocabulary vocabulary = {};
+  /// Columns of labels and texts in a file of rows: numbers from 1, or names in its first row.
+  std::string label_column = "1";
+  std::string text_column = "2";
+
+  /// Token numbers of `text`, no more than max_length. Empty when it holds no token.
+  std::vector<int64_t> encode(std::string_view text) const;
+  /// The text that token numbers stand for: words with spaces between, characters without. Padding
+  /// and unknown tokens are dropped.
+  std::string decode(std::span<const int64_t> numbers) const;
+  /// Adds the tokens of `text` to `counts`, as encode() sees them, without the limit on length.
+  void count(std::string_view text, TokenCounts& counts) const;
+
+  std::string json() const;
+  /// Throws checkpoint, naming `name`, for text that json() did not write.
+  static TextInput from_json(std::string_view text, const std::string& name);
+};
+
+}  // namespace whisker

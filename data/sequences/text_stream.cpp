@@ -1,0 +1,72 @@
+#include "data/sequences/text_stream.h"
+
+#include "core/error.h"
+#include "core/io/hash.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace whisker {
+
+TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
+    : tokens_(std::move(tokens)), options_(options) {
+  if (options_.rows < 1 || options_.steps < 1) {
+    fail(ErrorKind::usage, "text stream: expected at least 1 row and 1 step, got {} and {}",
+         options_.rows, options_.steps);
+  }
+  row_steps_ = (std::ssize(tokens_) - 1) / options_.rows;
+  if (row_steps_ < 1) {
+    fail(ErrorKind::data,
+         "data: a text of {} tokens is too short for {} rows. Use a longer text or a smaller "
+         "train.batch_size.",
+         tokens_.size(), options_.rows);
+  }
+}
+
+int64_t TextStream::batches() const {
+  return (row_steps_ + options_.steps - 1) / options_.steps;
+}
+
+void TextStream::start_epoch(int64_t epoch, int64_t first_batch) {
+  if (epoch < 0 || first_batch < 0 || first_batch > batches()) {
+    fail(ErrorKind::usage,
+         "text stream: expected epoch >= 0 and a first batch from 0 to {}, got {}, {}.", batches(),
+         epoch, first_batch);
+  }
+  next_ = first_batch;
+}
+
+std::optional<Batch> TextStream::next() {
+  if (next_ >= batches()) return std::nullopt;
+  const int64_t first = next_ * options_.steps;
+  const int64_t steps = std::min(options_.steps, row_steps_ - first);
+  const int64_t rows = options_.rows;
+  Batch batch;
+  batch.inputs = empty({steps, rows}, {.dtype = DType::i64});
+  batch.labels = empty({steps, rows}, {.dtype = DType::i64});
+  const auto inputs = batch.inputs.data<int64_t>();
+  const auto labels = batch.labels.data<int64_t>();
+  for (int64_t n = 0; n < rows; ++n) {
+    const int64_t* const row = tokens_.data() + n * row_steps_ + first;
+    for (int64_t t = 0; t < steps; ++t) {
+      inputs[static_cast<size_t>(t * rows + n)] = row[t];
+      labels[static_cast<size_t>(t * rows + n)] = row[t + 1];
+    }
+  }
+  batch.indices.resize(static_cast<size_t>(rows));
+  std::iota(batch.indices.begin(), batch.indices.end(), 0);
+  batch.continues = next_ > 0;
+  ++next_;
+  stats_.samples += rows * steps;
+  ++stats_.batches;
+  return batch;
+}
+
+std::string TextStream::fingerprint() const {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(tokens_)));
+  return hash.hex();
+}
+
+}  // namespace whisker

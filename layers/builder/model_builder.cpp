@@ -1,0 +1,141 @@
+// The `model` section: presets, its own keys, and what must hold at the network's end.
+#include "layers/builder/model_builder.h"
+
+#include "core/ops/ops.h"
+#include "layers/builder/layer_list.h"
+#include "layers/builder/presets.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+void check_defaults(const YamlNode* defaults) {
+  if (!defaults) return;
+  defaults->as_map();
+  for (size_t i = 0; i < defaults->size(); ++i) {
+    if (!canonical_layer_type(defaults->keys()[i]).empty()) {
+      (*defaults)[i].as_map();
+      continue;
+    }
+    fail_unknown_key(*defaults, i, "layer", layer_type_names());
+  }
+}
+
+// The section's own keys and, behind them, its preset's.
+class Section {
+ public:
+  Section(const YamlNode& node, const BuildOptions& options) : node_(node) {
+    const YamlNode* name = node.is_scalar() ? &node : node.find("preset");
+    if (name) {
+      const Preset* preset = find_preset(name->as_string());
+      if (!preset) fail_unknown(*name, "preset", preset_names());
+      name_ = preset->name;
+      preset_ = YamlNode::parse(preset->text, fmt::format("preset {}", preset->name));
+    }
+    if (node.is_scalar() || node.is_sequence()) return;
+    node.as_map();
+    std::vector<std::string> known = {"preset",   "layers",      "head",
+                                      "defaults", "initializer", "fuse"};
+    known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
+    for (size_t i = 0; i < node.keys().size(); ++i) {
+      if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
+        fail_unknown_key(node, i, "key", known);
+      }
+    }
+  }
+
+  const YamlNode* find(std::string_view key) const {
+    if (node_.is_sequence()) return key == "layers" ? &node_ : nullptr;
+    const YamlNode* own = node_.find(key);
+    return own ? own : preset_.find(key);
+  }
+  const std::string& preset_name() const { return name_; }
+
+ private:
+  const YamlNode& node_;
+  YamlNode preset_;
+  std::string name_;
+};
+
+bool read_keras_start(const YamlNode* node) {
+  if (!node || node->text() == "pytorch") return false;
+  if (node->text() != "keras") node->fail_expected("pytorch or keras");
+  return true;
+}
+
+// Without a layer of `classes` extent, the head is the last one that has parameters.
+void note_head(Model& model) {
+  const ParameterList parameters = model.net->parameters();
+  if (!model.head.empty() || parameters.empty()) return;
+  const std::string& last = parameters.back()->name();
+  model.head.push_back(last.substr(0, last.rfind('.')));
+}
+
+void check_output(const YamlNode& section, const BuildOptions& options, const Model& model) {
+  if (options.classes == 0) return;
+  const Shape& y = model.output;
+  if (options.every_step) {
+    if (y.rank() == 3 && y[2] == options.classes) return;
+    fail(ErrorKind::usage,
+         "{}: for {} tokens at every step expected ({},{},{}) at the end, got {}. Give recurrent "
+         "layers `return_sequences: true`, and the last dense layer `units: classes`.",
+         place_of(section), options.classes, options.input[0], options.input[1], options.classes,
+         y);
+  }
+  const bool two_in_one = y.rank() == 2 && y[1] == 1 && options.classes == 2 &&
+                          model.output_kind == OutputKind::sigmoid;
+  if (two_in_one) return;
+  if (y.rank() == 2 && y[1] == options.classes && model.output_kind == OutputKind::softmax) return;
+  const int64_t samples = options.input[options.batch_axis];
+  fail(ErrorKind::usage,
+       "{}: for {} classes expected ({},{}) at the end{}, got {}{}. Use `units: classes` in the "
+       "last dense layer.",
+       place_of(section), options.classes, samples, options.classes,
+       options.classes == 2 ? fmt::format(", or a sigmoid over ({},1)", samples) : std::string(),
+       model.output_kind == OutputKind::sigmoid ? "a sigmoid over " : "", y);
+}
+
+}  // namespace
+
+Model build_model(const YamlNode& section, const BuildOptions& options) {
+  const Section keys(section, options);
+  const YamlNode* layers = keys.find("layers");
+  const YamlNode* head = keys.find("head");
+  if (!layers) {
+    fail(ErrorKind::usage, "{}: expected a list of `layers`, or a `preset`: one of {}",
+         place_of(section), fmt::join(preset_names(), ", "));
+  }
+  const YamlNode* defaults = keys.find("defaults");
+  check_defaults(defaults);
+  const YamlNode* fuse = keys.find("fuse");
+
+  Model model{.net = std::make_shared<Sequential>(),
+              .input = options.input,
+              .batch_axis = options.batch_axis,
+              .preset = keys.preset_name()};
+  LayerListBuilder builder({.defaults = defaults,
+                            .keras_start = read_keras_start(keys.find("initializer")),
+                            .classes = options.classes,
+                            .vocabulary = options.vocabulary},
+                           model);
+  Flow flow{.shape = options.input};
+  LayerNames names;
+  builder.add_list(*layers, *model.net, flow, names, head == nullptr);
+  if (head) builder.add_list(*head, *model.net, flow, names, true);
+  model.net->set_fuse(!fuse || fuse->as_bool());
+  note_head(model);
+  if (model.net->size() == 0) layers->fail_expected("at least one layer");
+  model.output = flow.shape;
+  if (flow.shape.rank() == 2 && flow.shape[1] == 1) model.output_kind = OutputKind::sigmoid;
+  check_output(section, options, model);
+  return model;
+}
+
+Tensor probabilities(const Tensor& logits, OutputKind kind) {
+  if (kind == OutputKind::softmax) return softmax(logits);
+  const Tensor p = sigmoid(logits);
+  return concat({affine(p, -1, 1), p}, -1);
+}
+
+}  // namespace whisker

@@ -1,0 +1,440 @@
+// The table, and the walk over it.
+#include "layers/fusion.h"
+
+#include "core/backend/fused_ops.h"
+#include "layers/conv2d.h"
+#include "layers/dense.h"
+#include "layers/memory_plan.h"
+#include "layers/pool.h"
+#include "layers/residual.h"
+#include "layers/sequential.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace whisker {
+
+/// One row of the table. Where forward or plan returns nothing, the next pattern is tried.
+struct FusionPattern {
+  const char* name;
+  /// Decides by kinds and settings of the layers from `at` on.
+  std::optional<FusedLayers> (*match)(Fusion::Layers layers, size_t at, const FusionTarget& target);
+  /// Nothing where these shapes are not supported, or are faster unfused.
+  std::optional<LayerValue> (*forward)(Fusion::Layers layers, const FusedLayers& match,
+                                       const LayerValue& x, const Pass& pass);
+  /// Likewise, in training. Null: planned as the next pattern plans it, or as the layers
+  /// themselves.
+  std::optional<int> (*plan)(Fusion::Layers layers, const FusedLayers& match, MemoryPlan& plan,
+                             int x);
+};
+
+namespace {
+
+using Layers = Fusion::Layers;
+
+template <class Layer>
+Layer* layer_at(Layers layers, size_t at) {
+  return at < layers.size() ? dynamic_cast<Layer*>(layers[at].module.get()) : nullptr;
+}
+
+const std::string& path_at(Layers layers, size_t at) {
+  return layers[at].module->path();
+}
+
+bool has_fused_norms(const FusionTarget& target) {
+  return target.device && has_fused_kernels(*target.device);
+}
+
+bool has_fused_conv_norm(const FusionTarget& target) {
+  return has_fused_norms(target) && target.dtype == DType::f16;
+}
+
+// --- conv2d, dense or batch_norm, then an activation; conv2d, then max-pooling ----------------
+
+bool can_fuse(const Conv2D& conv, ActivationSpec f) {
+  return grad_from_output(f.kind) && (!conv.options().max_pool || is_monotonic(f));
+}
+bool can_fuse(const Dense&, ActivationSpec f) {
+  return grad_from_output(f.kind);
+}
+bool can_fuse(const BatchNorm&, ActivationSpec f) {
+  return BatchNorm::fuses(f);
+}
+
+/// A layer with what follows in its operator.
+template <class Layer>
+std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
+  const auto* const layer = layer_at<Layer>(layers, at);
+  if (!layer) return {};
+  const auto fused = std::make_shared<Layer>(*layer, SharedParameters{});
+  FusedLayers match{.first = at, .fused = fused};
+  const auto take = [&](const Module& next) {
+    match.notes.push_back(fmt::format("{} into {}", next.type(), layer->path()));
+    ++match.count;
+  };
+  for (bool took = true; took;) {
+    took = false;
+    const auto* const next = layer_at<ActivationLayer>(layers, at + match.count);
+    if (next && fused->options().activation.kind == Activation::none &&
+        can_fuse(*fused, next->activation())) {
+      fused->set_activation(next->activation());
+      take(*next);
+      took = true;
+    }
+    if constexpr (std::is_same_v<Layer, Conv2D>) {
+      const auto* const pool = layer_at<MaxPool2D>(layers, at + match.count);
+      if (pool && !fused->options().max_pool && is_monotonic(fused->options().activation)) {
+        fused->set_max_pool(pool->options());
+        take(*pool);
+        took = true;
+      }
+    }
+  }
+  return match;
+}
+
+template <class Layer>
+std::optional<FusedLayers> match_epilogue(Layers layers, size_t at, const FusionTarget&) {
+  auto match = layer_with_epilogue<Layer>(layers, at);
+  return match && match->count > 1 ? match : std::nullopt;
+}
+
+std::optional<LayerValue> run_epilogue(Layers layers, const FusedLayers& match, const LayerValue& x,
+                                       const Pass& pass) {
+  const TapeScope scope(path_at(layers, match.first));
+  return match.fused->forward_value(x, pass);
+}
+
+std::optional<int> plan_epilogue(Layers layers, const FusedLayers& match, MemoryPlan& plan, int x) {
+  const Shape input = plan.shape(x);
+  return plan.add(*layers[match.first].module, {x}, match.fused->output_shape(input),
+                  match.fused->cost(input, plan.needs_grad(x)), match.fused->description());
+}
+
+// --- batch_norm, then max-pooling --------------------------------------------------------------
+
+/// A batch_norm that training fuses with the layer behind it and behind its relu.
+std::optional<FusedLayers> norm_in_training(Layers layers, size_t at) {
+  auto match = layer_with_epilogue<BatchNorm>(layers, at);
+  if (match) match->in_training = {layer_at<BatchNorm>(layers, at)};
+  return match;
+}
+
+const BatchNorm& norm_of(const FusedLayers& match) {
+  return static_cast<const BatchNorm&>(*match.fused);
+}
+
+template <class Layer>
+Layer& last_of(Layers layers, const FusedLayers& match) {
+  return static_cast<Layer&>(*layers[match.first + match.count - 1].module);
+}
+
+/// 2x2 or 3x3 with stride 2: see fuses_norm().
+bool may_fuse_norm(const Pool2dOptions& pool) {
+  return (pool.kernel == 2 || pool.kernel == 3) && pool.stride.value_or(pool.kernel) == 2;
+}
+
+std::optional<FusedLayers> match_norm_pool(Layers layers, size_t at, const FusionTarget& target) {
+  if (!has_fused_norms(target)) return {};
+  auto match = norm_in_training(layers, at);
+  if (!match || !BatchNorm::fuses(norm_of(*match).options().activation)) return {};
+  const auto* const pool = layer_at<MaxPool2D>(layers, at + match->count);
+  if (!pool || !may_fuse_norm(pool->options())) return {};
+  match->notes.push_back(fmt::format("max_pool2d into {} in training", path_at(layers, at)));
+  ++match->count;
+  return match;
+}
+
+std::optional<LayerValue> run_norm_pool(Layers layers, const FusedLayers& match,
+                                        const LayerValue& x, const Pass& pass) {
+  const BatchNormOperands norm = norm_of(match).operands(x.sums, pass);
+  const auto& pool = last_of<MaxPool2D>(layers, match);
+  if (!batch_norm_max_pool2d_is_fused(x.y, norm, pool.options())) return {};
+  const TapeScope scope(pool.path());
+  return LayerValue{.y = batch_norm_max_pool2d(x.y, norm, pool.options())};
+}
+
+// Keeps the largest elements of the windows in place of the normalised x.
+std::optional<int> plan_norm_pool(Layers layers, const FusedLayers& match, MemoryPlan& plan,
+                                  int x) {
+  const BatchNorm& norm = norm_of(match);
+  const auto& pool = last_of<MaxPool2D>(layers, match);
+  const Shape normalised = norm.output_shape(plan.shape(x));
+  if (!fuses_norm(pool2d_geometry(PoolKind::max, normalised, pool.options()))) return {};
+  const Shape y = pool.output_shape(normalised);
+  OperatorCost cost = norm.cost(normalised, plan.needs_grad(x));
+  cost.keeps_input = plan.needs_grad(x);
+  cost.keeps_output = false;
+  cost.kept_elements = y.count();
+  cost.kept_bytes += pool.cost(normalised, plan.needs_grad(x)).kept_bytes;
+  cost.transient_bytes = y.count() * element_bytes;  // the gradient of those elements
+  return plan.add(*layers[match.first].module, {x}, y, cost,
+                  fmt::format("{}, max_pool2d {}", norm.description(), pool.describe()));
+}
+
+// --- batch_norm with relu, then conv2d; conv2d, then batch_norm --------------------------------
+
+/// A convolution that adds and pools nothing, nor does its operator.
+Conv2D* bare_conv2d_at(Layers layers, size_t at) {
+  const auto match = layer_with_epilogue<Conv2D>(layers, at);
+  auto* const conv = layer_at<Conv2D>(layers, at);
+  return match && match->count == 1 && conv->is_bare() ? conv : nullptr;
+}
+
+std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
+  if (!has_fused_conv_norm(target)) return {};
+  auto match = norm_in_training(layers, at);
+  if (!match || norm_of(*match).options().activation.kind != Activation::relu ||
+      !bare_conv2d_at(layers, at + match->count)) {
+    return {};
+  }
+  match->notes.clear();  // timing decides
+  ++match->count;
+  return match;
+}
+
+std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
+                                        const LayerValue& x, const Pass& pass) {
+  auto& conv = last_of<Conv2D>(layers, match);
+  const BatchNormOperands norm = norm_of(match).operands(x.sums, pass);
+  if (!conv.takes_norm(x.y, norm)) return {};
+  const TapeScope scope(conv.path());
+  Convolved y = conv.forward_normalised(x.y, norm);
+  return LayerValue{.y = std::move(y.y), .sums = std::move(y.sums)};
+}
+
+std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const FusionTarget& target) {
+  const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
+  if (!norm || !has_fused_conv_norm(target) || !bare_conv2d_at(layers, at)) return {};
+  return FusedLayers{.first = at, .in_training = {norm}};
+}
+
+std::optional<LayerValue> run_conv_sums(Layers layers, const FusedLayers& match,
+                                        const LayerValue& x, const Pass&) {
+  auto& conv = last_of<Conv2D>(layers, match);
+  const TapeScope scope(conv.path());
+  Convolved y = conv.forward_with_sums(x.y);
+  return LayerValue{.y = std::move(y.y), .sums = std::move(y.sums)};
+}
+
+// --- the end of a residual: batch_norm, add, activation ------------------------------------------
+
+/// The last of these layers when that is a batch_norm without an activation, else null.
+BatchNorm* tail_of(const Sequential* layers) {
+  if (!layers || layers->size() == 0) return nullptr;
+  auto* const last = layer_at<BatchNorm>(layers->children(), layers->size() - 1);
+  return last && last->options().activation.kind == Activation::none ? last : nullptr;
+}
+
+LayerValue body_before_tail(Residual& block, const LayerValue& x, const Pass& pass) {
+  return block.run_body(block.body().size() - 1, x, pass);
+}
+
+BatchNormOperands tail_operands(const Residual& block, const LayerValue& y, const Pass& pass) {
+  BatchNormOperands norm = tail_of(&block.body())->operands(y.sums, pass);
+  norm.options.activation = block.options().activation;
+  return norm;
+}
+
+/// y normalised, with norm.residual added, in the operator of the body's last layer.
+LayerValue run_tail(const Residual& block, const LayerValue& y, const BatchNormOperands& norm) {
+  const TapeScope scope(tail_of(&block.body())->path());
+  return {.y = batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, norm.residual)};
+}
+
+std::optional<FusedLayers> match_norm_add(Layers layers, size_t at, const FusionTarget&) {
+  const auto* const block = layer_at<Residual>(layers, at);
+  if (!block || !tail_of(&block->body()) || !BatchNorm::fuses(block->options().activation)) {
+    return {};
+  }
+  const std::string& name = block->path().empty() ? block->type() : block->path();
+  return FusedLayers{.first = at, .notes = {fmt::format("add of {} into batch_norm", name)}};
+}
+
+std::optional<LayerValue> run_norm_add(Layers layers, const FusedLayers& match, const LayerValue& x,
+                                       const Pass& pass) {
+  auto& block = last_of<Residual>(layers, match);
+  const TapeScope in_block(block.path());
+  const Tensor shortcut = block.shortcut(x.y, pass);
+  const LayerValue y = body_before_tail(block, x, pass);
+  BatchNormOperands norm = tail_operands(block, y, pass);
+  norm.residual = shortcut;
+  return run_tail(block, y, norm);
+}
+
+std::optional<int> plan_norm_add(Layers layers, const FusedLayers& match, MemoryPlan& plan, int x) {
+  const auto& block = last_of<Residual>(layers, match);
+  const BatchNorm& tail = *tail_of(&block.body());
+  const Shape y = block.output_shape(plan.shape(x));
+  const int shortcut = block.projection() ? block.projection()->add_to(plan, x) : x;
+  const int inner = block.body().add_first_to(block.body().size() - 1, plan, x);
+  OperatorCost cost = tail.cost(y, plan.needs_grad(inner));
+  cost.keeps_output = block.options().activation.kind != Activation::none &&
+                      (plan.needs_grad(inner) || plan.needs_grad(shortcut) || !tail.frozen());
+  return plan.add(tail, {inner, shortcut}, y, cost,
+                  fmt::format("{} {}", tail.description(), block.describe()));
+}
+
+// Two norms where the shortcut ends in one, too: neither result is stored.
+std::optional<FusedLayers> match_add_norms(Layers layers, size_t at, const FusionTarget& target) {
+  if (!has_fused_norms(target)) return {};
+  auto match = match_norm_add(layers, at, target);
+  if (!match) return {};
+  const auto& block = last_of<Residual>(layers, *match);
+  const BatchNorm* const projected = tail_of(block.projection());
+  if (!projected) return {};
+  match->in_training = {tail_of(&block.body()), projected};
+  match->notes.push_back(
+      fmt::format("{} into {} in training", projected->path(), tail_of(&block.body())->path()));
+  return match;
+}
+
+std::optional<LayerValue> run_add_norms(Layers layers, const FusedLayers& match,
+                                        const LayerValue& x, const Pass& pass) {
+  auto& block = last_of<Residual>(layers, match);
+  const TapeScope in_block(block.path());
+  Sequential& projection = *block.projection();
+  const LayerValue added = projection.forward_range(0, projection.size() - 1, {.y = x.y}, pass);
+  const LayerValue y = body_before_tail(block, x, pass);
+  const TapeScope scope(tail_of(&block.body())->path());
+  return LayerValue{.y = add_batch_norms(y.y, tail_operands(block, y, pass), added.y,
+                                         tail_of(&projection)->operands(added.sums, pass))};
+}
+
+// With the first convolution of the residual behind it.
+std::optional<FusedLayers> match_tail_conv(Layers layers, size_t at, const FusionTarget& target) {
+  if (!has_fused_conv_norm(target)) return {};
+  auto match = match_norm_add(layers, at, target);
+  const auto* const next = layer_at<Residual>(layers, at + 1);
+  if (!match || !next || !bare_conv2d_at(next->body().children(), 0)) return {};
+  const auto& block = last_of<Residual>(layers, *match);
+  if (block.options().activation.kind != Activation::relu) return {};
+  match->in_training = {tail_of(&block.body())};
+  return match;
+}
+
+std::optional<LayerValue> run_tail_conv(Layers layers, const FusedLayers& match,
+                                        const LayerValue& x, const Pass& pass) {
+  auto& block = last_of<Residual>(layers, match);
+  auto& next = static_cast<Residual&>(*layers[match.first + 1].module);
+  auto& conv = static_cast<Conv2D&>(*next.body().layer(0));
+  const TapeScope in_block(block.path());
+  const Tensor shortcut = block.shortcut(x.y, pass);
+  const LayerValue y = body_before_tail(block, x, pass);
+  BatchNormOperands norm = tail_operands(block, y, pass);
+  norm.residual = shortcut;
+  if (!conv.takes_norm(y.y, norm)) return run_tail(block, y, norm);
+  const TapeScope scope(conv.path());
+  ResidualTail tail = conv.forward_residual_tail(y.y, norm);
+  return LayerValue{.y = std::move(tail.y),
+                    .convolved = std::move(tail.convolved.y),
+                    .convolved_sums = std::move(tail.convolved.sums)};
+}
+
+// The first one that matches and runs wins.
+constexpr FusionPattern table[] = {
+    {"norm_conv", match_norm_conv, run_norm_conv, nullptr},
+    {"norm_pool", match_norm_pool, run_norm_pool, plan_norm_pool},
+    {"conv_sums", match_conv_sums, run_conv_sums, nullptr},
+    {"conv_epilogue", match_epilogue<Conv2D>, run_epilogue, plan_epilogue},
+    {"dense_epilogue", match_epilogue<Dense>, run_epilogue, plan_epilogue},
+    {"norm_epilogue", match_epilogue<BatchNorm>, run_epilogue, plan_epilogue},
+    {"add_norms", match_add_norms, run_add_norms, plan_norm_add},
+    {"tail_conv", match_tail_conv, run_tail_conv, plan_norm_add},
+    {"norm_add", match_norm_add, run_norm_add, plan_norm_add},
+};
+
+bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
+  return match.first + match.count <= end &&
+         std::ranges::all_of(match.in_training, [&](const BatchNorm* norm) {
+           return !norm || norm->uses_batch(pass);
+         });
+}
+
+const Pass training{.training = true};
+
+void add_notes(const Module& module, std::optional<DeviceKind> device,
+               std::vector<std::string>& notes) {
+  const Layers layers = module.children();
+  const auto* const list = dynamic_cast<const Sequential*>(&module);
+  if (!list) {
+    for (const Module::Child& child : layers) add_notes(*child.module, device, notes);
+    return;
+  }
+  const Fusion fusion(layers, {.device = device, .fuse = list->fuses()});
+  for (size_t at = 0; at < layers.size();) {
+    add_notes(*layers[at].module, device, notes);
+    const FusedLayers* const match = fusion.noted_at(at);
+    if (match) notes.insert(notes.end(), match->notes.begin(), match->notes.end());
+    at += match ? match->count : 1;
+  }
+}
+
+}  // namespace
+
+Fusion::Fusion(Layers layers, const FusionTarget& target)
+    : layers_(layers), target_(target), matches_(layers.size()) {
+  if (!target.fuse) return;
+  for (size_t at = 0; at < layers.size(); ++at) {
+    for (const FusionPattern& pattern : table) {
+      auto match = pattern.match(layers, at, target);
+      if (!match) continue;
+      match->pattern = &pattern;
+      matches_[at].push_back(std::move(*match));
+    }
+  }
+}
+
+LayerValue Fusion::forward(size_t begin, size_t end, LayerValue x, const Pass& pass) const {
+  for (size_t at = begin; at < end;) {
+    std::optional<LayerValue> y;
+    size_t count = 1;
+    for (const FusedLayers& match : matches_[at]) {
+      if (!applies(match, end, pass)) continue;
+      y = match.pattern->forward(layers_, match, x, pass);
+      if (!y) continue;
+      count = match.count;
+      break;
+    }
+    if (!y) {
+      const TapeScope scope(path_at(layers_, at));
+      y = layers_[at].module->forward_value(x, pass);
+    }
+    x = std::move(*y);
+    at += count;
+  }
+  return x;
+}
+
+int Fusion::add_to(MemoryPlan& plan, size_t end, int x) const {
+  for (size_t at = 0; at < end;) {
+    std::optional<int> y;
+    size_t count = 1;
+    for (const FusedLayers& match : matches_[at]) {
+      if (!match.pattern->plan || !applies(match, end, training)) continue;
+      y = match.pattern->plan(layers_, match, plan, x);
+      if (!y) continue;
+      count = match.count;
+      break;
+    }
+    x = y ? *y : layers_[at].module->add_to(plan, x);
+    at += count;
+  }
+  return x;
+}
+
+const FusedLayers* Fusion::noted_at(size_t at) const {
+  const auto noted = [&](const FusedLayers& match) {
+    return !match.notes.empty() && applies(match, layers_.size(), training);
+  };
+  const auto found = std::ranges::find_if(matches_[at], noted);
+  return found == matches_[at].end() ? nullptr : &*found;
+}
+
+std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device) {
+  std::vector<std::string> notes;
+  add_notes(net, device, notes);
+  return notes;
+}
+
+}  // namespace whisker

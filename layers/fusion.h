@@ -1,0 +1,67 @@
+// Which layers run as one operator. One ordered table of patterns decides it (fusion.cpp); a list
+// of layers is matched once for each kind of device and dtype. docs/internals/fusion.md has the
+// table.
+#pragma once
+
+#include "layers/module.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+class BatchNorm;
+class MemoryPlan;
+class Sequential;
+struct FusionPattern;
+
+/// What patterns depend on besides the layers.
+struct FusionTarget {
+  std::optional<DeviceKind> device = {};  ///< nothing: only patterns of every device
+  DType dtype = DType::f32;
+  bool fuse = true;  ///< false: nothing is fused
+  bool operator==(const FusionTarget&) const = default;
+};
+
+/// Layers `first` to `first + count - 1` of a list, which one pattern covers.
+struct FusedLayers {
+  const FusionPattern* pattern = nullptr;
+  size_t first = 0, count = 1;
+  /// Fused only where these normalise with the batch's own statistics; null: there is none.
+  std::array<const BatchNorm*, 2> in_training = {};
+  /// A copy of the first layer with the epilogue in its options; it shares that layer's parameters.
+  std::shared_ptr<Module> fused = {};
+  /// For people: "relu into conv2d".
+  std::vector<std::string> notes = {};
+};
+
+/// The result of walking the table over one list of layers.
+class Fusion {
+ public:
+  using Layers = std::span<const Module::Child>;
+
+  Fusion(Layers layers, const FusionTarget& target);
+
+  const FusionTarget& target() const { return target_; }
+  /// Runs layers `begin` to `end - 1`.
+  LayerValue forward(size_t begin, size_t end, LayerValue x, const Pass& pass) const;
+  /// Adds the operators of layers 0 to `end - 1` to a plan of training; returns the result's value.
+  int add_to(MemoryPlan& plan, size_t end, int x) const;
+  /// The pattern that training fuses layer `at` by, where it says so; else null.
+  const FusedLayers* noted_at(size_t at) const;
+
+ private:
+  Layers layers_;
+  FusionTarget target_;
+  std::vector<std::vector<FusedLayers>> matches_;  // by first layer, in the table's order
+};
+
+/// What training on `device` fuses in `net`, layer by layer, without what timing decides.
+std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device);
+
+}  // namespace whisker

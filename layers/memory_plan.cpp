@@ -1,0 +1,156 @@
+// Sums over a planned pass.
+#include "layers/memory_plan.h"
+
+#include <algorithm>
+
+namespace whisker {
+
+namespace {
+
+/// Besides its operands and its result.
+int64_t kept_besides(const PlannedOperator& op, int64_t width) {
+  const OperatorCost& cost = op.cost;
+  return cost.kept_elements * width + cost.kept_bytes +
+         (width == element_bytes ? cost.kept_in_f32 : 0);
+}
+
+}  // namespace
+
+MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device) {
+  MemoryPlan plan;
+  plan.device_ = device;
+  model.add_to(plan, plan.add_input(x));
+  return plan;
+}
+
+int MemoryPlan::add_input(const Shape& shape) {
+  const int value = static_cast<int>(values_.size());
+  values_.push_back({.shape = shape, .needs_grad = false, .memory = value});
+  return value;
+}
+
+int MemoryPlan::add(const Module& layer, std::vector<int> inputs, const Shape& output,
+                    const OperatorCost& cost, std::string what) {
+  const int value = static_cast<int>(values_.size());
+  bool needs = false;
+  for (const int input : inputs) needs |= needs_grad(input);
+  for (const auto& parameter : layer.own_parameters()) needs |= parameter->trainable();
+  const int memory = cost.view ? values_[static_cast<size_t>(inputs.front())].memory : value;
+  values_.push_back({.shape = output, .needs_grad = needs, .memory = memory});
+  if (what.empty()) what = layer.description();
+  operators_.push_back({&layer, std::move(what), std::move(inputs), value, cost});
+  return value;
+}
+
+int64_t MemoryPlan::multiply_adds() const {
+  int64_t total = 0;
+  for (const PlannedOperator& op : operators_) total += op.cost.multiply_adds;
+  return total;
+}
+
+// The last operator that reads each value's memory in a forward pass.
+std::vector<size_t> MemoryPlan::last_uses() const {
+  std::vector<size_t> last(values_.size());
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    for (const int input : operators_[i].inputs) last[memory_of(input)] = i;
+    last[memory_of(operators_[i].output)] = i;
+  }
+  return last;
+}
+
+// The first operator that keeps each value for its backward pass, which is the last to let go of
+// it; -1 when none does.
+std::vector<int> MemoryPlan::first_keepers() const {
+  std::vector<int> keepers(values_.size(), -1);
+  for (size_t i = operators_.size(); i-- > 0;) {
+    const PlannedOperator& op = operators_[i];
+    if (op.cost.keeps_input) keepers[memory_of(op.inputs.front())] = static_cast<int>(i);
+    if (op.cost.keeps_second_input) keepers[memory_of(op.inputs[1])] = static_cast<int>(i);
+    if (op.cost.keeps_output) keepers[memory_of(op.output)] = static_cast<int>(i);
+  }
+  return keepers;
+}
+
+int64_t MemoryPlan::kept_bytes(int64_t width) const {
+  const std::vector<int> keepers = first_keepers();
+  int64_t total = 0;
+  for (const PlannedOperator& op : operators_) total += kept_besides(op, width);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (keepers[i] >= 0) total += elements(i) * width;
+  }
+  return total;
+}
+
+int64_t MemoryPlan::inference_bytes(int64_t width) const {
+  const std::vector<size_t> last_use = last_uses();
+  int64_t alive = values_.empty() ? 0 : elements(0);
+  int64_t peak = alive;
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    const size_t made = memory_of(operators_[i].output);
+    if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made);
+    peak = std::max(peak, alive);
+    for (size_t value = 0; value < values_.size(); ++value) {
+      const bool owns = memory_of(static_cast<int>(value)) == value;
+      if (owns && last_use[value] == i) alive -= elements(value);
+    }
+  }
+  return peak * width;
+}
+
+// As the tape does it: a gradient lives from the first operator that contributes to it until the
+// one that made the value has run backward; a second contribution waits beside it to be added.
+int64_t MemoryPlan::training_bytes(int64_t width) const {
+  if (operators_.empty()) return 0;
+  const std::vector<size_t> last_use = last_uses();
+  const std::vector<int> keeper = first_keepers();
+  const size_t result = memory_of(operators_.back().output);
+  int64_t alive = elements(0) * width;  // the batch stays to the end
+  int64_t peak = alive;
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    const size_t made = memory_of(operators_[i].output);
+    if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made) * width;
+    alive += kept_besides(operators_[i], width);
+    peak = std::max(peak, alive);
+    for (size_t value = 1; value < values_.size(); ++value) {
+      const bool owns = memory_of(static_cast<int>(value)) == value;
+      if (owns && value != result && keeper[value] < 0 && last_use[value] == i) {
+        alive -= elements(value) * width;
+      }
+    }
+  }
+  std::vector<bool> has_gradient(values_.size());
+  has_gradient[result] = true;
+  alive += elements(result) * width;
+  for (size_t i = operators_.size(); i-- > 0;) {
+    const PlannedOperator& op = operators_[i];
+    const size_t made = memory_of(op.output);
+    int64_t waiting = 0;
+    for (const int input : op.inputs) {
+      const size_t value = memory_of(input);
+      if (!needs_grad(input) || op.cost.view) continue;
+      int64_t& place = has_gradient[value] ? waiting : alive;
+      place += elements(value) * width;
+      has_gradient[value] = true;
+    }
+    peak = std::max(peak, alive + waiting);
+    if (!op.cost.view && has_gradient[made]) {
+      has_gradient[made] = false;
+      alive -= elements(made) * width;
+    }
+    alive -= kept_besides(op, width);
+    for (size_t value = 1; value < values_.size(); ++value) {
+      if (keeper[value] == static_cast<int>(i) && value != result) alive -= elements(value) * width;
+    }
+  }
+  return peak;
+}
+
+int64_t MemoryPlan::scratch_bytes(int64_t width) const {
+  int64_t largest = 0;
+  for (const PlannedOperator& op : operators_) {
+    largest = std::max(largest, op.cost.transient_bytes);
+  }
+  return largest / element_bytes * width;
+}
+
+}  // namespace whisker

@@ -1,0 +1,73 @@
+// A forward pass worked out from shapes alone: which operators run on which values, what backward
+// keeps and what is alive when. Nothing is allocated; summaries and memory predictions read it.
+#pragma once
+
+#include "layers/module.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// One operator of a planned pass. Values are indices into MemoryPlan::values().
+struct PlannedOperator {
+  const Module* layer = nullptr;
+  std::string what;  ///< "conv2d 32 3x3 relu": the layer's description, or of all fused ones
+  std::vector<int> inputs;
+  int output = 0;
+  OperatorCost cost;
+};
+
+/// One tensor of a planned pass.
+struct PlannedValue {
+  Shape shape;
+  bool needs_grad = false;
+  int memory = 0;  ///< the value whose memory this is: itself, or the source of a view
+};
+
+class MemoryPlan {
+ public:
+  /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit. Fused
+  /// layers (layers/fusion.h) are one operator; with a device, also those that only training there
+  /// fuses, and layers keep what they keep there.
+  static MemoryPlan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {});
+
+  /// The input, and what a container's add_to() needs.
+  int add_input(const Shape& shape);
+  int add(const Module& layer, std::vector<int> inputs, const Shape& output,
+          const OperatorCost& cost, std::string what = {});
+  const Shape& shape(int value) const { return values_[static_cast<size_t>(value)].shape; }
+  std::optional<DeviceKind> device() const { return device_; }
+  bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
+
+  const std::vector<PlannedOperator>& operators() const { return operators_; }
+  const std::vector<PlannedValue>& values() const { return values_; }
+
+  int64_t multiply_adds() const;
+  // Of tensors whose elements have `width` bytes, without what operators work in.
+  /// Kept for backward: distinct tensors once, plus what operators keep besides.
+  int64_t kept_bytes(int64_t width) const;
+  /// The most alive at once in a pass that keeps nothing (inference).
+  int64_t inference_bytes(int64_t width) const;
+  /// The most alive at once in a forward and backward pass: the input, what is kept, what is on its
+  /// way through the layers, and gradients of all but parameters.
+  int64_t training_bytes(int64_t width) const;
+  /// The largest scratch memory of one operator.
+  int64_t scratch_bytes(int64_t width) const;
+
+ private:
+  size_t memory_of(int value) const {
+    return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
+  }
+  int64_t elements(size_t value) const { return values_[value].shape.count(); }
+  std::vector<size_t> last_uses() const;
+  std::vector<int> first_keepers() const;
+
+  std::optional<DeviceKind> device_;
+  std::vector<PlannedOperator> operators_;
+  std::vector<PlannedValue> values_;
+};
+
+}  // namespace whisker

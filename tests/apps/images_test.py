@@ -1,0 +1,97 @@
+"""What files of every kind do to a run: damaged ones, WebP, and images of formats that are not read."""
+
+import base64
+import json
+import unittest
+
+from harness import PNG_SIGNATURE, ProgramTest, png_chunk, stripes, write_classes
+
+# 21x17 pixels, lossless: stripes() of class 0 and 1.
+WEBP = [base64.b64decode("UklGRigAAABXRUJQVlA4TBwAAAAvFAAEA" + rest)
+        for rest in ("AVBtg3i/FWO8ArM9iz3P/s4dOuhWw8N", "DWYadsGYvlTGYqdzmzPcv9jOwoVKvRP")]
+ANIMATED = b"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\x0f\0\0\x0f\0\0ANIM\6\0\0\0\0\0\0\0\0\0"
+# In the order in which they are counted.
+UNSUPPORTED = {"AVIF": b"\0\0\0\x1cftypavif\0\0\0\0", "GIF": b"GIF89a\x10\0\x10\0",
+               "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0",
+               "TIFF": b"II*\0\x08\0\0\0", "animated WebP": ANIMATED}
+COUNTED = ", ".join(f"2 {name}" for name in UNSUPPORTED)
+
+
+def illegal_png():
+    """A PNG with the right checksums whose zlib stream begins with a block of type 3."""
+    return (PNG_SIGNATURE + png_chunk(b"IHDR", b"\0\0\0\4\0\0\0\4\x08\0\0\0\0")
+            + png_chunk(b"IDAT", b"\x78\1\7" + bytes(6)) + png_chunk(b"IEND", b""))
+
+
+class Images(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().train("base")
+        cls.weights = "runs/base/best.safetensors"
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def test_an_illegal_zlib_block_ends_no_command(self):
+        write_classes(self.folder / "illegal", 20)
+        (self.folder / "illegal/c0/bad.png").write_bytes(illegal_png())
+        says = "illegal/c0/bad.png: damaged PNG: its data cannot be unpacked"
+        for workers in (0, 2):
+            done = self.whisker("train", "c.yaml", f"name=illegal{workers}", "data.train=illegal", "data.val=val",
+                                "data.max_bad=0.1", f"data.workers={workers}")
+            self.assertIn(says, done.stderr)
+        self.assertIn(f"bad        {says}", self.whisker("data", "check", "illegal", code=3).stdout)
+        self.assertIn(says, self.whisker("data", "stats", "illegal", code=3).stderr)
+        self.assertIn(says, self.whisker("classify", self.weights, "illegal", code=3).stderr)
+        self.assertIn(says, self.whisker("evaluate", self.weights, "illegal", code=3).stderr)
+
+    def test_webp_is_read_whatever_its_name(self):
+        for label in range(2):
+            folder = self.folder / f"webp/c{label}"
+            folder.mkdir(parents=True)
+            for name in ("1.webp", "2.WEBP", "3.jpg", "4"):
+                (folder / name).write_bytes(WEBP[label])
+        self.whisker("train", "c.yaml", "name=webp", "data.train=webp", "data.val=webp", "data.max_bad=0")
+        self.assertIn("8 images, 0 bad", self.whisker("data", "check", "webp", code=0).stdout)
+        self.assertIn("8 images, 0 unreadable", self.whisker("data", "stats", "webp").stdout)
+        for label in range(2):
+            (self.folder / f"{label}.png").write_bytes(stripes(label, 1))
+        said = self.whisker("classify", self.weights, "0.png", "1.png", "webp", "--jsonl").stdout.splitlines()
+        first, second, *others = [json.loads(line)["predictions"] for line in said]
+        self.assertNotEqual(first, second)
+        self.assertEqual(others, 4 * [first] + 4 * [second], "lossless pixels are the PNG's")
+        self.assertEqual(json.loads(self.whisker("evaluate", self.weights, "webp", "--json").stdout)["images"], 8)
+
+    def test_other_formats_are_counted_whatever_their_names(self):
+        write_classes(self.folder / "mixed", 4)
+        for number, content in enumerate(UNSUPPORTED.values()):
+            (self.folder / f"mixed/c0/{number}.jpg").write_bytes(content)
+            (self.folder / f"mixed/c1/{number}.gif").write_bytes(content)
+        (self.folder / "mixed/c1/notes.txt").write_text("no image")
+        done = self.whisker("train", "c.yaml", "name=mixed", "data.train=mixed", "data.val=val", "data.max_bad=0")
+        self.assertIn(f"data.train: {COUNTED} skipped: JPEG, PNG, BMP and WebP are supported", done.stderr)
+        done = self.whisker("data", "check", "mixed")
+        self.assertIn(f"skipped    {COUNTED}: JPEG, PNG, BMP and WebP are supported\n8 images, 0 bad", done.stdout)
+        self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 10)
+        self.assertIn("8 images, 0 unreadable", self.whisker("data", "stats", "mixed").stdout)
+        self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("classify", self.weights, "mixed").stderr)
+        self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("evaluate", self.weights, "mixed").stderr)
+        for number, name in enumerate(UNSUPPORTED):  # by name they are refused
+            done = self.whisker("classify", self.weights, f"mixed/c0/{number}.jpg", code=3)
+            self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP and WebP are supported")
+
+    def test_a_folder_of_nothing_else(self):
+        for label in range(2):
+            (self.folder / f"gifs/c{label}").mkdir(parents=True)
+            (self.folder / f"gifs/c{label}/1.jpg").write_bytes(UNSUPPORTED["GIF"])
+        (self.folder / "gifs/notes.txt").write_text("no image")
+        done = self.whisker("classify", self.weights, "gifs", code=3)
+        self.assertIn("no images found in 'gifs': JPEG, PNG, BMP and WebP are supported; there are 2 GIF and 1 other file.",
+                      done.stderr)
+        done = self.whisker("train", "c.yaml", "data.train=gifs", "data.val=val", code=3)
+        self.assertIn("found 2 folders and 3 other files (2 GIF)", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+"""classify with - and with pipes: every line is answered as it comes.
+
+    standard_input_test.py [-v]          with $WHISKER naming the program
+"""
+
+import json
+import os
+import pathlib
+import select
+import subprocess
+import unittest
+
+from harness import ProgramTest
+
+TEXT_CONFIG = """device: cpu
+data: {kind: text, train: words/train, val: words/val}
+model:
+  layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {lstm: {units: 4}}]
+  head: [{dense: {units: classes}}]
+train: {epochs: 1}
+"""
+
+
+class StandardInput(ProgramTest):
+    """Images, texts, rows and lists of them through pipes."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().train("base", "train.epochs=2")
+        cls.weights = "runs/base/best.safetensors"
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def conversation(self, weights, *options):
+        process = self.start("classify", weights, *options, stdin=subprocess.PIPE)
+        self.addCleanup(lambda: process.returncode is None and (process.kill(), process.communicate()))
+        return process
+
+    def answer(self, stream):
+        """The next line, while the program waits for more. Past the stream's buffer, which select does not see."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([stream], [], [], 60)[0]:
+                self.fail("no answer within 60 s")
+            byte = os.read(stream.fileno(), 1)
+            self.assertTrue(byte, "the program has ended")
+            line += byte
+        return line.decode()
+
+    def say(self, process, text):
+        process.stdin.write(text)
+        process.stdin.flush()
+
+    def finish(self, process, code):
+        """Ends its input; what it still says."""
+        rest, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, errors)
+        return rest
+
+    def test_each_image_is_answered_as_it_comes(self):
+        alone = {name: self.whisker("classify", self.weights, name).stdout
+                 for name in ("val/c0/500.png", "val/c1/501.png")}
+        process = self.conversation(self.weights, "-")
+        for name in (*alone, *alone):
+            self.say(process, name + "\n")
+            self.assertEqual(self.answer(process.stdout), alone[name])
+        self.say(process, "missing.png\n")
+        self.assertIn("missing.png", self.answer(process.stderr))
+        self.say(process, "val/c0/500")  # no line yet
+        self.say(process, ".png\n\nval/c1/501.png\n")
+        self.assertEqual([self.answer(process.stdout) for _ in alone], list(alone.values()))
+        self.say(process, "val/c1/501.png")  # the last line need not end
+        self.assertEqual(self.finish(process, 3), alone["val/c1/501.png"])
+
+    def test_lines_of_json_folders_and_words_beside_it(self):
+        process = self.conversation(self.weights, "val/c1/500.png", "-", "val/c1/501.png", "--jsonl")
+        self.assertEqual(json.loads(self.answer(process.stdout))["path"], "val/c1/500.png")
+        self.say(process, "val/c0\n")
+        for i in range(500, 505):
+            self.assertEqual(json.loads(self.answer(process.stdout))["path"], f"val/c0/{i}.png")
+        self.assertEqual(json.loads(self.finish(process, 0))["path"], "val/c1/501.png")
+
+    def test_texts(self):
+        for part in ("train", "val"):
+            (self.folder / "words" / part).mkdir(parents=True)
+            for name, line in (("ja", "baba\naba\n"), ("no", "ccc\ncdc\n")):
+                (self.folder / "words" / part / f"{name}.txt").write_text(line)
+        (self.folder / "text.yaml").write_text(TEXT_CONFIG)
+        self.whisker("train", "text.yaml", "name=text")
+        weights = "runs/text/best.safetensors"
+        process = self.conversation(weights, "-", "--text", "aba")
+        self.assertTrue(self.answer(process.stdout).startswith("aba:"))
+        for text in ("baba", "cdc"):
+            self.say(process, text + "\n")
+            self.assertEqual(self.answer(process.stdout), self.whisker("classify", weights, "--text", text).stdout)
+        self.assertEqual(self.finish(process, 0), "")
+
+    def piped(self, name, content):
+        """A named pipe into which another process writes `content` once."""
+        os.mkfifo(self.folder / name)
+        (self.folder / "content").write_bytes(content)
+        writer = subprocess.Popen(["sh", "-c", f"cat content > {name}"], cwd=self.folder)
+        self.addCleanup(writer.wait, 60)
+
+    def test_pipes_are_inputs(self):
+        image = (self.folder / "val/c0/500.png").read_bytes()
+        expected = self.whisker("classify", self.weights, "val/c0/500.png").stdout.replace("val/c0/500.png", "pipe.png")
+        self.piped("pipe.png", image)
+        self.assertEqual(self.whisker("classify", self.weights, "pipe.png").stdout, expected)
+        with open(self.folder / "val/c0/500.png", "rb") as file:
+            source = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)
+        done = self.whisker("classify", self.weights, "/dev/stdin", stdin=source.stdout)
+        source.stdout.close()
+        source.wait()
+        self.assertEqual(done.stdout, expected.replace("pipe.png", "/dev/stdin"))
+        self.piped("list", b"val/c0/500.png\n")
+        listed = subprocess.run(["sh", "-c", '"$WHISKER" classify "$0" - < list', self.weights], cwd=self.folder,
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(listed.stdout, expected.replace("pipe.png", "val/c0/500.png"))
+
+    def test_rows_come_through_a_pipe(self):
+        self.whisker("data", "generate", "waves", "--waves", "--per-class", "20", "--val-per-class", "5")
+        config = pathlib.Path(__file__).parents[2] / "configs/keras_simple_rnn.yaml"
+        self.whisker("train", config, "device=cpu", "train.epochs=1", "name=waves")
+        rows = (self.folder / "waves/val.csv").read_bytes().splitlines(keepends=True)[0]
+        self.piped("rows.csv", rows)
+        (self.folder / "same").mkdir()
+        (self.folder / "same/rows.csv").write_bytes(rows)
+        weights = self.folder / "runs/waves/best.safetensors"
+        through = self.whisker("classify", weights, "rows.csv").stdout
+        self.assertEqual(through, self.whisker("classify", weights, "rows.csv", cwd=self.folder / "same").stdout)
+        self.assertNotEqual(through, "")
+
+    def test_a_pipe_that_does_not_block_is_waited_for(self):
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        process = self.start("classify", self.weights, "-", stdin=reader)
+        os.close(reader)
+        for _ in range(2):
+            os.write(writer, b"val/c0/500.png\n")
+            self.assertTrue(self.answer(process.stdout).startswith("val/c0/500.png:"))
+        os.close(writer)
+        self.assertEqual(self.finish(process, 0), "")
+
+    def test_a_line_without_end_is_refused(self):
+        done = self.whisker("classify", self.weights, "-", input="x" * (17 << 20), code=3)
+        self.assertIn("standard input: expected lines of at most 16.0 MiB", done.stderr)
+
+    def test_what_cannot_be_read_ends_with_3(self):
+        for reader in (os.open(self.folder, os.O_RDONLY), os.open("/dev/null", os.O_WRONLY)):
+            done = self.whisker("classify", self.weights, "-", code=3, stdin=reader)
+            os.close(reader)
+            self.assertIn("standard input: cannot read", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

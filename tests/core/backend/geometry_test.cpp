@@ -1,0 +1,148 @@
+// The walks handed to backends, and the places of windows, against loops written out here.
+#include "core/backend/geometry.h"
+
+#include "core/ops/window.h"
+#include "tests/core/trace/tape_support.h"
+
+#include <limits>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using testing::HasSubstr;
+
+// Positions of the operand in the order of the result, by NumPy's rule.
+std::vector<int64_t> broadcast_positions(const Shape& x, const Shape& out) {
+  std::vector<int64_t> positions;
+  for (int64_t flat = 0; flat < out.count(); ++flat) {
+    int64_t rest = flat, position = 0, stride = 1;
+    for (int i = 1; i <= out.rank(); ++i) {
+      const int64_t index = rest % out[-i];
+      rest /= out[-i];
+      if (i > x.rank()) continue;
+      position += (x[-i] == 1 ? 0 : index) * stride;
+      stride *= x[-i];
+    }
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+std::vector<int64_t> walk(int rank, const Extents& extent, const Extents& stride) {
+  std::vector<int64_t> positions{0};
+  for (size_t i = 0; i < static_cast<size_t>(rank); ++i) {
+    std::vector<int64_t> next;
+    for (const int64_t p : positions) {
+      for (int64_t j = 0; j < extent[i]; ++j) next.push_back(p + j * stride[i]);
+    }
+    positions = std::move(next);
+  }
+  return positions;
+}
+
+struct BroadcastRow {
+  Shape a, b;
+  int rank;  // after merging
+};
+
+TEST(BroadcastGeometries, WalkBothOperandsInTheResultsOrder) {
+  const BroadcastRow rows[] = {{{2, 3, 4}, {2, 3, 4}, 1},
+                               {{2, 3, 4}, {4}, 2},
+                               {{2, 3, 4}, {3, 1}, 3},
+                               {{2, 3, 4}, {}, 1},
+                               {{}, {}, 1},
+                               {{1}, {5}, 1},
+                               {{2, 1, 4}, {1, 3, 1}, 3},
+                               {{2, 3, 4, 5}, {4, 5}, 2},
+                               {{2, 3, 1, 1}, {2, 3, 4, 5}, 2},
+                               {{1, 1}, {1}, 0},
+                               {{3, 1, 5, 1, 2}, {1, 4, 1, 6, 1}, 5}};
+  for (const auto& [a, b, rank] : rows) {
+    const Shape out = broadcast_shapes(a, b, "test");
+    const auto g = BroadcastGeometry::of(a, b, out);
+    EXPECT_EQ(g.rank, rank) << a.str() << b.str();
+    EXPECT_EQ(g.count, out.count());
+    EXPECT_EQ(walk(g.rank, g.extent, g.a_stride), broadcast_positions(a, out))
+        << a.str() << b.str();
+    EXPECT_EQ(walk(g.rank, g.extent, g.b_stride), broadcast_positions(b, out))
+        << a.str() << b.str();
+  }
+}
+
+TEST(ReduceGeometries, MergeNeighboursOfOneKind) {
+  AxisMask mask{};
+  mask[1] = mask[2] = true;
+  const auto g = ReduceGeometry::of({2, 3, 4, 5, 6}, mask);
+  ASSERT_EQ(g.rank, 3);
+  EXPECT_EQ(g.extent[1], 12);
+  EXPECT_TRUE(!g.reduced[0] && g.reduced[1] && !g.reduced[2]);
+  EXPECT_EQ(g.out_count, 60);
+  EXPECT_EQ(g.reduce_count, 12);
+  EXPECT_EQ(ReduceGeometry::of({1, 1}, mask).rank, 0);
+  EXPECT_EQ(ReduceGeometry::of({7, 1, 1, 5}, mask).rank, 1);
+}
+
+TEST(CopyGeometries, MergeAxesThatMoveAlike) {
+  CopyGeometry g;
+  for (const auto& [n, from, to] :
+       {std::array<int64_t, 3>{2, 60, 12}, {1, 9, 9}, {3, 4, 4}, {4, 1, 1}}) {
+    g.append(n, from, to);
+  }
+  ASSERT_EQ(g.rank, 2);
+  EXPECT_EQ(g.extent[1], 12);
+}
+
+// Windows of reach r that fit into before + extent + after, counted one by one.
+int64_t counted(const WindowAxis& a, const WindowPlaces& places) {
+  const int64_t reach = (a.kernel - 1) * a.dilation + 1;
+  int64_t count = 0;
+  for (int64_t at = 0; at + reach <= places.before + a.extent + places.after; at += a.stride)
+    ++count;
+  return count;
+}
+
+TEST(Windows, AgreeWithCounting) {
+  for (int64_t extent = 1; extent <= 9; ++extent) {
+    for (int64_t kernel = 1; kernel <= 4; ++kernel) {
+      for (int64_t stride = 1; stride <= 4; ++stride) {
+        for (int64_t dilation = 1; dilation <= 2; ++dilation) {
+          WindowAxis a{.extent = extent, .kernel = kernel, .stride = stride, .dilation = dilation};
+          a.mode = PaddingMode::same;
+          const WindowPlaces same = place_windows("op", "height", a);
+          EXPECT_EQ(same.count, (extent + stride - 1) / stride);
+          EXPECT_EQ(same.count, counted(a, same));
+          EXPECT_TRUE(same.after - same.before == 0 || same.after - same.before == 1);
+          a.mode = PaddingMode::number;
+          a.padding = kernel - 1;
+          const WindowPlaces number = place_windows("op", "height", a);
+          EXPECT_EQ(number.count, counted(a, number));
+          a.ceil = true;
+          const WindowPlaces up = place_windows("op", "height", a);
+          EXPECT_EQ(up.count, counted(a, up));
+          EXPECT_LT((up.count - 1) * stride, extent + up.before) << "the last window sees nothing";
+          EXPECT_LE(up.count - number.count, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(Windows, RefuseWhatDoesNotFit) {
+  EXPECT_THAT(error_of([] { place_windows("conv2d", "width", {.extent = 4, .kernel = 5}); }),
+              testing::AllOf(HasSubstr("2: conv2d:"), HasSubstr("width"), HasSubstr("same")));
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  EXPECT_THAT(error_of([] {
+                place_windows("conv2d", "width",
+                              {.extent = most, .kernel = most, .padding = most, .dilation = most});
+              }),
+              HasSubstr("does not fit"));
+  EXPECT_EQ(place_windows("op", "w", {.extent = most, .kernel = 1, .padding = most}).count,
+            3 * most);
+}
+
+}  // namespace
+}  // namespace whisker

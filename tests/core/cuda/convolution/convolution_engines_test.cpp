@@ -1,0 +1,200 @@
+// cuDNN has engines for what we ask of it, asked with descriptions of GPUs: no GPU needed. Covers
+// every convolution of every preset and the corners of the operator table.
+#include "core/cuda/convolution/cudnn/cudnn_convolution.h"
+#include "core/nvidia/cuda_library.h"
+#include "core/ops/ops.h"
+#include "layers/builder/model_builder.h"
+#include "layers/builder/presets.h"
+#include "layers/conv2d.h"
+#include "layers/memory_plan.h"
+#include "tests/core/cuda/fused_conv_norm/described_gpus.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace whisker::cuda {
+namespace {
+
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+constexpr ConvolutionPass passes[] = {ConvolutionPass::forward, ConvolutionPass::backward_input,
+                                      ConvolutionPass::backward_weights};
+
+/// One pass of `g` in `dtype`; the epilogue belongs to the forward pass.
+ConvolutionRequest request_of(ConvolutionPass pass, Conv2dGeometry g, DType dtype) {
+  g.dtype = dtype;
+  if (pass != ConvolutionPass::forward) {
+    g.bias = false;
+    g.activation = {};
+  }
+  return {.pass = pass, .geometry = g};
+}
+
+/// The first proposed engine that makes a plan within the workspace that the backend grants by
+/// default, deterministic and without tf32.
+std::unique_ptr<CudnnConvolution> first_engine(const cudnn::Target& target,
+                                               const ConvolutionRequest& request) {
+  const auto graph = convolution_graph(target, request);
+  if (!graph) return nullptr;
+  for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (const auto& engine : convolution_engines(*graph, request, heuristic, true)) {
+      auto algorithm = CudnnConvolution::make(graph, request, engine);
+      const int64_t limit = CudaOptions().workspace_limit;
+      if (algorithm && algorithm->workspace_bytes() <= limit) return algorithm;
+    }
+  }
+  return nullptr;
+}
+
+class ConvolutionEngines : public test::OnDescribedGpu {
+ protected:
+  void expect_engines(const Conv2dGeometry& g) {
+    for (const DType dtype : dtypes) {
+      if (dtype == DType::bf16 && !GetParam().has_bf16_and_tf32()) continue;
+      for (const ConvolutionPass pass : passes) {
+        const ConvolutionRequest request = request_of(pass, g, dtype);
+        const auto algorithm = first_engine(target(), request);
+        EXPECT_TRUE(algorithm) << request.describe();
+        if (!algorithm) continue;
+        EXPECT_TRUE(admissible(request, algorithm->notes(), true)) << request.describe();
+      }
+    }
+  }
+};
+
+std::string name_of(const ::testing::TestParamInfo<test::DescribedGpu>& gpu) {
+  return gpu.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(, ConvolutionEngines, ::testing::ValuesIn(test::described_gpus), name_of);
+INSTANTIATE_TEST_SUITE_P(Further, ConvolutionEngines, ::testing::ValuesIn(test::further_gpus),
+                         name_of);
+
+/// The distinct convolutions of a preset for a batch of images.
+std::vector<Conv2dGeometry> convolutions_of(const Preset& preset, const Shape& input) {
+  const Model model =
+      build_model(YamlNode::parse(preset.name, "test"), {.input = input, .classes = 2});
+  const MemoryPlan plan = MemoryPlan::of(*model.net, input);
+  std::vector<Conv2dGeometry> found;
+  std::set<std::string> seen;
+  for (const PlannedOperator& planned : plan.operators()) {
+    const auto* layer = dynamic_cast<const Conv2D*>(planned.layer);
+    if (!layer) continue;
+    const Conv2D::Options& o = layer->options();
+    const Conv2dGeometry g =
+        conv2d_geometry(plan.shape(planned.inputs[0]), layer->weight()->shape(), o.bias,
+                        {.stride = o.stride,
+                         .padding = o.padding,
+                         .padding_mode = o.padding_mode,
+                         .dilation = o.dilation,
+                         .groups = o.groups,
+                         .activation = o.activation},
+                        DType::f32);
+    if (seen.insert(ConvolutionRequest{.geometry = g}.describe()).second) found.push_back(g);
+  }
+  return found;
+}
+
+TEST_P(ConvolutionEngines, ExistForEveryPreset) {
+  for (const Preset& preset : presets()) {
+    SCOPED_TRACE(preset.name);
+    if (preset.name == "simple_rnn" || preset.name == "lstm") continue;  // of sequences
+    const auto geometries = convolutions_of(preset, {64, 128, 128, 3});
+    EXPECT_FALSE(geometries.empty());
+    for (const Conv2dGeometry& g : geometries) expect_engines(g);
+  }
+}
+
+TEST_P(ConvolutionEngines, ExistForOddGeometries) {
+  struct Case {
+    Shape x, w;
+    Conv2dOptions options;
+  };
+  const Case cases[] = {
+      {{1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+      {{2, 5, 5, 3}, {5, 3, 3, 3}, {.padding = 1, .activation = {Activation::relu}}},
+      {{1, 5, 6, 2}, {2, 2, 4, 2}, {.padding_mode = PaddingMode::same}},  // asymmetric padding
+      {{1, 7, 8, 2}, {2, 3, 3, 2}, {.dilation = 2}},
+      {{2, 5, 5, 4}, {6, 3, 3, 2}, {.padding = 1, .groups = 2}},
+      {{1, 4, 5, 5}, {5, 3, 3, 1}, {.groups = 5}},
+      {{1, 8, 9, 4},
+       {4, 3, 3, 2},
+       {.stride = {2, 1}, .padding = {1, 2}, .dilation = {2, 3}, .groups = 2}},
+      {{1, 3, 3, 16}, {17, 3, 3, 16}, {}},
+  };
+  for (const Case& c : cases) {
+    expect_engines(conv2d_geometry(c.x, c.w, true, c.options, DType::f32));
+  }
+}
+
+TEST_P(ConvolutionEngines, RepeatFromTheirText) {
+  const DType dtype = GetParam().has_bf16_and_tf32() ? DType::bf16 : DType::f16;
+  const ConvolutionRequest request = request_of(
+      ConvolutionPass::forward,
+      conv2d_geometry({32, 30, 30, 64}, {128, 3, 3, 64}, true, {.padding = 1}, dtype), dtype);
+  const auto graph = convolution_graph(target(), request);
+  ASSERT_TRUE(graph);
+  const auto engines = convolution_engines(*graph, request, CUDNN_HEUR_MODE_A, true);
+  ASSERT_GT(engines.size(), 1u);
+  for (const auto& engine : engines) {
+    const auto again = cudnn::EngineChoice::parse(engine.text());
+    ASSERT_TRUE(again) << engine.text();
+    EXPECT_EQ(*again, engine);
+    EXPECT_EQ(CudnnConvolution::make(graph, request, *again)->name(), engine.text());
+  }
+}
+
+TEST_P(ConvolutionEngines, RefuseWhatTheyAreNot) {
+  const ConvolutionRequest request =
+      request_of(ConvolutionPass::forward,
+                 conv2d_geometry({2, 8, 8, 8}, {8, 3, 3, 8}, false, {}, DType::f32), DType::f32);
+  const auto graph = convolution_graph(target(), request);
+  ASSERT_TRUE(graph);
+  EXPECT_FALSE(CudnnConvolution::make(graph, request, {.engine = 999999, .knobs = {}}));
+  EXPECT_FALSE(CudnnConvolution::make(graph, request, {.engine = -1, .knobs = {}}));
+  EXPECT_FALSE(CudnnConvolution::make(graph, request, {.engine = 0, .knobs = {{2, 1 << 20}}}));
+  EXPECT_FALSE(CudnnConvolution::make(graph, request, {.engine = 0, .knobs = {{4000, 0}}}));
+}
+
+TEST_P(ConvolutionEngines, HaveTensorCoresOnlyWhereAllowed) {
+  ConvolutionRequest request = request_of(
+      ConvolutionPass::forward,
+      conv2d_geometry({32, 30, 30, 64}, {128, 3, 3, 64}, false, {.padding = 1}, DType::f32),
+      DType::f32);
+  const auto graph = convolution_graph(target(), request);
+  ASSERT_TRUE(graph);
+  const auto strict = convolution_engines(*graph, request, CUDNN_HEUR_MODE_A, false);
+  request.tf32 = true;
+  const auto rounded = convolution_engines(*graph, request, CUDNN_HEUR_MODE_A, false);
+  EXPECT_GT(strict.size(), 0u);
+  if (GetParam().has_bf16_and_tf32()) {
+    EXPECT_GT(rounded.size(), strict.size());
+  } else {
+    EXPECT_EQ(rounded.size(), strict.size());
+  }
+}
+
+TEST(EngineChoice, TextOfAnotherForm) {
+  for (const char* text : {"", "engine", "engine x", "engine 1 knobs", "engine 1 knobs 2",
+                           "engine 1 knobs 2:", "engine 1 2:3", "engine 1 knobs 2:3x", "direct",
+                           "engine 99999999999999999999"}) {
+    EXPECT_FALSE(cudnn::EngineChoice::parse(text)) << text;
+  }
+  const auto plain = cudnn::EngineChoice::parse("engine 7");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(*plain, (cudnn::EngineChoice{.engine = 7, .knobs = {}}));
+}
+
+TEST(CudnnErrors, NameTheCall) {
+  try {
+    cudnn::device_properties("no JSON");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device);
+    EXPECT_NE(std::string(error.what()).find("cuDNN: cudnnBackend"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace whisker::cuda

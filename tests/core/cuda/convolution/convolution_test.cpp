@@ -1,0 +1,278 @@
+// Convolutions on the GPU against the reference, at shapes that reach the wide paths which the
+// operator table's small cases do not; and what may not change results: views off the 16-byte
+// grid, timed choices, imported ones, repetition.
+#include "convolution_case.h"
+#include "core/autograd/autograd.h"
+#include "tests/core/cuda/gpu.h"
+#include "tests/support/agreement.h"
+#include "tests/support/tolerance.h"
+
+#include <algorithm>
+#include <regex>
+
+namespace whisker::test {
+namespace {
+
+// More padding after than before.
+std::vector<ConvolutionCase> uneven_cases() {
+  constexpr PaddingMode same = PaddingMode::same;
+  return {
+      {{2, 11, 12, 24}, {16, 2, 2, 24}, {.padding_mode = same}},
+      {{2, 12, 12, 24}, {16, 3, 3, 24}, {.stride = 2, .padding_mode = same}},
+      {{5, 27, 26, 16}, {24, 4, 4, 16}, {.padding_mode = same}},
+      {{2, 24, 24, 3}, {64, 7, 7, 3}, {.stride = 2, .padding_mode = same}},
+      {{2, 33, 32, 3}, {32, 3, 3, 3}, {.stride = 2, .padding_mode = same, .activation = relu_spec}},
+  };
+}
+
+std::vector<ConvolutionCase> convolution_cases() {
+  std::vector<ConvolutionCase> cases{
+      {{2, 66, 66, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},  // first layers
+      {{3, 17, 19, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},
+      {{2, 64, 63, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 31, 34, 1}, {32, 3, 3, 1}, {.padding = 1, .activation = relu_spec}},
+      {{2, 21, 150, 3}, {64, 3, 3, 3}, {.padding = 1, .activation = relu_spec}},
+      {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
+      {{2, 40, 40, 4}, {64, 7, 7, 4}, {.stride = 2, .padding = 3}},
+      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},  // second layers
+      {{3, 31, 30, 32}, {32, 3, 3, 32}, {.activation = relu_spec}},
+      {{2, 13, 70, 32}, {32, 3, 3, 32}, {.padding = 1}},
+      {{2, 9, 21, 32}, {32, 3, 3, 32}, {.padding = {2, 0}, .activation = relu_spec}},
+      {{2, 11, 6, 32}, {64, 3, 3, 32}, {.padding = {0, 1}}},
+      {{2, 5, 18, 32}, {64, 3, 3, 32}, {.padding = 2}},
+      {{2, 5, 7, 32}, {32, 3, 3, 32}, {.padding = 3}},
+      {{2, 14, 14, 64}, {64, 3, 3, 64}, {.padding = 1}},
+      {{2, 15, 14, 16}, {48, 3, 3, 16}, {.stride = 2, .padding = 1}},
+      {{2, 13, 13, 64}, {32, 1, 1, 64}, {.activation = relu_spec}},
+      {{2, 13, 13, 32}, {64, 1, 1, 32}, {.stride = 2}},
+      {{2, 12, 12, 8}, {16, 3, 3, 4}, {.padding = 2, .dilation = 2, .groups = 2}},
+      {{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}},
+      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.padding = 1, .activation = {.kind = Activation::tanh}}},
+      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.activation = {.kind = Activation::leaky_relu}}},
+  };
+  for (ConvolutionCase& uneven : uneven_cases()) cases.push_back(std::move(uneven));
+  return cases;
+}
+
+void expect_agree(const char* what, const std::vector<ConvolutionCase>& cases,
+                  double least_tolerance = 0) {
+  for (const ConvolutionCase& c : cases) {
+    // Rounding that moves a value across relu's corner changes whole gradients.
+    if (least_tolerance > 0 && c.options.activation.kind == Activation::relu) continue;
+    for (const DType dtype : dtypes) {
+      for (const TensorFunction& use : uses_of(c)) {
+        expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
+                          .shapes = {c.x, c.w, {c.w[0]}},
+                          .function = use,
+                          .tolerance = std::max(tolerance(dtype, longest_sum(c)), least_tolerance),
+                          .dtype = dtype,
+                          .device = gpu});
+      }
+    }
+  }
+}
+
+void expect_convolutions_agree(const char* what, double least_tolerance = 0) {
+  expect_agree(what, convolution_cases(), least_tolerance);
+}
+
+class CudaConvolution : public GpuTest {};
+
+TEST_F(CudaConvolution, AgreesWithTheReference) {
+  expect_convolutions_agree("first choice");
+}
+
+TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
+  CudaOptions options = exact_options();
+  options.search_seconds = time_for_any_search;
+  set_cuda_options(gpu, options);
+  expect_convolutions_agree("first run");
+  expect_convolutions_agree("timed choice");  // what comes back is timed
+  EXPECT_NE(backend_of(gpu).export_algorithms(), "");
+}
+
+// That no library's kernel runs shows under racecheck, which they break.
+TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
+  CudaOptions options = exact_options();
+  options.short_lived = true;
+  set_cuda_options(gpu, options);
+  expect_convolutions_agree("short-lived");
+}
+
+// Own tensor-core kernels, which compute f32 as tf32.
+TEST_F(CudaConvolution, AgreesInTf32WithoutLibrariesWhenShortLived) {
+  CudaOptions options;
+  options.short_lived = true;
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  std::vector<ConvolutionCase> few_channels = convolution_cases();
+  std::erase_if(few_channels, [](const ConvolutionCase& c) {
+    return c.x[3] != 1 && c.x[3] != 3 && c.x[3] != 32;
+  });
+  expect_agree("short-lived, tf32", few_channels, 8 * 0x1p-11);
+}
+
+TEST_F(CudaConvolution, AgreesRoughlyInTf32) {
+  CudaOptions options = exact_options();
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  expect_convolutions_agree("tf32", 8 * 0x1p-11);
+}
+
+TEST_F(CudaConvolution, LeavesNoWorkspaceBehind) {
+  const MemoryStats before = backend_of(gpu).memory_stats();
+  expect_convolutions_agree("memory");
+  backend_of(gpu).synchronize();
+  EXPECT_EQ(backend_of(gpu).memory_stats().allocated, before.allocated);
+}
+
+/// y and the gradients of one case.
+std::vector<std::vector<double>> results_once(const ConvolutionCase& c, DType dtype) {
+  std::vector<Tensor> leaves;
+  for (const Shape& shape : {c.x, c.w, Shape{c.w[0]}}) {
+    leaves.push_back(rand_normal(shape, 0, 1, 3, leaves.size()).to(dtype).to(gpu));
+    leaves.back().set_requires_grad();
+  }
+  const Tensor y = conv2d(leaves[0], leaves[1], leaves[2], c.options);
+  backward(y, {.gradient = rand_normal(y.shape(), 0, 1, 4, 0).to(dtype).to(gpu)});
+  std::vector<std::vector<double>> results{y.to_vector()};
+  for (const Tensor& leaf : leaves) results.push_back(leaf.grad().to_vector());
+  return results;
+}
+
+/// The same by choices that have been timed, where that is allowed: what comes back is.
+std::vector<std::vector<double>> results_of(const ConvolutionCase& c, DType dtype) {
+  results_once(c, dtype);
+  return results_once(c, dtype);
+}
+
+TEST_F(CudaConvolution, RepeatsBitForBitWhenDeterministic) {
+  CudaOptions options = exact_options();
+  options.deterministic = true;
+  set_cuda_options(gpu, options);
+  for (const ConvolutionCase& c : convolution_cases()) {
+    for (const DType dtype : dtypes) {
+      EXPECT_EQ(results_of(c, dtype), results_of(c, dtype)) << c.x.str() << c.w.str();
+    }
+  }
+}
+
+TEST_F(CudaConvolution, GradientsOfACaptureAreThoseOfAnEagerPass) {
+  CudaOptions options = exact_options();
+  options.deterministic = true;
+  set_cuda_options(gpu, options);
+  for (const ConvolutionCase& c : convolution_cases()) {
+    for (const DType dtype : dtypes) {
+      SCOPED_TRACE(fmt::format("{} x {} w {}", dtype, c.x, c.w));
+      std::vector<Tensor> leaves;
+      for (const Shape& shape : {c.x, c.w, Shape{c.w[0]}}) {
+        leaves.push_back(rand_normal(shape, 0, 1, 3, leaves.size()).to(dtype).to(gpu));
+        leaves.back().set_requires_grad();
+      }
+      const auto forward = [&] { return conv2d(leaves[0], leaves[1], leaves[2], c.options); };
+      const Tensor dy = rand_normal(forward().shape(), 0, 1, 4, 0).to(dtype).to(gpu);
+      const auto gradients = [&] { return grad(forward(), leaves, {.gradient = dy}); };
+      gradients();  // chooses algorithms
+      const std::vector<Tensor> eager = gradients();
+      std::vector<Tensor> captured;
+      for (const Tensor& gradient : eager) captured.push_back(empty_like(gradient));
+      const auto graph = backend_of(gpu).capture([&] {
+        const std::vector<Tensor> got = gradients();
+        for (size_t i = 0; i < got.size(); ++i) captured[i].copy_(got[i]);
+      });
+      for (int round = 0; round < 3; ++round) {
+        for (const Tensor& gradient : captured) gradient.fill_(round);
+        graph->replay();
+        for (size_t i = 0; i < eager.size(); ++i) {
+          ASSERT_EQ(captured[i].to_vector(), eager[i].to_vector()) << "gradient " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaConvolution, FollowsImportedChoices) {
+  const ConvolutionCase c = convolution_cases()[6];
+  CudaOptions timed = exact_options();
+  timed.search_seconds = time_for_any_search;
+  set_cuda_options(gpu, timed);
+  const auto results = results_of(c, DType::bf16);
+  const std::string table = backend_of(gpu).export_algorithms();
+  ASSERT_NE(table, "");
+
+  forget_choices(exact_options());
+  EXPECT_EQ(backend_of(gpu).export_algorithms(), "");
+  backend_of(gpu).import_algorithms(table);
+  EXPECT_EQ(results_of(c, DType::bf16), results);
+  EXPECT_EQ(backend_of(gpu).export_algorithms(), table);
+}
+
+TEST_F(CudaConvolution, IgnoresChoicesThatMeanNothing) {
+  const ConvolutionCase c = convolution_cases()[6];
+  CudaOptions timed = exact_options();
+  timed.search_seconds = time_for_any_search;
+  set_cuda_options(gpu, timed);
+  const auto results = results_of(c, DType::f32);
+  std::string table = backend_of(gpu).export_algorithms();
+  for (size_t at = 0; (at = table.find("engine ", at)) != std::string::npos; at += 7) {
+    table.insert(at + 7, "9999");
+  }
+  forget_choices(exact_options());
+  backend_of(gpu).import_algorithms(table);
+  const auto again = results_of(c, DType::f32);
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_TRUE(close(again[i], results[i], tolerance(DType::f32, longest_sum(c)), 1));
+  }
+}
+
+// Two engines of cuDNN 9.14 ignore the padding after; only their results show it.
+TEST_F(CudaConvolution, KeepsPaddingThatDiffersBySide) {
+  CudaOptions timed = exact_options();
+  timed.search_seconds = time_for_any_search;
+  set_cuda_options(gpu, timed);
+  for (int round = 0; round < 2; ++round) expect_agree("timed", uneven_cases());
+  const std::string table = backend_of(gpu).export_algorithms();
+  for (const char* dtype : {"f32", "bf16", "f16"}) {  // by an engine, not as a last resort
+    const std::string request = fmt::format("backward_weights {} x\\(2,12,12,24\\)", dtype);
+    EXPECT_TRUE(std::regex_search(table, std::regex(request + "[^:]*\":\"engine"))) << table;
+  }
+  for (const bool deterministic : {false, true}) {
+    CudaOptions options = exact_options();
+    options.deterministic = deterministic;
+    forget_choices(options);
+    expect_agree(deterministic ? "deterministic" : "first choice", uneven_cases());
+    for (const char* engine : {"engine 1", "engine 20"}) {
+      forget_choices(options);
+      backend_of(gpu).import_algorithms(
+          std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), engine));
+      expect_agree(engine, uneven_cases());
+    }
+  }
+}
+
+TEST_F(CudaConvolution, AcceptsUnalignedViews) {
+  for (const DType dtype : dtypes) {
+    // Images of 75 elements: the second one starts on no 16-byte boundary.
+    expect_agreement({.name = fmt::format("view {}", dtype),
+                      .shapes = {{3, 5, 5, 3}, {2, 3, 3, 3, 3}, {7, 3}},
+                      .function =
+                          [](Operands x) {
+                            return conv2d(slice(x[0], 0, 1, 3),
+                                          reshape(slice(x[1], 0, 1, 2), {3, 3, 3, 3}),
+                                          reshape(slice(x[2], 0, 3, 4), {3}));
+                          },
+                      .tolerance = tolerance(dtype, 100),
+                      .dtype = dtype,
+                      .device = gpu});
+    expect_agreement(
+        {.name = fmt::format("product of views {}", dtype),
+         .shapes = {{3, 5, 7}, {3, 7, 9}},
+         .function = [](Operands x) { return matmul(slice(x[0], 0, 1, 3), slice(x[1], 0, 1, 3)); },
+         .tolerance = tolerance(dtype, 100),
+         .dtype = dtype,
+         .device = gpu});
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

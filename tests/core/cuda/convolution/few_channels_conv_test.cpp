@@ -1,0 +1,193 @@
+// Few-channel convolutions as GPUs with other numbers of multiprocessors and other shared memory
+// cut them into tiles and blocks, on the one at hand: results may not depend on it. Whole numbers,
+// so that no order of adding shows.
+#include "core/cuda/convolution/few_channels/few_channels_conv.h"
+
+#include "core/backend/backend.h"
+#include "core/error.h"
+#include "whole_numbers.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+namespace whisker::test {
+namespace {
+
+using namespace cuda;
+
+struct Card {
+  const char* name;
+  int multiprocessors, capability;
+  size_t block_kibi, multiprocessor_kibi;  // of shared memory
+
+  ConvolutionSite site() const {
+    return {.multiprocessors = multiprocessors,
+            .capability = capability,
+            .shared_bytes = block_kibi * 1024,
+            .multiprocessor_bytes = multiprocessor_kibi * 1024};
+  }
+};
+constexpr Card cards[] = {{"A100", 108, 80, 163, 164},
+                          {"RTX 3050", 20, 86, 99, 100},
+                          {"one multiprocessor", 1, 89, 99, 100},
+                          {"H200", 132, 90, 227, 228},
+                          {"RTX 5090", 170, 120, 99, 100}};
+
+ConvolutionSite site_here() {
+  cudaDeviceProp p{};
+  EXPECT_EQ(cudaGetDeviceProperties(&p, gpu.index), cudaSuccess);
+  return {.multiprocessors = p.multiProcessorCount,
+          .capability = p.major * 10 + p.minor,
+          .shared_bytes = p.sharedMemPerBlockOptin,
+          .multiprocessor_bytes = p.sharedMemPerMultiprocessor};
+}
+
+ConvolutionRequest request_of(ConvolutionPass pass, DType dtype, const Shape& x, int64_t filters) {
+  ConvolutionRequest request{.pass = pass, .tf32 = true};
+  Conv2dGeometry& g = request.geometry;
+  g.n = x[0], g.h = x[1], g.w = x[2], g.c = x[3], g.c_out = filters;
+  g.kernel_h = g.kernel_w = 3;
+  g.pad_top = g.pad_bottom = g.pad_left = g.pad_right = 1;
+  g.h_out = g.h, g.w_out = g.w;
+  g.dtype = dtype;
+  g.bias = true;
+  g.activation.kind = Activation::relu;
+  return request;
+}
+
+/// What one pass reads.
+struct Inputs {
+  explicit Inputs(const ConvolutionRequest& request) {
+    const Conv2dGeometry& g = request.geometry;
+    const auto on_gpu = [&](const Shape& shape, uint64_t stream) {
+      return whole_numbers(shape, stream).to(g.dtype).to(gpu);
+    };
+    const int64_t step = request.pooled ? 2 : 1;
+    y_shape = {g.n, g.h_out / step, g.w_out / step, g.c_out};
+    x = on_gpu({g.n, g.h, g.w, g.c}, 0);
+    w = on_gpu({g.c_out, 3, 3, g.c}, 1);
+    b = on_gpu({g.c_out}, 2);
+    dy = on_gpu(y_shape, 3);
+    y = on_gpu(y_shape, 5);
+    argmax = rand_uniform(y_shape, 0, 4, 7, 6).to(DType::u8).to(gpu);
+  }
+  Shape y_shape;
+  Tensor x, w, b, dy, y, argmax;
+};
+
+/// What a pass writes; empty where the card has no few-channel kernel for it.
+std::vector<std::vector<double>> results_of(const ConvolutionRequest& request, const Inputs& in,
+                                            const ConvolutionSite& site) {
+  const auto algorithm = few_channels_conv(request, site);
+  if (!algorithm) return {};
+  const TensorOptions bytes{.dtype = DType::u8, .device = gpu};
+  const Tensor workspace = empty({std::max<int64_t>(1, algorithm->workspace_bytes())}, bytes);
+  std::vector<Tensor> written;
+  ConvolutionOperands operands{.x = in.x.raw()};
+  const auto write = [&](const Tensor& t) {
+    written.push_back(t);
+    return t.raw();
+  };
+  if (request.pass == ConvolutionPass::forward) {
+    operands.w = in.w.raw();
+    operands.b = in.b.raw();
+    operands.y = write(empty_like(in.y));
+    if (request.pooled) operands.argmax = write(empty(in.y_shape, bytes));
+  } else {
+    operands.w = write(empty_like(in.w));
+    operands.b = write(empty_like(in.b));
+    operands.y = in.dy.raw();
+    operands.output = in.y.raw();
+    operands.argmax = in.argmax.raw();
+    operands.filter = in.w.raw();
+    if (request.both) operands.dx = write(empty_like(in.x));
+  }
+  backend_of(gpu).synchronize();
+  algorithm->run(site, operands, workspace.raw());
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  std::vector<std::vector<double>> results;
+  for (const Tensor& t : written) results.push_back(t.to_vector());
+  return results;
+}
+
+/// Both passes of first layers and of a second one, plain and pooled, in every type.
+std::vector<ConvolutionRequest> requests() {
+  std::vector<ConvolutionRequest> all;
+  for (const Shape& x : {Shape{3, 13, 45, 3}, Shape{2, 31, 70, 1}, Shape{5, 12, 37, 32}}) {
+    for (const int64_t filters : {32, 64}) {
+      for (const DType dtype : dtypes) {
+        ConvolutionRequest gradients =
+            request_of(ConvolutionPass::backward_weights, dtype, x, filters);
+        gradients.both = x[3] == 32;
+        for (ConvolutionRequest request :
+             {request_of(ConvolutionPass::forward, dtype, x, filters), gradients}) {
+          all.push_back(request);
+          request.pooled = true;
+          all.push_back(request);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+bool is_too_wide(const ConvolutionRequest& r, const ConvolutionSite& site) {
+  return r.both && r.geometry.c_out == 64 && r.geometry.dtype == DType::f32 &&
+         site.shared_bytes < few_channels_wide_bytes;
+}
+
+/// Where two results differ, for the text of a failure; empty where they are equal.
+std::string differences(const std::vector<std::vector<double>>& results,
+                        const std::vector<std::vector<double>>& expected) {
+  std::string text;
+  for (size_t k = 0; k < expected.size(); ++k) {
+    const auto& got = results.at(k);
+    size_t count = 0, first = 0;
+    for (size_t i = expected[k].size(); i-- > 0;) {
+      if (got[i] == expected[k][i]) continue;
+      ++count;
+      first = i;
+    }
+    if (count == 0) continue;
+    text += fmt::format("output {}: {} of {} elements differ, the first at {}: {} for {}\n", k,
+                        count, got.size(), first, got[first], expected[k][first]);
+  }
+  return text;
+}
+
+class CudaFewChannelsConv : public GpuTest {};
+
+TEST_F(CudaFewChannelsConv, ComputesTheSameByTheTilesOfAnyCard) {
+  const ConvolutionSite here = site_here();
+  int compared = 0;
+  for (const ConvolutionRequest& request : requests()) {
+    SCOPED_TRACE(request.describe());
+    const Inputs in(request);
+    const auto expected = results_of(request, in, here);
+    ASSERT_EQ(expected.empty(), is_too_wide(request, here));
+    for (const Card& card : cards) {
+      const ConvolutionSite site = card.site();
+      if (site.shared_bytes > here.shared_bytes) continue;
+      SCOPED_TRACE(card.name);
+      const auto results = results_of(request, in, site);
+      EXPECT_EQ(results.empty(), is_too_wide(request, site));
+      if (results.empty()) continue;
+      EXPECT_EQ(differences(results, expected), "");
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(FewChannelsConv, RefusesWhatThereIsNoKernelFor) {
+  const ConvolutionRequest request =
+      request_of(ConvolutionPass::forward, DType::bf16, {2, 8, 8, 5}, 32);
+  EXPECT_EQ(few_channels_conv(request, cards[0].site()), nullptr);
+  EXPECT_THROW(few_channels_forward(request, {}, cards[0].site()), Error);
+}
+
+}  // namespace
+}  // namespace whisker::test

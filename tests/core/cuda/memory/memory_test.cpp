@@ -1,0 +1,243 @@
+// The allocator of device memory: reuse, merging, limits, the words of an exhausted GPU, and a
+// failure injected at every allocation of a training step.
+#include "core/backend/memory_summary.h"
+#include "core/ops/ops.h"
+#include "tests/core/cuda/gpu.h"
+#include "tests/core/cuda/small_training.h"
+
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+namespace whisker::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t mebi = int64_t{1} << 20;
+constexpr auto category = MemoryCategory::workspace;
+
+class CudaMemory : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped()) backend().empty_cache();
+  }
+  Backend& backend() { return backend_of(gpu); }
+  void* allocate(int64_t bytes) { return backend().allocate(bytes, category); }
+  void free(void* memory, int64_t bytes) { backend().deallocate(memory, bytes, category); }
+  int64_t reserved() { return backend().memory_stats().reserved; }
+};
+
+TEST_F(CudaMemory, BlocksAreAlignedDisjointAndReused) {
+  const int64_t sizes[] = {0, 1, 255, 256, 257, 1000, 100'000, mebi, mebi + 1, 5 * mebi, 30 * mebi};
+  std::vector<std::pair<char*, int64_t>> blocks;
+  for (const int64_t bytes : sizes) {
+    char* const at = static_cast<char*>(allocate(bytes));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 256, 0u) << bytes;
+    for (const auto& [other, length] : blocks) {
+      EXPECT_TRUE(at + bytes <= other || other + length <= at) << bytes << " overlaps " << length;
+    }
+    blocks.emplace_back(at, bytes);
+  }
+  const int64_t grown = reserved();
+  for (const auto& [at, bytes] : blocks) free(at, bytes);
+  EXPECT_EQ(reserved(), grown);
+  for (const int64_t bytes : sizes) free(allocate(bytes), bytes);
+  EXPECT_EQ(reserved(), grown) << "cached blocks were not used";
+  backend().empty_cache();
+  EXPECT_LT(reserved(), grown);
+}
+
+TEST_F(CudaMemory, FreedNeighboursMerge) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 9; ++i) blocks.push_back(allocate(2 * mebi));
+  const int64_t grown = reserved();
+  for (const size_t i : {1, 3, 5, 7, 0, 2, 8, 6, 4}) free(blocks[i], 2 * mebi);
+  free(allocate(18 * mebi), 18 * mebi);
+  EXPECT_EQ(reserved(), grown) << "18 MiB were free and adjacent";
+}
+
+// Where the GPU can map memory, as every one since compute capability 6.0 can.
+TEST_F(CudaMemory, LargeBlocksAreOneSegmentThatGrowsAndShrinksAtItsEnd) {
+  void* const first = allocate(30 * mebi);
+  void* const second = allocate(30 * mebi);
+  const int64_t two = reserved();
+  free(second, 30 * mebi);
+  void* const wider = allocate(50 * mebi);
+  EXPECT_EQ(reserved(), two + 20 * mebi) << "30 MiB were free at the end";
+  free(wider, 50 * mebi);
+  backend().empty_cache();
+  EXPECT_LT(reserved(), two) << "80 MiB were mapped in chunks of at most 32";
+  const Tensor x = full({15 << 18}, 3, {.device = gpu});  // in the remapped part
+  EXPECT_EQ(max(x).item(), 3);
+  free(first, 30 * mebi);
+}
+
+TEST_F(CudaMemory, AGraphReservesWhatItHoldsAtItsPeak) {
+  backend().empty_cache();
+  const int64_t before = reserved();
+  const auto graph = backend().capture([&] {
+    for (int64_t size = 10; size <= 80; size += 10) {  // none fits in the previous one's block
+      empty({size << 18}, {.device = gpu}).fill_(1);
+    }
+  });
+  graph->replay();
+  backend().synchronize();
+  EXPECT_GE(reserved(), before + 80 * mebi);
+  EXPECT_LE(reserved(), before + 84 * mebi);
+  EXPECT_LE(memory_summary(gpu).graph_pool, 84 * mebi);
+}
+
+TEST_F(CudaMemory, TheLimitHoldsForHeldAndForReservedMemory) {
+  const int64_t held = backend().memory_stats().allocated;
+  backend().set_memory_options({.limit_bytes = held + 64 * mebi});
+  EXPECT_THROW(allocate(65 * mebi), Error);
+  void* const most = allocate(40 * mebi);
+  EXPECT_THROW(allocate(30 * mebi), Error);
+  EXPECT_LE(reserved(), held + 64 * mebi);
+  free(most, 40 * mebi);
+  // The cache is given back before another size is refused.
+  free(allocate(50 * mebi), 50 * mebi);
+  backend().set_memory_options({});
+}
+
+TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
+  const int64_t before = reserved();
+  constexpr int64_t reserve = 512 * mebi;
+  backend().set_memory_options({.preallocate_bytes = reserve});
+  EXPECT_EQ(reserved(), before + reserve);
+  const int64_t sizes[] = {1000, 3 * mebi, 30 * mebi, 100 * mebi};
+  std::vector<void*> blocks;
+  for (const int64_t bytes : sizes) blocks.push_back(allocate(bytes));
+  const Tensor x = ones({10 << 20}, {.device = gpu});
+  {
+    const Tensor y = ones({15 << 20}, {.device = gpu});
+    const auto graph = backend().capture([&] { add(x, x); });
+    const auto larger = backend().capture([&] { add(y, y); });
+    graph->replay();
+    larger->replay();
+    backend().synchronize();
+    EXPECT_EQ(reserved(), before + reserve) << "the graphs' memory is the reserve's, too";
+    EXPECT_GE(memory_summary(gpu).graph_pool, 60 * mebi);
+    EXPECT_LE(memory_summary(gpu).graph_pool, 64 * mebi) << "the larger one took what it lacked";
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) free(blocks[i], sizes[i]);
+  backend().empty_cache();
+  EXPECT_EQ(reserved(), before + reserve) << "it is kept";
+  free(allocate(300 * mebi), 300 * mebi);
+  EXPECT_EQ(reserved(), before + reserve) << "the blocks have merged again";
+  backend().set_memory_options({});
+}
+
+TEST_F(CudaMemory, AReserveThatIsGivenUpGoesBack) {
+  const Tensor x = ones({1000}, {.device = gpu});
+  const int64_t before = reserved();
+  backend().set_memory_options({.preallocate_bytes = 128 * mebi});
+  {
+    const auto graph = backend().capture([&] { add(x, x); });
+    backend().set_memory_options({});
+  }
+  free(allocate(127 * mebi), 127 * mebi);
+  EXPECT_LE(reserved(), before + 128 * mebi) << "what the graph had of it is a part of it again";
+  backend().empty_cache();
+  EXPECT_LE(reserved(), before);
+}
+
+TEST_F(CudaMemory, AClockMarksTheOrderOfWork) {
+  const Tensor x = ones({64 << 20}, {.device = gpu});
+  const auto clock = backend().make_clock();
+  ASSERT_NE(clock, nullptr);
+  EXPECT_EQ(clock->mark(), 0);
+  for (int i = 0; i < 10; ++i) add(x, x);
+  EXPECT_EQ(clock->mark(), 1);
+  EXPECT_EQ(clock->mark(), 2);
+  const std::vector<double> times = clock->read();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_EQ(times[0], 0);
+  EXPECT_GT(times[1], 0.05) << "7.5 GiB were read and written";
+  EXPECT_GE(times[2], times[1]);
+}
+
+// The context is what is left of the driver's figure, so it must not change with the allocator's
+// figures. Other processes may take memory meanwhile: one look of many has to be undisturbed.
+TEST_F(CudaMemory, TheSummaryAddsUp) {
+  constexpr int64_t bytes = int64_t{1} << 30;
+  int64_t least = INT64_MAX;
+  for (int look = 0; look < 50 && least > 2 * mebi; ++look) {
+    backend().empty_cache();
+    const MemorySummary before = memory_summary(gpu);
+    void* const memory = allocate(bytes);
+    const MemorySummary after = memory_summary(gpu);
+    free(memory, bytes);
+    EXPECT_EQ(after.stats.allocated - before.stats.allocated, bytes);
+    EXPECT_GT(after.context, 0);
+    least = std::min(least, std::abs(after.context - before.context));
+    if (look == 0) std::cout << to_text(after, gpu);
+  }
+  EXPECT_LE(least, 2 * mebi) << "what was allocated is not what the driver gave";
+}
+
+TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {
+  const Tensor held = zeros({3 << 20}, {.device = gpu});
+  for (const int64_t bytes : {int64_t{1} << 50, INT64_MAX}) {
+    try {
+      allocate(bytes);
+      ADD_FAILURE() << bytes << " bytes were allocated";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      EXPECT_THAT(error.what(), HasSubstr("cuda:0: out of memory: "));
+      EXPECT_THAT(error.what(), HasSubstr("activations "));
+      EXPECT_THAT(error.what(), HasSubstr("free on the GPU"));
+      EXPECT_THAT(error.what(), HasSubstr("train.batch_size"));
+    }
+  }
+  EXPECT_EQ(max(held).item(), 0) << "the GPU computes on";
+}
+
+// Wherever memory runs out, the step ends with that error and nothing leaks.
+TEST_F(CudaMemory, EveryAllocationOfAStepMayFail) {
+  SmallTraining training(gpu);
+  training.load(0);
+  training.step();
+  backend().synchronize();
+  const int64_t before = backend().memory_stats().allocated;
+  int failures = 0;
+  for (;; ++failures) {
+    backend().set_memory_options({.failing_allocation = failures + 1});
+    try {
+      training.step();
+      backend().synchronize();
+      break;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::device) << error.what();
+      ASSERT_THAT(error.what(), HasSubstr("out of memory"));
+    }
+    ASSERT_EQ(backend().memory_stats().allocated, before) << "allocation " << failures + 1;
+    ASSERT_LT(failures, 1000);
+  }
+  backend().set_memory_options({});
+  EXPECT_GT(failures, 10) << "a step allocates more than that";
+  EXPECT_EQ(backend().memory_stats().allocated, before);
+  std::cout << failures << " allocations failed one by one, 0 bytes leaked\n";
+}
+
+TEST_F(CudaMemory, UploadsDoNotWaitAndKeepTheirOrder) {
+  constexpr int64_t count = 3'000'000;  // more than the first ring holds
+  const Tensor x = empty({count}, {.device = gpu});
+  std::vector<float> host(count);
+  Tensor sum = zeros({count}, {.device = gpu});
+  for (int round = 1; round <= 20; ++round) {
+    for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(round + i % 3);
+    backend().enqueue_upload(host.data(), x.raw(), x.bytes());
+    std::memset(host.data(), 0xff, host.size() * sizeof(float));  // may be reused at once
+    backend().accumulate(x, sum);
+    const int64_t small = round;
+    backend().enqueue_upload(&small, x.raw(), sizeof small);
+  }
+  const std::vector<double> got = sum.to_vector();
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], 210 + 20 * (i % 3)) << i;
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,117 @@
+// Batch normalisation on the GPU against the reference, over maps that many blocks add up: several
+// chunks of rows and tiles of channels, whole packs of channels or not.
+#include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
+#include "tests/core/cuda/gpu.h"
+#include "tests/support/agreement.h"
+#include "tests/support/tolerance.h"
+
+namespace whisker::test {
+namespace {
+
+using Operands = const std::vector<Tensor>&;
+
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+
+using CudaBatchNorm = GpuTest;
+
+BatchNormState state_of(const Tensor& x) {
+  const Shape channels{x.extent(-1)};
+  const TensorOptions options{.device = x.device()};
+  return {.running_mean = full(channels, 0.1, options),
+          .running_var = full(channels, 2, options),
+          .pending_mean = empty(channels, options),
+          .pending_var = empty(channels, options)};
+}
+
+struct Case {
+  Shape x;
+  bool relu, residual;
+};
+
+void expect_norms_agree(const Case& c) {
+  for (const DType dtype : dtypes) {
+    for (const bool training : {true, false}) {
+      std::vector<Shape> shapes{c.x, {c.x[1]}, {c.x[1]}};
+      if (c.residual) shapes.push_back(c.x);
+      const BatchNormOptions options{.training = training,
+                                     .activation = {c.relu ? Activation::relu : Activation::none}};
+      expect_agreement(
+          {.name = fmt::format("{} {}{}{}{}", c.x, dtype, c.relu ? " relu" : "",
+                               c.residual ? " residual" : "", training ? " training" : ""),
+           .shapes = shapes,
+           .function =
+               [=, residual = c.residual](Operands x) {
+                 return batch_norm(x[0], x[1], x[2], state_of(x[0]), options,
+                                   residual ? x[3] : Tensor());
+               },
+           .tolerance = tolerance(dtype, 16 * c.x[0]),
+           .dtype = dtype,
+           .device = gpu});
+    }
+  }
+}
+
+// Few elements where relu's sign counts: beside 0 it is a matter of rounding.
+TEST_F(CudaBatchNorm, AgreesWithTheReferenceOnSmallMaps) {
+  for (const Shape& x : {Shape{40, 8}, {37, 3}, {130, 24}, {60, 64}, {50, 136}, {300, 1}}) {
+    for (const bool relu : {false, true}) {
+      for (const bool residual : {false, true}) expect_norms_agree({x, relu, residual});
+    }
+  }
+}
+
+TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
+  for (const Shape& x : {Shape{70001, 1},
+                         {20011, 3},
+                         {40009, 16},
+                         {9001, 72},
+                         {3001, 520},
+                         {2003, 515},
+                         {12544, 64},
+                         {300, 2048}}) {
+    for (const bool residual : {false, true}) expect_norms_agree({x, false, residual});
+  }
+}
+
+// Values far from 0: plain sums of squares would cancel.
+TEST_F(CudaBatchNorm, StatisticsSurviveALargeMean) {
+  for (const Shape& shape : {Shape{50003, 8}, {3001, 130}, {40, 64}}) {
+    const Tensor host =
+        affine(rand_normal(shape, 0, 1, 3, 0, {.device = reference_device}), 1, 500);
+    const auto statistics = [&](Device device) {
+      const Tensor x = host.to(device);
+      const BatchNormState state = state_of(x);
+      const TensorOptions options{.device = device};
+      batch_norm(x, ones({shape[1]}, options), zeros({shape[1]}, options), state,
+                 {.training = true});
+      return std::pair(state.pending_mean.to_vector(), state.pending_var.to_vector());
+    };
+    const auto [mean, variance] = statistics(reference_device);
+    const auto [got_mean, got_variance] = statistics(gpu);
+    EXPECT_TRUE(close(got_mean, mean, 1e-6, 0)) << fmt::format("{} mean", shape);
+    EXPECT_TRUE(close(got_variance, variance, 1e-4, 0)) << fmt::format("{} variance", shape);
+  }
+}
+
+TEST_F(CudaBatchNorm, RepeatsBitForBit) {
+  for (const Shape& shape : {Shape{12544, 512}, {50176, 64}, {3001, 130}}) {
+    const auto results = [&] {
+      const Tensor x = rand_normal(shape, 0, 1, 4, 0, {.device = gpu}).to(DType::bf16);
+      const Tensor gamma = rand_normal({shape[1]}, 1, 0.1, 4, 1, {.device = gpu});
+      const Tensor beta = rand_normal({shape[1]}, 0, 0.1, 4, 2, {.device = gpu});
+      for (const Tensor* leaf : {&x, &gamma, &beta}) leaf->set_requires_grad();
+      const Tensor y = batch_norm(x, gamma, beta, state_of(x),
+                                  {.training = true, .activation = {Activation::relu}});
+      backward(y, {.gradient = rand_normal(shape, 0, 1, 4, 3, {.device = gpu}).to(DType::bf16)});
+      return std::vector{y.to_vector(), x.grad().to_vector(), gamma.grad().to_vector(),
+                         beta.grad().to_vector()};
+    };
+    const auto once = results(), again = results();
+    for (size_t i = 0; i < once.size(); ++i)
+      EXPECT_TRUE(once[i] == again[i]) << fmt::format("{} result {}", shape, i);
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

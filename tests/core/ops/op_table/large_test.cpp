@@ -1,0 +1,375 @@
+// Rows of the operator table at shapes that the definitions' small ones do not reach: threads,
+// blocks and their last one, several chunks of rows, packs of 16 bytes and what fills none, long
+// rows, every way of computing a convolution. Each device in each of its dtypes against the
+// reference, forward and backward.
+#include "core/autograd/autograd.h"
+#include "core/cpu/cpu_backend.h"
+#include "tests/support/agreement.h"
+#include "tests/support/devices.h"
+#include "tests/support/operator_rows.h"
+#include "tests/support/poisoned_memory.h"
+#include "tests/support/tolerance.h"
+
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace whisker::test {
+namespace {
+
+/// What the row asks for, each in its order; what is usual behind the last.
+struct LargeCase {
+  std::vector<Shape> shapes;
+  int64_t terms = 1;     ///< of the longest sum, forward or backward
+  double tolerance = 0;  ///< where it is more than rounding explains
+  std::vector<int64_t> integers = {};
+  std::vector<int> choices = {};
+  std::optional<Axes> axes = {};
+};
+
+using Cases = std::vector<LargeCase>;
+
+class LargeArguments final : public Arguments {
+ public:
+  LargeArguments(const LargeCase& large, DType dtype, Device device)
+      : Arguments(7), large_(large), dtype_(dtype), device_(device) {}
+
+  Shape shape(const Shape& usual) override {
+    return shapes_ < large_.shapes.size() ? large_.shapes[shapes_++] : usual;
+  }
+  Tensor operand(const char*, const Shape& shape, double low, double high) override {
+    leaves_.push_back(constant(shape, low, high).set_requires_grad());
+    return leaves_.back();
+  }
+  /// Rounded once, so that all devices see the same numbers.
+  Tensor constant(const Shape& shape, double low, double high) override {
+    const TensorOptions host{.device = reference_device};
+    const uint64_t stream = drawn_++;
+    const bool normal = low == -1 && high == 1;
+    const Tensor x = normal ? rand_normal(shape, 0, 1, 7, stream, host)
+                            : rand_uniform(shape, low, high, 7, stream, host);
+    const Tensor rounded = x.to(dtype_);
+    return device_ == reference_device ? rounded.to(DType::f32) : rounded.to(device_);
+  }
+  Tensor index(const Shape& shape, int64_t extent) override {
+    return Arguments::index(shape, extent).to(device_);
+  }
+  int64_t integer(int64_t usual, int64_t, int64_t) override {
+    return integers_ < large_.integers.size() ? large_.integers[integers_++] : usual;
+  }
+  int choice(int usual, int) override {
+    return choices_ < large_.choices.size() ? large_.choices[choices_++] : usual;
+  }
+  Axes axes(const Axes& usual) override { return large_.axes.value_or(usual); }
+
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+
+ private:
+  const LargeCase& large_;
+  DType dtype_;
+  Device device_;
+  uint64_t drawn_ = 0;
+  size_t shapes_ = 0, integers_ = 0, choices_ = 0;
+  std::vector<Tensor> leaves_;
+};
+
+Cases binary_cases() {
+  const Shape large{3, 31, 29, 37};
+  return {{{large, large}},
+          {{large, {37}}, 2697},
+          {{{3, 31, 29, 1}, large}, 37},
+          {{{5, 1, 7}, {3, 7}}, 7},
+          {{{}, {}}},
+          {{{30, 1, 40, 8}, {20, 1, 8}}, 1200}};
+}
+
+Cases reduction_cases(bool of_sums) {
+  Cases cases;
+  const auto add = [&](const Shape& shape, const Axes& axes) {
+    cases.push_back({{shape}, of_sums ? shape.count() : 1, 0, {}, {}, axes});
+  };
+  for (const Axes& axes : {Axes{}, Axes{0}, Axes{3}, Axes{1, 2}, Axes{0, 1, 2}, Axes{0, 2},
+                           Axes{1, 3}, Axes{0, 1, 3}, Axes{2, 3}}) {
+    add({5, 33, 17, 35}, axes);
+  }
+  for (const Axes& axes : {Axes{}, Axes{1}, Axes{3}, Axes{0, 1, 2}}) add({6, 50, 7, 64}, axes);
+  return cases;
+}
+
+Cases sum_cases() {
+  Cases cases = reduction_cases(true);
+  cases.push_back({{{3'000'001}}, 3'000'001, 0, {}, {}, Axes{}});
+  cases.push_back({{{2, 1'000'003}}, 1'000'003});
+  cases.push_back({{{100'003, 40}}, 100'003, 0, {}, {}, Axes{0}});
+  cases.push_back({{{50'021, 3}}, 50'021, 0, {}, {}, Axes{0}});
+  return cases;
+}
+
+Cases argmax_cases() {
+  Cases cases;
+  for (const Shape& shape : {Shape{3000, 3}, {500, 1000}, {3, 70'001}, {40, 30, 9}}) {
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) cases.push_back({{shape}, 1, 0, {axis}});
+  }
+  return cases;
+}
+
+Cases linear_cases() {
+  Cases cases;
+  for (const int bias : {0, 1}) {
+    for (const Activation kind : {Activation::none, Activation::relu, Activation::tanh}) {
+      cases.push_back({{{67, 130}, {51, 130}}, 130, 0, {}, {bias, static_cast<int>(kind)}});
+    }
+  }
+  return cases;
+}
+
+/// Planar and blocked images, padded channels, 1x1, strides, dilation, groups, depthwise, and what
+/// oneDNN has nothing for.
+Cases convolution_cases() {
+  struct Convolution {
+    Shape x, w;
+    Conv2dOptions options;
+  };
+  const ActivationSpec relu_spec{.kind = Activation::relu};
+  const Convolution convolutions[] = {
+      {{3, 17, 19, 3}, {32, 3, 3, 3}, {.activation = relu_spec}},
+      {{2, 15, 14, 32}, {32, 3, 3, 32}, {.padding = 1, .activation = relu_spec}},
+      {{2, 15, 14, 16}, {48, 3, 3, 16}, {.stride = 2, .padding = 1}},
+      {{2, 28, 28, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
+      {{2, 13, 13, 64}, {32, 1, 1, 64}, {.activation = relu_spec}},
+      {{2, 13, 13, 32}, {64, 1, 1, 32}, {.stride = 2}},
+      {{2, 12, 12, 10},
+       {6, 3, 5, 10},
+       {.padding = {1, 2}, .activation = {.kind = Activation::leaky_relu}}},
+      {{2, 12, 12, 8}, {16, 3, 3, 4}, {.padding = 2, .dilation = 2, .groups = 2}},
+      {{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}},
+      {{3, 11, 12, 20},
+       {24, 3, 3, 20},
+       {.padding_mode = PaddingMode::same, .activation = relu_spec}},
+      {{2, 9, 9, 16}, {16, 3, 3, 16}, {.padding = 1, .activation = {.kind = Activation::tanh}}},
+      {{1, 5, 5, 1}, {1, 3, 3, 1}, {}},
+  };
+  Cases cases;
+  for (const auto& [x, w, o] : convolutions) {
+    for (const int bias : {1, 0}) {
+      // Winograd's transforms cost up to three decimal digits: see Note [Winograd tolerance].
+      cases.push_back(
+          {{x, w},
+           std::max(x.count() / x[3], w.count()),
+           1e-4,
+           {o.stride.h, o.stride.w, o.padding.h, o.padding.w, o.dilation.h, o.dilation.w, o.groups},
+           {static_cast<int>(o.padding_mode), static_cast<int>(o.activation.kind), bias}});
+    }
+  }
+  return cases;
+}
+
+Cases pool_cases() {
+  struct Pool {
+    std::vector<int64_t> windows;  // kernel, stride, padding: height and width
+    int ceil = 0, count_padding = 0;
+  };
+  const Pool pools[] = {{{2, 2, 2, 2, 0, 0}},  {{3, 3, 2, 2, 1, 1}},       {{3, 3, 2, 2, 0, 0}, 1},
+                        {{2, 2, 3, 3, 1, 1}},  {{3, 2, 1, 1, 1, 1}, 0, 1}, {{3, 3, 2, 2, 1, 1}, 1},
+                        {{17, 17, 3, 3, 8, 8}}};
+  Cases cases;
+  for (const auto& [windows, ceil, count_padding] : pools) {
+    for (const int64_t channels : {3, 16, 35, 72}) {
+      cases.push_back({{{3, 33, 30, channels}}, 600, 0, windows, {0, ceil, count_padding}});
+    }
+  }
+  return cases;
+}
+
+Cases batch_norm_cases() {
+  Cases cases;
+  const auto add = [&](const Shape& shape, Activation kind) {
+    for (const int training : {1, 0}) {
+      for (const int residual : {0, 1}) {
+        cases.push_back({{shape},
+                         shape.count() / shape[-1],
+                         0,
+                         {},
+                         {training, static_cast<int>(kind), residual}});
+      }
+    }
+  };
+  // (rows, channels): packs side by side from 1 to more than a warp, one chunk to many, no packs.
+  for (const Shape& shape : {Shape{2000, 8},
+                             {5000, 64},
+                             {700, 256},
+                             {300, 640},
+                             {40, 2048},
+                             {3000, 3},
+                             {50, 100},
+                             {20, 24},
+                             {4, 9, 9, 48},
+                             {5, 13, 14, 35}}) {
+    add(shape, Activation::none);
+  }
+  // Few elements where relu's sign counts: beside 0 it is a matter of rounding.
+  for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {5, 13, 14, 16}}) {
+    add(shape, Activation::relu);
+  }
+  return cases;
+}
+
+Cases layer_norm_cases() {
+  Cases cases;
+  for (const Shape& shape :
+       {Shape{3000, 64}, {100, 768}, {30, 5000}, {200, 33}, {5, 3001}, {2, 7, 512}, {130, 257}}) {
+    cases.push_back({{shape}, shape.count() / shape[-1] + shape[-1]});
+  }
+  return cases;
+}
+
+Cases softmax_cases() {
+  Cases cases;
+  for (const Shape& shape : {Shape{3000, 2}, {300, 10}, {64, 1000}, {3, 5000}, {4, 60, 70}}) {
+    for (const int64_t axis : {-1, 0, 1}) {
+      cases.push_back({{shape}, shape[static_cast<int>(axis)], 0, {axis}});
+    }
+  }
+  return cases;
+}
+
+Cases cross_entropy_cases() {
+  Cases cases;
+  for (const Shape& shape : {Shape{20'000, 2}, {4096, 10}, {256, 1000}, {7, 3000}}) {
+    // By classes, by weighted classes, by probabilities.
+    for (const std::vector<int>& choices : {std::vector{0, 0}, {0, 1}, {1, 0}}) {
+      cases.push_back({{shape}, shape[0] + shape[1], 0, {}, choices});
+    }
+  }
+  return cases;
+}
+
+Cases cases_of(std::string_view op) {
+  using enum Activation;
+  for (const char* name : {"add", "sub", "mul", "div", "maximum", "minimum", "equal", "not_equal",
+                           "less", "less_equal", "greater", "greater_equal"}) {
+    if (op == name) return binary_cases();
+  }
+  for (const char* name :
+       {"affine", "exp", "log", "sqrt", "reciprocal", "abs", "pow", "clamp", "where", "activation",
+        "relu", "leaky_relu", "gelu", "silu", "sigmoid", "tanh", "softplus"}) {
+    if (op == name) return {{{{41, 1031}}}};
+  }
+  const std::pair<std::string_view, Cases> others[] = {
+      {"cast", {{{{41, 1031}}, 1, 0, {}, {static_cast<int>(DType::f64)}}}},
+      {"dropout", {{{{3, 40'001}}}}},
+      {"sum", sum_cases()},
+      {"mean", reduction_cases(true)},
+      {"max", reduction_cases(false)},
+      {"min", reduction_cases(false)},
+      {"var", {{{{5, 33, 17, 35}}, 33}}},
+      {"argmax", argmax_cases()},
+      {"sum_to", {{{{50, 33, 24}, {33, 1}}, 1200}}},
+      {"reshape", {{{{50, 33, 24}}}}},
+      {"transpose",
+       {{{{7, 33, 5, 129}}, 1, 0, {2, 0, 3, 1}}, {{{20, 30, 40, 6}}, 1, 0, {3, 1, 0, 2}}}},
+      {"broadcast_to", {{{{20, 1, 16}, {20, 30, 16}}, 30}}},
+      {"concat", {{{{40, 3, 300}, {40, 5, 300}}}, {{{50, 33, 24}, {50, 33, 8}}, 1, 0, {2}}}},
+      {"slice", {{{{9, 210, 33}}, 1, 0, {1, 5, 200}}, {{{50, 33, 24}}, 1, 0, {2, 3, 5}}}},
+      {"split", {{{{9, 210, 33}}, 1, 0, {1, 13, 197}}}},
+      {"pad",
+       {{{{20, 30, 16}}, 1, 0, {1, 2, 3, 0, 8, 8}}, {{{9, 21, 33}}, 1, 0, {1, 2, 0, 3, 4, 0}}}},
+      {"gather", {{{{25, 40, 3}}, 40}}},
+      {"embedding",
+       {{{{40, 1}, {30, 50}}, 1500},
+        {{{40, 5}, {30, 50}}, 1500},
+        {{{40, 64}, {30, 50}}, 1500},
+        {{{40, 300}, {30, 50}}, 1500}}},
+      {"one_hot", {{{{300, 7}}}}},
+      {"matmul",
+       {{{{129, 65}, {65, 77}}, 129},
+        {{{6, 33, 17}, {6, 17, 29}}, 33},
+        {{{6, 33, 17}, {17, 29}}, 200},
+        {{{6, 1, 33, 17}, {5, 17, 9}}, 200},
+        {{{2, 3}, {3, 2}}, 3}}},
+      {"linear", linear_cases()},
+      {"conv2d", convolution_cases()},
+      {"conv2d_with_sums", {{{{2, 14, 14, 64}, {64, 3, 3, 64}}, 640, 1e-4}}},
+      {"max_pool2d", pool_cases()},
+      {"avg_pool2d", pool_cases()},
+      {"adaptive_avg_pool2d", {{{{4, 33, 30, 35}}, 60, 0, {5, 6}}}},
+      {"global_avg_pool2d", {{{{4, 9, 7, 37}}, 63}}},
+      {"recurrent", {{{{5, 9, 33}}, 400}}},
+      {"recurrent_gru", {{{{5, 9, 33}}, 400}}},
+      {"recurrent_tanh", {{{{5, 9, 33}}, 400}}},
+      {"batch_norm", batch_norm_cases()},
+      {"add_batch_norms", {{{{2000, 64}}, 2000}, {{{300, 5}}, 300}}},
+      {"layer_norm", layer_norm_cases()},
+      {"softmax", softmax_cases()},
+      {"log_softmax", softmax_cases()},
+      {"cross_entropy", cross_entropy_cases()},
+      {"binary_cross_entropy_with_logits", {{{{10'007}}, 10'007}, {{{333, 41}}, 13'653}}},
+      {"mse_loss", {{{{333, 41}}, 13'653}}},
+  };
+  for (const auto& [name, cases] : others) {
+    if (op == name) return cases;
+  }
+  return {};
+}
+
+/// Rounding between their parts decides which element wins or passes a relu: tests of their own
+/// (tests/core/ops/fused, tests/core/cuda) choose numbers where it does not.
+const std::set<std::string_view> compared_elsewhere = {
+    "conv2d_max_pool2d", "batch_norm_max_pool2d", "batch_norm_conv2d", "batch_norm_add_conv2d"};
+
+/// y, then the gradients of the operands.
+std::vector<std::vector<double>> run(const OperatorRow& row, const LargeCase& large, DType dtype,
+                                     Device device) {
+  LargeArguments arguments(large, dtype, device);
+  const Tensor y = row.call(arguments);
+  std::vector<std::vector<double>> values{y.to_vector()};
+  if (!y.requires_grad()) return values;
+  const Tensor dy = rand_normal(y.shape(), 0, 1, 8, 0, {.device = reference_device});
+  backward(y, {.gradient = dy.to(dtype).to(y.dtype()).to(device)});
+  for (const Tensor& leaf : arguments.leaves()) values.push_back(leaf.grad().to_vector());
+  return values;
+}
+
+void expect_agreement_of(const OperatorRow& row, DType dtype, Device device,
+                         const std::vector<CpuOptions>& options = {CpuOptions{}}) {
+  const PoisonedMemory poisoned(device);
+  const Cases cases = cases_of(row.name);
+  EXPECT_EQ(cases.empty(), compared_elsewhere.contains(row.name)) << "an operator without cases";
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const LargeCase& large = cases[i];
+    SCOPED_TRACE(
+        fmt::format("case {}: {} {} on {}", i, fmt::join(large.shapes, " "), dtype, device));
+    const auto want = run(row, large, dtype, reference_device);
+    for (const CpuOptions& how : options) {
+      set_cpu_options(how);
+      expect_results_agree(want, run(row, large, dtype, device),
+                           std::max(large.tolerance, tolerance(dtype, large.terms)));
+    }
+  }
+  set_cpu_options({});
+}
+
+using LargeShapes = EveryOperator;
+
+TEST_P(LargeShapes, OnTheCpu) {
+  expect_agreement_of(GetParam(), DType::f32, cpu_device);
+}
+
+/// In the CPU's own bf16 instructions, where it has them, and through f32.
+TEST_P(LargeShapes, OnTheCpuInBf16) {
+  expect_agreement_of(GetParam(), DType::bf16, cpu_device,
+                      {{.deterministic = true, .native_bf16 = true},
+                       {.deterministic = true, .native_bf16 = false}});
+}
+
+TEST_P(LargeShapes, OnCuda) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  const Device gpu{DeviceKind::cuda, 0};
+  compute_exactly(gpu);
+  for (const DType dtype : test_dtypes(gpu)) expect_agreement_of(GetParam(), dtype, gpu);
+}
+
+INSTANTIATE_TEST_SUITE_P(, LargeShapes, EveryOperator::rows(), EveryOperator::name);
+
+}  // namespace
+}  // namespace whisker::test

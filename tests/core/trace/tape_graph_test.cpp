@@ -1,0 +1,124 @@
+// Images of the tape: the layout's promises on random graphs, and what the files contain.
+#include "core/trace/tape_graph.h"
+
+#include "core/ops/ops.h"
+#include "core/tensor/philox.h"
+#include "core/trace/graph_layout.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+GraphLayout random_graph(uint64_t seed) {
+  PhiloxStream random(seed, stream_of("graph"));
+  GraphLayout layout;
+  const size_t count = 2 + random.below(30);
+  for (size_t i = 0; i < count; ++i) {
+    const double width = random.uniform(20, 200);
+    layout.boxes.push_back(
+        {.width = width, .height = random.uniform(10, 80), .anchor = random.uniform(0, width)});
+    for (uint32_t k = random.below(3); i > 0 && k > 0; --k) {
+      layout.edges.push_back({.from = random.below(static_cast<uint32_t>(i)), .to = i});
+    }
+  }
+  return layout;
+}
+
+TEST(GraphLayout, BoxesNeverOverlapAndEdgesGoDown) {
+  int64_t pairs = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    GraphLayout layout = random_graph(seed);
+    layout.place();
+    for (size_t i = 0; i < layout.boxes.size(); ++i) {
+      const LayoutBox& a = layout.boxes[i];
+      ASSERT_GE(a.corner.x, -1e-6);
+      ASSERT_LE(a.corner.x + a.width, layout.width + 1e-6);
+      ASSERT_LE(a.corner.y + a.height, layout.height + 1e-6);
+      for (size_t k = 0; k < i; ++k, ++pairs) {
+        const LayoutBox& b = layout.boxes[k];
+        const bool apart = a.corner.x + a.width < b.corner.x || b.corner.x + b.width < a.corner.x ||
+                           a.corner.y + a.height < b.corner.y || b.corner.y + b.height < a.corner.y;
+        ASSERT_TRUE(apart) << "seed " << seed << ": boxes " << k << " and " << i;
+      }
+    }
+    for (const LayoutEdge& edge : layout.edges) {
+      for (size_t i = 1; i < edge.points.size(); ++i) {
+        ASSERT_GE(edge.points[i].y, edge.points[i - 1].y);
+      }
+    }
+  }
+  RecordProperty("pairs", std::to_string(pairs));
+}
+
+TEST(GraphLayout, AChainIsStraight) {
+  GraphLayout layout;
+  for (int i = 0; i < 5; ++i)
+    layout.boxes.push_back({.width = 40.0 + i, .height = 20, .anchor = 10});
+  for (size_t i = 1; i < 5; ++i) layout.edges.push_back({.from = i - 1, .to = i});
+  layout.place();
+  for (const LayoutBox& box : layout.boxes)
+    EXPECT_NEAR(box.corner.x, layout.boxes[0].corner.x, 1e-9);
+}
+
+TEST(GraphLayout, UncrossesWhatCanBeUncrossed) {
+  GraphLayout layout;  // 0 -> 3, 1 -> 2: as listed they cross
+  for (int i = 0; i < 4; ++i) layout.boxes.push_back({.width = 40, .height = 20, .anchor = 20});
+  layout.edges = {{.from = 0, .to = 3}, {.from = 1, .to = 2}};
+  layout.place();
+  EXPECT_EQ(layout.boxes[0].corner.x < layout.boxes[1].corner.x,
+            layout.boxes[3].corner.x < layout.boxes[2].corner.x);
+}
+
+TEST(GraphLayout, ACycleIsRefused) {
+  GraphLayout layout;
+  layout.boxes.resize(2);
+  layout.edges = {{.from = 0, .to = 1}, {.from = 1, .to = 0}};
+  EXPECT_THROW(layout.place(), Error);
+}
+
+TapeListing& recorded(TapeListing& listing) {
+  constexpr TensorOptions f64{.dtype = DType::f64, .device = reference_device};
+  const Tensor x = full({2, 2}, 3, f64);
+  const Tensor w = full({2, 2}, 2, f64);
+  w.set_requires_grad();
+  listing.name(w, "a\"<w>&\\b");
+  listing.name(x, "x");
+  backward(sum(matmul(x, w)));
+  return listing;
+}
+
+TEST(TapeGraph, DotNamesOperatorsShapesAndEdges) {
+  TapeListing listing({.gradient_norms = true});
+  const std::string dot = tape_dot(recorded(listing), "a \"title\"");
+  EXPECT_THAT(dot, HasSubstr("label=\"a \\\"title\\\"\""));
+  EXPECT_THAT(dot, HasSubstr("n1 [label=\"a\\\"<w>&\\\\b\\n(2,2) f64\\n|gradient| 12\""));
+  EXPECT_THAT(dot, HasSubstr("n2 [label=\"1 matmul\\n(2,2) f64\\n|gradient| 2\""));
+  EXPECT_THAT(dot, HasSubstr("  n0 -> n2;\n  n1 -> n2;\n  n2 -> n3;\n"));
+}
+
+TEST(TapeGraph, SvgEscapesTextAndShowsNorms) {
+  TapeListing listing({.gradient_norms = true});
+  const std::string svg = tape_svg(recorded(listing), "a < b");
+  EXPECT_THAT(svg, HasSubstr("a &lt; b"));
+  EXPECT_THAT(svg, HasSubstr("a&quot;&lt;w&gt;&amp;\\b"));
+  EXPECT_THAT(svg, Not(HasSubstr("<w>")));
+  EXPECT_THAT(svg, HasSubstr(">\u2016\u2207\u2016 12<"));
+  const auto times = [&](std::string_view part) {
+    int count = 0;
+    for (size_t at = svg.find(part); at != std::string::npos; at = svg.find(part, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(times("<rect class="), 4);          // x, w, matmul, sum
+  EXPECT_EQ(times("<path class=\"edge\""), 3);  // an arrow for every operand
+  EXPECT_EQ(times("<text"), times("</text>"));
+}
+
+}  // namespace
+}  // namespace whisker

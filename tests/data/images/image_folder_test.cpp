@@ -1,0 +1,307 @@
+#include "data/images/image_folder.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "data/codec/unsupported_formats.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+namespace whisker {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Names = std::vector<std::string>;
+
+std::string error_of(const std::filesystem::path& root, const ImageFolderOptions& options = {}) {
+  return test::message_of(ErrorKind::data, [&] { open_image_folder(root, options); });
+}
+
+Names paths(const ImageFolder& folder) {
+  Names names;
+  for (const ImageFile& file : folder.files) names.push_back(file.path);
+  return names;
+}
+
+TEST(ImageFolder, TakesLabelsFromFolders) {
+  TemporaryFolder folder;
+  for (const char* name :
+       {"dog/b.jpg", "dog/deep/er/a.PNG", "cat/1.jpeg", "cat/10.bmp", "Zebra/z.jpg"}) {
+    folder.write(name, "1234");
+  }
+  folder.write("cat/.DS_Store");
+  folder.write("cat/._1.jpg");
+  folder.write(".ipynb_checkpoints/x.jpg");
+  folder.write("dog/.hidden/x.jpg");
+  folder.write("cat/Thumbs.db");
+  folder.write("README.txt");
+  folder.write("cat/no_extension", "\xff\xd8\xff\xe0 and so on");
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes, (Names{"Zebra", "cat", "dog"}));
+  EXPECT_EQ(paths(found), (Names{"Zebra/z.jpg", "cat/1.jpeg", "cat/10.bmp", "cat/no_extension",
+                                 "dog/b.jpg", "dog/deep/er/a.PNG"}));
+  EXPECT_EQ(found.labels(), (std::vector<int64_t>{0, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(found.counts(), (std::vector<int64_t>{1, 3, 2}));
+  EXPECT_EQ(found.files[0].bytes, 4u);
+  EXPECT_EQ(found.skipped.size(), 2u);  // Thumbs.db and README.txt; hidden ones are not mentioned
+}
+
+// The first bytes tell, and the name only where they tell nothing.
+TEST(ImageFolder, LeavesOutImagesOfOtherFormatsWhateverTheirNames) {
+  TemporaryFolder folder;
+  folder.write("a/gif.jpg", "GIF89a......");
+  folder.write("a/heic.png", std::string_view("\0\0\0\x18"
+                                              "ftypheic....",
+                                              16));
+  folder.write("a/jpeg.gif", "\xff\xd8\xff\xe0 and so on");
+  folder.write("a/webp.jpg", "RIFF....WEBPVP8 ");
+  folder.write("b/cut.webp", "RIFF");
+  folder.write("b/text.gif", "no image");
+  folder.write("b/tiff.gif", std::string_view("II*\0....", 8));
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(paths(found), (Names{"a/jpeg.gif", "a/webp.jpg", "b/cut.webp"}));
+  EXPECT_EQ(unsupported_formats(found.skipped, true), "1 GIF, 1 HEIC, 1 TIFF and 1 other file");
+  EXPECT_EQ(count_unsupported_formats(found.skipped), 3);
+  const auto csv =
+      folder.write("labels.csv", "path,label\na/gif.jpg,x\na/jpeg.gif,x\nb/cut.webp,y\n");
+  const ImageFolder listed = open_image_folder(folder.path(), {.csv = csv});
+  EXPECT_EQ(paths(listed), (Names{"a/jpeg.gif", "b/cut.webp"}));
+  EXPECT_EQ(unsupported_formats(listed.skipped), "1 GIF");
+}
+
+// As torchvision's names of ImageNet's classes: two cranes.
+TEST(ImageFolder, ClassesOfOneNameKeepTheNumbersOfTheOthers) {
+  TemporaryFolder folder;
+  folder.write("ant/1.jpg");
+  folder.write("dog/1.jpg");
+  const ImageFolderOptions options{.classes = {"ant", "crane", "cat", "crane", "dog"}};
+  EXPECT_EQ(open_image_folder(folder.path(), options).labels(), (std::vector<int64_t>{0, 4}));
+  folder.write("crane/1.jpg");
+  EXPECT_THAT(
+      test::message_of(ErrorKind::checkpoint, [&] { open_image_folder(folder.path(), options); }),
+      HasSubstr("class 'crane': two classes of the weights file have this name"));
+}
+
+TEST(ImageFolder, KeepsOddNames) {
+  TemporaryFolder folder;
+  const Names names = {" ",        "a b",       "new\nline",  "quote\"'`",
+                       "-rf",      "caf\u00e9", "cafe\u0301", "\xf0\x9f\x90\xb1",
+                       "\xff\xfe", "$(reboot)", "100%{}",     std::string(251, 'x')};
+  for (const std::string& name : names) {
+    folder.write("a/" + name + ".jpg");
+    if (name != "\xff\xfe") folder.write(name.substr(0, 200) + "_class/1.jpg");
+  }
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes.size(), names.size());
+  for (const std::string& name : names) {
+    EXPECT_THAT(paths(found), testing::Contains("a/" + name + ".jpg"));
+  }
+  for (int64_t i = 0; i < found.size(); ++i) EXPECT_TRUE(std::filesystem::exists(found.file(i)));
+}
+
+TEST(ImageFolder, VisitsEachFileOnce) {
+  TemporaryFolder folder;
+  folder.write("cat/1.jpg");
+  folder.write("dog/1.jpg");
+  std::filesystem::create_directory_symlink("..", folder / "cat/loop");
+  std::filesystem::create_directory_symlink(folder / "dog", folder / "cat/a_link_to_dogs");
+  std::filesystem::create_symlink("1.jpg", folder / "cat/0.jpg");
+  std::filesystem::create_symlink("nowhere", folder / "cat/2.jpg");
+  std::filesystem::create_hard_link(folder / "dog/1.jpg", folder / "dog/2.jpg");
+  ASSERT_EQ(::mkfifo((folder / "cat/3.jpg").c_str(), 0600), 0);
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
+  EXPECT_EQ(found.skipped.size(), 6u);
+}
+
+TEST(ImageFolder, FollowsLinksToClassesElsewhere) {
+  TemporaryFolder folder;
+  folder.write("store/x/1.jpg");
+  folder.write("store/y/1.jpg");
+  std::filesystem::create_directory(folder / "root");
+  std::filesystem::create_directory_symlink("../store/x", folder / "root/cat");
+  std::filesystem::create_directory_symlink("../store/y", folder / "root/dog");
+  EXPECT_EQ(paths(open_image_folder(folder / "root")), (Names{"cat/1.jpg", "dog/1.jpg"}));
+}
+
+TEST(ImageFolder, TakesLabelsFromNames) {
+  TemporaryFolder folder;
+  for (const char* name :
+       {"train/cat.0.jpg", "train/dog.0.jpg", "train/cat.1.jpg", "train/x.jpg"}) {
+    folder.write(name);
+  }
+  const ImageFolder found = open_image_folder(folder.path(), {.label_pattern = "{label}.#.jpg"});
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(found.labels(), (std::vector<int64_t>{0, 0, 1}));
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_EQ(found.skipped[0].path, "train/x.jpg");
+  EXPECT_THAT(error_of(folder.path(), {.label_pattern = "{label}-#.png"}),
+              AllOf(HasSubstr("'{label}-#.png'"), HasSubstr("train/x.jpg")));
+}
+
+TEST(ImageFolder, TakesLabelsFromCsv) {
+  TemporaryFolder folder;
+  folder.write("images/b.jpg", "12");
+  folder.write("images/a, b.jpg", "1");
+  const auto csv =
+      folder.write("labels.csv", "id,label,path\n7,dog,b.jpg\n8,\"big, cat\",\"a, b.jpg\"\n");
+  const ImageFolder found = open_image_folder(folder / "images", {.csv = csv});
+  EXPECT_EQ(found.classes, (Names{"big, cat", "dog"}));
+  EXPECT_EQ(paths(found), (Names{"a, b.jpg", "b.jpg"}));
+  EXPECT_EQ(found.labels(), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(found.files[1].bytes, 2u);
+  const auto error_with = [&](const char* text) {
+    return error_of(folder / "images", {.csv = folder.write("labels.csv", text)});
+  };
+  EXPECT_THAT(error_with("file,label\nb.jpg,dog\n"), HasSubstr("labels.csv:1: expected a header"));
+  EXPECT_THAT(error_with("path,label\nc.jpg,dog\n"), HasSubstr("labels.csv:2: expected a file"));
+  EXPECT_THAT(error_with("path,label\nb.jpg,dog\nb.jpg,cat\n"),
+              HasSubstr("csv:3: 'b.jpg' is listed in line 2"));
+  EXPECT_THAT(error_with("path,label\nb.jpg,\n"), HasSubstr("labels.csv:2: 'b.jpg' has no label"));
+  EXPECT_THAT(error_with(""), HasSubstr("expected a header and rows"));
+}
+
+TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
+  TemporaryFolder folder;
+  EXPECT_THAT(error_of(folder / "none", {.name = "data.train"}),
+              AllOf(HasSubstr("data.train: "), HasSubstr("does not exist")));
+  EXPECT_THAT(error_of(folder.write("archive.zip")),
+              AllOf(HasSubstr("is a file"), HasSubstr("Unpack an archive")));
+  std::filesystem::create_directory(folder / "empty");
+  EXPECT_THAT(error_of(folder / "empty"), HasSubstr("0 folders and 0 other files"));
+  folder.write("text/cat/readme.txt");
+  EXPECT_THAT(error_of(folder / "text"), HasSubstr("no JPEG, PNG, BMP or WebP"));
+  folder.write("one/cat/1.jpg");
+  EXPECT_THAT(error_of(folder / "one"), HasSubstr("expected at least two classes"));
+  folder.write("hollow/cat/1.jpg");
+  folder.write("hollow/dog/1.txt");
+  folder.write("hollow/cow/1.jpg");
+  EXPECT_THAT(error_of(folder / "hollow"), HasSubstr("no images in the class folders 'dog'"));
+  folder.write("flat/cat.1.jpg");
+  folder.write("flat/dog.1.jpg");
+  EXPECT_THAT(error_of(folder / "flat"),
+              AllOf(HasSubstr("got 2 images outside"), HasSubstr("'{label}.*.jpg'")));
+  folder.write("both/train/cat/1.jpg");
+  folder.write("both/val/cat/1.jpg");
+  EXPECT_THAT(error_of(folder / "both"), HasSubstr("Name one of these folders"));
+}
+
+TEST(ImageFolder, UsesAGivenClassTable) {
+  TemporaryFolder folder;
+  folder.write("dog/1.jpg");
+  std::filesystem::create_directory(folder / "cat");
+  const ImageFolder found = open_image_folder(folder.path(), {.classes = {"ant", "cat", "dog"}});
+  EXPECT_EQ(found.labels(), (std::vector<int64_t>{2}));
+  EXPECT_THAT(error_of(folder.path(), {.classes = {"ant", "cat"}}), HasSubstr("'dog' in"));
+}
+
+TEST(ImageFolder, ComparesClassesOfTrainAndVal) {
+  const ImageFolder train{.root = "t", .classes = {"cat", "dog"}, .files = {}, .skipped = {}};
+  ImageFolder val = train;
+  EXPECT_NO_THROW(check_same_classes(train, val));
+  val.classes = {"cat", "dogs"};
+  try {
+    check_same_classes(train, val);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("only in train (t): 'dog';"), HasSubstr("'dogs'")));
+  }
+}
+
+TEST(ImageFolder, FingerprintFollowsEveryEdit) {
+  TemporaryFolder folder;
+  folder.write("cat/1.jpg", "12");
+  folder.write("cat/2.jpg", "12");
+  folder.write("dog/1.jpg", "12");
+  const auto now = [&] { return fingerprint(open_image_folder(folder.path())); };
+  std::vector<std::string> seen = {now()};
+  EXPECT_EQ(now(), seen[0]);
+  folder.write("dog/1.jpg", "123");  // size
+  seen.push_back(now());
+  std::filesystem::rename(folder / "dog/1.jpg", folder / "dog/3.jpg");  // path
+  seen.push_back(now());
+  std::filesystem::rename(folder / "cat/2.jpg", folder / "dog/2.jpg");  // label
+  seen.push_back(now());
+  folder.write("dog/4.jpg");  // a file more
+  seen.push_back(now());
+  std::filesystem::rename(folder / "dog", folder / "hound");  // class name
+  seen.push_back(now());
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), seen.size());
+}
+
+TEST(ImageFolder, SplitsEachClassAlike) {
+  ImageFolder all{.root = "r", .classes = {"a", "b"}, .files = {}, .skipped = {}};
+  for (int i = 0; i < 100; ++i) {
+    all.files.push_back({.path = fmt::format("{:03}", i), .label = i < 90 ? 0 : 1, .bytes = 1});
+  }
+  const SplitFolder split = split_stratified(all, 0.2, 7);
+  EXPECT_EQ(split.train.counts(), (std::vector<int64_t>{72, 8}));
+  EXPECT_EQ(split.val.counts(), (std::vector<int64_t>{18, 2}));
+  Names both = paths(split.train);
+  EXPECT_TRUE(std::is_sorted(both.begin(), both.end()));
+  for (const std::string& path : paths(split.val)) both.push_back(path);
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(both, paths(all));
+  EXPECT_EQ(paths(split_stratified(all, 0.2, 7).val), paths(split.val));
+  EXPECT_NE(paths(split_stratified(all, 0.2, 8).val), paths(split.val));
+  EXPECT_EQ(split_stratified(all, 0.001, 7).val.counts(), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(split_stratified(all, 0.999, 7).train.counts(), (std::vector<int64_t>{1, 1}));
+  EXPECT_THROW(split_stratified(all, 0, 7), Error);
+  EXPECT_THROW(split_stratified(all, 1, 7), Error);
+  all.files.resize(91);
+  EXPECT_THROW(split_stratified(all, 0.2, 7), Error);
+}
+
+// Copies train together or validate together, whatever their names and labels are; folders without
+// copies are divided as ever.
+TEST(ImageFolder, CopiesStayOnOneSide) {
+  TemporaryFolder folder;
+  for (int i = 0; i < 60; ++i) {
+    const int content = i < 40 ? i / 4 : i;  // ten contents of four copies each, twenty alone
+    folder.write(fmt::format("{}/{:02}.jpg", i % 2 == 0 ? "cat" : "dog", i),
+                 fmt::format("image {:02}", content));
+  }
+  const ImageFolder all = open_image_folder(folder.path());
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const SplitFolder split = split_stratified(all, 0.2, seed);
+    EXPECT_EQ(split.copies, 30);
+    std::set<std::string> sides[2];
+    for (const ImageFolder* part : {&split.train, &split.val}) {
+      for (int64_t i = 0; i < part->size(); ++i) {
+        sides[part == &split.val].insert(read_file(part->file(i), 100, ErrorKind::data));
+      }
+    }
+    for (const std::string& content : sides[1]) {
+      EXPECT_FALSE(sides[0].contains(content)) << content << " is on both sides, seed " << seed;
+    }
+    EXPECT_EQ(split.train.size() + split.val.size(), 60);
+    EXPECT_NEAR(static_cast<double>(split.val.size()), 12, 4) << seed;
+  }
+  EXPECT_EQ(split_stratified(all, 0.2, 1).note(),
+            "30 images identical to another; identical images stay in the same split");
+
+  TemporaryFolder same;
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/1.jpg"}) same.write(name, "the same");
+  same.write("dog/2.jpg", "another1");
+  const ImageFolder alike = open_image_folder(same.path());
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { split_stratified(alike, 0.5, 1); }),
+              AllOf(HasSubstr("the 2 examples of class 'cat' are copies"),
+                    HasSubstr("whisker data check")));
+}
+
+TEST(ImageFolder, ReadsTheAntsAndBees) {
+  const auto root = test::test_data_dir() / "hymenoptera" / "train";
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << root << " is missing";
+  const ImageFolder found = open_image_folder(root);
+  EXPECT_EQ(found.classes, (Names{"ants", "bees"}));
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_THAT(found.skipped[0].path, testing::EndsWith(".gif"));
+}
+
+}  // namespace
+}  // namespace whisker

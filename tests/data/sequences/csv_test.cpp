@@ -1,0 +1,41 @@
+#include "data/files/csv.h"
+
+#include "core/error.h"
+#include "tests/support/error_of.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+TEST(Csv, ReadsWhatTheStandardAllows) {
+  const auto rows = parse_csv(
+      "\xef\xbb\xbfpath,label\r\n\"a,b.jpg\",cat\n\n"
+      "\"two\nlines\",\"say \"\"hi\"\"\"\nlast,",
+      "x.csv");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].fields, (Fields{"path", "label"}));
+  EXPECT_EQ(rows[1].fields, (Fields{"a,b.jpg", "cat"}));
+  EXPECT_EQ(rows[2].fields, (Fields{"two\nlines", "say \"hi\""}));
+  EXPECT_EQ(rows[2].line, 4);
+  EXPECT_EQ(rows[3].fields, (Fields{"last", ""}));
+  EXPECT_EQ(rows[3].line, 6);
+  EXPECT_TRUE(parse_csv("", "x.csv").empty());
+}
+
+std::string error_of(const char* text) {
+  return test::message_of(ErrorKind::data, [&] { parse_csv(text, "x.csv"); });
+}
+
+TEST(Csv, NamesTheLineOfAMistake) {
+  EXPECT_THAT(error_of("a,b\nc\n"), testing::StartsWith("x.csv:2: expected 2 fields"));
+  EXPECT_THAT(error_of("a,b\nc,\"d\n\n"), testing::StartsWith("x.csv:2: the quoted field"));
+  EXPECT_THAT(error_of("a,b\nc,d\"e\n"), testing::StartsWith("x.csv:2: a field with a quote"));
+  EXPECT_THAT(error_of("a,b\nc,\"d\"e\n"), testing::StartsWith("x.csv:2: expected a comma"));
+}
+
+}  // namespace
+}  // namespace whisker

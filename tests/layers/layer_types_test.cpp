@@ -1,0 +1,253 @@
+// No layer is forgotten: every type of layers/builder/layer_factory.cpp stands in
+// docs/reference/models.md and in the list below, has the shape that it promises, keeps for
+// backward what its cost says, trains on every device as on the reference, and is made of operators
+// of the operator table.
+#include "core/autograd/autograd.h"
+#include "core/io/file.h"
+#include "core/ops/ops.h"
+#include "core/trace/operator_table.h"
+#include "layers/builder/model_builder.h"
+#include "layers/memory_plan.h"
+#include "tests/layers/step_training.h"
+
+#include <map>
+#include <regex>
+#include <set>
+
+#include <gmock/gmock.h>
+
+namespace whisker::test {
+namespace {
+
+using ::testing::UnorderedElementsAreArray;
+
+enum class Kind : uint8_t { image, sequence, tokens };
+
+struct LayerCase {
+  const char* text;  ///< as in a model file
+  Kind kind = Kind::image;
+
+  std::string type() const { return std::string(text).substr(0, std::string_view(text).find(':')); }
+};
+
+constexpr LayerCase cases[] = {
+    {"conv2d: {filters: 6, kernel: 3, activation: silu}"},
+    {"conv2d: {filters: 16, kernel: 4, strides: 2, padding: same}"},
+    {"conv2d: {filters: 8, kernel: 3, groups: 4}"},
+    {"dense: {units: 5, activation: tanh}"},
+    {"max_pool2d: 2"},
+    {"avg_pool2d: 2"},
+    {"adaptive_avg_pool2d: 4"},
+    {"global_avg_pool2d"},
+    {"batch_norm: {activation: tanh}"},
+    {"layer_norm"},
+    {"dropout: 0.4"},
+    {"flatten"},
+    {"embedding: {input_dim: 9, output_dim: 6}", Kind::tokens},
+    {"simple_rnn: {units: 8, bidirectional: true}", Kind::sequence},
+    {"lstm: {units: 8, layers: 2, return_sequences: true}", Kind::sequence},
+    {"gru: 8", Kind::sequence},
+    {"gru: {units: 8, bidirectional: true}", Kind::sequence},
+    {"activation: silu"},
+    {"relu"},
+    {"leaky_relu: 0.2"},
+    {"sigmoid"},
+    {"tanh"},
+    {"gelu"},
+    {"silu"},
+    {"softplus"},
+    {"softmax"},
+    {"sequential: [{conv2d: {filters: 4, kernel: 3}}, tanh]"},
+    {"residual: {body: [{conv2d: {filters: 4, kernel: 1}}], activation: none}"},
+    {"concat: [[{conv2d: {filters: 4, kernel: 1}}], [{conv2d: {filters: 3, kernel: 1}}]]"},
+    {"sequential: [{dense: {units: 6, activation: tanh}}, {dense: {units: 5, use_bias: false}}, "
+     "{dense: 4}]",
+     Kind::sequence},
+    {"multiply: [[], [global_avg_pool2d, {dense: {units: 4, activation: sigmoid}}]]"},
+    {"repeat: {n: 2, layers: [{conv2d: {filters: 4, kernel: 3}}]}"},
+};
+
+/// The layer behind one whose gradient it must give, and before a dense one.
+Model model_of(const LayerCase& c) {
+  const std::string text(c.text);
+  const std::string layer = text.find(':') == std::string::npos ? text : "{" + text + "}";
+  const char* before = c.kind == Kind::image
+                           ? "{conv2d: {filters: 4, kernel: 1, use_bias: false}}, "
+                       : c.kind == Kind::sequence ? "layer_norm, "
+                                                  : "";
+  const Shape input = c.kind == Kind::image      ? Shape{2, 8, 8, 3}
+                      : c.kind == Kind::sequence ? Shape{5, 2, 3}
+                                                 : Shape{5, 2};
+  return build_model(
+      YamlNode::parse(fmt::format("{{fuse: false, layers: [{}{}, {{dense: 3}}]}}", before, layer),
+                      "layer.yaml"),
+      {.input = input, .batch_axis = c.kind == Kind::image ? 0 : 1});
+}
+
+Tensor input_of(const LayerCase& c, const Model& model, DType dtype, Device device) {
+  if (c.kind == Kind::tokens) {
+    return rand_uniform(model.input, 0, 9, 1, 1).to(DType::i64).to(device);
+  }
+  return rand_normal(model.input, 0, 1, 1, 1).to(dtype).to(device);
+}
+
+/// What is recorded and kept while it lives.
+class Tape final : TapeObserver {
+ public:
+  Tape() { grad_mode.observer = this; }
+  ~Tape() override { grad_mode.observer = nullptr; }
+
+  const std::set<std::string>& names() const { return names_; }
+  /// Of distinct memory without that of `parameters`.
+  int64_t kept_bytes(const ParameterList& parameters) const {
+    auto kept = kept_;
+    for (const auto& parameter : parameters) kept.erase(parameter->value().storage().get());
+    int64_t total = 0;
+    for (const auto& [storage, tensor] : kept) {
+      // A plan counts tokens, too, as elements of four bytes.
+      total += tensor.storage()->bytes() / (tensor.dtype() == DType::i64 ? 2 : 1);
+    }
+    return total;
+  }
+
+ private:
+  void on_save(const Tensor& x) override {
+    if (x.defined()) pending_.push_back(x.detach());
+  }
+  void on_record(const Node& node, Tensors, Tensors) override {
+    names_.insert(node.name());
+    for (const Tensor& x : pending_) kept_.emplace(x.storage().get(), x);
+    pending_.clear();
+  }
+  void on_unrecorded(const char* name, Tensors, Tensors) override {
+    names_.insert(name);
+    pending_.clear();
+  }
+
+  std::set<std::string> names_;
+  std::vector<Tensor> pending_;
+  std::map<const Storage*, Tensor> kept_;
+};
+
+TEST(LayerTypes, AllStandInTheListAbove) {
+  std::set<std::string> listed;
+  for (const LayerCase& c : cases) listed.insert(c.type());
+  EXPECT_THAT(listed, UnorderedElementsAreArray(layer_type_names()));
+}
+
+// In the first cell of a row; activations in the row of `activation`.
+TEST(LayerTypes, AllStandInTheModelsPage) {
+  const std::string page =
+      read_file(WHISKER_SOURCE_DIR "/docs/reference/models.md", 1 << 20, ErrorKind::disk);
+  const size_t first = page.find("| layer | settings"), last = page.find("\n\n", first);
+  ASSERT_NE(first, std::string::npos);
+  const std::string table = page.substr(first, last - first);
+  const std::regex row(R"(\n\|([^|]*)\|([^\n]*))"), word("`(\\w+)`");
+  std::set<std::string> documented;
+  for (std::sregex_iterator at(table.begin(), table.end(), row), end; at != end; ++at) {
+    std::string names = (*at)[1];
+    if (names.find("`activation`") != std::string::npos) names += (*at)[2];
+    for (std::sregex_iterator name(names.begin(), names.end(), word); name != end; ++name) {
+      documented.insert((*name)[1]);
+    }
+  }
+  documented.erase("linear");  // the activation that is none
+  EXPECT_THAT(documented, UnorderedElementsAreArray(layer_type_names()));
+}
+
+/// Freezes the layer's parameters; false where it has none.
+bool freeze_layer(const Model& model, const LayerCase& c) {
+  std::vector<std::string> names;
+  const size_t position = c.kind == Kind::tokens ? 0 : 1;
+  for (const auto& p : model.net->children()[position].module->parameters()) {
+    if (!p->is_buffer()) names.push_back(p->name());
+  }
+  if (!names.empty()) model.net->freeze(names);
+  return !names.empty();
+}
+
+TEST(LayerTypes, KeepWhatTheirCostSays) {
+  for (const LayerCase& c : cases) {
+    for (const bool frozen : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", c.text, frozen ? ", frozen" : ""));
+      const Model model = model_of(c);
+      if (frozen && !freeze_layer(model, c)) continue;
+      const ParameterArena arena(model.net->parameters(), cpu_device, 3);
+      const Tensor x = input_of(c, model, DType::f32, cpu_device);
+      const Tape tape;
+      const Tensor y = (*model.net)(x, {.training = true, .seed = 4, .step = 2});
+      EXPECT_EQ(y.shape(), model.output);
+      EXPECT_EQ(tape.kept_bytes(arena.parameters()),
+                MemoryPlan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(element_bytes));
+    }
+  }
+}
+
+/// y and every gradient and running statistic, by name.
+StepResults results_of(const LayerCase& c, Device device, std::optional<DType> compute,
+                       bool frozen = false) {
+  const Model model = model_of(c);
+  if (frozen) freeze_layer(model, c);
+  ParameterArena arena(model.net->parameters(), device, 3, ArenaTypes{.compute = compute});
+  const Tensor x = input_of(c, model, arena.compute_dtype(), device);
+  const Tensor y = (*model.net)(x, {.training = true, .seed = 4, .step = 2});
+  backward(y, {.gradient = rand_normal(y.shape(), 0, 1, 2, 2).to(y.dtype()).to(device)});
+  arena.commit_buffers();
+  StepResults results{{"y", y.to_vector()}};
+  for (const auto& p : arena.parameters()) {
+    if (!p->is_buffer() && !p->value().requires_grad()) continue;
+    const Tensor result = p->is_buffer() ? p->value() : p->value().grad();
+    results.emplace_back(p->name(), result.to_vector());
+  }
+  return results;
+}
+
+using LayerTypesOn = NetworkOn;
+INSTANTIATE_TEST_SUITE_P(, LayerTypesOn, testing::ValuesIn(network_devices),
+                         [](const auto& device) { return test_name(device.param); });
+
+TEST_P(LayerTypesOn, TrainAsOnTheReference) {
+  for (const LayerCase& c : cases) {
+    const StepResults expected = results_of(c, reference_device, {});
+    for (const DType dtype : test_dtypes(GetParam())) {
+      SCOPED_TRACE(fmt::format("{} in {}", c.text, dtype));
+      std::optional<DType> compute;
+      if (dtype != DType::f32) compute = dtype;
+      const StepResults results = results_of(c, GetParam(), compute);
+      ASSERT_EQ(results.size(), expected.size());
+      const double tolerance = dtype == DType::f32 ? 1e-5 : dtype == DType::bf16 ? 0.1 : 0.03;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(results[i].first, expected[i].first);
+        ASSERT_EQ(results[i].second.size(), expected[i].second.size()) << expected[i].first;
+        EXPECT_LT(relative_error(results[i].second, expected[i].second), tolerance)
+            << expected[i].first;
+      }
+    }
+  }
+}
+
+TEST_P(LayerTypesOn, TrainFrozenAsOnTheReference) {
+  for (const LayerCase& c : cases) {
+    SCOPED_TRACE(c.text);
+    const StepResults expected = results_of(c, reference_device, {}, true);
+    const StepResults results = results_of(c, GetParam(), {}, true);
+    ASSERT_EQ(results.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(results[i].first, expected[i].first);
+      ASSERT_EQ(results[i].second.size(), expected[i].second.size()) << expected[i].first;
+      EXPECT_LT(relative_error(results[i].second, expected[i].second), 1e-5) << expected[i].first;
+    }
+  }
+}
+
+TEST(LayerTypes, AreMadeOfOperatorsOfTheTable) {
+  std::set<std::string> rows;
+  for (const OperatorRow& row : operator_table()) rows.insert(row.name);
+  const Tape tape;
+  for (const LayerCase& c : cases) results_of(c, cpu_device, {});
+  EXPECT_GT(tape.names().size(), 20u) << "control: names were recorded";
+  EXPECT_THAT(tape.names(), ::testing::IsSubsetOf(rows));
+}
+
+}  // namespace
+}  // namespace whisker::test

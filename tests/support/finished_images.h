@@ -1,0 +1,89 @@
+// Images as the host makes them: by transform_image(), one by one or behind the interface of a
+// device's pipeline.
+#pragma once
+
+#include "core/backend/backend.h"
+#include "data/staging/image_staging.h"
+#include "data/transforms/mix.h"
+#include "data/transforms/transform_image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace whisker::test {
+
+inline std::vector<float> preprocessed(const Preprocess& preprocess, const Image& image) {
+  const ImageSize size = preprocess.output();
+  std::vector<float> values(static_cast<size_t>(size.height * size.width * preprocess.channels));
+  TransformScratch scratch;
+  transform_image(ImageView(image), preprocess_record(preprocess, image.height, image.width),
+                  {.values = values, .size = size, .channels = preprocess.channels}, scratch);
+  return values;
+}
+
+/// For devices in host memory. Only the pixels that were packed count: the others are black.
+class HostImagePipeline final : public ImagePipeline {
+ public:
+  void run(const ImageBatch& batch, std::shared_ptr<const void>, const Tensor& inputs) override {
+    for (const ImageCopy& copy : batch.copies) {
+      std::memcpy(copy.target, address(batch, copy.at), static_cast<size_t>(copy.bytes));
+    }
+    const auto rows = static_cast<int64_t>(batch.records.size());
+    const ImageSize size{static_cast<int>(inputs.extent(1)), static_cast<int>(inputs.extent(2))};
+    const auto one = static_cast<size_t>(size.height * size.width * batch.channels);
+    std::vector<float> values(batch.records.size() * one);
+    TransformScratch scratch;
+    for (size_t i = 0; i < batch.records.size(); ++i) {
+      const ImageRecord& record = batch.records[i];
+      transform_image(ImageView(source(batch, record)), record,
+                      {.values = std::span(values).subspan(i * one, one),
+                       .size = size,
+                       .channels = batch.channels},
+                      scratch);
+    }
+    mix_images(batch.mix,
+               {.images = values, .rows = rows, .height = size.height, .width = size.width});
+    visit(inputs.dtype(), [&]<class T>() {
+      if constexpr (is_floating(dtype_of<T>::value)) {
+        const std::span<T> out = inputs.data<T>();
+        const auto channels = static_cast<size_t>(batch.channels);
+        const auto padded = static_cast<size_t>(inputs.extent(3));
+        for (size_t i = 0; i < out.size(); ++i) {
+          const size_t c = i % padded;
+          out[i] = static_cast<T>(c < channels ? values[i / padded * channels + c] : 0.0f);
+        }
+      }
+    });
+  }
+
+ private:
+  static const uint8_t* address(const ImageBatch& batch, int64_t offset) {
+    const auto piece = std::ranges::find_if(
+        batch.pieces, [&](const ImagePiece& one) { return offset < one.at + one.bytes; });
+    return piece->host + (offset - piece->at);
+  }
+
+  static Image source(const ImageBatch& batch, const ImageRecord& record) {
+    Image image;
+    image.reshape(record.rows.in, record.columns.in);
+    const Rect read = pixels_read(record);
+    const int64_t first = record.offset + read.top * record.stride + int64_t{3} * read.left;
+    const uint8_t* from =
+        record.resident ? reinterpret_cast<const uint8_t*>(first) : address(batch, first);
+    for (int y = 0; y < read.height; ++y, from += record.stride) {
+      std::memcpy(image.row(read.top + y) + ptrdiff_t{3} * read.left, from,
+                  static_cast<size_t>(read.width) * 3);
+    }
+    return image;
+  }
+};
+
+/// The device's own, or where it has none the host's.
+inline std::unique_ptr<ImagePipeline> image_pipeline(Device device) {
+  if (auto own = backend_of(device).make_image_pipeline()) return own;
+  return std::make_unique<HostImagePipeline>();
+}
+
+}  // namespace whisker::test

@@ -1,0 +1,122 @@
+// What a resumed run compares its images with: times, then contents, then, in checkpoints that know
+// neither, names and sizes alone. Edits that are refused: CheckpointResume in resume_test.cpp.
+#include "core/io/file.h"
+#include "core/io/json.h"
+#include "data/images/file_stamps.h"
+#include "tests/support/error_of.h"
+#include "tests/support/tiny_training.h"
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// Trains until optimizer step `k`, as a signal would stop it, or to the end; returns the run
+/// folder.
+fs::path train_until(TestRun& run, int64_t k) {
+  run.recorder.each_step = [&run, k](const StepEvent& event) {
+    if (event.step >= k) run.stop = 15;
+  };
+  run.train();
+  return run.folder.path();
+}
+
+fs::path stopped_at(const Config& config, int64_t k) {
+  TestRun run(config);
+  return train_until(run, k);
+}
+
+std::string trained(const Config& config, const std::optional<fs::path>& resume = std::nullopt) {
+  TestRun run(config, resume);
+  run.train();
+  return hash_of(run.experiment);
+}
+
+// A copied or checked out folder has new times and the old content; then its times are the run's.
+TEST(ResumedImages, MayBeCopied) {
+  const StripeFolder data;
+  Config config = data.config();
+  const std::string expected = trained(config);
+  const fs::path folder = stopped_at(config, 3);
+  fs::copy(data / "train", data / "copy", fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(data / "copy")) {
+    fs::last_write_time(entry.path(), fs::file_time_type() + std::chrono::hours(1));
+  }
+  config.data.train = (data / "copy").string();
+  {
+    TestRun part(config, folder);
+    train_until(part, 4);
+  }
+  const LoadedCheckpoint checkpoint = load_last(folder / "last");
+  const SafetensorsTensor* const stamps = checkpoint.optimizer.find("data.train");
+  ASSERT_NE(stamps, nullptr);
+  EXPECT_EQ(stamps->shape, (std::vector<uint64_t>{40, 2}));
+  std::vector<FileStamp> copied(40);
+  std::memcpy(copied.data(), stamps->bytes.data(), stamps->bytes.size());
+  for (const FileStamp& stamp : copied) {
+    EXPECT_EQ(stamp.modified_ns, copied[0].modified_ns);
+    EXPECT_NE(stamp.content, 0U);
+  }
+  EXPECT_EQ(trained(config, folder), expected);
+}
+
+// A run stopped by kill -9 in its first epoch has not read all.
+TEST(ResumedImages, WhatWasNotReadMayHaveAnotherTime) {
+  const StripeFolder data;
+  const ImageFolder folder = open_image_folder(data / "train");
+  const FileStamps stamps(folder);
+  std::vector<FileStamp> before(static_cast<size_t>(folder.size()), {.modified_ns = 1});
+  EXPECT_THAT(stamps.changed_since(before, 1), testing::IsEmpty());
+  before[3].content = 7;
+  EXPECT_THAT(stamps.changed_since(before, 1), testing::ElementsAre(folder.file(3).string()));
+}
+
+/// Makes the checkpoint one of before images were compared by content.
+void remove_stamps(const fs::path& last) {
+  const fs::path state = last / "state.json";
+  const std::string text = read_file(state, 1 << 20, ErrorKind::data);
+  const JsonValue entry = JsonValue::parse(text, {.name = "state"}).at("optimizer");
+  const fs::path path = last / entry.at("name").as_string();
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  std::vector<SafetensorsEntry> kept;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    if (tensor.name.starts_with("data.")) continue;
+    kept.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, [bytes = tensor.bytes] { return bytes; }});
+  }
+  EXPECT_EQ(kept.size() + 2, file.tensors().size());
+  const WrittenFile written = write_safetensors(path, {}, kept);
+  const auto part = [](uint64_t bytes, uint64_t hash) {
+    return fmt::format("\"bytes\":{},\"hash\":{}", bytes, hash);
+  };
+  const std::string old = part(entry.at("bytes").as_uint(), entry.at("hash").as_uint());
+  ASSERT_NE(text.find(old), std::string::npos);
+  std::string changed = text;
+  changed.replace(text.find(old), old.size(), part(written.bytes, written.hash));
+  std::ofstream(state) << changed;
+}
+
+TEST(ResumedImages, OldCheckpointsAreComparedAsTheyWere) {
+  const StripeFolder data;
+  const Config config = data.config();
+  const std::string expected = trained(config);
+  const fs::path folder = stopped_at(config, 3);
+  remove_stamps(folder / "last");
+  EXPECT_EQ(trained(config, folder), expected);
+  const fs::path other = stopped_at(config, 3);
+  remove_stamps(other / "last");
+  fs::remove(data / "train/c0/000.jpg");
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, other); }),
+              HasSubstr("the training or validation data changed"));
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,191 @@
+// What a configuration takes from the weights it starts from, and what it says of that.
+#include "train/resolve_config.h"
+
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_training.h"
+#include "train/data/run_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Metadata = std::map<std::string, std::string>;
+
+constexpr const char* caffe =
+    R"({"resize_short": 256, "crop": 227, "interpolation": "bicubic", "channels": "RGB",
+        "scale": 0.00392156862745098, "mean": [0.48, 0.46, 0.41], "std": [0.004, 0.004, 0.004]})";
+
+class Weights {
+ public:
+  explicit Weights(Metadata metadata) {
+    write_safetensors(path(), metadata, {{.name = "w", .shape = {1}, .bytes = [this] {
+                                            return std::as_bytes(std::span(&value_, 1));
+                                          }}});
+  }
+  explicit Weights(const std::string& preprocess) : Weights(Metadata{{"preprocess", preprocess}}) {}
+
+  std::filesystem::path path() const { return folder_ / "w.safetensors"; }
+  Config config(std::vector<std::string> overrides,
+                const std::string& model = "small_resnet") const {
+    overrides.push_back("init.from=" + path().string());
+    return read_config_text("model: " + model + "\ndata: {train: a, val: b}\n", "t", overrides);
+  }
+
+ private:
+  TemporaryFolder folder_;
+  float value_ = 0;
+};
+
+struct Resolved {
+  Config config;
+  std::vector<std::string> notes;
+};
+
+Resolved resolved(const Config& given) {
+  Resolved result;
+  result.config = resolve_config(given, &result.notes);
+  return result;
+}
+
+TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
+  const Weights weights(caffe);
+  const auto [config, notes] = resolved(weights.config({}));
+  EXPECT_EQ(preprocess_of(config.data).json(), Preprocess::from_json(caffe, "caffe").json());
+  EXPECT_THAT(notes, ElementsAre("preprocessing of w.safetensors: data.image_size=227, "
+                                 "data.resize_short=256, data.interpolation=bicubic, "
+                                 "data.mean=[0.48, 0.46, 0.41], data.std=[0.004]"));
+  // Written down, it repeats the run without the weights' help, and without a word.
+  const std::string printed = print_config(config);
+  EXPECT_THAT(printed, HasSubstr("image_size: 227"));
+  const auto again = resolved(read_config_text(printed, "printed"));
+  EXPECT_EQ(print_config(again.config), printed);
+  EXPECT_THAT(again.notes, IsEmpty());
+}
+
+TEST(ResolveConfig, WhatTheConfigurationSetsStaysWithAWarning) {
+  const Weights weights(caffe);
+  const auto [config, notes] =
+      resolved(weights.config({"data.std=[0.229, 0.224, 0.225]", "data.mean=[0.48, 0.46, 0.41]",
+                               "data.interpolation=bilinear"}));
+  EXPECT_EQ(config.data.std, (std::vector<double>{0.229, 0.224, 0.225}));
+  EXPECT_EQ(config.data.interpolation, Interpolation::bilinear);
+  EXPECT_EQ(config.data.image_size, 227);
+  EXPECT_THAT(notes, Contains("warning: data.std is [0.229, 0.224, 0.225] in the configuration, "
+                              "[0.004] in w.safetensors, whose weights were trained with that. "
+                              "Leave data.std out to follow the weights."));
+  EXPECT_THAT(notes, Contains(HasSubstr("warning: data.interpolation is bilinear")));
+  EXPECT_EQ(notes.size(), 3U) << "data.mean is the weights' own";
+  // The same from the command line, and without weights nothing is followed.
+  EXPECT_THAT(
+      resolved(read_config_text("model: small_resnet\ndata: {train: a, val: b}\n", "t")).notes,
+      IsEmpty());
+}
+
+TEST(ResolveConfig, SizesKeepTheMiddleAndNumbersTheirUnits) {
+  const Weights weights(caffe);
+  const auto small = resolved(weights.config({"data.image_size=160"}));
+  EXPECT_EQ(small.config.data.image_size, 160);
+  EXPECT_EQ(small.config.data.resize_short, 180);  // 256 / 227 of it
+  EXPECT_THAT(small.notes, Contains(AllOf(HasSubstr("data.image_size is 160"), HasSubstr("227"))));
+  const auto whole = resolved(weights.config({"data.image_size=160", "data.resize_short=0"}));
+  EXPECT_EQ(whole.config.data.resize_short, 0);
+  const auto bytes = resolved(weights.config({"data.scale=1"}));
+  EXPECT_NEAR(bytes.config.data.mean[0], 0.48 * 255, 1e-9);
+  EXPECT_NEAR(bytes.config.data.std[0], 0.004 * 255, 1e-9);
+  EXPECT_THAT(
+      message_of(ErrorKind::usage,
+                 [&] {
+                   resolve_config(weights.config({"data.train_image_size=1", "data.channels=1"}));
+                 }),
+      "no error");
+
+  const Weights squashed(R"({"size": 64, "resize_mode": "squash", "channels": "gray",
+                             "mean": [0.5], "std": [0.5]})");
+  const Config gray = resolved(squashed.config({})).config;
+  EXPECT_EQ(gray.data.resize_mode, ResizeMode::squash);
+  EXPECT_EQ(gray.data.channels, 1);
+  EXPECT_EQ(preprocess_of(gray.data).output(), (ImageSize{.height = 64, .width = 64}));
+
+  const Weights wide(R"({"size": [64, 128]})");
+  EXPECT_THAT(message_of(ErrorKind::usage, [&] { resolve_config(wide.config({})); }),
+              AllOf(HasSubstr("128x64"), HasSubstr("Add data.image_size=128.")));
+  EXPECT_EQ(resolved(wide.config({"data.image_size=32"})).config.data.image_size, 32);
+}
+
+TEST(ResolveConfig, PresetsStandInForWeightsThatSayNothing) {
+  const Weights silent(Metadata{{"format", "pt"}});
+  for (const char* model : {"resnet18", "{preset: squeezenet1_1}"}) {
+    const Config config = resolved(silent.config({}, model)).config;
+    EXPECT_EQ(config.data.image_size, 224) << model;
+    EXPECT_EQ(config.data.resize_short, 256) << model;
+    EXPECT_EQ(config.data.std, (std::vector<double>{0.229, 0.224, 0.225})) << model;
+  }
+  const auto unknown = resolved(silent.config({}));
+  EXPECT_THAT(unknown.notes, ElementsAre(HasSubstr("does not describe its preprocessing")));
+  EXPECT_THAT(resolved(silent.config({"data.mean=[0.5]"})).notes, IsEmpty());
+  // evaluate and classify read such a file likewise.
+  const Signature signature = Signature::from_metadata(
+      {{"classes", "[\"a\", \"b\"]"}, {"arch", "vgg16"}}, "vgg16.safetensors");
+  EXPECT_EQ(std::get<Preprocess>(signature.input).output(),
+            (ImageSize{.height = 224, .width = 224}));
+  EXPECT_THAT(message_of(ErrorKind::checkpoint,
+                         [] {
+                           Signature::from_metadata(
+                               {{"classes", "[\"a\", \"b\"]"}, {"arch", "small_resnet"}}, "w");
+                         }),
+              HasSubstr("no 'preprocess'"));
+  const Weights black(R"({"size": 8, "scale": 0})");
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { resolve_config(black.config({})); }),
+              HasSubstr("scale"));
+  const Weights damaged(R"({"sise": 3})");
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { resolve_config(damaged.config({})); }),
+              HasSubstr("sise"));
+}
+
+TEST(ResolveConfig, PrintedBeforeItLeavesTheWeightsTheirSay) {
+  const Weights weights(caffe);
+  const std::string printed = print_config(weights.config({"data.mean=[0.5]"}));
+  EXPECT_THAT(printed, testing::Not(HasSubstr("\n  image_size:")));
+  EXPECT_THAT(printed, HasSubstr("mean: [0.5]"));
+  const Config config = resolved(read_config_text(printed, "printed")).config;
+  EXPECT_EQ(config.data.image_size, 227);
+  EXPECT_EQ(config.data.mean, std::vector<double>{0.5});
+}
+
+TEST(ResolveConfig, ARunFineTunesAtTheWeightsSizeAndRepeats) {
+  const StripeFolder data;
+  TestRun first(data.config({"train.epochs=1", "data.image_size=12", "data.resize_short=14",
+                             "data.mean=[0.4]", "data.std=[0.3]"}));
+  first.train();
+  const std::string from = first.folder.best().string();
+  Config config = data.config({"train.epochs=1", "init.from=" + from});
+  for (const std::string_view key : preprocess_keys) config.given.erase(std::string(key));
+  config.data.image_size = DataConfig().image_size;
+  const auto read = [](const std::filesystem::path& weights) {
+    return Network::load(weights, cpu_device).preprocess().json();
+  };
+  const std::string before = read(from);
+  std::filesystem::path path;
+  {
+    TestRun second(config);
+    second.train();
+    path = second.folder.path();
+  }
+  EXPECT_EQ(read(path / "best.safetensors"), before);
+  const Experiment repeated(read_config((path / "config.yaml").string(), {}));
+  EXPECT_EQ(repeated.network->preprocess().json(), before);
+  std::filesystem::remove(from);  // a resume needs it no more
+  TestRun resumed(read_config((path / "config.yaml").string(), {"train.epochs=2"}), path);
+  EXPECT_EQ(resumed.train().epochs, 2);
+}
+
+}  // namespace
+}  // namespace whisker::test

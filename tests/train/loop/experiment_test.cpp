@@ -1,0 +1,204 @@
+// From a configuration to everything a run needs: frozen parts, initial weights, new heads, groups.
+#include "tests/support/error_of.h"
+#include "tests/support/tiny_training.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::map<std::string, std::vector<float>> values_of(const Experiment& experiment) {
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& p : experiment.arena->parameters())
+    values[p->name()] = experiment.arena->read(*p);
+  return values;
+}
+
+std::string error_of(const Config& config, ErrorKind kind) {
+  return message_of(kind, [&] { const Experiment experiment(config); });
+}
+
+TEST(Experiment, FrozenPartsAndTheirStatisticsStay) {
+  const StripeFolder data;
+  TestRun run(data.config({"freeze=['conv2d', 'batch_norm']", "ema.decay=0.5"}));
+  const auto before = values_of(run.experiment);
+  run.train();
+  const auto after = values_of(run.experiment);
+  for (const auto& [name, values] : before) {
+    const bool frozen = name.starts_with("conv2d.") || name.starts_with("batch_norm.");
+    EXPECT_EQ(after.at(name) == values, frozen) << name;
+  }
+  EXPECT_THAT(run.experiment.notes, testing::Contains(HasSubstr("parameter tensors are frozen")));
+}
+
+TEST(Experiment, InitialWeightsAndANewHead) {
+  const StripeFolder data;
+  TestRun first(data.config({"train.epochs=1"}));
+  first.train();
+  const auto trained = values_of(first.experiment);
+  const std::string from = "init.from=" + first.folder.best().string();
+  const Experiment same(data.config({from}));
+  EXPECT_EQ(values_of(same), trained);
+
+  const StripeFolder three(3);
+  const Experiment other(three.config({from}));
+  const Experiment fresh(three.config());
+  const auto loaded = values_of(other), random = values_of(fresh);
+  for (const auto& [name, values] : loaded) {
+    EXPECT_EQ(values, name.starts_with("dense.") ? random.at(name) : trained.at(name)) << name;
+  }
+  EXPECT_EQ(std::ranges::count_if(
+                other.notes,
+                [](const std::string& n) { return n.find("new head") != std::string::npos; }),
+            1);
+  EXPECT_THAT(error_of(three.config({from, "init.new_head=false"}), ErrorKind::checkpoint),
+              HasSubstr("dense"));
+  // As many classes of other names: a class's row of weights would stand for another class.
+  const StripeFolder renamed;
+  for (const char* set : {"train", "val"}) {
+    std::filesystem::rename(renamed / set / "c1", renamed / set / "spots");
+  }
+  const Experiment named(renamed.config({from}));
+  for (const auto& [name, values] : values_of(named)) {
+    EXPECT_EQ(values == trained.at(name), !name.starts_with("dense.")) << name;
+  }
+  EXPECT_THAT(named.notes,
+              testing::Contains(HasSubstr("(weights: c0, c1; data: c0, spots): "
+                                          "dense.weight, dense.bias are re-initialised")));
+  const Experiment kept(renamed.config({from, "init.new_head=false"}));
+  EXPECT_EQ(values_of(kept), trained);
+  EXPECT_THAT(kept.notes,
+              testing::Contains(HasSubstr("keeps the head, though the classes differ")));
+  const Experiment skipped(data.config({from, "init.skip=['conv2d_1.*']"}));
+  EXPECT_NE(values_of(skipped).at("conv2d_1.weight"), trained.at("conv2d_1.weight"));
+  EXPECT_EQ(values_of(skipped).at("conv2d.weight"), trained.at("conv2d.weight"));
+  // The network itself can come from the file.
+  const Experiment network(data.config({from, "model=from_weights"}));
+  EXPECT_EQ(values_of(network), trained);
+  EXPECT_THAT(error_of(data.config({"model=from_weights"}), ErrorKind::usage),
+              HasSubstr("init.from"));
+}
+
+TEST(Experiment, GroupsHaveTheirOwnRate) {
+  const StripeFolder data;
+  TestRun run(
+      data.config({"optimizer.groups=[{pattern: 'conv2d.*', lr_factor: 0}]", "train.epochs=1"}));
+  const auto before = values_of(run.experiment);
+  run.train();
+  const auto after = values_of(run.experiment);
+  EXPECT_EQ(after.at("conv2d.weight"), before.at("conv2d.weight"));
+  EXPECT_NE(after.at("conv2d_1.weight"), before.at("conv2d_1.weight"));
+  EXPECT_THAT(error_of(data.config({"optimizer.groups=[{pattern: 'nothing*'}]"}), ErrorKind::usage),
+              HasSubstr("nothing*"));
+}
+
+TEST(Experiment, ValidationIsSplitOffOrMustFit) {
+  const StripeFolder data;
+  const Experiment split(data.config({"data.val=\"\"", "data.val_split=0.25"}));
+  EXPECT_EQ(split.data.train_size, 30);
+  EXPECT_EQ(split.data.val_size, 10);
+  EXPECT_THAT(error_of(data.config({"data.train=\"\""}), ErrorKind::usage),
+              HasSubstr("data.train"));
+  EXPECT_THAT(
+      error_of(data.config({"train.batch_size=64", "train.drop_last=true"}), ErrorKind::usage),
+      HasSubstr("do not fill one batch"));
+  Config half = data.config();
+  half.precision = PrecisionKind::f16;
+  EXPECT_THAT(error_of(half, ErrorKind::usage), HasSubstr("precision"));
+  EXPECT_THAT(error_of(data.config({"freeze=['nothing*']"}), ErrorKind::usage),
+              HasSubstr("nothing*"));
+}
+
+TEST(Experiment, TrainingDataAloneAreEnough) {
+  const StripeFolder data;
+  const auto without_val = [&](const char* folder) {
+    return data.config({"data.val=\"\"", "data.train=" + (data / folder).string()});
+  };
+  const Experiment fifth(without_val("train"));
+  EXPECT_EQ(fifth.data.train_size, 32);
+  EXPECT_EQ(fifth.data.val_size, 8);
+  EXPECT_EQ(fifth.config.data.val_split, 0.2);
+  EXPECT_THAT(fifth.notes, testing::Contains(HasSubstr("a fifth of data.train is the validation")));
+  const Experiment both(without_val(""));  // holds train/ and val/
+  EXPECT_EQ(both.data.train_size, 40);
+  EXPECT_EQ(both.data.val_size, 10);
+  EXPECT_EQ(both.config.data.val, (data / "val").string());
+  EXPECT_THAT(both.notes, testing::Contains(HasSubstr("data.val is ")));
+  // As printed, the configuration repeats the split.
+  const Experiment again(read_config_text(print_config(fifth.config), "printed"));
+  EXPECT_EQ(again.data.fingerprint, fifth.data.fingerprint);
+  EXPECT_THAT(again.notes, testing::Not(testing::Contains(HasSubstr("a fifth"))));
+}
+
+// A cache, decode: exact and deterministic promise the CPU's pixels.
+TEST(Experiment, GpuDecodingIsRefusedWhereExactPixelsArePromised) {
+  const StripeFolder data;
+  for (const char* exact : {"data.decode=exact", "data.cache=memory", "deterministic=true"}) {
+    EXPECT_THAT(error_of(data.config({exact, "data.gpu_decode=50"}), ErrorKind::usage),
+                HasSubstr("data.gpu_decode: expected auto or 0 with"))
+        << exact;
+    EXPECT_EQ(error_of(data.config({exact, "data.gpu_decode=0"}), ErrorKind::usage), "no error");
+    EXPECT_EQ(error_of(data.config({exact}), ErrorKind::usage), "no error");
+  }
+  // Only a GPU asks who decodes.
+  EXPECT_EQ(error_of(data.config({"data.gpu_decode=50"}), ErrorKind::usage), "no error");
+}
+
+TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
+  const StripeFolder data;
+  for (const bool by_accuracy : {true, false}) {
+    const Experiment experiment(
+        data.config({"schedule.kind=plateau", "schedule.patience=0",
+                     by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
+    const double first = experiment.schedule->at(0);
+    for (const double metric : {0.5, 0.6, 0.7}) experiment.schedule->observe(metric);  // rising
+    EXPECT_EQ(experiment.schedule->at(0) == first, by_accuracy);
+  }
+}
+
+TEST(Experiment, OverfitBatchesAreAFewImagesForBoth) {
+  const StripeFolder data;
+  const Experiment experiment(data.config({"train.overfit_batches=2"}));
+  EXPECT_EQ(experiment.data.train_size, 16);
+  EXPECT_EQ(experiment.data.val_size, 16);
+}
+
+TEST(Experiment, TrainingImagesMayHaveASizeOfTheirOwn) {
+  const StripeFolder data;
+  TestRun run(data.config({"data.train_image_size=12", "data.resize_short=20", "train.epochs=1"}));
+  EXPECT_EQ(run.experiment.network->model().input, (Shape{8, 12, 12, 3}));
+  run.experiment.train->start_epoch(1);
+  EXPECT_EQ(run.experiment.train->next()->inputs.shape(), (Shape{8, 12, 12, 3}));
+  run.experiment.val->start_epoch(0);
+  EXPECT_EQ(run.experiment.val->next()->inputs.shape(), (Shape{8, 16, 16, 3}));
+  EXPECT_EQ(run.train().epochs, 1);
+  const Network trained = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(trained.preprocess().output(), (ImageSize{.height = 16, .width = 16}));
+  EXPECT_EQ(trained.preprocess().resize_short, 20);
+
+  const std::string error = error_of(
+      data.config({"data.train_image_size=12", "model={layers: [flatten, {dense: classes}]}"}),
+      ErrorKind::usage);
+  EXPECT_THAT(error, HasSubstr("data.train_image_size: 12 fits the network, but not images of "
+                               "data.image_size 16"));
+  EXPECT_THAT(error, HasSubstr("global_avg_pool2d"));
+}
+
+TEST(Experiment, SmallerTrainingImagesKeepTheMiddleOfTheirCrop) {
+  DataConfig data;
+  data.image_size = 128;
+  data.resize_short = 144;
+  EXPECT_EQ(training_preprocess_of(data).json(), preprocess_of(data).json());
+  data.train_image_size = 112;
+  EXPECT_EQ(training_preprocess_of(data).resize_short, 126);
+  EXPECT_EQ(training_preprocess_of(data).output(), (ImageSize{.height = 112, .width = 112}));
+  EXPECT_EQ(preprocess_of(data).output(), (ImageSize{.height = 128, .width = 128}));
+}
+
+}  // namespace
+}  // namespace whisker::test

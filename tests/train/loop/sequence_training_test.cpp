@@ -1,0 +1,282 @@
+// Whole runs on sequences: learned, evaluated, saved, loaded, resumed.
+#include "core/autograd/autograd.h"
+#include "core/nvidia/cuda_library.h"
+#include "core/ops/ops.h"
+#include "tests/support/next_inputs.h"
+#include "tests/support/recording_backend.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
+#include "train/data/labelled_sequences.h"
+#include "train/inference/sequence_classifier.h"
+#include "train/inference/text_generator.h"
+#include "train/metrics/evaluate.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  TestRun run(text_config(folder));
+  const TrainResult result = run.train();
+  EXPECT_GE(result.best_metric, 0.95);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"with", "without"}));
+  std::vector<Prediction> all;
+  classify_texts(network, inputs_of({"cbcab", "", "cbcbbc", "a"}), 3,
+                 [&](const Prediction& one) { all.push_back(one); });
+  ASSERT_EQ(all.size(), 4);
+  EXPECT_GT(all[0].probabilities[0], 0.5);
+  EXPECT_THAT(all[1].error, HasSubstr("no token"));
+  EXPECT_GT(all[2].probabilities[1], 0.5);
+  // The same text in other company: padding does not matter.
+  classify_texts(network, inputs_of({"cbcab"}), 1, [&](const Prediction& one) {
+    EXPECT_NEAR(one.probabilities[0], all[0].probabilities[0], 1e-5);
+  });
+  const LabelledSequences again = open_labelled(network, folder / "words", {}, 16);
+  const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
+  EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
+}
+
+TEST(SequenceTraining, ResumesBitForBit) {
+  for (const bool language : {false, true}) {
+    const TemporaryFolder folder;
+    write_two_languages(folder);
+    const auto config = [&](const std::string& name) {
+      const std::vector<std::string> overrides = {"name=" + name, "train.epochs=3"};
+      return language ? language_config(folder, overrides) : text_config(folder, overrides);
+    };
+    TestRun whole(config("whole"));
+    whole.train();
+    std::filesystem::path path;
+    {
+      TestRun first(config("parts"));
+      first.recorder.each_step = [&](const StepEvent& event) {
+        if (event.epoch == 1 && event.batch == 5) first.stop = 1;
+      };
+      EXPECT_EQ(first.train().reason, StopReason::signal);
+      path = first.folder.path();
+    }
+    TestRun second(config("parts"), path);
+    second.train();
+    EXPECT_EQ(hash_of(second.experiment), hash_of(whole.experiment)) << language;
+  }
+}
+
+TEST(SequenceTraining, ALanguageModelLearnsAndWrites) {
+  const TemporaryFolder folder;
+  TestRun run(language_config(folder));
+  const TrainResult result = run.train();
+  EXPECT_LT(result.validation->figure("bits_per_character").value, 0.5);
+  EXPECT_NEAR(result.validation->figure("perplexity").value, std::exp(result.validation->loss()),
+              1e-9);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const auto write = [&](const GenerationOptions& options) {
+    std::string text;
+    generate_text(network, "the c", options, [&](std::string_view piece) { text += piece; });
+    return text;
+  };
+  EXPECT_THAT(write({.length = 8, .temperature = 0}), "at sat. ");
+  EXPECT_EQ(write({.length = 40, .seed = 3}), write({.length = 40, .seed = 3}));
+  EXPECT_NE(write({.length = 200, .seed = 3}), write({.length = 200, .seed = 4}));
+  EXPECT_THROW(write({.temperature = -1}), Error);
+}
+
+// A language model's rows are its steps, a forecast's its examples.
+TEST(SequenceTraining, AStepCountsEveryRowOfItsBatch) {
+  const TemporaryFolder folder;
+  for (const Config& config : {language_config(folder), series_config(folder)}) {
+    Experiment experiment(config);
+    experiment.train->start_epoch(0);
+    const std::optional<Batch> batch = experiment.train->next();
+    ASSERT_TRUE(batch);
+    const std::vector<double> guesses = argmax(experiment.network->outputs(*batch)).to_vector();
+    TrainStep step(experiment);
+    step.begin({});
+    step.run(*batch, {.number = 1, .learning_rate = 0.01});
+    const StepTotals totals = step.read().totals;
+    EXPECT_EQ(totals.rows, batch->labels.count());
+    if (config.data.kind != DataKind::language) continue;
+    const std::vector<double> labels = batch->labels.to_vector();
+    ASSERT_EQ(guesses.size(), labels.size());
+    int64_t right = 0;
+    for (size_t i = 0; i < labels.size(); ++i) right += guesses[i] == labels[i];
+    EXPECT_EQ(totals.correct, right);
+  }
+}
+
+// A longer text at once gives what it gives piece by piece with carried states.
+TEST(SequenceTraining, CarriedStatesMakeNoDifferenceToTheLoss) {
+  const TemporaryFolder folder;
+  TestRun run(language_config(folder, {"train.epochs=1"}));
+  run.train();
+  const auto loss = [&](int64_t steps) {
+    const Experiment other(
+        language_config(folder, {fmt::format("data.text.steps={}", steps), "name=other"}));
+    return evaluate(*run.experiment.network, *run.experiment.objective, *other.val)->loss();
+  };
+  EXPECT_NEAR(loss(4), loss(40), 1e-5);
+}
+
+TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
+  const TemporaryFolder folder;
+  TestRun run(series_config(folder));
+  const TrainResult result = run.train();
+  // Every year adds 24: what the naive forecast misses and the difference knows.
+  EXPECT_LT(result.best_metric, 1);
+  EXPECT_THAT(result.validation->table(80), HasSubstr("mae 24.0"));
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
+  EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
+  EXPECT_THROW(network.preprocess(), Error);
+}
+
+TEST(SequenceTraining, OverfitBatchesAreAFewExamplesOfEveryKind) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i % 2, i, i * 3 % 7);
+  folder.write("r.csv", rows);
+  const std::vector<std::string> few = {"train.overfit_batches=2"};
+  const std::vector<std::string> few_rows = {"data.kind=rows", "data.label_column=1",
+                                             "model.layers=[{lstm: {units: 4}}]", few[0],
+                                             "data.train=" + (folder / "r.csv").string()};
+  const std::pair<const char*, Config> kinds[] = {{"text", text_config(folder, few)},
+                                                  {"rows", text_config(folder, few_rows)},
+                                                  {"series", series_config(folder, few)},
+                                                  {"language", language_config(folder, few)}};
+  for (const auto& [kind, config] : kinds) {
+    const Experiment experiment(config);
+    // Of a language model the predictions of 2 batches of 8 rows of 8 steps.
+    const int64_t size = config.data.kind == DataKind::language ? 128 : 16;
+    EXPECT_EQ(experiment.data.train_size, size) << kind;
+    EXPECT_EQ(experiment.data.val_size, size) << kind;
+    EXPECT_EQ(experiment.batches_per_epoch(), 2) << kind;
+    const std::string& both = experiment.data.fingerprint;
+    const size_t middle = both.find('-');
+    EXPECT_EQ(both.substr(0, middle), both.substr(middle + 1)) << kind;
+  }
+}
+
+TEST(SequenceTraining, ConfigurationsThatDoNotGoTogetherAreRefused) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  const auto error = [&](const std::vector<std::string>& overrides) {
+    try {
+      const Experiment experiment(text_config(folder, overrides));
+    } catch (const Error& caught) {
+      EXPECT_EQ(caught.kind(), ErrorKind::usage) << caught.what();
+      return std::string(caught.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(error({}), "none");
+  EXPECT_THAT(error({"train.metric=mae"}), HasSubstr("accuracy, f1"));
+  EXPECT_THAT(error({"model.head=[{dense: {units: 5}}]"}), HasSubstr("2 classes"));
+}
+
+// Class folders with a file per text, a fifth of each for validation.
+TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& label, int i, const char* text) {
+    folder.write(fmt::format("reviews/{}/{}.txt", label, i), fmt::format("{} {}\n", text, i));
+  };
+  for (int i = 0; i < 10; ++i) {
+    write("pos", i, "good");
+    write("neg", i, "bad");
+  }
+  folder.write("reviews/urls.txt", "none");
+  TestRun run(text_config(folder, {"data.train=" + (folder / "reviews").string(),
+                                   "data.val_split=0", "data.text.level=words"}));
+  EXPECT_THAT(run.experiment.data.signature.classes, testing::ElementsAre("neg", "pos"));
+  EXPECT_EQ(run.experiment.data.train_size, 16);
+  EXPECT_EQ(run.experiment.data.val_size, 4);
+  EXPECT_THAT(run.experiment.notes,
+              testing::Contains(HasSubstr("skipped 1 files beside the class folders")));
+  run.train();
+  const Network trained = Network::load(run.folder.best(), cpu_device);
+  const auto source = open_labelled(trained, folder / "reviews", {}, 8).source;
+  source->start_epoch(0);
+  EXPECT_EQ(source->next()->size(), 8);
+}
+
+// One graph per length of a bucket gives what eager steps give.
+TEST(SequenceTraining, CapturedStepsGiveTheEagerRun) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const bool language : {false, true}) {
+    const auto config = [&](const std::string& name) {
+      const std::vector<std::string> overrides = {"name=" + name, "train.epochs=4"};
+      return language ? language_config(folder, overrides) : text_config(folder, overrides);
+    };
+    TestRun eager(config("eager"));
+    eager.train();
+    int captures = 0;
+    TestRun captured(config("captured"), std::nullopt, rerun(&captures));
+    captured.train();
+    EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << language;
+    EXPECT_GE(captures, language ? 1 : 3);
+  }
+}
+
+// The recorded calls know nothing but device memory: lengths that the host had read would stay
+// those of the batch that was captured.
+TEST(SequenceTraining, RecordedCallsGiveTheEagerRun) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const char* layer : {"{lstm: {units: 6, bidirectional: true}}",
+                            "{gru: {units: 6, layers: 2, dropout: 0.2, return_sequences: true}}, "
+                            "{simple_rnn: 6}"}) {
+    const auto config = [&](const std::string& name) {
+      return text_config(
+          folder, {"name=" + name, "device=reference", "train.epochs=4",
+                   fmt::format("model.layers=[{{embedding: {{input_dim: vocabulary, output_dim: "
+                               "4}}}}, {}]",
+                               layer)});
+    };
+    TestRun eager(config("eager"));
+    eager.train();
+    RecordingBackend recorder(backend_of(reference_device));
+    const ReferenceStandIn stand_in(recorder);
+    TestRun captured(
+        config("captured"), std::nullopt,
+        {.capture = [&](const std::function<void()>& work) { return recorder.capture(work); }});
+    captured.train();
+    EXPECT_EQ(hash_of(captured.experiment), hash_of(eager.experiment)) << layer;
+    EXPECT_EQ(metrics_without_times(captured.folder.path()),
+              metrics_without_times(eager.folder.path()))
+        << layer;
+    EXPECT_GE(recorder.captures(), 3) << layer;  // one for each bucket's length
+  }
+}
+
+// On a GPU eager steps read lengths on the host and captured ones do not: the same up to rounding.
+TEST(SequenceTraining, AGpusCapturedStepsFollowEagerOnes) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  for (const char* kind : {"simple_rnn", "lstm", "gru"}) {
+    const auto loss = [&](const char* graph) {
+      TestRun run(text_config(
+          folder, {fmt::format("name={}_{}", kind, graph), "device=cuda", "precision=f32",
+                   "train.epochs=6", fmt::format("runtime.graph={}", graph),
+                   fmt::format("model.layers=[{{embedding: {{input_dim: vocabulary, output_dim: "
+                               "8}}}}, {{{}: {{units: 12, layers: 2, bidirectional: true}}}}]",
+                               kind)}));
+      run.train();
+      return run.recorder.epochs.back().train_loss;
+    };
+    const double eager = loss("false"), captured = loss("true");
+    EXPECT_NEAR(captured, eager, 0.02 * eager + 1e-3) << kind;
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

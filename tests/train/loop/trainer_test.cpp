@@ -1,0 +1,307 @@
+// The loop: it learns, stops when it should, keeps the best, and saves when told.
+#include "core/io/file.h"
+#include "core/io/json.h"
+#include "data/images/image_folder.h"
+#include "tests/support/next_inputs.h"
+#include "tests/support/tiny_training.h"
+#include "train/inference/image_classifier.h"
+#include "train/metrics/evaluate.h"
+#include "train/planning/dry_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::vector<JsonValue> metrics_of(const fs::path& run) {
+  std::vector<JsonValue> lines;
+  std::istringstream text(read_file(run / "metrics.jsonl", 1 << 24, ErrorKind::data));
+  for (std::string line; std::getline(text, line);) lines.push_back(JsonValue::parse(line, {}));
+  return lines;
+}
+
+int64_t count_kind(const std::vector<JsonValue>& lines, std::string_view kind) {
+  return std::ranges::count_if(
+      lines, [&](const JsonValue& l) { return l.at("kind").as_string() == kind; });
+}
+
+TEST(Trainer, LearnsAFewImagesByHeart) {
+  const StripeFolder data;
+  for (const char* head : {"model.head=[{dense: {units: classes}}]",
+                           "model.head=[{dense: {units: 1, activation: sigmoid}}]"}) {
+    TestRun run(data.config(
+        {head, "train.overfit_batches=1", "train.epochs=60", "train.validate_every=60"}));
+    const TrainResult result = run.train();
+    ASSERT_TRUE(result.validation);
+    EXPECT_EQ(result.validation->figure("accuracy").value, 1.0) << head;
+    EXPECT_LT(run.recorder.epochs.back().train_loss, 0.2) << head;
+  }
+}
+
+// A line's loss and accuracy are means since the line before, also across the end of an epoch; the
+// epoch's so far have names of their own.
+TEST(Trainer, StepLinesAreOfTheStepsSinceTheLineBefore) {
+  const StripeFolder data;  // five full batches an epoch
+  std::vector<JsonValue> lines[2];
+  for (const int64_t every : {1, 3}) {
+    TestRun run(data.config({fmt::format("train.log_every={}", every)}));
+    run.train();
+    lines[every == 3] = metrics_of(run.folder.path());
+  }
+  const auto of_kind = [](const std::vector<JsonValue>& all, std::string_view kind) {
+    std::vector<JsonValue> some;
+    std::ranges::copy_if(all, std::back_inserter(some),
+                         [&](const JsonValue& l) { return l.at("kind").as_string() == kind; });
+    return some;
+  };
+  const std::vector<JsonValue> steps = of_kind(lines[0], "step"),
+                               thirds = of_kind(lines[1], "step");
+  const std::vector<JsonValue> epochs = of_kind(lines[0], "epoch");
+  ASSERT_EQ(steps.size(), 15);
+  ASSERT_EQ(thirds.size(), 5);
+  for (const char* name : {"loss", "accuracy"}) {
+    const auto own = [&](size_t step) { return steps[step].at(name).as_double(); };
+    for (size_t i = 0; i < 5; ++i) {
+      const double mean = (own(3 * i) + own(3 * i + 1) + own(3 * i + 2)) / 3;
+      EXPECT_NEAR(thirds[i].at(name).as_double(), mean, 1e-12) << name << " of line " << i;
+    }
+    for (size_t epoch = 0; epoch < 3; ++epoch) {
+      double sum = 0;
+      for (size_t batch = 0; batch < 5; ++batch) {
+        const JsonValue& line = steps[5 * epoch + batch];
+        sum += line.at(name).as_double();
+        EXPECT_NEAR(line.at(fmt::format("epoch_{}", name)).as_double(),
+                    sum / static_cast<double>(batch + 1), 1e-12)
+            << name;
+      }
+      EXPECT_NEAR(epochs[epoch].at(fmt::format("train_{}", name)).as_double(), sum / 5, 1e-12);
+    }
+  }
+  EXPECT_NE(steps[1].at("loss").as_double(), steps[1].at("epoch_loss").as_double());  // control
+}
+
+int64_t batches_tracked(const fs::path& weights) {
+  const SafetensorsFile file = SafetensorsFile::open(weights);
+  int64_t count = -1;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    if (!tensor.name.ends_with("num_batches_tracked")) continue;
+    std::memcpy(&count, tensor.bytes.data(), sizeof count);
+  }
+  return count;
+}
+
+TEST(Trainer, BatchesTrackedGoOnAfterInit) {
+  const StripeFolder data;  // five batches an epoch
+  TestRun first(data.config({"train.epochs=1", "name=first"}));
+  first.train();
+  EXPECT_EQ(batches_tracked(first.folder.best()), 5);
+  const Config config =
+      data.config({"train.epochs=2", "init.from=" + first.folder.best().string()});
+  fs::path folder;
+  {
+    TestRun second(config);
+    second.recorder.each_step = [&](const StepEvent& event) { second.stop = event.step == 7; };
+    second.train();
+    folder = second.folder.path();
+  }
+  EXPECT_EQ(batches_tracked(folder / "last/model-7.safetensors"), 12);
+  TestRun resumed(config, folder);
+  resumed.train();
+  EXPECT_EQ(batches_tracked(folder / "last/model-10.safetensors"), 15);
+}
+
+// What was trained classifies files by itself: classes, preprocessing and network are in the file.
+TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=25"}));
+  const TrainResult result = run.train();
+  EXPECT_GE(result.best_metric, 0.9);
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"c0", "c1"}));
+  std::vector<std::string> paths;
+  const ImageFolder files = open_image_folder(run.experiment.config.data.val);
+  for (const ImageFile& file : files.files) {
+    paths.push_back((files.root / file.path).string());
+  }
+  const std::string broken = data.folder().write("broken.jpg", "no image").string();
+  paths.insert(paths.begin() + 3, broken);
+  int64_t right = 0, unreadable = 0;
+  size_t at = 0;
+  classify_images(network, inputs_of(paths), 4, [&](const Prediction& one) {
+    EXPECT_EQ(one.name, paths[at++]);
+    if (!one.error.empty()) {
+      EXPECT_THAT(one.error, HasSubstr("no image"));
+      EXPECT_TRUE(one.probabilities.empty());
+      ++unreadable;
+      return;
+    }
+    EXPECT_NEAR(one.probabilities[0] + one.probabilities[1], 1, 1e-5);
+    right += (one.probabilities[1] > 0.5) == (one.name.find("/c1/") != std::string::npos);
+  });
+  EXPECT_EQ(unreadable, 1);
+  EXPECT_EQ(static_cast<double>(right) / 10, result.best_metric);
+}
+
+TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=50", "train.early_stopping.patience=3",
+                           "train.early_stopping.min_delta=10", "train.metric=loss"}));
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.reason, StopReason::early_stopping);
+  EXPECT_EQ(result.epochs, 4);  // the first counts, three stall
+  // min_delta is early stopping's: smaller improvements still make the best weights.
+  double lowest = 1e9;
+  for (const EpochEvent& event : run.recorder.epochs) lowest = std::min(lowest, *event.val_loss);
+  EXPECT_EQ(result.best_metric, lowest);
+}
+
+TEST(Trainer, BestIsTheHighestAccuracyOrTheLowestLoss) {
+  const StripeFolder data;
+  for (const bool by_accuracy : {true, false}) {
+    TestRun run(data.config(
+        {"train.epochs=8", by_accuracy ? "train.metric=accuracy" : "train.metric=loss"}));
+    const TrainResult result = run.train();
+    double best = by_accuracy ? -1 : 1e9;
+    int64_t best_epoch = -1;
+    for (const EpochEvent& event : run.recorder.epochs) {
+      const double metric = by_accuracy ? event.val_figures.front().value : *event.val_loss;
+      const bool better = by_accuracy ? metric > best : metric < best;
+      EXPECT_EQ(event.best, better);
+      if (!better) continue;
+      best = metric;
+      best_epoch = event.epoch;
+    }
+    EXPECT_EQ(result.best_metric, best);
+    EXPECT_EQ(result.best_epoch, best_epoch);
+    const SafetensorsFile file = SafetensorsFile::open(run.folder.best());
+    EXPECT_EQ(file.metadata().at("epoch"), fmt::format("{}", best_epoch + 1));
+  }
+}
+
+// With an average, best.safetensors holds the averaged weights, and the validation figures are its.
+TEST(Trainer, BestHoldsTheAverage) {
+  const StripeFolder data;
+  TestRun run(data.config({"ema.decay=0.9", "train.epochs=4", "train.metric=loss"}));
+  const TrainResult result = run.train();
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const auto again = evaluate(network, *run.experiment.objective, *run.experiment.val);
+  EXPECT_DOUBLE_EQ(again->loss(), result.best_metric);
+  ASSERT_EQ(result.best_epoch, 3);
+  const auto live =
+      evaluate(*run.experiment.network, *run.experiment.objective, *run.experiment.val);
+  EXPECT_NE(live->loss(), result.best_metric);
+}
+
+TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
+  const StripeFolder data;
+  TestRun run(data.config(
+      {"train.epochs=100000", "train.time_budget_minutes=0.005", "train.validate_every=100000"}));
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.reason, StopReason::time_budget);
+  EXPECT_GE(result.seconds, 0.3);
+  EXPECT_LT(result.seconds, 20);
+  EXPECT_TRUE(fs::exists(run.folder.best()));
+  EXPECT_TRUE(result.validation);
+  EXPECT_EQ(load_last(run.folder.last()).state.step, result.steps);
+  EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up")));
+}
+
+TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=5", "train.validate_every=2", "checkpoint.every=4",
+                           "checkpoint.keep=3", "train.log_every=10"}));
+  run.train();
+  std::vector<int64_t> validated;
+  for (const EpochEvent& event : run.recorder.epochs) {
+    if (event.val_loss) validated.push_back(event.epoch + 1);
+  }
+  EXPECT_THAT(validated, testing::ElementsAre(2, 4, 5));  // the last one always
+  const std::vector<JsonValue> lines = metrics_of(run.folder.path());
+  EXPECT_EQ(count_kind(lines, "step"), 2);
+  EXPECT_EQ(count_kind(lines, "epoch"), 5);
+  // Checkpoints at 4, 8, 12, 16, 20 (which ends an epoch), 24 and at the end, 25: the last three
+  // stay.
+  for (const auto& [step, kept] :
+       {std::pair{12, false}, {16, false}, {20, true}, {24, true}, {25, true}}) {
+    EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("model-{}.safetensors", step)), kept)
+        << step;
+    EXPECT_EQ(fs::exists(run.folder.last() / fmt::format("state-{}.json", step)), kept) << step;
+  }
+}
+
+// Every second of a run is some epoch's, and a stage's share never exceeds the whole.
+TEST(Trainer, TimesCountSavingAndLogging) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=4"}));
+  const TrainResult result = run.train();
+  double seconds = 0, checkpoint = 0, logging = 0;
+  for (const EpochEvent& event : run.recorder.epochs) {
+    seconds += event.seconds;
+    checkpoint += event.times[Stage::checkpoint];
+    logging += event.times[Stage::logging];
+    EXPECT_LE(event.times.total(), event.seconds);
+    EXPECT_GT(event.times[Stage::step], 0);
+    EXPECT_GT(event.times[Stage::validation], 0);
+  }
+  EXPECT_GT(checkpoint, 0);
+  EXPECT_GT(logging, 0);
+  EXPECT_LE(seconds, result.seconds);
+  // An epoch that brought no better weights saves nothing itself, but follows one that saved.
+  for (const EpochEvent& event : run.recorder.epochs) {
+    EXPECT_TRUE(event.epoch == 0 || event.times[Stage::checkpoint] > 0) << event.epoch;
+  }
+}
+
+TEST(Trainer, AccumulatesToTheSameStepAsOneLargeBatch) {
+  const StripeFolder data;
+  // No batch_norm, no dropout: the mean of two batches of 10 is the batch of 20.
+  const std::string layers = "model.layers=[{conv2d: {filters: 4, kernel: 3}}, global_avg_pool2d]";
+  const std::vector<std::string> sgd = {layers, "optimizer.kind=sgd", "train.epochs=2"};
+  std::vector<std::string> large = sgd, halves = sgd;
+  large.emplace_back("train.batch_size=20");
+  halves.insert(halves.end(), {"train.batch_size=10", "train.accumulate=2"});
+  TestRun a(data.config(large)), b(data.config(halves));
+  EXPECT_EQ(a.train().steps, b.train().steps);
+  for (size_t i = 0; i < a.experiment.arena->parameters().size(); ++i) {
+    const auto x = a.experiment.arena->read(*a.experiment.arena->parameters()[i]);
+    const auto y = b.experiment.arena->read(*b.experiment.arena->parameters()[i]);
+    for (size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(x[j], y[j], 1e-5);
+  }
+}
+
+TEST(Trainer, DryRunSaysWhatItWouldTakeAndLeavesNothing) {
+  const StripeFolder data;
+  const std::string text = dry_run(data.config());
+  for (const char* word : {"40 training and 10 validation images in 2 classes", "parameters",
+                           "memory", "activations and the rest", "per epoch of 5 steps"}) {
+    EXPECT_THAT(text, HasSubstr(word));
+  }
+  EXPECT_FALSE(fs::exists(data / "runs"));
+}
+
+TEST(Trainer, UnreadableImagesAreCountedAndTooManyStopIt) {
+  const StripeFolder data;
+  data.folder().write("train/c0/broken.jpg", "\xff\xd8\xff no image");
+  TestRun run(data.config({"train.epochs=1", "data.max_bad=0.05"}));
+  run.train();
+  EXPECT_EQ(run.experiment.train->bad_samples().size(), 1U);
+  TestRun strict(data.config({"train.epochs=1", "data.max_bad=0"}));
+  try {
+    strict.train();
+    ADD_FAILURE() << "went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

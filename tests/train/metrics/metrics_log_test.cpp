@@ -1,0 +1,37 @@
+// Lines of metrics.jsonl.
+#include "train/loop/metrics_log.h"
+
+#include "core/io/json.h"
+#include "core/io/run_files.h"
+#include "tests/support/temporary_folder.h"
+
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+// In f16 a gradient may overflow, for which there is no number in JSON: the step is skipped, and
+// its line goes without a norm.
+TEST(MetricsLog, ASkippedStepHasNoGradientNorm) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  LogFile file(path);
+  MetricsLog log(file);
+  log.step({.step = 1, .loss = 0.5, .epoch_loss = 0.75, .gradient_norm = 2.0}, 1);
+  log.step({.step = 2, .loss = 0.5, .epoch_loss = 0.75}, 2);
+  std::ifstream lines(path);
+  std::string first, second;
+  ASSERT_TRUE(std::getline(lines, first));
+  ASSERT_TRUE(std::getline(lines, second));
+  EXPECT_EQ(JsonValue::parse(first, {}).at("gradient_norm").as_double(), 2.0);
+  const JsonValue skipped = JsonValue::parse(second, {});
+  EXPECT_EQ(skipped.find("gradient_norm"), nullptr);
+  EXPECT_EQ(skipped.at("loss").as_double(), 0.5);
+  EXPECT_EQ(skipped.at("epoch_loss").as_double(), 0.75);
+}
+
+}  // namespace
+}  // namespace whisker::test

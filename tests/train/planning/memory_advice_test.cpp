@@ -1,0 +1,262 @@
+// A run that does not fit says which batch would, and that batch fits; remedies save what they
+// say; and the prediction behind all of it is what steps of the presets really take.
+#include "train/planning/memory_advice.h"
+
+#include "core/backend/backend.h"
+#include "tests/support/devices.h"
+#include "tests/support/overrides.h"
+#include "tests/support/tiny_sequences.h"
+#include "tests/support/tiny_training.h"
+#include "train/loop/train_step.h"
+#include "train/planning/dry_run.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// A device has this much while the object lives.
+class Limit {
+ public:
+  Limit(Device device, int64_t bytes) : backend_(backend_of(device)) {
+    backend_.empty_cache();
+    backend_.set_memory_options({.limit_bytes = bytes});
+  }
+  ~Limit() { backend_.set_memory_options({}); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  Backend& backend_;
+};
+
+using MemoryAdviceOn = NetworkOn;
+INSTANTIATE_TEST_SUITE_P(, MemoryAdviceOn, testing::ValuesIn(network_devices),
+                         [](const auto& device) { return test_name(device.param); });
+
+// "" when the run fits, else its error.
+std::string error_with(const StripeFolder& data, Device device, int64_t batch, int64_t limit) {
+  const Limit limited(device, limit);
+  try {
+    dry_run(data.config({"device=" + device.str(), "precision=f32",
+                         fmt::format("train.batch_size={}", batch), "data.image_size=128"}));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(MemoryAdviceOn, TheBatchItNamesFits) {
+  const StripeFolder data(2, 40, 5);
+  int64_t told = 0;
+  for (const int64_t limit_mib : {72, 100, 128}) {
+    const int64_t limit = limit_mib << 20;
+    const std::string error = error_with(data, GetParam(), 80, limit);
+    ASSERT_THAT(error, HasSubstr("out of memory")) << limit_mib << " MiB";
+    for (const char* part :
+         {" MiB needed", " MiB held (", " MiB free", "precision=bf16", "train.accumulate="}) {
+      EXPECT_THAT(error, HasSubstr(part));
+    }
+    const size_t at = error.find("train.batch_size=");
+    ASSERT_NE(at, std::string::npos) << error;
+    const int64_t fits = std::stoll(error.substr(at + 17));
+    EXPECT_EQ(error_with(data, GetParam(), fits, limit), "")
+        << fits << " images in " << limit_mib << " MiB";
+    ++told;
+  }
+  fmt::print("{}: limits of memory for which a batch was named that fits: {}\n", GetParam().str(),
+             told);
+}
+
+TEST(MemoryAdvice, SaysThatNothingFitsOfOneImageOnly) {
+  const StripeFolder data;
+  const char* const nothing = "Not even a batch of one image fits: use a smaller data.image_size";
+  const Experiment one(data.config({"train.batch_size=1"}));
+  EXPECT_THAT(memory_advice(one, 1000), HasSubstr(nothing));
+  const Experiment eight(data.config());
+  EXPECT_EQ(batch_that_fits(eight, 1000), 0) << "none is predicted to";
+  EXPECT_THAT(memory_advice(eight, 1000), Not(HasSubstr(nothing)));
+  EXPECT_THAT(memory_advice(eight, 1000),
+              StartsWith("A smaller train.batch_size may fit; train.batch_size=auto finds the "
+                         "largest that does."));
+  EXPECT_EQ(batch_that_fits(eight, int64_t{1} << 40), 4) << "half of what did not fit";
+}
+
+// The advice speaks of what the batches hold and names what makes that smaller.
+TEST(MemoryAdvice, SpeaksOfWhatTheRunIsTrainedOn) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  folder.write("rows.csv", "0.5,1.5,2.5,a\n0.1,0.2,0.3,b\n1,2,3,a\n4,5,6,b\n");
+  const auto rows_config = [&](const Overrides& overrides) {
+    return text_config(
+        folder,
+        joined({"data.kind=rows", "data.train=" + (folder / "rows.csv").string(),
+                "data.val_split=0.5", "data.label_column=4", "model.layers=[{lstm: {units: 12}}]"},
+               overrides));
+  };
+  const auto check = [](const auto& config_with, const char* example, const char* smaller) {
+    const Experiment one(config_with(Overrides{"train.batch_size=1"}));
+    EXPECT_THAT(
+        memory_advice(one, 1000),
+        HasSubstr(fmt::format("Not even a batch of one {} fits: {}. Of the ", example, smaller)));
+    EXPECT_THAT(memory_advice(one, 1000), HasSubstr(fmt::format(" for 1 {} are saved", example)));
+    const Experiment two(config_with(Overrides{"train.batch_size=2"}));
+    EXPECT_THAT(memory_advice(two, int64_t{1} << 40),
+                AllOf(HasSubstr(fmt::format(" for 2 {}s are saved by", example)),
+                      HasSubstr(fmt::format("about as many {}s per update", example))));
+  };
+  const StripeFolder images;
+  check([&](const Overrides& with) { return images.config(with); }, "image",
+        "use a smaller data.image_size or network");
+  check([&](const Overrides& with) { return text_config(folder, with); }, "text",
+        "cut texts with data.text.max_length or use a smaller network");
+  check([&](const Overrides& with) { return language_config(folder, with); }, "sequence",
+        "use a smaller data.text.steps or network");
+  check(rows_config, "row", "use shorter rows or a smaller network");
+  check([&](const Overrides& with) { return series_config(folder, with); }, "window",
+        "use a smaller data.series.window or network");
+}
+
+// What a step takes at most, tensors only, and what was predicted.
+struct Peak {
+  int64_t measured = 0;
+  int64_t predicted = 0;
+};
+
+// Of the first step, or with `captured` of all steps until one was replayed.
+Peak peak_of(const Config& config, Device device, bool captured) {
+  Backend& backend = backend_of(device);
+  const int64_t before = backend.memory_stats().allocated;
+  Experiment experiment(config);
+  const int64_t rows = config.train.batch_size;
+  const Shape shape = experiment.network->model().input.with(0, rows);
+  Batch batch{
+      .inputs =
+          rand_normal(shape, 0, 1, 1, 1, {.device = device}).to(experiment.arena->compute_dtype()),
+      .labels = zeros({rows}, {.dtype = DType::i64, .device = device}),
+      .indices = std::vector<int64_t>(static_cast<size_t>(rows))};
+  backend.reset_peak();
+  TrainStep step(experiment);
+  step.begin({});
+  int64_t steps = 0;
+  do {
+    step.run(batch, {.number = ++steps, .learning_rate = 0, .last_of_epoch = true});
+  } while (captured && step.replays() == 0 && steps < 20);
+  EXPECT_EQ(step.replays() > 0, captured);
+  // Here the tensors that the graph reads come on top: a loader writes into them.
+  const int64_t copies = captured ? batch.inputs.bytes() + batch.labels.bytes() : 0;
+  return {.measured = backend.memory_stats().peak_tensors - before - copies,
+          .predicted = predict_memory(experiment, rows).tensors()};
+}
+
+using MemoryPredictionOn = NetworkOn;
+INSTANTIATE_TEST_SUITE_P(, MemoryPredictionOn, testing::ValuesIn(network_devices),
+                         [](const auto& device) { return test_name(device.param); });
+
+void expect_near(const Peak& peak, const std::string& what) {
+  const double ratio = static_cast<double>(peak.predicted) / static_cast<double>(peak.measured);
+  fmt::print("{}: predicted {:.2f} MiB, measured {:.2f} MiB, ratio {:.3f}\n", what,
+             static_cast<double>(peak.predicted) / (1 << 20),
+             static_cast<double>(peak.measured) / (1 << 20), ratio);
+  EXPECT_NEAR(ratio, 1, 0.05) << what;
+}
+
+TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
+  struct Case {
+    const char* preset;
+    int64_t side, batch;
+  };
+  const Case cases[] = {{"keras_small", 64, 16},   {"chollet", 128, 4}, {"small_resnet", 64, 16},
+                        {"squeezenet1_1", 96, 16}, {"vgg16", 32, 4},    {"resnet18", 64, 16},
+                        {"resnet50", 64, 8}};
+  const StripeFolder data;
+  for (const Case& row : cases) {
+    for (const DType dtype : test_dtypes(GetParam())) {
+      for (const bool captured : {false, true}) {
+        if (captured && !on_gpu()) continue;
+        const int64_t batch = on_gpu() ? 8 * row.batch : row.batch;
+        const Config config = data.config(
+            {"device=" + GetParam().str(), fmt::format("model={}", row.preset),
+             fmt::format("precision={}", name_of(dtype)),
+             fmt::format("data.image_size={}", row.side), fmt::format("train.batch_size={}", batch),
+             "deterministic=true", "optimizer.kind=sgd", "optimizer.momentum=0.9"});
+        expect_near(
+            peak_of(config, GetParam(), captured),
+            fmt::format("{} {}{}", row.preset, name_of(dtype), captured ? ", captured" : ""));
+      }
+    }
+  }
+}
+
+TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfARecurrentNetwork) {
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int row = 0; row < 8; ++row) {
+    for (int i = 0; i < 64; ++i) rows += fmt::format("{},", (row + i) % 7);
+    rows += row % 2 ? "a\n" : "b\n";
+  }
+  folder.write("rows.csv", rows);
+  for (const char* layer : {"lstm", "gru", "simple_rnn"}) {
+    for (const DType dtype : test_dtypes(GetParam())) {
+      const Config config = text_config(
+          folder, {"data.kind=rows", "data.train=" + (folder / "rows.csv").string(),
+                   "data.val_split=0.5", "data.label_column=65", "device=" + GetParam().str(),
+                   fmt::format("precision={}", name_of(dtype)), "train.batch_size=64",
+                   "deterministic=true", "optimizer.kind=sgd", "optimizer.momentum=0.9",
+                   fmt::format("model.layers=[{}: {{units: 128, layers: 2}}]", layer)});
+      expect_near(peak_of(config, GetParam(), false), fmt::format("{} {}", layer, name_of(dtype)));
+    }
+  }
+}
+
+// Each remedy can be followed, and lowers the peak of a step by what it said.
+TEST_P(MemoryPredictionOn, RemediesSaveWhatTheySay) {
+  const StripeFolder data;
+  const Overrides base = {"device=" + GetParam().str(),
+                          "precision=f32",
+                          "data.image_size=32",
+                          "train.batch_size=16",
+                          "deterministic=true",
+                          "optimizer.kind=sgd",
+                          "optimizer.momentum=0.9",
+                          "optimizer.nesterov=true",
+                          "ema.decay=0.9",
+                          "model.layers=[{conv2d: {filters: 64, kernel: 3, activation: relu}}, "
+                          "{conv2d: {filters: 64, kernel: 3, strides: 2, activation: relu}}, "
+                          "{conv2d: {filters: 512, kernel: 3, strides: 2, activation: relu}}, "
+                          "global_avg_pool2d]"};
+  const auto peak_with = [&](const std::string& settings) {
+    Overrides overrides = base;
+    std::istringstream words(settings);
+    for (std::string word; words >> word;) overrides.push_back(word);
+    return peak_of(data.config(overrides), GetParam(), false).measured;
+  };
+  const int64_t whole = peak_with("");
+  std::vector<MemoryRemedy> remedies;
+  {
+    Experiment experiment(data.config(base));
+    remedies = memory_remedies(experiment, 2 * whole);
+  }
+  ASSERT_GE(remedies.size(), 5u);
+  EXPECT_TRUE(std::ranges::is_sorted(remedies, std::greater(), &MemoryRemedy::saved_bytes));
+  for (const MemoryRemedy& remedy : remedies) {
+    const auto said = static_cast<double>(remedy.saved_bytes);
+    const auto saved = static_cast<double>(whole - peak_with(remedy.settings));
+    fmt::print("{}: said {:.2f} MiB, saved {:.2f} MiB\n", remedy.settings, said / (1 << 20),
+               saved / (1 << 20));
+    EXPECT_NEAR(saved, said, 0.1 * said + 0.002 * static_cast<double>(whole)) << remedy.settings;
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,95 @@
+// Creation is one mkdir per candidate name, so that concurrent runs get different folders.
+#include "train/checkpoint/run_folder.h"
+
+#include "core/error.h"
+#include "core/io/atomic_file.h"
+#include "core/io/text.h"
+
+#include <system_error>
+
+#include <sys/stat.h>
+
+namespace whisker {
+namespace fs = std::filesystem;
+
+namespace {
+
+// A link to a folder elsewhere would have checkpoints written, and old ones removed, there.
+void make_own_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) fail_disk("create", path, error.value());
+  if (S_ISDIR(info.st_mode)) return;
+  fail(ErrorKind::checkpoint,
+       "{}: expected a folder of the run's own, got {}. Replace it by the folder itself.",
+       printable(path.string()), file_type_name(info.st_mode));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path, const FileCalls& calls)
+    : path_(std::move(path)),
+      lock_(std::make_unique<FolderLock>(path_, calls)),
+      metrics_(std::make_unique<LogFile>(path_ / "metrics.jsonl", calls)),
+      log_(std::make_unique<LogFile>(path_ / "log.txt", calls)) {
+  make_own_folder(last());
+  sync_folder(calls, path_);
+  remove_stale_temporaries(path_);
+  remove_stale_temporaries(last());
+}
+
+std::string new_run_remedy(const fs::path& run) {
+  const fs::path best = run / "best.safetensors";
+  std::error_code error;
+  return fs::exists(best, error)
+             ? fmt::format("start a new run with --init {}", printable(best.string()))
+             : "start a new run";
+}
+
+RunFolder RunFolder::create(const fs::path& runs, const std::string& name, const FileCalls& calls) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
+    fail(ErrorKind::usage, "name: expected a plain folder name, got '{}'", name);
+  }
+  std::error_code error;
+  const fs::path parent = fs::absolute(runs / name).parent_path();
+  fs::path existing = parent;  // the folders below it are made here
+  while (!fs::exists(existing, error) && existing.has_relative_path()) {
+    existing = existing.parent_path();
+  }
+  fs::create_directories(runs, error);
+  constexpr int most = 100'000;
+  for (int number = 1; !error && number < most; ++number) {
+    const fs::path path = runs / (number == 1 ? name : fmt::format("{}-{}", name, number));
+    if (!fs::create_directory(path, error)) continue;
+    for (fs::path above = parent;; above = above.parent_path()) {
+      sync_folder(calls, above);
+      if (above == existing) break;
+    }
+    return RunFolder(path, calls);
+  }
+  const bool full = error == std::errc::no_space_on_device || error == std::errc::io_error;
+  fail(full ? ErrorKind::disk : ErrorKind::usage, "runs: cannot make a run folder in {}: {}",
+       printable(runs.string()), error.message());
+}
+
+RunFolder RunFolder::open(const fs::path& path, const FileCalls& calls) {
+  if (!fs::is_directory(path) || !fs::is_regular_file(path / "config.yaml")) {
+    fail(ErrorKind::checkpoint,
+         "{}: not a run folder (no config.yaml in it). Name a folder that 'whisker train' made.",
+         printable(path.string()));
+  }
+  return RunFolder(path, calls);
+}
+
+void RunFolder::close() {
+  metrics_->close();
+  log_->close();
+  lock_->close();
+}
+
+void RunFolder::log(std::string_view message) {
+  log_->append(printable(message, KeptLines::indented) + (message.ends_with('\n') ? "" : "\n"));
+}
+
+}  // namespace whisker

@@ -1,0 +1,54 @@
+// The folder a run writes: never overwritten, one writer at a time.
+//   config.yaml        the resolved configuration; training from it repeats the run
+//   metrics.jsonl      one object per logged step and per epoch
+//   log.txt            the terminal's messages
+//   best.safetensors   best weights so far, with classes and preprocessing
+//   split.csv          which images train and which validate (see data/images/split_list.h)
+//   last/              everything needed to resume (see train/checkpoint/checkpoint.h)
+#pragma once
+
+#include "core/io/run_files.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+/// Remedy for a run that cannot be resumed: "start a new run with --init RUN/best.safetensors",
+/// without the option when there are no weights yet.
+std::string new_run_remedy(const std::filesystem::path& run);
+
+class RunFolder {
+ public:
+  /// Creates and locks runs/name, or runs/name-2, -3, ... when that exists. New folders are
+  /// durable.
+  static RunFolder create(const std::filesystem::path& runs, const std::string& name,
+                          const FileCalls& calls = system_file_calls());
+  /// Locks an existing run folder. Throws checkpoint when it holds no config.yaml, or links in
+  /// place of files that a run writes.
+  static RunFolder open(const std::filesystem::path& path,
+                        const FileCalls& calls = system_file_calls());
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config() const { return path_ / "config.yaml"; }
+  std::filesystem::path split() const { return path_ / "split.csv"; }
+  std::filesystem::path best() const { return path_ / "best.safetensors"; }
+  std::filesystem::path last() const { return path_ / "last"; }
+  LogFile& metrics() { return *metrics_; }
+  /// Appends a terminal message to log.txt, escaped likewise, with a line break.
+  void log(std::string_view message);
+  /// Ends writing and releases the folder; throws disk for data that could not be written.
+  void close();
+
+ private:
+  RunFolder(std::filesystem::path path, const FileCalls& calls);
+
+  std::filesystem::path path_;
+  std::unique_ptr<FolderLock> lock_;
+  std::unique_ptr<LogFile> metrics_;
+  std::unique_ptr<LogFile> log_;
+};
+
+}  // namespace whisker

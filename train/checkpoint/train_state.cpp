@@ -1,0 +1,89 @@
+#include "train/checkpoint/train_state.h"
+
+#include "core/backend/step_state.h"
+
+#include <limits>
+
+namespace whisker {
+namespace {
+
+// Of anything counted: far from overflow.
+constexpr int64_t most = int64_t{1} << 53;
+
+int64_t count(const JsonValue& object, const char* key, int64_t high = most) {
+  return object.at(key).as_int(0, high);
+}
+
+}  // namespace
+
+void TrainState::write(JsonWriter& json) const {
+  json.field("epoch", epoch).field("batch", batch).field("step", step);
+  json.field("updates", updates).key("loss_scale").begin_object();
+  json.field("value", loss_scale.value).field("good_steps", loss_scale.good_steps);
+  json.field("skipped_in_row", loss_scale.skipped_in_row).end_object();
+  json.field("loss_sum", loss_sum).field("correct", correct).field("examples", rows);
+  json.key("logged").begin_object().field("loss_sum", logged.loss);
+  json.field("correct", logged.correct).field("examples", logged.rows).end_object();
+  json.field("initial_batches", initial_batches);
+  json.field("best_metric", best_metric).field("best_epoch", best_epoch);
+  json.field("validations", validations).field("stall_metric", stall_metric);
+  json.field("stalled", stalled).field("ema_updates", ema_updates);
+  json.key("schedule").begin_object().field("factor", schedule.factor);
+  json.field("best", schedule.best).field("any", schedule.any);
+  json.field("stalled", schedule.stalled).field("cooling", schedule.cooling).end_object();
+  json.field("seconds", seconds).field("metrics_bytes", metrics_bytes);
+  json.field("epochs", epochs).field("restart", restart);
+  json.field("data_fingerprint", data_fingerprint);
+  json.field("preprocess", preprocess).field("config", config);
+  json.field("plans", plans).field("jpeg_share", jpeg_share);
+}
+
+TrainState TrainState::read(const JsonValue& json) {
+  TrainState s;
+  s.epochs = json.at("epochs").as_int(1, 1'000'000);  // as train.epochs
+  s.epoch = count(json, "epoch", s.epochs);
+  s.batch = count(json, "batch");
+  s.step = count(json, "step");
+  s.updates = count(json, "updates", s.step);
+  const JsonValue& loss_scale = json.at("loss_scale");
+  s.loss_scale.value = static_cast<float>(
+      loss_scale.at("value").as_double(1, double{std::numeric_limits<float>::max()}));
+  s.loss_scale.good_steps =
+      static_cast<int32_t>(count(loss_scale, "good_steps", loss_scale_interval - 1));
+  s.loss_scale.skipped_in_row =
+      static_cast<int32_t>(count(loss_scale, "skipped_in_row", most_skipped_in_row - 1));
+  s.loss_sum = json.at("loss_sum").as_double(-1e60, 1e60);  // f32 losses times rows
+  const char* const examples = json.find("examples") ? "examples" : "pictures";  // until 0.1
+  s.rows = count(json, examples);
+  s.correct = count(json, "correct", s.rows);
+  if (const JsonValue* logged = json.find("logged")) {
+    s.logged.loss = logged->at("loss_sum").as_double(-1e60, 1e60);
+    s.logged.rows = logged->at(examples).as_int(-most, s.rows);  // below 0: left of the last epoch
+    s.logged.correct = logged->at("correct").as_int(-most, s.correct);
+  }
+  if (json.find("initial_batches")) s.initial_batches = count(json, "initial_batches");
+  s.best_metric = json.at("best_metric").as_double();
+  s.best_epoch = json.at("best_epoch").as_int(-1, s.epoch);
+  s.validations = count(json, "validations");
+  s.stall_metric = json.at("stall_metric").as_double();
+  s.stalled = count(json, "stalled", s.validations);
+  s.ema_updates = count(json, "ema_updates");
+  const JsonValue& schedule = json.at("schedule");
+  s.schedule.factor = schedule.at("factor").as_double(0, 1);
+  s.schedule.best = schedule.at("best").as_double();
+  s.schedule.any = schedule.at("any").as_bool();
+  constexpr int64_t most_patience = 1'000'000;  // as schedule.patience and schedule.cooldown
+  s.schedule.stalled = static_cast<int>(count(schedule, "stalled", most_patience));
+  s.schedule.cooling = static_cast<int>(count(schedule, "cooling", most_patience));
+  s.seconds = json.at("seconds").as_double(0, 1e12);
+  s.metrics_bytes = json.at("metrics_bytes").as_uint();
+  if (json.find("restart")) s.restart = count(json, "restart", 1'000'000);
+  s.data_fingerprint = json.at("data_fingerprint").as_string();
+  s.preprocess = json.at("preprocess").as_string();
+  s.config = json.at("config").as_string();
+  s.plans = json.at("plans").as_string();
+  if (const JsonValue* share = json.find("jpeg_share")) s.jpeg_share = share->as_double(-1, 1);
+  return s;
+}
+
+}  // namespace whisker

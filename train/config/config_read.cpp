@@ -1,0 +1,309 @@
+// Reads the typed configuration from a YAML tree.
+#include "core/io/text.h"
+#include "train/config/config.h"
+#include "train/config/device_name.h"
+#include "train/config/memory_limit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+std::string limit(double value) {
+  return std::abs(value) < 1e15 && value == std::floor(value)
+             ? fmt::format("{}", static_cast<int64_t>(value))
+             : fmt::format("{}", value);
+}
+
+// "a number above 0 and below 1", "an integer from 1 to 4096".
+std::string expectation(const char* noun, const FieldInfo& info) {
+  const bool low = std::isfinite(info.low), high = std::isfinite(info.high);
+  if (low && high && !info.exclusive_low && !info.exclusive_high) {
+    return fmt::format("{} from {} to {}", noun, limit(info.low), limit(info.high));
+  }
+  std::string text = noun;
+  if (low) text += (info.exclusive_low ? " above " : " of at least ") + limit(info.low);
+  if (low && high) text += " and";
+  if (high) text += (info.exclusive_high ? " below " : " of at most ") + limit(info.high);
+  return text;
+}
+
+bool in_range(double value, const FieldInfo& info) {
+  return (info.exclusive_low ? value > info.low : value >= info.low) &&
+         (info.exclusive_high ? value < info.high : value <= info.high);
+}
+
+// The value that `read` gets from `node`; an error names what was expected here.
+template <class Read>
+auto read_number(const YamlNode& node, const char* noun, const FieldInfo& info, Read read) {
+  decltype(read(node)) value{};
+  try {
+    value = read(node);
+  } catch (const Error& error) {
+    // The reader's reason why a number-like value is not a number.
+    const std::string_view why = error.what();
+    const size_t fits = why.find("It must fit");
+    node.fail_expected(expectation(noun, info),
+                       fits == std::string_view::npos ? std::string_view() : why.substr(fits));
+  }
+  if (!in_range(static_cast<double>(value), info)) node.fail_expected(expectation(noun, info));
+  return value;
+}
+
+class ConfigReader final : public FieldVisitor {
+ public:
+  /// `map` may be null: everything keeps its default. The keys that are there, behind `prefix`, go
+  /// to `given`.
+  ConfigReader(const YamlNode* map, std::string prefix, std::set<std::string, std::less<>>& given)
+      : map_(map), prefix_(std::move(prefix)), given_(given) {
+    if (map_ && map_->is_null()) map_ = nullptr;
+    if (map_) map_->as_map();
+  }
+
+  /// Throws for the first key that no field asked for.
+  void refuse_unknown() const {
+    if (!map_) return;
+    for (size_t i = 0; i < map_->size(); ++i) {
+      const std::string& key = map_->keys()[i];
+      if (std::ranges::find(known_, key) != known_.end()) continue;
+      const std::string nearest = nearest_name(key, known_);
+      map_->fail_at_key(
+          i, nearest.empty()
+                 ? fmt::format("unknown key. Valid keys here: {}", fmt::join(known_, ", "))
+                 : fmt::format("unknown key. Did you mean '{}'?", nearest));
+    }
+  }
+
+  void field(const char* key, bool& value, const FieldInfo&) override {
+    if (const YamlNode* node = find(key)) value = node->as_bool();
+  }
+  void field(const char* key, int64_t& value, const FieldInfo& info) override {
+    if (const YamlNode* node = find(key)) value = integer(*node, info);
+  }
+  void field(const char* key, double& value, const FieldInfo& info) override {
+    if (const YamlNode* node = find(key)) value = number(*node, info);
+  }
+  void field(const char* key, std::string& value, const FieldInfo&) override {
+    const YamlNode* node = find(key);
+    if (node) value = node->is_null() ? "" : node->as_string();
+  }
+  void field(const char* key, AutoInt& value, const FieldInfo& info) override {
+    const YamlNode* node = find(key);
+    if (!node) return;
+    if (node->is_scalar() && node->text() == "auto") {
+      value.value.reset();
+    } else {
+      value.value = read_number(*node, "auto or an integer", info,
+                                [](const YamlNode& n) { return n.as_int(); });
+    }
+  }
+  void field(const char* key, EnumField value, const FieldInfo&) override {
+    const YamlNode* node = find(key);
+    if (!node) return;
+    const auto names = value.names();
+    // data.kind until 0.1
+    const std::string text = node->text() == "pictures" ? "images" : node->text();
+    const auto found = std::ranges::find(names, text);
+    if (!node->is_scalar() || found == names.end()) {
+      const std::vector<std::string> candidates(names.begin(), names.end());
+      const std::string nearest = nearest_name(node->text(), candidates);
+      node->fail_expected(fmt::format("one of {}", fmt::join(names, ", ")),
+                          nearest.empty() ? "" : fmt::format("Did you mean '{}'?", nearest));
+    }
+    value.set(static_cast<size_t>(found - names.begin()));
+  }
+  void field(const char* key, std::vector<double>& value, const FieldInfo& info) override {
+    const YamlNode* node = find(key);
+    if (!node) return;
+    std::vector<double> read;
+    for (const YamlNode& item : items(*node, info)) read.push_back(number(item, info));
+    value = std::move(read);
+  }
+  void field(const char* key, std::vector<std::string>& value, const FieldInfo& info) override {
+    const YamlNode* node = find(key);
+    if (!node) return;
+    std::vector<std::string> read;
+    for (const YamlNode& item : items(*node, info)) read.push_back(item.as_string());
+    value = std::move(read);
+  }
+  void node(const char* key, YamlNode& value, const FieldInfo&) override {
+    if (const YamlNode* node = find(key)) value = *node;
+  }
+  void section(const char* key, const char*,
+               const std::function<void(FieldVisitor&)>& visit_section) override {
+    ConfigReader reader(find(key), prefix_ + key + ".", given_);
+    visit_section(reader);
+    reader.refuse_unknown();
+  }
+  void list(const char* key, const char*, size_t, const std::function<void(size_t)>& resize,
+            const std::function<void(FieldVisitor&, size_t)>& visit_item) override {
+    const YamlNode* node = find(key);
+    if (!node) return;
+    const auto elements = node->is_null() ? std::span<const YamlNode>() : node->as_sequence();
+    resize(elements.size());
+    for (size_t i = 0; i < elements.size(); ++i) {
+      ConfigReader reader(&elements[i], fmt::format("{}{}[{}].", prefix_, key, i), given_);
+      visit_item(reader, i);
+      reader.refuse_unknown();
+    }
+  }
+
+ private:
+  const YamlNode* find(const char* key) {
+    known_.emplace_back(key);
+    const YamlNode* node = map_ ? map_->find(key) : nullptr;
+    if (node) given_.insert(prefix_ + key);
+    return node;
+  }
+  static int64_t integer(const YamlNode& node, const FieldInfo& info) {
+    return read_number(node, "an integer", info, [](const YamlNode& n) { return n.as_int(); });
+  }
+  static double number(const YamlNode& node, const FieldInfo& info) {
+    return read_number(node, "a number", info, [](const YamlNode& n) { return n.as_double(); });
+  }
+  static std::span<const YamlNode> items(const YamlNode& node, const FieldInfo& info) {
+    const auto elements = node.is_null() ? std::span<const YamlNode>() : node.as_sequence();
+    if (elements.size() < info.least || elements.size() > info.most) {
+      node.fail_expected(info.least == info.most
+                             ? fmt::format("a list of {}", info.least)
+                             : fmt::format("a list of {} to {}", info.least, info.most));
+    }
+    return elements;
+  }
+
+  const YamlNode* map_;
+  std::string prefix_;
+  std::set<std::string, std::less<>>& given_;
+  std::vector<std::string> known_;
+};
+
+// Rules that tie several keys together.
+void check_together(const YamlNode& root, const Config& config) {
+  const auto refuse = [&](const char* path, const std::string& expected,
+                          const std::string& remedy = "") {
+    const YamlNode* node = root.find_path(path);
+    if (node) node->fail_expected(expected, remedy);
+    fail(ErrorKind::usage, "{}: expected {}.{}{}", path, expected, remedy.empty() ? "" : " ",
+         remedy);
+  };
+  if (config.schedule.restart > 0 && config.schedule.restart >= config.train.epochs) {
+    refuse("schedule.restart",
+           fmt::format("fewer epochs than train.epochs, which is {}", config.train.epochs),
+           "Nothing remains for the schedule: raise train.epochs.");
+  }
+  if (config.name.empty() || config.name == "." || config.name == ".." ||
+      config.name.find('/') != std::string::npos) {
+    refuse("name", "a plain folder name", "The folder of all runs is the key runs.");
+  }
+  if (const auto remedy = device_remedy(config.device)) {
+    refuse("device", std::string(device_names), *remedy);
+  }
+  // `auto` is resolved later; see compute_dtype().
+  const bool slow = config.device == "cpu" || config.device == "reference";
+  if (slow && config.precision == PrecisionKind::f16) {
+    refuse("precision", fmt::format("f32{}, as device is {}, which does not compute in f16",
+                                    config.device == "cpu" ? " or bf16" : "", config.device));
+  }
+  const DataConfig& data = config.data;
+  if (data.channels == 2) refuse("data.channels", "1 (gray) or 3 (RGB)");
+  for (const auto& [path, list] : {std::pair{"data.mean", &data.mean}, {"data.std", &data.std}}) {
+    if (list->size() != 1 && list->size() != static_cast<size_t>(data.channels)) {
+      refuse(path,
+             data.channels == 1 ? "one number, as data.channels is 1"
+                                : "1 or 3 numbers, as data.channels is 3",
+             fmt::format("The list has {}.", list->size()));
+    }
+  }
+  if (!data.val.empty() && data.val_split > 0) {
+    refuse("data.val_split", "0, as data.val is given",
+           "Set data.val_split=0, or leave data.val empty.");
+  }
+  if (data.resize_mode == ResizeMode::crop && data.resize_short > 0 &&
+      data.resize_short < data.image_size) {
+    refuse("data.resize_short",
+           fmt::format("0 or at least data.image_size {}, which is cut from it", data.image_size));
+  }
+  constexpr int64_t largest_short_side = 8192;
+  if (data.resize_short * data.train_image_size > largest_short_side * data.image_size) {
+    refuse("data.train_image_size",
+           fmt::format("at most {} data.image_size / data.resize_short, as data.resize_short "
+                       "grows with it",
+                       largest_short_side));
+  }
+  for (const auto& [path, range] : {std::pair{"augment.crop_scale", config.augment.crop_scale},
+                                    {"augment.crop_ratio", config.augment.crop_ratio}}) {
+    if (range.low > range.high) refuse(path, "the smaller number first");
+  }
+  if (!std::ranges::is_sorted(config.schedule.milestones)) {
+    refuse("schedule.milestones", "ascending epochs");
+  }
+  if (config.optimizer.nesterov && config.optimizer.momentum == 0) {
+    refuse("optimizer.nesterov", "optimizer.momentum above 0 beside it");
+  }
+  if (!memory_limit(config.runtime.memory.limit, int64_t{1} << 40)) {
+    refuse("runtime.memory.limit",
+           "bytes such as 2GiB, or a fraction of the device's memory above 0 and up to 1");
+  }
+  if (config.model.is_null()) {
+    fail(ErrorKind::usage,
+         "{}: model: expected a preset's name or a list of layers. Add for example 'model: "
+         "chollet'.",
+         root.mark().str());
+  }
+}
+
+// A file of configs/presets: a network alone.
+void refuse_preset(const YamlNode& root) {
+  for (size_t i = 0; i < root.keys().size(); ++i) {
+    if (root.keys()[i] != "layers" || root.find("model")) continue;
+    root.fail_at_key(i,
+                     "a network alone, like a preset, is not the configuration of a run. Name the "
+                     "preset in a configuration (model=resnet18), or put the layers under model.");
+  }
+}
+
+Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
+  refuse_preset(root);
+  for (const std::string& assignment : overrides) root.set_override(assignment);
+  Config config;
+  ConfigReader reader(&root, "", config.given);
+  visit_fields(reader, config);
+  reader.refuse_unknown();
+  check_together(root, config);
+  return config;
+}
+
+}  // namespace
+
+Config read_config(const std::string& path, const std::vector<std::string>& overrides,
+                   OtherTrain other_train) {
+  if (path.ends_with(".safetensors")) {
+    std::error_code error;
+    const auto beside = std::filesystem::path(path).parent_path() / "config.yaml";
+    fail(ErrorKind::usage, "{}: expected a configuration (YAML), got a weights file.{}", path,
+         std::filesystem::exists(beside, error)
+             ? fmt::format(" {} describes its network.", beside.string())
+             : " A run folder's config.yaml describes its network.");
+  }
+  YamlNode root = YamlNode::parse_file(path);
+  const auto overrides_key = [&](const char* key) {
+    return std::ranges::any_of(overrides, [&](const std::string& assignment) {
+      return assignment.starts_with(std::string(key) + "=");
+    });
+  };
+  if (other_train == OtherTrain::drops_val && root.find_path("data.val") &&
+      overrides_key("data.train") && !overrides_key("data.val")) {
+    root.set("data.val", YamlNode());
+  }
+  return read_tree(std::move(root), overrides);
+}
+
+Config read_config_text(const std::string& text, const std::string& name,
+                        const std::vector<std::string>& overrides) {
+  return read_tree(YamlNode::parse(text, name), overrides);
+}
+
+}  // namespace whisker

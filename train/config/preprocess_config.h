@@ -1,0 +1,19 @@
+// How images become a network's input: from the data section, and as presets' weights expect.
+#pragma once
+
+#include "data/transforms/preprocess.h"
+#include "train/config/config.h"
+
+#include <optional>
+#include <string_view>
+
+namespace whisker {
+
+/// The preprocessing that a preset's ImageNet weights expect; nothing for other names.
+std::optional<Preprocess> preset_preprocess(std::string_view preset);
+/// The preprocessing that the data section describes.
+Preprocess preprocess_of(const DataConfig& data);
+/// The same for training images, before augmentation: data.train_image_size high and wide.
+Preprocess training_preprocess_of(const DataConfig& data);
+
+}  // namespace whisker

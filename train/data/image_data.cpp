@@ -1,0 +1,222 @@
+// Folders of images, decoded and augmented by a loader's threads or on the device.
+#include "core/backend/backend.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/images/image_dataset.h"
+#include "data/images/image_folder.h"
+#include "data/loader/device_loader.h"
+#include "layers/memory_plan.h"
+#include "train/data/run_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+ImageFolder open_train_folder(const DataConfig& data) {
+  return open_image_folder(
+      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+}
+
+ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
+  const DataConfig& data = config.data;
+  ImageFolders folders;
+  folders.train = open_train_folder(data);
+  if (!data.val.empty()) {
+    folders.val =
+        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
+    check_same_classes(folders.train, folders.val);
+  } else {
+    SplitFolder split =
+        split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
+    if (const std::string note = split.note(); !note.empty()) {
+      notes.push_back("data.val_split: " + note);
+    }
+    folders = {std::move(split.train), std::move(split.val)};
+  }
+  if (config.train.overfit_batches > 0) {
+    ImageFolder few = folders.train;
+    few.files.clear();
+    for (const int64_t index : overfit_indices(config, folders.train.size())) {
+      few.files.push_back(folders.train.files[static_cast<size_t>(index)]);
+    }
+    folders = {few, few};
+  }
+  return folders;
+}
+
+// Training images may be cached smaller, because their crops are resized anyway; validation uses
+// exactly the pixels of `evaluate` and `classify`.
+CacheOptions cache_of(const Config& config, const ImageFolder& files, const Preprocess& preprocess,
+                      Device device, bool training) {
+  const DataConfig& data = config.data;
+  CacheOptions cache{.kind = data.cache,
+                     .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024),
+                     .device = device};
+  if (cache.kind == CacheKind::device && device.kind != DeviceKind::cuda) {
+    cache.kind = CacheKind::memory;  // which is that device's
+  }
+  if (training && preprocess.resize_mode == ResizeMode::crop) {
+    // Large enough that the smallest random crop still covers the network's input.
+    const ImageSize size = preprocess.output();
+    const int side = std::max({preprocess.resize_short, size.height, size.width});
+    const double share =
+        config.augment.random_resized_crop ? std::sqrt(config.augment.crop_scale.low) : 2.0 / 3;
+    cache.short_side = static_cast<int>(std::ceil(side / share));
+  }
+  if (data.cache == CacheKind::disk) {
+    const std::filesystem::path folder = std::filesystem::path(config.runs) / "cache";
+    cache.file = data.cache_file.empty() ? folder / fingerprint(files)
+                                         : std::filesystem::path(data.cache_file);
+    if (!training) cache.file += ".val";
+    const std::filesystem::path parent = cache.file.parent_path();
+    if (!parent.empty()) std::filesystem::create_directories(parent);
+  }
+  return cache;
+}
+
+// The device's decoder of training JPEGs, and its fraction of them.
+struct GpuDecoding {
+  std::shared_ptr<JpegDecoder> decoder;  // null: nobody
+  double share = 0;
+  bool find_share = false;
+};
+
+GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::string>& notes) {
+  const DataConfig& data = config.data;
+  const std::optional<int64_t>& percent = data.gpu_decode.value;
+  const bool allowed = data.decode == DecodeKind::fast && data.cache == CacheKind::none;
+  if (percent.value_or(0) > 0 && !allowed) {
+    fail(ErrorKind::usage,
+         "data.gpu_decode: expected auto or 0 with data.decode: exact or a cache, which keeps "
+         "images exactly as the CPU decodes them; got {}.",
+         *percent);
+  }
+  if (percent.value_or(0) > 0 && config.deterministic) {
+    fail(ErrorKind::usage,
+         "data.gpu_decode: expected auto or 0 with deterministic: true, because the CPU decodes "
+         "what nvJPEG refuses, with slightly other pixels; got {}.",
+         *percent);
+  }
+  const bool wanted = percent ? *percent > 0 : allowed && !config.deterministic;
+  if (device.kind != DeviceKind::cuda || !wanted) return {};
+  std::string why;
+  auto decoder = backend_of(device).make_jpeg_decoder(why);
+  if (!decoder) {
+    if (percent) {
+      fail(ErrorKind::device, "data.gpu_decode: {} is requested, but {} Set it to auto or 0.",
+           *percent, why);
+    }
+    notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
+    return {};
+  }
+  notes.push_back(fmt::format(
+      "data.gpu_decode: {}, {}", decoder->description(),
+      percent ? fmt::format("decodes {} % of the training batches' JPEG files", *percent)
+              : "decodes the fraction of JPEG files that timing finds fastest"));
+  return {.decoder = std::move(decoder),
+          .share = static_cast<double>(percent.value_or(0)) / 100,
+          .find_share = !percent};
+}
+
+}  // namespace
+
+int64_t class_count(const Config& config) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(config.data.train, error)) return 2;
+  return static_cast<int64_t>(open_train_folder(config.data).classes.size());
+}
+
+void check_takes_both_sizes(const Model& model, const DataConfig& data) {
+  if (data.kind != DataKind::images || data.train_image_size == 0) return;
+  try {
+    MemoryPlan::of(*model.net, model.input.with(1, data.image_size).with(2, data.image_size));
+  } catch (const Error& error) {
+    fail(error.kind(),
+         "data.train_image_size: {} fits the network, but not images of data.image_size {} as well "
+         "({}). Leave data.train_image_size out, or end the network's image part with "
+         "global_avg_pool2d, which accepts any size.",
+         data.train_image_size, data.image_size, error.what());
+  }
+}
+
+RunData open_images(const Config& config) {
+  std::vector<std::string> notes;
+  ImageFolders folders = open_folders(config, notes);
+  RunData data{.signature = {.input = preprocess_of(config.data), .classes = folders.train.classes},
+               .class_counts = folders.train.counts(),
+               .train_size = folders.train.size(),
+               .val_size = folders.val.size(),
+               .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
+               .notes = std::move(notes)};
+  for (const auto& [key, folder] :
+       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
+    const std::string unsupported = unsupported_formats(folder->skipped);
+    if (unsupported.empty()) continue;
+    data.notes.push_back(fmt::format("{}: {} skipped: {}", key, unsupported, supported_formats));
+  }
+  data.images = std::move(folders);
+  return data;
+}
+
+void open_image_loaders(const Config& config, Device device, DType compute, RunData& data) {
+  const ImageFolders& folders = data.images;
+  const auto& preprocess = std::get<Preprocess>(data.signature.input);
+  const Preprocess training_preprocess = training_preprocess_of(config.data);
+  const auto seed = static_cast<uint64_t>(config.seed);
+  const auto classes = static_cast<int64_t>(data.signature.classes.size());
+  const bool plain = config.train.overfit_batches > 0;
+  const LoaderOptions common{
+      .batch_size = config.train.batch_size,
+      .workers = static_cast<int>(config.data.workers.value.value_or(auto_workers)),
+      .prefetch = static_cast<int>(config.data.prefetch),
+      .max_bad = config.data.max_bad,
+  };
+  LoaderOptions training = common;
+  training.drop_last = config.train.drop_last;
+  DeviceLoaderOptions training_input{.device = device, .dtype = compute};
+  if (!plain) {
+    training.mix = {.augment = config.augment, .classes = classes, .seed = seed};
+    GpuDecoding decoding = gpu_decoding(config, device, data.notes);
+    training.jpeg_decoder = std::move(decoding.decoder);
+    training.jpeg_share = decoding.share;
+    training_input.find_jpeg_share = decoding.find_share;
+  }
+  LoaderOptions validation = common;
+  validation.on_bad = OnBad::skip;
+  const auto dataset = [&](const ImageFolder& files, const Preprocess& to_input, bool augmented) {
+    CacheOptions cache = cache_of(config, files, to_input, device, augmented);
+    // One limit for training and validation, divided in proportion to their images.
+    const double share =
+        static_cast<double>(files.size()) / static_cast<double>(data.train_size + data.val_size);
+    cache.max_bytes = static_cast<uint64_t>(share * static_cast<double>(cache.max_bytes));
+    return std::make_shared<ImageDataset>(
+        files, ImageDatasetOptions{
+                   .preprocess = to_input,
+                   .augment = augmented ? std::optional(config.augment) : std::nullopt,
+                   .seed = seed,
+                   .max_pixels = config.data.max_pixels,
+                   .fast_decode = config.data.decode == DecodeKind::fast,
+                   .cache = std::move(cache),
+                   .workers = common.workers,
+               });
+  };
+  DeviceLoaderOptions input{.device = device, .dtype = compute};
+  if (device.kind == DeviceKind::cuda) {
+    input.pipeline = backend_of(device).make_image_pipeline();
+    training_input.pipeline = input.pipeline;
+  }
+  data.train_images = dataset(folders.train, training_preprocess, !plain);
+  data.val_images = dataset(folders.val, preprocess, false);
+  for (const auto& set : {data.train_images, data.val_images}) {
+    if (std::string note = set->take_note(); !note.empty()) data.notes.push_back(std::move(note));
+  }
+  data.train = make_loader(data.train_images, make_sampler(config, folders.train.labels(), classes),
+                           training, training_input);
+  data.val = make_loader(data.val_images, sequential_sampler(data.val_size), validation, input);
+}
+
+}  // namespace whisker

@@ -1,0 +1,31 @@
+// Labelled data to evaluate a trained network on, read as its signature describes.
+#pragma once
+
+#include "data/batch_source.h"
+#include "data/sequences/row_file.h"
+#include "train/model/network.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct LabelledSequences {
+  std::unique_ptr<BatchSource> source;
+  std::vector<BadRow> bad;  ///< skipped rows
+};
+
+/// Columns of labels and texts; "": those of training.
+struct ColumnNames {
+  std::string label_column = {};
+  std::string text_column = {};
+};
+
+/// Opens `path`, laid out as the training data of `network`. Throws data for unreadable data and
+/// usage for an image network.
+LabelledSequences open_labelled(const Network& network, const std::filesystem::path& path,
+                                const ColumnNames& columns, int64_t batch_size);
+
+}  // namespace whisker

@@ -1,0 +1,83 @@
+// The data of a run, of any kind: batches, their meaning, and a fingerprint.
+#pragma once
+
+#include "data/batch_source.h"
+#include "data/images/image_folder.h"
+#include "data/sampler.h"
+#include "train/config/config.h"
+#include "train/config/preprocess_config.h"
+#include "train/model/signature.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+class ImageDataset;
+
+/// The files that a run on images trains and validates on.
+struct ImageFolders {
+  ImageFolder train, val;
+};
+
+struct RunData {
+  Signature signature;
+  std::vector<int64_t> class_counts;  ///< training examples of each class
+  int64_t train_size = 0, val_size = 0;
+  int64_t steps = 0;  ///< of the longest sequence; 0 for images
+  /// Of the data read here; of images their paths, sizes and labels.
+  std::string fingerprint;
+  ImageFolders images = {};
+  /// The datasets of image loaders; null for other data.
+  std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
+  std::unique_ptr<BatchSource> train = {}, val = {};
+  std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
+  std::vector<std::string> notes = {};     ///< other messages for the user
+
+  /// "7,000 training and 1,000 validation images in 2 classes".
+  std::string describe() const;
+  /// Number and fraction of training examples of each class, of the first twenty; "" unless the
+  /// task is classification.
+  std::string class_table() const;
+};
+
+/// Reads the data of `config.data` and makes batches; images are only listed: see
+/// open_image_loaders(). Needs no device. Throws what reading throws, and usage for data that are
+/// not given or cannot be split.
+RunData open_data(const Config& config);
+/// Makes batches of data.images for `device`, whose layers compute in `compute`.
+void open_image_loaders(const Config& config, Device device, DType compute, RunData& data);
+
+/// open_data() for images.
+RunData open_images(const Config& config);
+/// open_data() for all other kinds.
+RunData open_sequences(const Config& config);
+
+/// The epoch order that `config` sets, over examples with these labels.
+std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,
+                                      int64_t classes);
+/// The indices, below `size`, that train.overfit_batches keeps: the first of a shuffled order.
+std::vector<int64_t> overfit_indices(const Config& config, int64_t size);
+/// Throws usage unless training data are given, data for a path that does not exist.
+void check_data_named(const DataConfig& data);
+
+/// Throws usage unless `model`, built for training images, also accepts images of data.image_size.
+void check_takes_both_sizes(const Model& model, const DataConfig& data);
+
+/// Number of classes in data.train; 2 when it is missing, so that a model can be shown without
+/// data.
+int64_t class_count(const Config& config);
+/// train.batch_size; 32 for auto, so that a model can be shown without a search.
+int64_t shown_batch_size(const Config& config);
+/// How the layers of `config` are built for batches of `data`'s training examples.
+BuildOptions training_build(const Config& config, const RunData& data);
+/// How the layers of `config` are built to show a model: with the data's classes and vocabulary if
+/// there are data, else with two classes and data.text.max_vocabulary tokens (or 100).
+BuildOptions expected_build(const Config& config);
+
+}  // namespace whisker

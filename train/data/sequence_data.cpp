@@ -1,0 +1,288 @@
+// Text, rows and series in memory, turned into numbers by what the training part taught: a
+// vocabulary, or scaling.
+#include "core/error.h"
+#include "core/io/text.h"
+#include "data/sequences/labelled_text.h"
+#include "data/sequences/rows_input.h"
+#include "data/sequences/sequence_source.h"
+#include "data/sequences/series.h"
+#include "data/sequences/text_stream.h"
+#include "data/sequences/validation_split.h"
+#include "train/data/run_data.h"
+#include "train/data/sequence_sets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+struct Split {
+  SequenceSet train, val;
+};
+
+void note_bad_rows(const std::vector<BadRow>& bad, RunData& data) {
+  for (const BadRow& row : bad) {
+    data.left_out.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));
+  }
+}
+
+void note_texts(const LabelledText& text, const char* key, RunData& data) {
+  note_bad_rows(text.bad, data);
+  if (text.skipped.empty()) return;
+  data.notes.push_back(fmt::format("{}: skipped {} files beside the class folders, such as {}", key,
+                                   text.skipped.size(), printable(text.skipped.front().path)));
+}
+
+// Batches of a training and a validation set, bucketed by the training set's lengths.
+void make_sources(const Config& config, Split split, RunData& data) {
+  const auto seed = static_cast<uint64_t>(config.seed);
+  data.train_size = split.train.size();
+  data.val_size = split.val.size();
+  data.fingerprint = split.train.fingerprint() + "-" + split.val.fingerprint();
+  data.steps = split.train.longest();
+  data.class_counts.assign(data.signature.classes.size(), 0);
+  for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
+  std::vector<int64_t> labels = split.train.labels;
+  if (labels.empty()) labels.assign(static_cast<size_t>(split.train.size()), 0);
+  const bool sequential = config.data.sampling == SamplingKind::sequential;
+  const auto classes = static_cast<int64_t>(std::max<size_t>(1, data.signature.classes.size()));
+  SequenceSourceOptions options{.batch_size = config.train.batch_size,
+                                .buckets = bucket_lengths(split.train.lengths, config.data.buckets),
+                                .drop_last = config.train.drop_last,
+                                .shuffle = !sequential,
+                                .seed = seed};
+  const auto shared = [](SequenceSet& set) {
+    return std::make_shared<const SequenceSet>(std::move(set));
+  };
+  data.train = std::make_unique<SequenceSource>(shared(split.train),
+                                                make_sampler(config, labels, classes), options);
+  options.drop_last = false;
+  options.shuffle = false;
+  data.val = std::make_unique<SequenceSource>(shared(split.val), sequential_sampler(data.val_size),
+                                              options);
+}
+
+// Which of `labels` train and which validate.
+struct Parts {
+  std::vector<int64_t> train, val;
+};
+
+Parts split_parts(const Config& config, std::span<const int64_t> labels,
+                  std::span<const std::string> classes) {
+  const std::vector<bool> held =
+      choose_validation(labels, classes, config.data.val_split, static_cast<uint64_t>(config.seed));
+  Parts parts;
+  for (size_t i = 0; i < held.size(); ++i) {
+    (held[i] ? parts.val : parts.train).push_back(static_cast<int64_t>(i));
+  }
+  return parts;
+}
+
+Parts whole(size_t train, size_t val) {
+  Parts parts{.train = std::vector<int64_t>(train), .val = std::vector<int64_t>(val)};
+  std::iota(parts.train.begin(), parts.train.end(), 0);
+  std::iota(parts.val.begin(), parts.val.end(), 0);
+  return parts;
+}
+
+// train.overfit_batches: both sets are a few examples of the training set.
+void keep_few(const Config& config, Parts& parts) {
+  if (config.train.overfit_batches == 0) return;
+  std::vector<int64_t> few;
+  for (const int64_t i : overfit_indices(config, std::ssize(parts.train))) {
+    few.push_back(parts.train[static_cast<size_t>(i)]);
+  }
+  parts = {.train = few, .val = few};
+}
+
+// --- labelled text -------------------------------------------------------------------------------
+
+TextInput text_input_of(const DataConfig& data) {
+  const TextConfig& config = data.text;
+  return {.level = config.level,
+          .lowercase = config.lowercase,
+          .max_length = config.max_length,
+          .keep = config.keep,
+          .label_column = data.label_column,
+          .text_column = config.text_column};
+}
+
+RunData open_text(const Config& config) {
+  const DataConfig& data = config.data;
+  const auto read = [&](const std::string& path, const char* name,
+                        std::vector<std::string> classes) {
+    return read_labelled_text(path, {.label_column = data.label_column,
+                                     .text_column = data.text.text_column,
+                                     .classes = std::move(classes),
+                                     .max_bad = data.max_bad,
+                                     .name = name});
+  };
+  RunData run;
+  const LabelledText train = read(data.train, "data.train", {});
+  note_texts(train, "data.train", run);
+  LabelledText other;
+  Parts parts;
+  if (data.val.empty()) {
+    parts = split_parts(config, train.labels(), train.classes);
+  } else {
+    other = read(data.val, "data.val", train.classes);
+    note_texts(other, "data.val", run);
+    parts = whole(train.examples.size(), other.examples.size());
+  }
+  keep_few(config, parts);
+  TextInput input = text_input_of(data);
+  TokenCounts counts;
+  for (const int64_t i : parts.train) {
+    input.count(train.examples[static_cast<size_t>(i)].text, counts);
+  }
+  input.vocabulary =
+      Vocabulary(counts, {.min_count = data.text.min_count, .max_size = data.text.max_vocabulary});
+  const bool own = data.val.empty() || config.train.overfit_batches > 0;
+  Split split{.train = encode(train, parts.train, input),
+              .val = encode(own ? train : other, parts.val, input)};
+  run.signature = {.input = std::move(input), .classes = train.classes};
+  make_sources(config, std::move(split), run);
+  return run;
+}
+
+// --- plain text ----------------------------------------------------------------------------------
+
+RunData open_language(const Config& config) {
+  const DataConfig& data = config.data;
+  std::string train = read_plain_text(data.train);
+  std::string val;
+  if (!data.val.empty()) {
+    val = read_plain_text(data.val);
+  } else {  // the end of the text, from a whole character on
+    auto cut = static_cast<size_t>(static_cast<double>(train.size()) * (1 - data.val_split));
+    while (cut < train.size() && (static_cast<uint8_t>(train[cut]) & 0xc0u) == 0x80u) ++cut;
+    val = train.substr(cut);
+    train.resize(cut);
+  }
+  TextInput input = text_input_of(data);
+  input.max_length = 0;
+  TokenCounts counts;
+  input.count(train, counts);
+  input.vocabulary =
+      Vocabulary(counts, {.min_count = data.text.min_count, .max_size = data.text.max_vocabulary});
+  std::vector<int64_t> tokens = input.encode(train);
+  if (config.train.overfit_batches > 0) {
+    const int64_t most =
+        config.train.overfit_batches * config.train.batch_size * data.text.steps + 1;
+    tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
+  }
+  std::vector<int64_t> val_tokens = config.train.overfit_batches > 0 ? tokens : input.encode(val);
+  const TextStreamOptions options{.rows = config.train.batch_size, .steps = data.text.steps};
+  auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
+  auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
+  RunData run{.signature = {.input = std::move(input), .classes = {}},
+              .class_counts = {},
+              .train_size = train_stream->predictions(),
+              .val_size = val_stream->predictions(),
+              .steps = data.text.steps,
+              .fingerprint = train_stream->fingerprint() + "-" + val_stream->fingerprint()};
+  run.train = std::move(train_stream);
+  run.val = std::move(val_stream);
+  return run;
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+RunData open_rows(const Config& config) {
+  const DataConfig& data = config.data;
+  RunData run;
+  const LabelledRowsOptions options{
+      .label_column = data.label_column, .features = data.rows.features, .max_bad = data.max_bad};
+  const LabelledRows train = read_labelled_rows(data.train, options);
+  note_bad_rows(train.bad, run);
+  run.signature.classes = class_names(train);
+  const std::vector<int64_t> labels = numbers_of(train, run.signature.classes);
+  LabelledRows other;
+  Parts parts;
+  if (data.val.empty()) {
+    parts = split_parts(config, labels, run.signature.classes);
+  } else {
+    other = read_labelled_rows(data.val, options);
+    note_bad_rows(other.bad, run);
+    parts = whole(train.values.size(), other.values.size());
+  }
+  keep_few(config, parts);
+  RowsInput input{.label_column = data.label_column,
+                  .features = data.rows.features,
+                  .scaling = fit_scaling(train, parts.train)};
+  for (const int64_t i : parts.train) {
+    const int64_t steps = std::ssize(train.values[static_cast<size_t>(i)]) / input.features;
+    input.most_steps = std::max(input.most_steps, steps);
+  }
+  const bool own = data.val.empty() || config.train.overfit_batches > 0;
+  Split split{.train = encode(train, parts.train, input, run.signature.classes),
+              .val = encode(own ? train : other, parts.val, input, run.signature.classes)};
+  run.signature.input = std::move(input);
+  make_sources(config, std::move(split), run);
+  return run;
+}
+
+// --- series --------------------------------------------------------------------------------------
+
+RunData open_series(const Config& config) {
+  const DataConfig& data = config.data;
+  if (data.series.columns.empty()) {
+    fail(ErrorKind::usage,
+         "data.series.columns: expected names or numbers of columns, got none. Add for example "
+         "data.series.columns=[2].");
+  }
+  SeriesInput input{
+      .columns = data.series.columns,
+      .targets = data.series.targets.empty() ? data.series.columns : data.series.targets,
+      .window = data.series.window,
+      .horizon = data.series.horizon,
+      .season = data.series.season,
+      .log = data.series.log,
+      .difference = data.series.difference};
+  RunData run;
+  const Series train = read_series(data.train, input, data.max_bad);
+  note_bad_rows(train.bad, run);
+  const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
+  WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
+  Split split;
+  if (data.val.empty()) {  // the last rows are forecast, from windows that may begin before them
+    range.end -= std::llround(data.val_split * static_cast<double>(train.rows()));
+    fit_scaling(train, range, input);
+    split.val = cut_windows(
+        train, {.begin = range.end, .end = train.rows(), .stride = data.series.stride}, input);
+  } else {
+    fit_scaling(train, range, input);
+    const Series other = read_series(data.val, input, data.max_bad);
+    note_bad_rows(other.bad, run);
+    split.val =
+        cut_windows(other, {.begin = 0, .end = other.rows(), .stride = data.series.stride}, input);
+  }
+  split.train = cut_windows(train, range, input);
+  if (few > 0) split.val = split.train;
+  run.signature.input = std::move(input);
+  make_sources(config, std::move(split), run);
+  return run;
+}
+
+}  // namespace
+
+RunData open_sequences(const Config& config) {
+  switch (config.data.kind) {
+    case DataKind::text:
+      return open_text(config);
+    case DataKind::language:
+      return open_language(config);
+    case DataKind::rows:
+      return open_rows(config);
+    case DataKind::series:
+      return open_series(config);
+    case DataKind::images:
+      break;
+  }
+  fail(ErrorKind::internal, "open_sequences: images are no sequences");
+}
+
+}  // namespace whisker

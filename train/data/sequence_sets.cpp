@@ -1,0 +1,73 @@
+#include "train/data/sequence_sets.h"
+
+#include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "core/io/utf8.h"
+#include "data/files/file_walk.h"
+
+#include <algorithm>
+#include <set>
+
+namespace whisker {
+
+SequenceSet encode(const LabelledText& text, std::span<const int64_t> indices,
+                   const TextInput& input) {
+  SequenceSet set;
+  for (const int64_t index : indices) {
+    const LabelledText::Example& one = text.examples[static_cast<size_t>(index)];
+    set.add_tokens(input.encode(one.text));
+    set.labels.push_back(one.label);
+  }
+  return set;
+}
+
+std::vector<std::string> class_names(const LabelledRows& rows) {
+  const std::set<std::string> found(rows.labels.begin(), rows.labels.end());
+  std::vector<std::string> names(found.begin(), found.end());
+  if (names.size() < 2) {
+    fail(ErrorKind::data,
+         "data.train: expected rows of at least two classes, got only {}. Check data.label_column.",
+         quoted_list(names));
+  }
+  const auto is_number = [](const std::string& name) { return number_of(name).has_value(); };
+  if (std::ranges::all_of(names, is_number)) {
+    std::ranges::sort(names, {}, [](const std::string& name) { return *number_of(name); });
+  }
+  return names;
+}
+
+std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::string> classes) {
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < rows.labels.size(); ++i) {
+    const auto found = std::ranges::find(classes, rows.labels[i]);
+    if (found == classes.end()) {
+      fail(ErrorKind::data, "{}: {} is not a class of the training data: {}", rows.places[i],
+           excerpt(rows.labels[i]), quoted_list({classes.begin(), classes.end()}));
+    }
+    numbers.push_back(found - classes.begin());
+  }
+  return numbers;
+}
+
+SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
+                   const RowsInput& input, std::span<const std::string> classes) {
+  SequenceSet set = scaled_sequences(rows, indices, input.scaling);
+  const std::vector<int64_t> numbers = numbers_of(rows, classes);
+  for (const int64_t index : indices) set.labels.push_back(numbers[static_cast<size_t>(index)]);
+  return set;
+}
+
+std::string read_plain_text(const std::filesystem::path& path) {
+  constexpr size_t most_bytes = size_t{1} << 31;
+  std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  if (const size_t at = find_invalid_utf8(text); at != std::string::npos) {
+    const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+    fail(ErrorKind::data, "{}:{}: byte {} of the file is not UTF-8", printable(path.string()), line,
+         at + 1);
+  }
+  if (text.empty()) fail(ErrorKind::data, "{}: the text is empty", printable(path.string()));
+  return text;
+}
+
+}  // namespace whisker

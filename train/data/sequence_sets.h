@@ -1,0 +1,32 @@
+// Texts and rows as sequences of numbers with labels: in training, `evaluate` and `classify` alike.
+#pragma once
+
+#include "data/sequences/labelled_text.h"
+#include "data/sequences/rows_input.h"
+#include "data/sequences/sequence_set.h"
+#include "data/sequences/text_input.h"
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// The examples `indices` of `text` with their labels.
+SequenceSet encode(const LabelledText& text, std::span<const int64_t> indices,
+                   const TextInput& input);
+
+/// The labels that occur, sorted numerically if all are numbers, else bytewise. Throws data for
+/// fewer than two.
+std::vector<std::string> class_names(const LabelledRows& rows);
+/// Each row's index in `classes`. Throws data, naming the row, for an unknown label.
+std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::string> classes);
+/// The rows `indices`, scaled, with their labels.
+SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
+                   const RowsInput& input, std::span<const std::string> classes);
+
+/// The content of a text file. Throws data for a file that is unreadable, empty or invalid UTF-8.
+std::string read_plain_text(const std::filesystem::path& path);
+
+}  // namespace whisker

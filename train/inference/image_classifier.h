@@ -1,0 +1,35 @@
+// Predictions of classifiers, and the classifier of image files: reads, decodes exactly,
+// preprocesses as in training, and runs in batches.
+#pragma once
+
+#include "core/tensor/tensor.h"
+#include "train/model/network.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// A classifier's result for one example.
+struct Prediction {
+  std::string name;                  ///< path of an image, the text itself, "file:line" of a row
+  std::vector<float> probabilities;  ///< (classes); empty when the example could not be read
+  std::string error;                 ///< why it could not be read; else empty
+};
+
+/// The next examples to classify, at most `most`; empty: there are no more.
+using NextInputs = std::function<std::vector<std::string>(size_t most)>;
+
+/// Assigns the rows of `scores` (examples, classes), on the CPU, to the results without an error,
+/// and reports all results in order.
+void report_predictions(const Tensor& scores, std::span<Prediction> results,
+                        const std::function<void(const Prediction&)>& report);
+
+/// Calls `report` once per path of `next`, in order. The paths of one call of `next` form a batch
+/// of at most `batch_size`. Unreadable images are reported and the rest continue.
+void classify_images(const Network& network, const NextInputs& next, int64_t batch_size,
+                     const std::function<void(const Prediction&)>& report);
+
+}  // namespace whisker

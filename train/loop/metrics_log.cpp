@@ -1,0 +1,57 @@
+#include "train/loop/metrics_log.h"
+
+#include "core/io/json.h"
+
+namespace whisker {
+namespace {
+
+void write_validation(JsonWriter& json, double loss, const std::vector<Figure>& figures) {
+  json.field("val_loss", loss);
+  for (const Figure& one : figures) json.field(fmt::format("val_{}", one.name), one.value);
+}
+
+}  // namespace
+
+void MetricsLog::step(const StepEvent& event, double seconds) {
+  JsonWriter json;
+  json.begin_object()
+      .field("kind", "step")
+      .field("step", event.step)
+      .field("epoch", event.epoch + 1);
+  if (event.loss) json.field("loss", *event.loss);
+  if (event.accuracy) json.field("accuracy", *event.accuracy);
+  if (event.epoch_loss) json.field("epoch_loss", *event.epoch_loss);
+  if (event.epoch_accuracy) json.field("epoch_accuracy", *event.epoch_accuracy);
+  json.field("learning_rate", event.learning_rate);
+  if (event.gradient_norm) json.field("gradient_norm", *event.gradient_norm);
+  json.field("images_per_s", event.examples_per_s).field("seconds", seconds).end_object();
+  file_.append(json.str() + "\n");
+}
+
+void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
+  JsonWriter json;
+  json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
+  json.field("step", step).field("train_loss", event.train_loss);
+  if (event.train_accuracy) json.field("train_accuracy", *event.train_accuracy);
+  if (event.val_loss) {
+    write_validation(json, *event.val_loss, event.val_figures);
+    json.field("best", event.best);
+  }
+  json.field("seconds", seconds).key("time").begin_object();
+  for (size_t i = 0; i < stage_names.size(); ++i) {
+    json.field(stage_names[i], event.times.seconds[i]);
+  }
+  json.end_object().end_object();
+  file_.append(json.str() + "\n");
+}
+
+void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step) {
+  JsonWriter json;
+  json.begin_object().field("kind", "validation").field("epoch", epoch + 1);
+  json.field("step", step);
+  write_validation(json, metrics.loss(), metrics.figures());
+  json.field("best", best).end_object();
+  file_.append(json.str() + "\n");
+}
+
+}  // namespace whisker

@@ -1,0 +1,243 @@
+// Note [Order of a step]: forward, loss, its check, backward, buffers, the norm and its check,
+// optimizer, average. What follows a check does nothing when it failed, so no NaN ever reaches a
+// checkpoint.
+#include "train/loop/train_step.h"
+
+#include "core/autograd/autograd.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr int64_t most_shapes = 16;  // captured at a time
+// A shape stays eager while fewer than one batch in so many has it: an epoch's odd last batch is
+// not worth the memory unless epochs are short, nor is a length that hardly ever comes.
+constexpr int64_t rarest_captured = 64;
+// A captured shape may be dropped when it has not come for so many batches. Even the rarest shape
+// that is captured comes far sooner, so that too many shapes do not evict each other, with more
+// captures than replays.
+constexpr int64_t idle_batches = 16 * rarest_captured;
+
+// Copies in order with the device's operators; both have one shape and dtype.
+void load(const Tensor& source, const Tensor& target) {
+  if (source.raw() == target.raw()) return;  // a GPU's loader has written it there
+  Backend& backend = backend_of(target.device());
+  if (source.device() == target.device()) {
+    backend.copy(source.raw(), target.raw(), target.bytes());
+  } else {
+    backend.enqueue_upload(source.raw(), target.raw(), target.bytes());
+  }
+}
+
+Tensor empty_on(Device device, const Tensor& like) {
+  return like.defined() ? empty(like.shape(), {.dtype = like.dtype(), .device = device}) : Tensor();
+}
+
+// A batch whose tensors are `make` of those of `like`.
+template <class Make>
+Batch each_tensor(const Batch& like, Make make) {
+  return {.inputs = make(like.inputs),
+          .labels = make(like.labels),
+          .soft_labels = make(like.soft_labels),
+          .targets = make(like.targets),
+          .lengths = make(like.lengths),
+          .indices = like.indices,
+          .continues = like.continues};
+}
+
+void load(const Batch& source, Batch& target) {
+  for (const auto member :
+       {&Batch::inputs, &Batch::labels, &Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
+    if ((source.*member).defined()) load(source.*member, target.*member);
+  }
+  target.indices = source.indices;
+  target.continues = source.continues;
+}
+
+Tensor on_device(const Tensor& tensor, Device device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  const Tensor moved = empty_on(device, tensor);
+  load(tensor, moved);
+  return moved;
+}
+
+// A GPU's loader leaves images there, but not labels.
+Batch on_device(const Batch& batch, Device device) {
+  return each_tensor(batch, [&](const Tensor& tensor) { return on_device(tensor, device); });
+}
+
+}  // namespace
+
+TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
+    : experiment_(experiment),
+      backend_(backend_of(experiment.device)),
+      options_(std::move(options)),
+      pass_{.training = true,
+            .seed = static_cast<uint64_t>(experiment.config.seed),
+            .random_offset = &experiment.optimizer->memory().state()->inputs.batch} {
+  const bool gpu = experiment.device.kind == DeviceKind::cuda;
+  late_reading_ = options_.late_reading.value_or(gpu);
+  captures_ = experiment.config.runtime.graph && (gpu || options_.capture);
+  carries_ = experiment.network->signature().task() == Task::language_model;
+  if (!options_.capture) {
+    options_.capture = [this](const std::function<void()>& work) { return backend_.capture(work); };
+  }
+}
+
+void TrainStep::begin(const StepTotals& totals) {
+  accumulated_ = 0;
+  experiment_.optimizer->memory().write_totals(totals);
+}
+
+bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
+  Part part{.first = accumulated_ == 0};
+  ++accumulated_;
+  part.update = accumulated_ == experiment_.config.train.accumulate || place.last_of_epoch;
+  experiment_.optimizer->memory().write_inputs(
+      {.batch = place.number,
+       .learning_rate = place.learning_rate,
+       .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
+  if (carries_ && !batch.continues) {
+    for (const auto& [path, state] : states_) {
+      for (const Tensor& tensor : {state.h, state.c}) {
+        if (tensor.defined()) tensor.fill_(0);
+      }
+    }
+  }
+  if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
+  if (part.update) accumulated_ = 0;
+  if (!std::exchange(stepped_, true)) {
+    const int64_t batches = experiment_.config.train.epochs * experiment_.batches_per_epoch();
+    search_plans(experiment_.config, experiment_.device,
+                 std::max<int64_t>(batches - place.number, 1));
+  }
+  return part.update;
+}
+
+// All of a step that a graph may hold: nothing here reads host memory that changes.
+void TrainStep::enqueue(const Batch& batch, Part part) {
+  ParameterArena& arena = *experiment_.arena;
+  Optimizer& optimizer = *experiment_.optimizer;
+  StepState* state = optimizer.memory().state();
+  const StepTrace::Watch watch(trace_);
+  const StepTrace::Range whole(trace_, "step", "step");
+  if (part.first) arena.zero_grad();
+  CarriedStates states = states_;
+  Pass pass = pass_;
+  if (carries_) pass.states = &states;
+  Tensor loss;
+  {
+    const StepTrace::Range range(trace_, "forward", "step");
+    const Tensor outputs = experiment_.network->outputs(batch, pass);
+    loss = experiment_.objective->loss(outputs, batch);
+    // A language model's rows are its steps.
+    backend_.count_batch(outputs.reshape({-1, outputs.extent(-1)}), loss,
+                         {optimizer.rule(), batch.labels.reshape({-1}), state});
+  }
+  {
+    const StepTrace::Range range(trace_, "backward", "step");
+    backward(loss, {.gradient = optimizer.memory().loss_scale().reshape(loss.shape())});
+  }
+  const StepTrace::Range range(trace_, "update", "step");
+  arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
+  // After a failure the states stay those that the failed batch began with, for who searches it. In
+  // f16 the text goes on through skipped updates, but not from a state that is not finite.
+  const bool verdict_first = part.update && !optimizer.rule().scales_loss;
+  if (carries_ && !verdict_first) keep_states(states, &state->sound);
+  if (!part.update) return;
+  optimizer.enqueue_update();
+  if (carries_ && verdict_first) keep_states(states, &state->applies);
+  if (experiment_.average) experiment_.average->update(&state->applies);
+}
+
+// What the batch left, in the tensors that the next one begins with, unless *condition is 0:
+// backward has read them by now.
+void TrainStep::keep_states(const CarriedStates& last, const int32_t* condition) {
+  for (const auto& [path, state] : last) {
+    RecurrentState& own = states_[path];
+    for (const auto member : {&RecurrentState::h, &RecurrentState::c}) {
+      const Tensor& from = state.*member;
+      if (!from.defined()) continue;
+      if (!(own.*member).defined()) {
+        own.*member = empty_on(experiment_.device, from);
+        (own.*member).fill_(0);
+      }
+      backend_.copy_if(condition, from.raw(), (own.*member).raw(), from.bytes());
+    }
+  }
+}
+
+// Of a shape, before it is captured: plans are chosen and memory is cached by then, for the update
+// as well.
+int64_t TrainStep::batches_before_capture() const {
+  return 3 * experiment_.config.train.accumulate;
+}
+
+int64_t TrainStep::warm_up_batches() const {
+  const bool chooses_at_first_use = experiment_.device.kind != DeviceKind::cuda && !captures_;
+  if (chooses_at_first_use) return carries_ ? 2 : 1;  // the first batch begins without states
+  return batches_before_capture() + 1;
+}
+
+// The entry of the batch's shape, if it is frequent enough to be captured.
+TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
+  std::string key = fmt::format("{} {}", batch.inputs.shape(), batch.inputs.dtype());
+  for (const auto member : {&Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
+    key += (batch.*member).defined() ? '1' : '0';
+  }
+  Captured& shape = shapes_[key];
+  shape.last_used = ++batches_;
+  if (shape.inputs.inputs.defined()) return &shape;
+  ++shape.eager_batches;
+  if (shape.eager_batches <= batches_before_capture() ||
+      shape.eager_batches * rarest_captured < batches_) {
+    return nullptr;
+  }
+  if (!evict_shape()) return nullptr;
+  const MemoryScope scope(MemoryCategory::input);
+  shape.inputs = each_tensor(
+      batch, [&](const Tensor& tensor) { return empty_on(experiment_.device, tensor); });
+  if (!written_into_) experiment_.train->write_into(shape.inputs.inputs);
+  written_into_ = true;
+  return &shape;
+}
+
+// Whether one more shape may be captured. At the maximum, drops an idle one.
+bool TrainStep::evict_shape() {
+  Captured* oldest = nullptr;
+  int64_t captured = 0;
+  for (auto& [key, shape] : shapes_) {
+    if (!shape.inputs.inputs.defined()) continue;
+    ++captured;
+    if (!oldest || shape.last_used < oldest->last_used) oldest = &shape;
+  }
+  if (captured < most_shapes) return true;
+  if (batches_ - oldest->last_used < idle_batches) return false;
+  *oldest = {};
+  experiment_.train->write_into({});
+  written_into_ = false;
+  return true;
+}
+
+// False when the batch has to run eagerly.
+bool TrainStep::replay(const Batch& batch, Part part) {
+  Captured* const shape = captures_ ? captured_for(batch) : nullptr;
+  if (!shape) return false;
+  load(batch, shape->inputs);
+  std::unique_ptr<CapturedGraph>& graph = shape->graph_of(part);
+  if (!graph) graph = options_.capture([this, shape, part] { enqueue(shape->inputs, part); });
+  if (!graph) {  // not on this device after all
+    captures_ = false;
+    shapes_.clear();
+    experiment_.train->write_into({});
+    return false;
+  }
+  graph->replay();
+  ++replays_;
+  experiment_.arena->bump_epoch();
+  return true;
+}
+
+}  // namespace whisker

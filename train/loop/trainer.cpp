@@ -1,0 +1,338 @@
+// The loop over epochs. TrainStep runs each batch; its results are read from the device after each
+// batch on a host device, every log_every steps on a GPU, and always before saving. The observer is
+// told after each batch, metrics.jsonl as well where a line is due. A line's loss is the difference
+// of the epoch's sums between two lines: the device keeps no others, and they are read for the line
+// anyway. What a validation changes is in trainer_validation.cpp.
+#include "train/loop/trainer.h"
+
+#include "train/loop/find_non_finite.h"
+#include "train/loop/resume.h"
+#include "train/metrics/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace whisker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string_view text_of(StepFailure failure) {
+  switch (failure) {
+    case StepFailure::none:
+      break;
+    case StepFailure::loss:
+      return "the loss";
+    case StepFailure::gradient:
+      return "a gradient";
+    case StepFailure::loss_scale:
+      return "a gradient at every loss scale";
+  }
+  return "nothing";
+}
+
+std::optional<double> per_row(double sum, int64_t rows) {
+  return rows > 0 ? std::optional(sum / static_cast<double>(rows)) : std::nullopt;
+}
+
+}  // namespace
+
+Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
+                 const std::atomic<int>& stop, TrainStepOptions options)
+    : experiment_(experiment),
+      folder_(folder),
+      observer_(observer),
+      stop_(stop),
+      log_(folder.metrics()),
+      writer_(folder.last(), experiment.config.checkpoint.keep),
+      step_(experiment, std::move(options)),
+      profile_(step_, experiment.device, experiment.config.train.profile),
+      state_(first_state(experiment)),
+      batches_(experiment.batches_per_epoch()),
+      best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
+      start_(Clock::now()) {}
+
+double Trainer::now() const {
+  return state_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+void Trainer::resume() {
+  CarriedStates states;
+  state_ = resume_run(folder_, experiment_, states);
+  step_.set_states(std::move(states));
+  const Config& config = experiment_.config;
+  if (state_.epoch >= config.train.epochs) {
+    observer_.on_message(
+        fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
+                    state_.epoch, config.train.epochs));
+  } else if (const std::string change = schedule_change(config, *experiment_.schedule, state_);
+             !change.empty()) {
+    observer_.on_message(change);
+  }
+  state_.epochs = config.train.epochs;
+  state_.restart = config.schedule.restart;
+}
+
+TrainResult Trainer::run() {
+  const Config& config = experiment_.config;
+  start_ = Clock::now();
+  epoch_start_ = now();
+  while (!stop_reason_ && state_.epoch < config.train.epochs) {
+    if (!run_epoch()) break;
+  }
+  if (profile_.trace()) write_trace();  // the run ends before its last traced batch
+  if (stop_reason_ == StopReason::time_budget && validated_step_ != state_.step) validate_at_stop();
+  writer_.finish();
+  tell_notes();
+  return {.reason = stop_reason_.value_or(StopReason::finished),
+          .epochs = state_.epoch,
+          .steps = state_.step,
+          .best_metric = state_.best_metric,
+          .best_figure = best_figure_.name,
+          .best_epoch = state_.best_epoch,
+          .seconds = now(),
+          .validation = validation_,
+          .validation_epoch = validated_epoch_};
+}
+
+// False when the run stops within the epoch; its state is saved then.
+bool Trainer::run_epoch() {
+  const Config& config = experiment_.config;
+  batches_start_ = now();
+  epoch_examples_ = 0;
+  if (state_.batch == 0) experiment_.schedule->begin_epoch(state_.epoch);
+  step_.begin(epoch_totals());
+  if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
+  while (state_.batch < batches_) {
+    profile_.before_batch(config.train.epochs * batches_ - batches_seen());
+    const std::optional<Batch> batch = next_batch();
+    if (!batch) break;
+    ++state_.batch;
+    const bool stepped = run_batch(*batch);
+    if (profile_.after_batch()) write_trace();
+    {
+      const StageTimer timer(times_, Stage::logging);
+      const StepEvent event = step_event();
+      observer_.on_step(event);
+      if (stepped && state_.step % config.train.log_every == 0) log_step(event);
+    }
+    if (!stepped) continue;
+    const double budget = config.train.time_budget_minutes * 60;
+    if (budget > 0 && now() >= budget) stop_reason_ = StopReason::time_budget;
+    if (stop_.load() != 0) stop_reason_ = StopReason::signal;
+    const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
+    const bool due = config.checkpoint.every > 0 && state_.step % config.checkpoint.every == 0;
+    if (within && (due || stop_reason_)) {
+      read_results(&*batch);
+      save_last();
+    }
+    if (within && stop_reason_) return false;
+  }
+  read_results();
+  return finish_epoch();
+}
+
+// A GPU's loader may also wait for the GPU, which is no waiting for data.
+std::optional<Batch> Trainer::next_batch() {
+  BatchSource& source = *experiment_.train;
+  const double before = source.stats().wait_seconds;
+  std::optional<Batch> batch;
+  {
+    const StageTimer timer(times_, Stage::step);
+    const StepTrace::Range range(profile_.trace(), "next batch", "loader");
+    batch = source.next();
+  }
+  const double waited = source.stats().wait_seconds - before;
+  times_[Stage::step] -= waited;
+  times_[Stage::data_wait] += waited;
+  return batch;
+}
+
+void Trainer::write_trace() {
+  observer_.on_message(profile_.write(folder_.path() / "trace.json"));
+}
+
+// Whether it ended in an optimizer step.
+bool Trainer::run_batch(const Batch& batch) {
+  const StageTimer timer(times_, Stage::step);
+  epoch_examples_ += batch.size();
+  const bool stepped = step_.run(batch, {.number = batches_seen(),
+                                         .learning_rate = experiment_.schedule->at(state_.step),
+                                         .last_of_epoch = state_.batch == batches_});
+  if (stepped) ++state_.step;
+  const bool due = stepped && state_.step % experiment_.config.train.log_every == 0;
+  if (due || !step_.late_reading()) read_results(&batch);
+  return stepped;
+}
+
+// Waits for the device. `at_hand` is the last batch that ran.
+void Trainer::read_results(const Batch* at_hand) {
+  const StepState results = step_.read();
+  state_.loss_sum = results.totals.loss;
+  state_.correct = results.totals.correct;
+  state_.rows = results.totals.rows;
+  gradient_norm_.reset();
+  if (std::isfinite(results.gradient_norm)) gradient_norm_ = results.gradient_norm;
+  state_.updates = results.steps;
+  state_.loss_scale = {.value = results.loss_scale,
+                       .good_steps = results.good_steps,
+                       .skipped_in_row = results.skipped_in_row};
+  if (results.failure == StepFailure::none) return;
+  const int64_t failed = results.failed_batch;
+  const Batch* same = failed == batches_seen() ? at_hand : nullptr;
+  diverged(failed, text_of(results.failure),
+           find_culprit(experiment_, failed, same, step_.states()));
+}
+
+void Trainer::diverged(int64_t batch, std::string_view what, const std::string& culprit) {
+  writer_.finish();
+  const int64_t accumulate = experiment_.config.train.accumulate;
+  const int64_t before = std::max<int64_t>(batch, 1) - 1;  // batches before this one
+  const int64_t epoch = before / batches_;
+  const int64_t step =
+      epoch * ((batches_ + accumulate - 1) / accumulate) + before % batches_ / accumulate;
+  const bool saved = std::filesystem::exists(folder_.best()) ||
+                     std::filesystem::exists(folder_.last() / "state.json");
+  const std::string path = folder_.path().string();
+  fail(ErrorKind::diverged,
+       "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. {} Lower "
+       "optimizer.lr, or set optimizer.clip_norm: 1.",
+       epoch + 1, step + 1, what, culprit,
+       saved ? fmt::format("What {} holds is from before that.", path)
+             : fmt::format("No weights were saved in {} before.", path));
+}
+
+// A finite gradient at a huge rate can still give infinite weights: nothing is saved unseen.
+void Trainer::check_finite(const Snapshot& snapshot) {
+  const std::string name = first_non_finite(snapshot);
+  if (name.empty()) return;
+  diverged(batches_seen(), "a tensor about to be saved",
+           saved_tensor_text(*experiment_.arena, name));
+}
+
+// False when a signal came during validation: the state saved is that of the epoch's last step, so
+// that a resume validates again.
+bool Trainer::finish_epoch() {
+  const Config& config = experiment_.config;
+  const StepEvent ended = step_event();
+  EpochEvent event{.epoch = state_.epoch,
+                   .epochs = config.train.epochs,
+                   .train_loss = ended.epoch_loss.value_or(0),
+                   .train_accuracy = ended.epoch_accuracy};
+  const bool last = state_.epoch + 1 == config.train.epochs;
+  if (!last && !stop_reason_) {  // its first batches are made while validation runs
+    epoch_ahead_ = state_.epoch + 1;
+    experiment_.train->start_epoch(epoch_ahead_);
+  }
+  if (last || (state_.epoch + 1) % config.train.validate_every == 0) {
+    const std::shared_ptr<const Metrics> metrics = validate();
+    if (stop_.load() != 0) {
+      stop_reason_ = StopReason::signal;
+      save_last();
+      return false;
+    }
+    event.val_loss = metrics->loss();
+    event.val_figures = metrics->figures();
+    event.best = take_best(metrics);
+    count_stalled(experiment_.best_figure(*metrics).value);
+  }
+
+  ++state_.epoch;
+  state_.batch = 0;
+  reset_totals();
+  const int64_t patience = config.train.early_stopping.patience;
+  if (!stop_reason_ && patience > 0 && state_.stalled >= patience) {
+    stop_reason_ = StopReason::early_stopping;
+  }
+  report(std::move(event));
+  const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
+  if (due || last || stop_reason_) save_last();
+  return true;
+}
+
+void Trainer::save_last() {
+  const StageTimer timer(times_, Stage::checkpoint);
+  Snapshot model = state_dict(*experiment_.arena, batches_tracked());
+  Snapshot optimizer =
+      snapshot_optimizer(*experiment_.arena, *experiment_.optimizer, experiment_.average.get());
+  check_finite(model);
+  check_finite(optimizer);
+  add_states(step_.states(), optimizer);
+  add_image_stamps(experiment_, stop_reason_.has_value(), optimizer);
+  TrainState state = state_to_save(state_, experiment_);
+  state.seconds = now();
+  folder_.metrics().sync();
+  state.metrics_bytes = folder_.metrics().offset();
+  writer_.save_last(std::move(model), std::move(optimizer), state);
+}
+
+StepTotals Trainer::epoch_totals() const {
+  return {.loss = state_.loss_sum, .correct = state_.correct, .rows = state_.rows};
+}
+
+StepTotals Trainer::unlogged_totals() const {
+  return {.loss = state_.loss_sum - state_.logged.loss,
+          .correct = state_.correct - state_.logged.correct,
+          .rows = state_.rows - state_.logged.rows};
+}
+
+std::optional<double> Trainer::share_correct(const StepTotals& totals) const {
+  if (experiment_.network->signature().task() == Task::regression) return std::nullopt;
+  return per_row(static_cast<double>(totals.correct), totals.rows);
+}
+
+StepEvent Trainer::step_event() const {
+  const double seconds = now() - batches_start_;
+  const double done = static_cast<double>(epoch_examples_);
+  const bool read = state_.rows > 0;  // in this epoch, and a loss was finite
+  const StepTotals epoch = epoch_totals();
+  const StepTotals recent = unlogged_totals();
+  return {.epoch = state_.epoch,
+          .batch = state_.batch,
+          .batches = batches_,
+          .step = state_.step,
+          .loss = per_row(recent.loss, recent.rows),
+          .accuracy = share_correct(recent),
+          .epoch_loss = per_row(epoch.loss, epoch.rows),
+          .epoch_accuracy = share_correct(epoch),
+          .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
+          .gradient_norm = read ? gradient_norm_ : std::nullopt,
+          .examples_per_s = done / std::max(seconds, 1e-9),
+          .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
+          .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *
+                                         static_cast<double>(experiment_.config.train.batch_size)
+                                   : 0};
+}
+
+void Trainer::log_step(const StepEvent& event) {
+  log_.step(event, now());
+  state_.logged = epoch_totals();
+}
+
+// What the last lines have left of the epoch is part of the next one.
+void Trainer::reset_totals() {
+  const StepTotals left = unlogged_totals();
+  state_.logged = {.loss = -left.loss, .correct = -left.correct, .rows = -left.rows};
+  state_.loss_sum = 0;
+  state_.correct = state_.rows = 0;
+}
+
+// Saving and messages from here on count in the next epoch's times.
+void Trainer::report(EpochEvent event) {
+  event.seconds = now() - epoch_start_;
+  event.times = times_;
+  epoch_start_ += event.seconds;
+  times_ = {};
+  const StageTimer timer(times_, Stage::logging);
+  log_.epoch(event, state_.step, now());
+  tell_notes();
+  observer_.on_epoch(event);
+}
+
+void Trainer::tell_notes() {
+  for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
+    if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+  }
+}
+
+}  // namespace whisker

@@ -1,0 +1,101 @@
+// The training loop: batches in, weights out. Reports to an observer. Its progress is a TrainState,
+// which a checkpoint stores and a resume restores bit for bit.
+#pragma once
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
+#include "train/experiment.h"
+#include "train/loop/events.h"
+#include "train/loop/metrics_log.h"
+#include "train/loop/step_trace.h"
+#include "train/loop/train_step.h"
+#include "train/metrics/metrics.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+enum class StopReason : uint8_t { finished, early_stopping, time_budget, signal };
+
+struct TrainResult {
+  StopReason reason = StopReason::finished;
+  int64_t epochs = 0;  ///< finished ones
+  int64_t steps = 0;
+  double best_metric = 0;
+  std::string_view best_figure = {};  ///< name of best_metric: "accuracy"
+  int64_t best_epoch = -1;            ///< -1: none was validated
+  double seconds = 0;
+  std::shared_ptr<const Metrics> validation = {};  ///< of the last validation
+  int64_t validation_epoch = -1;                   ///< its epoch
+};
+
+class Trainer {
+ public:
+  /// `stop` is polled after every step and every validation batch; a value other than 0 requests a
+  /// checkpoint and the end of training.
+  Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
+          const std::atomic<int>& stop, TrainStepOptions options = {});
+
+  /// Continues from the run folder's last checkpoint. Throws checkpoint, without changes, when it
+  /// is missing or damaged, or data or configuration differ from the run's.
+  void resume();
+  TrainResult run();
+
+ private:
+  bool run_epoch();
+  std::optional<Batch> next_batch();
+  bool run_batch(const Batch& batch);
+  void write_trace();
+  void read_results(const Batch* at_hand = nullptr);
+  std::shared_ptr<const Metrics> validate();
+  bool take_best(std::shared_ptr<const Metrics> metrics);
+  void count_stalled(double metric);
+  void report(EpochEvent event);
+  void tell_notes();
+  bool finish_epoch();
+  void validate_at_stop();
+  bool better(double metric, double than, double margin) const;
+  int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
+  int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }
+  void save_last();
+  void check_finite(const Snapshot& snapshot);
+  [[noreturn]] void diverged(int64_t batch, std::string_view what, const std::string& culprit);
+  double now() const;               // seconds of this run, those before a resume included
+  StepTotals epoch_totals() const;  // so far
+  StepTotals unlogged_totals() const;
+  std::optional<double> share_correct(const StepTotals& totals) const;
+  StepEvent step_event() const;
+  void log_step(const StepEvent& event);
+  void reset_totals();
+
+  Experiment& experiment_;
+  RunFolder& folder_;
+  TrainObserver& observer_;
+  const std::atomic<int>& stop_;
+  MetricsLog log_;
+  CheckpointWriter writer_;
+  TrainStep step_;
+  StepProfile profile_;
+  TrainState state_;
+  int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
+  int64_t batches_ = 0;       // per epoch
+  std::optional<double> gradient_norm_ = {};
+  std::optional<StopReason> stop_reason_;
+  std::shared_ptr<const Metrics> validation_;
+  int64_t validated_step_ = -1;
+  int64_t validated_epoch_ = -1;
+  Figure best_figure_;  // what makes the best weights; its value is nothing
+  std::chrono::steady_clock::time_point start_;
+  double epoch_start_ = 0;      // of what the next epoch event counts, by now()
+  double batches_start_ = 0;    // of the epoch's batches, by now()
+  int64_t epoch_examples_ = 0;  // since the epoch (or the resume) began
+  StageTimes times_;
+};
+
+}  // namespace whisker

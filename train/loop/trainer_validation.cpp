@@ -1,0 +1,75 @@
+// After a validation: best weights, early stopping, plateau schedule.
+#include "core/io/json.h"
+#include "train/loop/find_non_finite.h"
+#include "train/loop/trainer.h"
+#include "train/metrics/evaluate.h"
+
+#include <cmath>
+
+namespace whisker {
+
+std::shared_ptr<const Metrics> Trainer::validate() {
+  const StageTimer timer(times_, Stage::validation);
+  const AverageScope averaged(experiment_.average.get());
+  std::shared_ptr<const Metrics> metrics =
+      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
+  if (!std::isfinite(metrics->loss())) {
+    const std::string weights = find_non_finite_weights(experiment_);
+    diverged(batches_seen(), "the validation loss",
+             weights.empty() ? "the network's outputs there" : weights);
+  }
+  return metrics;
+}
+
+bool Trainer::better(double metric, double than, double margin) const {
+  return best_figure_.higher_is_better ? metric > than + margin : metric < than - margin;
+}
+
+// Whether these are the best weights so far; they are saved then.
+bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
+  validation_ = metrics;
+  validated_step_ = state_.step;
+  validated_epoch_ = state_.epoch;
+  const double metric = experiment_.best_figure(*metrics).value;
+  if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
+  state_.best_metric = metric;
+  state_.best_epoch = state_.epoch;
+  const StageTimer timer(times_, Stage::checkpoint);
+  JsonWriter json;
+  json.begin_object();
+  metrics->write(json);
+  json.end_object();
+  const AverageScope averaged(experiment_.average.get());
+  Snapshot model = state_dict(*experiment_.arena, batches_tracked());
+  check_finite(model);
+  writer_.save_best(folder_.best(), std::move(model),
+                    experiment_.weights_info(state_.epoch + 1, json.str()).to_metadata());
+  return true;
+}
+
+// What early stopping and the plateau schedule learn from a validation.
+void Trainer::count_stalled(double metric) {
+  const double margin = experiment_.config.train.early_stopping.min_delta;
+  const bool first = state_.validations++ == 0;
+  if (first || better(metric, state_.stall_metric, margin)) {
+    state_.stall_metric = metric;
+    state_.stalled = 0;
+  } else {
+    ++state_.stalled;
+  }
+  experiment_.schedule->observe(metric);
+}
+
+// The time is up between validations: what has been learned since the last one counts, too. Early
+// stopping and schedule hear nothing of it, so that a resumed run goes on as it would have.
+void Trainer::validate_at_stop() {
+  const std::shared_ptr<const Metrics> metrics = validate();
+  if (stop_.load() != 0) return;
+  const bool best = take_best(metrics);
+  log_.validation(*metrics, best, state_.epoch, state_.step);
+  observer_.on_message(fmt::format("time is up in epoch {}: val {}{}", state_.epoch + 1,
+                                   metrics->line(), best ? " (best)" : ""));
+  save_last();
+}
+
+}  // namespace whisker

@@ -1,0 +1,74 @@
+// One pass over the data, row by row into the metrics. Outputs on a GPU are read several batches at
+// a time, so that it is rarely idle.
+#include "train/metrics/evaluate.h"
+
+#include "core/autograd/autograd.h"
+
+namespace whisker {
+namespace {
+
+// What became of a batch; on the device until it is read.
+struct Outcome {
+  Tensor outputs;
+  Tensor loss;  // of one element
+  Batch batch;  // without inputs, in host memory
+};
+
+void read(std::vector<Outcome>& outcomes, Metrics& metrics) {
+  for (const Outcome& outcome : outcomes) {
+    metrics.add(outcome.outputs.to(cpu_device), outcome.batch);
+    metrics.add_loss(outcome.loss.item(), outcome.batch.labels.count());
+  }
+  outcomes.clear();
+}
+
+}  // namespace
+
+std::unique_ptr<Metrics> make_metrics(const Network& network) {
+  const Signature& signature = network.signature();
+  switch (signature.task()) {
+    case Task::regression:
+      return std::make_unique<RegressionMetrics>();
+    case Task::language_model: {
+      const bool characters = network.input<TextInput>().level == TokenLevel::characters;
+      return std::make_unique<LanguageMetrics>(characters);
+    }
+    case Task::classification:
+      break;
+  }
+  constexpr int64_t top_k = 5;
+  return std::make_unique<ClassificationMetrics>(
+      signature.classes, std::ssize(signature.classes) > top_k ? top_k : 0, signature.examples());
+}
+
+int64_t batches_read_at_once(Device device) {
+  return device.kind == DeviceKind::cuda ? 16 : 1;
+}
+
+std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
+                                  BatchSource& source, const std::atomic<int>* stop) {
+  const NoGrad no_grad;
+  std::unique_ptr<Metrics> metrics = make_metrics(network);
+  const bool classification = network.signature().task() == Task::classification;
+  const int64_t batches_at_once = batches_read_at_once(network.arena().device());
+  std::vector<Outcome> outcomes;
+  CarriedStates states;
+  source.start_epoch(0);
+  while (const std::optional<Batch> batch = source.next()) {
+    if (!batch->continues) states.clear();
+    const bool carries = network.signature().task() == Task::language_model;
+    const Tensor outputs = network.outputs(*batch, {.states = carries ? &states : nullptr});
+    outcomes.push_back({.outputs = classification ? network.probabilities(outputs) : outputs,
+                        .loss = objective.plain_loss(outputs, *batch),
+                        .batch = {.inputs = {},
+                                  .labels = batch->labels.clone(),
+                                  .indices = batch->indices,
+                                  .bases = batch->bases}});
+    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics);
+    if (stop && stop->load() != 0) break;
+  }
+  read(outcomes, *metrics);
+  return metrics;
+}
+
+}  // namespace whisker

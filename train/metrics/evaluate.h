@@ -1,0 +1,25 @@
+// Evaluates a network over a source of batches, without gradients.
+#pragma once
+
+#include "data/batch_source.h"
+#include "train/metrics/metrics.h"
+#include "train/metrics/objective.h"
+#include "train/model/network.h"
+
+#include <atomic>
+#include <memory>
+
+namespace whisker {
+
+/// Empty metrics for the network's task; with top-5 accuracy from six classes on.
+std::unique_ptr<Metrics> make_metrics(const Network& network);
+
+/// Number of batches whose outputs evaluate() keeps on `device` before it reads them.
+int64_t batches_read_at_once(Device device);
+
+/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss). Ends early, with
+/// the metrics so far, once `stop` is not 0.
+std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
+                                  BatchSource& source, const std::atomic<int>* stop = nullptr);
+
+}  // namespace whisker

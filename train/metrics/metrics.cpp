@@ -1,0 +1,210 @@
+// Counting, and the formulas of precision, recall and F1 (van Rijsbergen 1979, chapter 7).
+#include "train/metrics/metrics.h"
+
+#include "core/error.h"
+#include "core/io/text.h"
+#include "core/io/text_table.h"
+#include "core/io/utf8.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+double ratio(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+std::vector<std::string> numbers(size_t count) {
+  std::vector<std::string> texts;
+  for (size_t i = 1; i <= count; ++i) texts.push_back(fmt::format("{}", i));
+  return texts;
+}
+
+// Of a table whose rows and columns have these names and whose cells hold these counts at most.
+int64_t confusion_width(std::span<const std::string> names, std::span<const int64_t> counts) {
+  const size_t cell = fmt::formatted_size("{}", counts.empty() ? 0 : std::ranges::max(counts));
+  size_t longest = 0, sum = 0;
+  for (const std::string& name : names) {
+    const size_t width = count_code_points(printable(name));
+    longest = std::max(longest, width);
+    sum += 2 + std::max(width, cell);
+  }
+  return static_cast<int64_t>(longest + sum);
+}
+
+}  // namespace
+
+std::string Metrics::table(int) const {
+  return {};
+}
+
+void Metrics::add_loss(double mean_loss, int64_t examples) {
+  loss_sum_ += mean_loss * static_cast<double>(examples);
+  loss_count_ += examples;
+}
+
+double Metrics::loss() const {
+  return loss_count_ > 0 ? loss_sum_ / static_cast<double>(loss_count_) : 0;
+}
+
+Figure Metrics::figure(std::string_view name) const {
+  if (name == "loss") return {.name = "loss", .value = loss()};
+  std::string known = "loss";
+  for (const Figure& one : figures()) {
+    if (one.name == name) return one;
+    known += fmt::format(", {}", one.name);
+  }
+  fail(ErrorKind::usage, "train.metric: expected one of {} for this task, got {}", known, name);
+}
+
+std::string Metrics::line() const {
+  std::string text = fmt::format("loss {:.4f}", loss());
+  for (const Figure& one : figures()) text += fmt::format(" {} {:.4f}", one.name, one.value);
+  return text;
+}
+
+ClassificationMetrics::ClassificationMetrics(std::vector<std::string> classes, int64_t top_k,
+                                             std::string examples)
+    : names_(std::move(classes)),
+      top_k_(top_k),
+      examples_(std::move(examples)),
+      confusion_(names_.size() * names_.size()) {}
+
+void ClassificationMetrics::add(const Tensor& outputs, const Batch& batch) {
+  const auto rows = outputs.data<const float>();
+  const auto labels = batch.labels.data<const int64_t>();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    add(rows.subspan(i * names_.size(), names_.size()), labels[i]);
+  }
+}
+
+void ClassificationMetrics::add(std::span<const float> scores, int64_t label) {
+  const auto best = std::ranges::max_element(scores) - scores.begin();
+  const float own = scores[static_cast<size_t>(label)];
+  // Ties count against the label unless it comes first, so that a constant output earns nothing.
+  const auto ahead = std::ranges::count_if(scores, [&](float s) { return s > own; }) +
+                     std::count(scores.begin(), scores.begin() + label, own);
+  ++count_;
+  correct_ += best == label;
+  top_k_correct_ += ahead < top_k_;
+  ++confusion_[static_cast<size_t>(label * classes() + best)];
+}
+
+double ClassificationMetrics::accuracy() const {
+  return ratio(correct_, count_);
+}
+double ClassificationMetrics::top_k_accuracy() const {
+  return ratio(top_k_correct_, count_);
+}
+
+double ClassificationMetrics::f1() const {
+  const std::vector<ClassReport> reports = per_class();
+  if (reports.size() == 2) return reports[1].f1;
+  double sum = 0;
+  for (const ClassReport& report : reports) sum += report.f1;
+  return reports.empty() ? 0 : sum / static_cast<double>(reports.size());
+}
+
+std::vector<ClassReport> ClassificationMetrics::per_class() const {
+  std::vector<ClassReport> reports;
+  for (int64_t c = 0; c < classes(); ++c) {
+    int64_t labelled = 0, predicted = 0;
+    for (int64_t other = 0; other < classes(); ++other) {
+      labelled += confusion_[static_cast<size_t>(c * classes() + other)];
+      predicted += confusion_[static_cast<size_t>(other * classes() + c)];
+    }
+    const int64_t right = confusion_[static_cast<size_t>(c * classes() + c)];
+    reports.push_back({.name = names_[static_cast<size_t>(c)],
+                       .examples = labelled,
+                       .precision = ratio(right, predicted),
+                       .recall = ratio(right, labelled),
+                       .f1 = ratio(2 * right, labelled + predicted)});
+  }
+  return reports;
+}
+
+std::vector<Figure> ClassificationMetrics::figures() const {
+  return {{.name = "accuracy", .value = accuracy(), .higher_is_better = true},
+          {.name = "f1", .value = f1(), .higher_is_better = true}};
+}
+
+void ClassificationMetrics::write(JsonWriter& json) const {
+  json.field(examples_, count_).field("loss", loss()).field("accuracy", accuracy());
+  json.field("f1", f1());
+  if (top_k_ > 0) json.field(fmt::format("top_{}", top_k_), top_k_accuracy());
+  json.key("per_class").begin_array();
+  for (const ClassReport& report : per_class()) {
+    json.begin_object().field("name", report.name).field(examples_, report.examples);
+    json.field("precision", report.precision).field("recall", report.recall);
+    json.field("f1", report.f1).end_object();
+  }
+  json.end_array().key("confusion").begin_array();
+  for (int64_t row = 0; row < classes(); ++row) {
+    json.begin_array();
+    for (int64_t column = 0; column < classes(); ++column) {
+      json.value(confusion_[static_cast<size_t>(row * classes() + column)]);
+    }
+    json.end_array();
+  }
+  json.end_array();
+}
+
+std::string ClassificationMetrics::table(int columns) const {
+  constexpr int64_t widest_matrix = 20;
+  const bool matrix = classes() <= widest_matrix;
+  // Names are never cut, two might then look alike: where a line does not hold them, numbers do.
+  const bool numbered = matrix && confusion_width(names_, confusion_) > columns;
+  std::vector<std::string> headings = {"class", fmt::format(">{}", examples_), ">precision",
+                                       ">recall", ">f1"};
+  if (numbered) headings.insert(headings.begin(), ">");
+  TextTable table(headings);
+  const std::vector<ClassReport> reports = per_class();
+  for (size_t c = 0; c < reports.size(); ++c) {
+    const ClassReport& report = reports[c];
+    std::vector<std::string> row = {
+        report.name, fmt::format("{}", report.examples), fmt::format("{:.4f}", report.precision),
+        fmt::format("{:.4f}", report.recall), fmt::format("{:.4f}", report.f1)};
+    if (numbered) row.insert(row.begin(), fmt::format("{}", c + 1));
+    table.add(std::move(row));
+  }
+  std::string text = table.str();
+  if (top_k_ > 0) {
+    text += fmt::format("among the {} most probable: {:.4f}\n", top_k_, top_k_accuracy());
+  }
+  if (!matrix) return text;
+  text += fmt::format("\nconfusion matrix: rows are labels, columns predictions{}\n",
+                      numbered ? ", numbered as above" : "");
+  return text + (numbered ? confusion_table(numbers(reports.size()), columns)
+                          : confusion_table(names_, columns));
+}
+
+// As many columns side by side as fit, the others below.
+std::string ClassificationMetrics::confusion_table(const std::vector<std::string>& names,
+                                                   int columns) const {
+  const size_t count = names.size();
+  size_t together = count;
+  while (together > 1 && confusion_width(std::span(names).last(together), confusion_) > columns) {
+    --together;
+  }
+  std::string text;
+  for (size_t first = 0; first < count; first += together) {
+    const size_t last = std::min(first + together, count);
+    std::vector<std::string> headings = {""};
+    for (size_t c = first; c < last; ++c) headings.push_back(fmt::format(">{}", names[c]));
+    TextTable part(headings);
+    for (size_t row = 0; row < count; ++row) {
+      std::vector<std::string> cells = {names[row]};
+      for (size_t c = first; c < last; ++c) {
+        cells.push_back(fmt::format("{}", confusion_[row * count + c]));
+      }
+      part.add(std::move(cells));
+    }
+    if (first > 0) text += "\n";
+    text += part.str();
+  }
+  return text;
+}
+
+}  // namespace whisker

@@ -1,0 +1,139 @@
+// Metrics of a network's outputs: accumulated batch by batch, read after a pass over the data. Each
+// task has its own.
+#pragma once
+
+#include "core/io/json.h"
+#include "data/dataset.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// One metric and its value.
+struct Figure {
+  std::string_view name;  ///< "accuracy", "f1", "mae", "rmse", "perplexity", ...
+  double value = 0;
+  bool higher_is_better = false;
+};
+
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+  /// `outputs`: f32 in host memory, from the network (for classification, probabilities). `batch`:
+  /// its labels in host memory.
+  virtual void add(const Tensor& outputs, const Batch& batch) = 0;
+  void add_loss(double mean_loss, int64_t examples);
+
+  /// Examples counted (tokens of a language model).
+  virtual int64_t count() const = 0;
+  /// The mean over all examples.
+  double loss() const;
+  /// The task's metrics; the first selects the best weights.
+  virtual std::vector<Figure> figures() const = 0;
+  /// One of them, or loss. Throws usage, listing the valid names.
+  Figure figure(std::string_view name) const;
+  /// Loss and metrics: "loss 0.3125 accuracy 0.9102".
+  std::string line() const;
+
+  /// Writes everything into the open object.
+  virtual void write(JsonWriter& json) const = 0;
+  /// Further text output beside line(), with lines of at most `columns` where possible; may be
+  /// empty.
+  virtual std::string table(int columns) const;
+
+ private:
+  double loss_sum_ = 0;
+  int64_t loss_count_ = 0;
+};
+
+struct ClassReport {
+  std::string name;
+  int64_t examples = 0;  ///< with this label
+  double precision = 0;  ///< correct among those predicted as this; 0 when none was
+  double recall = 0;     ///< correct among those of this class; 0 when there are none
+  double f1 = 0;         ///< harmonic mean of the two
+};
+
+class ClassificationMetrics final : public Metrics {
+ public:
+  /// `top_k`: also count labels among the k most probable classes (0: do not). `examples`: their
+  /// name in messages.
+  explicit ClassificationMetrics(std::vector<std::string> classes, int64_t top_k = 0,
+                                 std::string examples = "images");
+
+  void add(const Tensor& outputs, const Batch& batch) override;
+  /// One row of class probabilities (or logits) and its label.
+  void add(std::span<const float> scores, int64_t label);
+
+  int64_t count() const override { return count_; }
+  int64_t correct() const { return correct_; }
+  double accuracy() const;
+  /// Two classes: f1 of the second; else the mean over the classes (macro).
+  double f1() const;
+  /// Fraction with the label among the top_k; 0 when nothing was counted.
+  double top_k_accuracy() const;
+  int64_t top_k() const { return top_k_; }
+  /// confusion()[label * classes + predicted].
+  std::span<const int64_t> confusion() const { return confusion_; }
+  int64_t classes() const { return std::ssize(names_); }
+  std::vector<ClassReport> per_class() const;
+
+  std::vector<Figure> figures() const override;
+  /// Writes examples, loss, accuracy, f1, top_k when counted, per_class, confusion.
+  void write(JsonWriter& json) const override;
+  /// A per-class table and, for up to 20 classes, the confusion matrix.
+  std::string table(int columns) const override;
+
+ private:
+  std::string confusion_table(const std::vector<std::string>& names, int columns) const;
+
+  std::vector<std::string> names_;
+  int64_t top_k_;
+  std::string examples_;
+  int64_t count_ = 0, correct_ = 0, top_k_correct_ = 0;
+  std::vector<int64_t> confusion_;
+};
+
+/// Errors in the units of the data: outputs are scaled back first (data/sequences/series.h).
+class RegressionMetrics final : public Metrics {
+ public:
+  void add(const Tensor& outputs, const Batch& batch) override;
+  int64_t count() const override { return count_; }
+  /// mae, rmse.
+  std::vector<Figure> figures() const override;
+  void write(JsonWriter& json) const override;
+  /// The errors of the naive forecast, where there is one.
+  std::string table(int columns) const override;
+
+ private:
+  struct Errors {
+    double absolute = 0, square = 0;
+    int64_t count = 0;
+    void add(double error);
+    double mae() const;
+    double rmse() const;
+  };
+  int64_t count_ = 0;
+  Errors own_, naive_;
+};
+
+/// Per token, from the loss: perplexity is its exponential, bits its value in base 2.
+class LanguageMetrics final : public Metrics {
+ public:
+  explicit LanguageMetrics(bool characters) : characters_(characters) {}
+  void add(const Tensor& outputs, const Batch& batch) override;
+  int64_t count() const override { return count_; }
+  /// perplexity, bits_per_character (of characters), accuracy of the most probable token.
+  std::vector<Figure> figures() const override;
+  void write(JsonWriter& json) const override;
+
+ private:
+  bool characters_;
+  int64_t count_ = 0, correct_ = 0;
+};
+
+}  // namespace whisker

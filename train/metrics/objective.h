@@ -1,0 +1,44 @@
+// The loss of each task. Classification: cross-entropy over the outputs, or, for two classes with
+// one output, binary cross-entropy of that logit. Language model: cross-entropy of the next token
+// at every step. Regression: mean squared error.
+#pragma once
+
+#include "core/tensor/tensor.h"
+#include "data/dataset.h"
+#include "layers/builder/model_builder.h"
+#include "train/config/config.h"
+#include "train/model/signature.h"
+
+#include <cstdint>
+#include <span>
+
+namespace whisker {
+
+class Objective {
+ public:
+  /// For a classification. `class_counts`: training examples per class, for balanced weights.
+  /// Throws usage when the model's outputs, the classes and the loss do not match.
+  Objective(const Model& model, const LossConfig& config, std::span<const int64_t> class_counts,
+            Device device);
+  /// For the task of `signature`; `class_counts` only for a classification.
+  Objective(const Model& model, const Signature& signature, const LossConfig& config,
+            std::span<const int64_t> class_counts, Device device);
+
+  /// Mean loss over the batch, one element. outputs as Network::outputs gives them; labels and
+  /// targets are copied to their device.
+  Tensor loss(const Tensor& outputs, const Batch& batch) const;
+  /// The same without label smoothing and class weights: validation, best.safetensors and `whisker
+  /// evaluate` all report this one. Labels only, no mixup.
+  Tensor plain_loss(const Tensor& outputs, const Batch& batch) const;
+
+ private:
+  void set_classification(const Model& model, const LossConfig& config,
+                          std::span<const int64_t> class_counts, Device device);
+
+  Task task_;
+  bool binary_;
+  double label_smoothing_;
+  Tensor class_weight_;  // (classes) or undefined
+};
+
+}  // namespace whisker

@@ -1,0 +1,81 @@
+// A network with everything needed to use it: layers, their memory, and a description of inputs and
+// outputs. Saved as one weights file, see docs/reference/formats.md.
+#pragma once
+
+#include "core/io/safetensors.h"
+#include "core/parameters/parameters.h"
+#include "data/dataset.h"
+#include "layers/builder/model_builder.h"
+#include "train/model/signature.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+class Network {
+ public:
+  Network(Model model, std::shared_ptr<ParameterArena> arena, Signature signature)
+      : model_(std::move(model)), arena_(std::move(arena)), signature_(std::move(signature)) {}
+
+  /// Builds the network that a weights file describes and loads it onto `device`. Throws
+  /// checkpoint, naming what the file lacks.
+  static Network load(const std::filesystem::path& path, Device device);
+
+  /// inputs (N,H,W,C) of images, (T,N,F) or i64 (T,N) of sequences -> f32: logits (N, classes),
+  /// or (N, 1) for two classes and a sigmoid; (T, N, tokens) of a language model; (N, outputs) of a
+  /// regression. The layers between compute in the arena's compute dtype.
+  Tensor outputs(const Tensor& inputs, const Pass& pass = {}) const;
+  /// The same for a batch's inputs, with its sequence lengths.
+  Tensor outputs(const Batch& batch, Pass pass = {}) const;
+  /// logits -> (N, classes); each row sums to 1.
+  Tensor probabilities(const Tensor& logits) const {
+    return whisker::probabilities(logits, model_.output_kind);
+  }
+
+  const Model& model() const { return model_; }
+  ParameterArena& arena() const { return *arena_; }
+  const Signature& signature() const { return signature_; }
+  const std::vector<std::string>& classes() const { return signature_.classes; }
+  /// How images, text, ... become inputs; throws usage when the network has another kind of input.
+  template <class Description>
+  const Description& input() const {
+    const auto* found = std::get_if<Description>(&signature_.input);
+    if (!found) refuse_input();
+    return *found;
+  }
+  const Preprocess& preprocess() const { return input<Preprocess>(); }
+
+ private:
+  [[noreturn]] void refuse_input() const;
+
+  Model model_;
+  std::shared_ptr<ParameterArena> arena_;
+  Signature signature_;
+};
+
+/// A weights file's description, in the keys of its safetensors metadata.
+struct WeightsInfo {
+  Signature signature;
+  std::string config;   ///< resolved YAML; "" in files from elsewhere
+  std::string arch;     ///< preset; "" when the config lists the layers
+  std::string metrics;  ///< JSON of the last validation
+  int64_t epoch = 0;
+
+  std::map<std::string, std::string> to_metadata() const;
+  static WeightsInfo from_file(const SafetensorsFile& file);
+
+  /// The model section of `config`, else of `arch`, and the network built from it and the
+  /// signature.
+  struct Built {
+    YamlNode section;
+    Model model;
+  };
+  /// Throws checkpoint naming `file` where they describe no network.
+  Built build(const std::string& file) const;
+};
+
+}  // namespace whisker

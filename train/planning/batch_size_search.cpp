@@ -1,0 +1,215 @@
+// Each candidate size is an Experiment of its own, freed with all its memory before the next one.
+#include "train/planning/batch_size_search.h"
+
+#include "core/backend/backend.h"
+#include "train/config/memory_limit.h"
+#include "train/device/device_choice.h"
+#include "train/experiment.h"
+#include "train/loop/train_step.h"
+#include "train/metrics/evaluate.h"
+#include "train/planning/memory_advice.h"
+#include "train/resolve_config.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr int64_t first_batch = 32;
+
+// While it lives, tensors on the device may take this much in all.
+class MemoryReserve {
+ public:
+  MemoryReserve(Device device, int64_t bytes, MemoryMode mode) : backend_(backend_of(device)) {
+    backend_.set_memory_options(
+        {.limit_bytes = bytes, .preallocate_bytes = preallocates(mode, device) ? bytes : 0});
+  }
+  ~MemoryReserve() {
+    try {
+      backend_.set_memory_options({});
+      backend_.empty_cache();
+    } catch (const Error&) {
+      // A lost GPU: what lost it is on its way.
+    }
+  }
+  MemoryReserve(const MemoryReserve&) = delete;
+  MemoryReserve& operator=(const MemoryReserve&) = delete;
+
+ private:
+  Backend& backend_;
+};
+
+int64_t free_memory_on(Device device, const Config& config) {
+  const MemorySummary memory = backend_of(device).memory_summary();
+  int64_t bytes = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
+  const int64_t limit = memory_limit(config.runtime.memory.limit, memory.total).value_or(0);
+  if (limit > 0) bytes = std::min(bytes, limit);
+  if (config.data.cache == CacheKind::device && device.kind == DeviceKind::cuda) {
+    bytes -= std::min(bytes / 2, static_cast<int64_t>(config.data.cache_limit_mib * 1024 * 1024));
+  }
+  return bytes;
+}
+
+// The configuration of a candidate: the search sets the limits; nothing is timed or cached.
+Config candidate_config(Config config, int64_t batch) {
+  config.train.batch_size = batch;
+  config.runtime.memory = {};
+  config.deterministic = true;
+  config.data.cache = CacheKind::none;
+  config.data.prefetch = 1;
+  config.train.drop_last = false;
+  return config;
+}
+
+// The batch of an epoch that needs most memory. Images' are all alike; those of texts and rows are
+// as long as their bucket's sequences.
+Batch largest_batch(const Config& config, BatchSource& source, std::string_view key) {
+  const bool alike = config.data.kind != DataKind::text && config.data.kind != DataKind::rows;
+  source.start_epoch(0);
+  std::optional<Batch> largest = source.next();
+  if (!largest) fail(ErrorKind::data, "{}: no batch could be read", key);
+  while (!alike) {
+    std::optional<Batch> batch = source.next();
+    if (!batch) break;
+    if (batch->inputs.count() > largest->inputs.count()) largest = std::move(batch);
+  }
+  return std::move(*largest);
+}
+
+bool captures(const Config& config, Device device) {
+  return device.kind == DeviceKind::cuda && config.runtime.graph;
+}
+
+// An epoch's last batch, where it is smaller. Captured steps keep their memory while it is trained
+// operator by operator; elsewhere it needs less than the others.
+std::optional<Batch> last_batch(const Config& config, Device device, int64_t examples) {
+  const int64_t size = config.train.batch_size;
+  const bool few = config.train.overfit_batches > 0;  // whole batches, where there are as many
+  const int64_t rest =
+      (few ? std::min(examples, config.train.overfit_batches * size) : examples) % size;
+  const bool all_alike = config.train.drop_last || config.data.kind == DataKind::language;
+  if (rest == 0 || all_alike || !captures(config, device)) return std::nullopt;
+  Experiment experiment(candidate_config(config, rest), StartFrom::checkpoint);
+  return largest_batch(experiment.config, *experiment.train, "data.train");
+}
+
+void run_once(TrainStep& step, const Batch& batch) {
+  step.begin({});
+  step.run(batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
+}
+
+// Until further steps need no more memory.
+void train_some(TrainStep& step, const Batch& batch) {
+  for (int64_t left = step.warm_up_batches(); left > 0; --left) run_once(step, batch);
+  step.read();
+}
+
+// One batch several times.
+class Repeated final : public BatchSource {
+ public:
+  Repeated(Batch batch, int64_t times) : batch_(std::move(batch)), times_(times) {}
+  int64_t batches() const override { return times_; }
+  void start_epoch(int64_t, int64_t from) override { next_ = from; }
+  std::optional<Batch> next() override {
+    return next_++ < times_ ? std::optional(batch_) : std::nullopt;
+  }
+  LoaderStats stats() const override { return {}; }
+  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
+
+ private:
+  Batch batch_;
+  int64_t times_;
+  int64_t next_ = 0;
+  std::vector<BadSample> no_bad_;
+};
+
+// Up to where the most outputs wait to be read. The captured steps' memory is taken meanwhile.
+void validate_some(Experiment& experiment) {
+  Repeated source(largest_batch(experiment.config, *experiment.val, "data.val"),
+                  batches_read_at_once(experiment.device));
+  const AverageScope averaged(experiment.average.get());
+  evaluate(*experiment.network, *experiment.objective, source);
+}
+
+// Needs no device, so that what is wrong with data and layers is told before one is there. Examples
+// that train.overfit_batches leaves out count, as it keeps more of them for larger batches.
+int64_t check_and_count_examples(Config config) {
+  if (config.train.overfit_batches > 0) config.train.overfit_batches = int64_t{1} << 40;
+  const RunData data = open_data(config);
+  check_takes_both_sizes(build_model(config.model, training_build(config, data)), config.data);
+  if (config.data.kind != DataKind::language) return data.train_size;
+  // A batch cuts both texts into as many rows, and more rows than sequences only shorten these.
+  return std::min(std::max<int64_t>(1, data.train_size / config.data.text.steps), data.val_size);
+}
+
+}  // namespace
+
+int64_t find_batch_size(const Config& given) {
+  const Config config = resolve_config(given);
+  const int64_t examples = check_and_count_examples(candidate_config(config, 1));
+  int64_t most = std::clamp<int64_t>(examples, 1, largest_auto_batch);
+  if (most > first_batch) most = most / 8 * 8;
+  const Device device = choose_device(config.device).device;
+  const MemoryReserve reserve(device, free_memory_on(device, config), config.runtime.memory.mode);
+  const auto fits = [&](int64_t batch) {
+    try {
+      Config tried = config;
+      tried.train.batch_size = batch;
+      const std::optional<Batch> last = last_batch(tried, device, examples);
+      Experiment experiment(candidate_config(config, batch), StartFrom::checkpoint);
+      TrainStep step(experiment);
+      // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
+      // GPU captures as well where epochs are short.
+      std::optional<Batch> trained;
+      const auto train = [&] {
+        trained = largest_batch(experiment.config, *experiment.train, "data.train");
+        train_some(step, *trained);
+        if (!last) return;
+        run_once(step, *last);
+        step.read();
+      };
+      batch == 1 ? with_memory_advice(experiment, train) : train();
+      validate_some(experiment);
+    } catch (const OutOfMemory&) {
+      backend_of(device).empty_cache();
+      if (batch == 1) throw;
+      return false;
+    }
+    backend_of(device).empty_cache();
+    return true;
+  };
+  int64_t largest = 0, too_large = std::min(first_batch, most);
+  if (fits(too_large)) {
+    largest = too_large;
+    if (largest == most) return most;
+    for (too_large = most + 1; largest < most;) {
+      const int64_t next = std::min(2 * largest, most);
+      if (!fits(next)) {
+        too_large = next;
+        break;
+      }
+      largest = next;
+    }
+  } else if (fits(1)) {
+    largest = 1;
+  }
+  const auto close = [&] { return too_large - largest <= std::max<int64_t>(1, largest / 16); };
+  while (!close()) {
+    int64_t middle = largest + (too_large - largest) / 2;
+    if (largest >= 8) middle = middle / 8 * 8;
+    if (middle <= largest) break;
+    (fits(middle) ? largest : too_large) = middle;
+  }
+  return largest;
+}
+
+std::string settle_batch_size(Config& config) {
+  if (config.train.batch_size != 0) return "";
+  config.train.batch_size = find_batch_size(config);
+  return fmt::format("train.batch_size: auto is {}", config.train.batch_size);
+}
+
+}  // namespace whisker

@@ -1,0 +1,227 @@
+// The weights file first, because its network's preset may decide the preprocessing; then the data.
+#include "train/resolve_config.h"
+
+#include "core/io/text.h"
+#include "data/files/file_walk.h"
+#include "train/data/run_data.h"
+#include "train/model/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Notes = std::vector<std::string>;
+
+// --- the network ---------------------------------------------------------------------------------
+
+bool names_weights(const YamlNode& model) {
+  return model.is_scalar() && model.text() == "from_weights";
+}
+
+YamlNode model_in(const SafetensorsFile& file) {
+  return WeightsInfo::from_file(file).build(file.name()).section;
+}
+
+// --- preprocessing -------------------------------------------------------------------------------
+
+std::string preset_of(const YamlNode& model) {
+  if (model.is_scalar()) return model.text();
+  const YamlNode* preset = model.find("preset");
+  return preset ? preset->text() : "";
+}
+
+// How images became the input of these weights: as the file says or, where it is silent, as the
+// preset's ImageNet weights expect. Nothing for weights of sequences.
+std::optional<Preprocess> preprocess_in(const SafetensorsFile& file, const YamlNode& model) {
+  const auto& metadata = file.metadata();
+  if (metadata.contains("sequence")) return std::nullopt;
+  const auto found = metadata.find("preprocess");
+  if (found != metadata.end()) return Preprocess::from_json(found->second, file.name());
+  return preset_preprocess(preset_of(model));
+}
+
+std::vector<double> per_channel(const std::array<double, 3>& values, int64_t channels) {
+  const bool one = channels == 1 || (values[0] == values[1] && values[1] == values[2]);
+  return {values.begin(), values.begin() + (one ? 1 : 3)};
+}
+
+bool is_square(const Preprocess& stored) {
+  const ImageSize size = stored.output();
+  return size.height == size.width && stored.size.height == stored.size.width;
+}
+
+// `stored` as keys of the data section, in the units of what `given` sets: crops in proportion to
+// its image_size, mean and std in those of its scale.
+DataConfig data_of(const Preprocess& stored, const Config& config) {
+  DataConfig data = config.data;
+  const auto given = [&](std::string_view key) { return config.given.contains(key); };
+  data.resize_mode = stored.resize_mode;
+  data.interpolation = stored.interpolation;
+  data.antialias = stored.antialias;
+  data.channels = stored.channels;
+  if (is_square(stored)) {
+    data.image_size = stored.output().height;
+    const int short_side = stored.resize_short > 0 ? stored.resize_short : stored.size.height;
+    data.resize_short = short_side > data.image_size ? short_side : 0;
+    const bool other_size = given("data.image_size") && !given("data.resize_short");
+    if (other_size) {
+      data.resize_short = std::lround(static_cast<double>(data.resize_short) *
+                                      static_cast<double>(config.data.image_size) /
+                                      static_cast<double>(data.image_size));
+    }
+  }
+  const Normalisation& normal = stored.normalisation;
+  const bool own_units = given("data.scale") || given("data.mean") || given("data.std");
+  if (!own_units) data.scale = normal.scale;
+  const double units = data.scale / normal.scale;
+  const int64_t channels = given("data.channels") ? config.data.channels : data.channels;
+  data.mean = per_channel(normal.mean, channels);
+  data.std = per_channel(normal.std, channels);
+  for (auto* values : {&data.mean, &data.std}) {
+    for (double& value : *values) value *= units;
+  }
+  return data;
+}
+
+template <class T>
+bool agree(T a, T b) {
+  return a == b;
+}
+bool agree(double a, double b) {
+  constexpr double rounding = 1e-9;
+  return std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
+}
+bool agree(const std::vector<double>& a, const std::vector<double>& b) {  // one stands for three
+  for (size_t c = 0; c < std::max(a.size(), b.size()); ++c) {
+    if (!agree(a[std::min(c, a.size() - 1)], b[std::min(c, b.size() - 1)])) return false;
+  }
+  return true;
+}
+
+// A key's value as print_config writes it.
+std::string printed(const Config& config, const DataConfig& data, std::string_view key) {
+  Config shown = config;
+  shown.data = data;
+  shown.init.from.clear();
+  std::string text =
+      YamlNode::parse(print_config(std::move(shown)), "config").find_path(key)->emit();
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+void follow_preprocess(Config& config, const Preprocess& stored, const std::string& file,
+                       Notes& notes) {
+  const std::string name = printable(fs::path(file).filename().string());
+  if (!is_square(stored) && !config.given.contains("data.image_size")) {
+    const ImageSize size = stored.output();
+    fail(ErrorKind::usage,
+         "data.image_size: expected a size of its own, as {} is made for images of {}x{}, which "
+         "are not square. Add data.image_size={}.",
+         name, size.width, size.height, std::max(size.width, size.height));
+  }
+  if (!(stored.normalisation.scale > 0)) {
+    fail(ErrorKind::checkpoint, "{}: preprocess.scale: expected a number above 0, got {}.", name,
+         stored.normalisation.scale);
+  }
+  if (!is_square(stored)) {
+    const ImageSize size = stored.output();
+    notes.push_back(fmt::format(
+        "warning: data.image_size is {} in the configuration, {}x{} in {}, whose weights were "
+        "trained with that.",
+        config.data.image_size, size.width, size.height, name));
+  }
+  const DataConfig theirs = data_of(stored, config);
+  std::string taken;
+  const auto follow = [&](std::string_view key, auto DataConfig::*value) {
+    const bool given = !config.given.insert(std::string(key)).second;
+    if (agree(config.data.*value, theirs.*value)) return;
+    const std::string text = printed(config, theirs, key);
+    if (given) {
+      notes.push_back(fmt::format(
+          "warning: {} is {} in the configuration, {} in {}, whose weights were trained with that. "
+          "Leave {} out to follow the weights.",
+          key, printed(config, config.data, key), text, name, key));
+      return;
+    }
+    config.data.*value = theirs.*value;
+    taken += fmt::format("{}{}={}", taken.empty() ? "" : ", ", key, text);
+  };
+  follow("data.image_size", &DataConfig::image_size);
+  follow("data.resize_short", &DataConfig::resize_short);
+  follow("data.resize_mode", &DataConfig::resize_mode);
+  follow("data.interpolation", &DataConfig::interpolation);
+  follow("data.antialias", &DataConfig::antialias);
+  follow("data.channels", &DataConfig::channels);
+  follow("data.scale", &DataConfig::scale);
+  follow("data.mean", &DataConfig::mean);
+  follow("data.std", &DataConfig::std);
+  if (!taken.empty()) notes.push_back(fmt::format("preprocessing of {}: {}", name, taken));
+  read_config_text(print_config(config), name + ": preprocess");  // ranges, and keys together
+}
+
+void follow_weights(Config& config, Notes& notes) {
+  const bool network = names_weights(config.model);
+  if (config.init.from.empty()) {
+    if (!network) return;
+    config.model.fail_expected("init.from beside 'from_weights'",
+                               "Add init.from=WEIGHTS, or --init WEIGHTS to train.");
+  }
+  std::error_code error;  // without the file a model can still be looked at; training fails later
+  if (!network && !fs::exists(config.init.from, error)) return;
+  const SafetensorsFile file = SafetensorsFile::open(config.init.from);
+  if (network) config.model = model_in(file);
+  if (config.data.kind != DataKind::images) return;
+  if (const auto stored = preprocess_in(file, config.model)) {
+    follow_preprocess(config, *stored, file.name(), notes);
+  } else if (!config.given.contains("data.mean") && !config.given.contains("data.std")) {
+    notes.push_back(
+        fmt::format("warning: {} does not describe its preprocessing: data.mean and data.std are "
+                    "the defaults, which may not be what it was trained with",
+                    printable(file.name())));
+  }
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+// DIR/train and DIR/val for DIR.
+void find_parts(DataConfig& data, Notes& notes) {
+  const bool folders = data.kind == DataKind::images || data.kind == DataKind::text;
+  if (!folders || data.train.empty() || !data.val.empty() || !data.csv.empty()) return;
+  if (data.val_split > 0) return;
+  std::error_code error;
+  const fs::path train = fs::path(data.train) / "train", val = fs::path(data.train) / "val";
+  if (!fs::is_directory(train, error) || !fs::is_directory(val, error)) return;
+  data.train = train.string();
+  data.val = val.string();
+  notes.push_back(
+      fmt::format("data.val is {}, found next to {}", printable(data.val), printable(data.train)));
+}
+
+void split_off_validation(DataConfig& data, Notes& notes) {
+  if (data.train.empty() || !data.val.empty() || data.val_split > 0) return;
+  data.val_split = 0.2;
+  notes.emplace_back(
+      "a fifth of data.train is the validation split, as neither data.val nor data.val_split is "
+      "given");
+}
+
+}  // namespace
+
+Config resolve_config(Config config, std::vector<std::string>* notes) {
+  Notes unread;
+  Notes& told = notes ? *notes : unread;
+  follow_weights(config, told);
+  find_parts(config.data, told);
+  split_off_validation(config.data, told);
+  return config;
+}
+
+}  // namespace whisker

@@ -1,0 +1,21 @@
+// Fills in the keys of a configuration that other files decide.
+#pragma once
+
+#include "train/config/config.h"
+
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+/// `config` with the keys that its files decide, so that training from its printed text repeats the
+/// run:
+/// - the network of `model: from_weights`;
+/// - the keys of preprocessing (preprocess_keys) that are not given, from init.from;
+/// - data.train and data.val from a folder that holds train/ and val/;
+/// - data.val_split, where no validation data are given.
+/// Adds messages about these to `notes`, unless null, and warnings about given keys that differ
+/// from the weights'. Throws usage or checkpoint when init.from lacks what the configuration needs.
+Config resolve_config(Config config, std::vector<std::string>* notes = nullptr);
+
+}  // namespace whisker
