@@ -12,6 +12,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
          along, x.shape(), index.shape());
   }
   check_index("gather", index, x, x.extent(along));
+  if (x.requires_grad()) check_computes("gather", "x", x);
   const AroundAxis a = around(x.shape(), along);
   const GatherGeometry geometry{
       .outer = a.outer, .extent = a.extent, .inner = a.inner, .picks = index.extent(along)};

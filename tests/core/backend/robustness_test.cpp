@@ -117,7 +117,7 @@ TEST_P(Robustness, AResultOrOneError) {
   const char* more = std::getenv("WHISKER_LONG");
   const int calls = more && *more == '1' ? 20000 : 400;
   for (const Device device : test_devices()) {
-    backend_of(device).set_memory_options({.limit_bytes = 4 << 20, .poison = true});
+    backend_of(device).set_memory_options({.limit_bytes = 64 << 20, .poison = true});
     WrongArguments arguments(device, stream_of(GetParam().name));
     int results = 0, errors = 0;
     for (int i = 0; i < calls; ++i) {

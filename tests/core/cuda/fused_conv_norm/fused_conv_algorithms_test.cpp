@@ -40,7 +40,7 @@ TEST_F(CudaFusedConvAlgorithms, FollowImportedChoices) {
   for (const bool fused : {true, false}) {
     use(ConvNormFusion::faster, 0);
     EXPECT_FALSE(is_fused(c)) << "nothing is fused untested";
-    const std::string table = with_choices(timed, fused ? "fused" : "separate");
+    const std::string table = with_choices(timed, fused ? "joined" : "separate");
     backend_of(gpu).import_algorithms(table);
     EXPECT_EQ(is_fused(c), fused) << table;
     expect_close(fused ? "fused" : "separate", c, run_conv_norm(c, gpu), expected);
