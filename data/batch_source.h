@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ struct LoaderStats {
   int64_t samples = 0;      ///< delivered
   int64_t batches = 0;      ///< delivered
 };
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 /// An unreadable example, and the one that replaced it (-1: none).
 struct BadSample {

@@ -17,7 +17,7 @@ struct NamedInitializer {
   InitializerSpec spec;
 };
 
-const std::vector<NamedInitializer>& table() {
+const std::vector<NamedInitializer>& named_initializers() {
   using enum InitializerKind;
   static const std::vector<NamedInitializer> rows = {
       {"pytorch", {.kind = torch_default}},
@@ -190,7 +190,7 @@ Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) 
 }
 
 std::optional<InitializerSpec> find_initializer(std::string_view name) {
-  for (const NamedInitializer& row : table()) {
+  for (const NamedInitializer& row : named_initializers()) {
     if (name == row.name) return row.spec;
   }
   return std::nullopt;
@@ -198,7 +198,7 @@ std::optional<InitializerSpec> find_initializer(std::string_view name) {
 
 std::vector<std::string> initializer_names() {
   std::vector<std::string> names;
-  for (const NamedInitializer& row : table()) names.push_back(row.name);
+  for (const NamedInitializer& row : named_initializers()) names.push_back(row.name);
   return names;
 }
 

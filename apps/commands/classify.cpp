@@ -39,8 +39,6 @@ struct ClassifyArguments {
   int64_t batch_size = 16;
 };
 
-constexpr int schema_version = 2;
-
 std::vector<size_t> most_probable(std::span<const float> probabilities, size_t count) {
   std::vector<size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -85,7 +83,7 @@ class Printer {
   Printer(const ClassifyArguments& arguments, const Network& network, const char* key)
       : arguments_(arguments), classes_(network.classes()), key_(key) {
     if (!arguments_.json) return;
-    all_.begin_object().field("schema_version", schema_version);
+    all_.begin_object().field("schema_version", 2);
     all_.key(network.signature().examples()).begin_array();
   }
   void print(const Prediction& result) {
@@ -188,7 +186,7 @@ int forecast_files(const Network& network, const ClassifyArguments& arguments) {
   const auto& input = network.input<SeriesInput>();
   JsonWriter json;
   if (arguments.json) {
-    json.begin_object().field("schema_version", schema_version).key("forecasts").begin_array();
+    json.begin_object().field("schema_version", 2).key("forecasts").begin_array();
   }
   InputNames names(arguments.inputs);
   for (auto next = names.next(1); !next.empty(); next = names.next(1)) {

@@ -21,8 +21,6 @@
 namespace whisker {
 namespace {
 
-constexpr int schema_version = 2;
-
 // "  3,400 of 7,000" on a terminal while a scan runs.
 std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation) {
   if (invocation.verbosity < 0 || !is_terminal(stderr)) return {};
@@ -79,7 +77,7 @@ int report_on_sequences(const FolderArguments& arguments, Config config, bool ch
   const SequenceReport report = report_sequences(std::move(config));
   JsonWriter json;
   if (arguments.json) {
-    json.begin_object().field("schema_version", schema_version);
+    json.begin_object().field("schema_version", 2);
     write(json, report);
     json.end_object();
   }
@@ -101,7 +99,7 @@ std::vector<SkippedFile> skipped_files(const ImageFolder& train, const ImageFold
 
 void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder& train,
                  const ImageFolder* val) {
-  json.begin_object().field("schema_version", schema_version).field("images", result.images);
+  json.begin_object().field("schema_version", 2).field("images", result.images);
   json.field("skipped", count_unsupported_formats(skipped_files(train, val)));
   json.key("problems").begin_array();
   for (const std::string& problem : result.problems) json.value(problem);
@@ -203,7 +201,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
 // --- stats -----------------------------------------------------------------------------------
 
 void write_stats(JsonWriter& json, const FolderStatistics& s) {
-  json.begin_object().field("schema_version", schema_version).field("images", s.images);
+  json.begin_object().field("schema_version", 2).field("images", s.images);
   json.field("unreadable", std::ssize(s.unreadable)).key("classes").begin_array();
   for (const auto& c : s.classes) {
     json.begin_object().field("name", c.name).field("files", c.files);

@@ -41,8 +41,6 @@ struct EvaluateArguments {
   int workers = auto_workers;
 };
 
-constexpr int schema_version = 2;
-
 // Unreadable inputs: reported on stderr at once and counted in the result.
 class Unreadable {
  public:
@@ -70,7 +68,7 @@ int print_metrics(const Network& network, const Metrics& metrics, const Unreadab
                   bool as_json, std::optional<int64_t> trained = std::nullopt) {
   if (as_json) {
     JsonWriter json;
-    json.begin_object().field("schema_version", schema_version);
+    json.begin_object().field("schema_version", 2);
     metrics.write(json);
     if (trained) json.field("trained_on", *trained);
     unreadable.write(json);

@@ -17,7 +17,7 @@ namespace whisker {
 namespace {
 
 constexpr size_t max_bytes = 1 << 20;
-constexpr size_t max_depth = 16;
+constexpr size_t max_nesting = 16;
 constexpr size_t max_nodes = 10'000;
 constexpr size_t max_key_bytes = 256;
 // yaml-cpp queues up to 280 bytes for each of these while it waits for a bracket to close; 10,000
@@ -204,8 +204,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
     check_properties(mark, "?", anchor, tag);
     if (expects_key())
       refuse(mark_at(mark), "text as a key, got a list or a map; is a bracket not closed?");
-    if (stack_.size() >= max_depth) {
-      refuse(mark_at(mark), fmt::format("at most {} nested lists and maps", max_depth));
+    if (stack_.size() >= max_nesting) {
+      refuse(mark_at(mark), fmt::format("at most {} nested lists and maps", max_nesting));
     }
     YamlNode& node = place(mark);
     node.kind_ = kind;

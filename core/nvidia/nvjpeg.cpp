@@ -12,7 +12,7 @@ namespace whisker {
 namespace {
 
 // nvjpegStatus_t
-constexpr int success = 0;
+constexpr int nvjpeg_success = 0;
 constexpr std::array<const char*, 11> status_texts = {
     "success",          "not initialised",    "invalid parameter",
     "bad JPEG",         "JPEG not supported", "no memory",
@@ -114,11 +114,11 @@ std::string Nvjpeg::version() const {
 }
 
 Nvjpeg::Handle::Handle(const Nvjpeg& library) : functions_(*library.functions_) {
-  int status = success;
+  int status = nvjpeg_success;
   for (const int backend : {hardware_engine, gpu_hybrid}) {
     for (const unsigned flags : {interpolate_chroma, 0u}) {  // older libraries do not know the flag
       status = functions_.create(backend, nullptr, nullptr, flags, &handle_);
-      if (status != success) continue;
+      if (status != nvjpeg_success) continue;
       hardware_ = backend == hardware_engine;
       return;
     }
@@ -133,18 +133,18 @@ Nvjpeg::Handle::~Handle() {
 bool Nvjpeg::Handle::accepts(std::span<const uint8_t> file) const {
   if (!hardware_) return true;  // takes whatever is plain
   void* stream = nullptr;
-  if (functions_.create_stream(handle_, &stream) != success) return false;
+  if (functions_.create_stream(handle_, &stream) != nvjpeg_success) return false;
   int unsupported = 1;
   const bool parsed =
-      functions_.parse_header(handle_, file.data(), file.size(), stream) == success &&
-      functions_.supported(handle_, stream, &unsupported) == success;
+      functions_.parse_header(handle_, file.data(), file.size(), stream) == nvjpeg_success &&
+      functions_.supported(handle_, stream, &unsupported) == nvjpeg_success;
   functions_.destroy_stream(stream);
   return parsed && unsupported == 0;
 }
 
 Nvjpeg::State::State(const Handle& handle) : handle_(handle) {
   const int status = handle_.functions_.create_state(handle_.handle_, &state_);
-  if (status != success) {
+  if (status != nvjpeg_success) {
     fail(ErrorKind::device, "nvJPEG: cannot allocate memory to decode: {}.", status_text(status));
   }
 }
@@ -178,7 +178,7 @@ void Nvjpeg::State::reserve_memory(std::span<const Item> items) {
   if (enough || height == 0 || int64_t{height} * width * batch > most_pixels) return;
   batch_ = 0;  // to be initialised again
   reserves_memory_ = functions.pre_allocate(handle_.handle_, state_, static_cast<int>(batch), width,
-                                            height, chroma_444, interleaved_rgb) == success;
+                                            height, chroma_444, interleaved_rgb) == nvjpeg_success;
   if (!reserves_memory_) return;
   reserved_batch_ = static_cast<size_t>(batch);
   reserved_height_ = height;
@@ -192,7 +192,7 @@ std::string Nvjpeg::State::decode(std::span<const Item> items, void* stream) {
     batch_ = 0;
     const int status = functions.initialize(handle_.handle_, state_, static_cast<int>(items.size()),
                                             1, interleaved_rgb);
-    if (status != success) return status_text(status);
+    if (status != nvjpeg_success) return status_text(status);
     batch_ = items.size();
   }
   std::vector<const unsigned char*> files;
@@ -206,7 +206,7 @@ std::string Nvjpeg::State::decode(std::span<const Item> items, void* stream) {
   }
   const int status = functions.decode(handle_.handle_, state_, files.data(), lengths.data(),
                                       targets.data(), stream);
-  if (status == success) return "";
+  if (status == nvjpeg_success) return "";
   batch_ = 0;
   return status_text(status);
 }

@@ -14,7 +14,7 @@ namespace whisker {
 namespace {
 
 // nvmlReturn_t
-constexpr int success = 0;
+constexpr int nvml_success = 0;
 constexpr int not_supported = 3;
 constexpr int insufficient_size = 7;
 constexpr int function_not_found = 13;
@@ -43,7 +43,7 @@ int call(void* library, const char* name, Arguments... arguments) {
 template <class... Arguments>
 std::optional<unsigned> measured(void* library, const char* name, Arguments... arguments) {
   unsigned value = 0;
-  if (call(library, name, arguments..., &value) != success) return std::nullopt;
+  if (call(library, name, arguments..., &value) != nvml_success) return std::nullopt;
   return value;
 }
 
@@ -60,7 +60,7 @@ Nvml::Nvml(const std::string& library) : library_(dlopen(library.c_str(), RTLD_N
          "NVML: {} cannot be opened ({}). It is part of the NVIDIA driver: install it.", library,
          dlerror());
   }
-  if (const int code = call(library_, "nvmlInit_v2"); code != success) {
+  if (const int code = call(library_, "nvmlInit_v2"); code != nvml_success) {
     const std::string text = text_of(library_, code);
     dlclose(library_);
     fail(ErrorKind::device, "NVML: {} does not start: {}. See nvidia-smi.", library, text);
@@ -79,24 +79,24 @@ void Nvml::failed(const char* what, int code) const {
 int Nvml::count() const {
   unsigned count = 0;
   const int code = call(library_, "nvmlDeviceGetCount_v2", &count);
-  if (code != success) failed("counting the GPUs", code);
+  if (code != nvml_success) failed("counting the GPUs", code);
   return static_cast<int>(count);
 }
 
 GpuReading Nvml::read(int index) const {
   DeviceHandle* device = nullptr;
   int code = call(library_, "nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(index), &device);
-  if (code != success) failed("finding a GPU", code);
+  if (code != nvml_success) failed("finding a GPU", code);
   Memory memory{};
   code = call(library_, "nvmlDeviceGetMemoryInfo", device, &memory);
-  if (code != success) failed("reading a GPU's memory", code);
+  if (code != nvml_success) failed("reading a GPU's memory", code);
   GpuReading reading{.index = index,
                      .total_bytes = static_cast<int64_t>(memory.total),
                      .used_bytes = static_cast<int64_t>(memory.used),
                      .free_bytes = static_cast<int64_t>(memory.free)};
   std::array<char, 96> name{};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
   if (call(library_, "nvmlDeviceGetName", device, name.data(),
-           static_cast<unsigned>(name.size())) == success) {
+           static_cast<unsigned>(name.size())) == nvml_success) {
     reading.name = name.data();
   }
   if (const auto milliwatts = measured(library_, "nvmlDeviceGetPowerUsage", device)) {
@@ -107,7 +107,7 @@ GpuReading Nvml::read(int index) const {
     reading.temperature_celsius = static_cast<int>(*celsius);
   }
   Utilization busy{};
-  if (call(library_, "nvmlDeviceGetUtilizationRates", device, &busy) == success) {
+  if (call(library_, "nvmlDeviceGetUtilizationRates", device, &busy) == nvml_success) {
     reading.gpu_percent = static_cast<int>(busy.gpu);
     reading.memory_percent = static_cast<int>(busy.memory);
   }
@@ -118,7 +118,7 @@ GpuReading Nvml::read(int index) const {
 std::vector<GpuProcess> Nvml::processes(const std::string& bus_id) const {
   DeviceHandle* device = nullptr;
   const int code = call(library_, "nvmlDeviceGetHandleByPciBusId_v2", bus_id.c_str(), &device);
-  if (code != success) failed("finding a GPU by its bus", code);
+  if (code != nvml_success) failed("finding a GPU by its bus", code);
   auto processes = processes_of(device);
   if (!processes) failed("listing a GPU's processes", not_supported);
   return *std::move(processes);
@@ -135,7 +135,7 @@ std::optional<std::vector<GpuProcess>> Nvml::processes_of(DeviceHandle* device) 
       found.resize(count + size_t{16});
       continue;
     }
-    if (code != success) return std::nullopt;
+    if (code != nvml_success) return std::nullopt;
     found.resize(count);
     break;
   }

@@ -16,13 +16,6 @@ namespace {
 
 constexpr size_t file_header_bytes = 14;
 
-uint32_t u16(Bytes bytes, size_t at) {
-  return bytes[at] | static_cast<uint32_t>(bytes[at + 1]) << 8;
-}
-uint32_t u32(Bytes bytes, size_t at) {
-  return u16(bytes, at) | u16(bytes, at + 2) << 16;
-}
-
 // One channel of a 16- or 32-bit pixel.
 struct Field {
   uint32_t mask = 0;

@@ -3,6 +3,7 @@
 
 #include "data/codec/image.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -40,6 +41,14 @@ Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out);
 
 /// Throws data when a side or the area is zero or too large.
 void check_extents(int64_t width, int64_t height, int64_t max_pixels);
+
+/// Little-endian numbers of BMP and WebP.
+inline uint32_t u16(Bytes bytes, size_t at) {
+  return bytes[at] | static_cast<uint32_t>(bytes[at + 1]) << 8;
+}
+inline uint32_t u32(Bytes bytes, size_t at) {
+  return u16(bytes, at) | u16(bytes, at + 2) << 16;
+}
 
 /// `value` with `alpha` over white, rounded.
 inline uint8_t over_white(uint32_t value, uint32_t alpha) {

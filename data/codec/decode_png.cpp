@@ -71,7 +71,7 @@ class AllocationBudget {
   bool system_has_none_ = false;
 };
 
-thread_local AllocationBudget budget;
+thread_local AllocationBudget stb_budget;
 
 }  // namespace
 }  // namespace whisker::formats
@@ -83,9 +83,9 @@ thread_local AllocationBudget budget;
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
 #define STBI_MAX_DIMENSIONS 65535
-#define STBI_MALLOC(bytes) whisker::formats::budget.allocate(bytes)
-#define STBI_REALLOC(block, bytes) whisker::formats::budget.reallocate(block, bytes)
-#define STBI_FREE(block) whisker::formats::budget.release(block)
+#define STBI_MALLOC(bytes) whisker::formats::stb_budget.allocate(bytes)
+#define STBI_REALLOC(block, bytes) whisker::formats::stb_budget.reallocate(block, bytes)
+#define STBI_FREE(block) whisker::formats::stb_budget.release(block)
 #define STBI_ASSERT(condition) static_cast<void>(condition)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -147,7 +147,7 @@ std::vector<uint8_t> rebuild(const PngChunks& png) {
 }
 
 struct BudgetRelease {
-  void operator()(uint8_t* pixels) const { budget.release(pixels); }
+  void operator()(uint8_t* pixels) const { stb_budget.release(pixels); }
 };
 
 // `channels` samples per pixel (1 gray, 2 gray + alpha, 3 RGB, 4 RGBA) to RGB over white.
@@ -178,7 +178,7 @@ void decode_png(Bytes bytes, Image& out) {
   const PngChunks png = read_png_chunks(bytes);
   const std::vector<uint8_t> stream = rebuild(png);
   const auto pixels = static_cast<size_t>(png.width) * static_cast<size_t>(png.height);
-  budget.open(32 * pixels + (size_t{1} << 20) + 2 * bytes.size());
+  stb_budget.open(32 * pixels + (size_t{1} << 20) + 2 * bytes.size());
   stbi__g_failure_reason = nullptr;  // some failures give none, and would show the last one's
   int width = 0;
   int height = 0;
@@ -186,8 +186,8 @@ void decode_png(Bytes bytes, Image& out) {
   const std::unique_ptr<uint8_t, BudgetRelease> decoded(stbi_load_from_memory(
       stream.data(), static_cast<int>(stream.size()), &width, &height, &channels, 0));
   if (!decoded) {
-    if (budget.system_has_none()) throw std::bad_alloc();
-    if (budget.exceeded()) {
+    if (stb_budget.system_has_none()) throw std::bad_alloc();
+    if (stb_budget.exceeded()) {
       fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
            png.height);
     }

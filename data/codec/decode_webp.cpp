@@ -19,11 +19,6 @@
 namespace whisker::formats {
 namespace {
 
-uint32_t u32(Bytes bytes, size_t at) {
-  return bytes[at] | static_cast<uint32_t>(bytes[at + 1]) << 8 |
-         static_cast<uint32_t>(bytes[at + 2]) << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
-}
-
 struct Webp {
   Bytes file;  // without bytes after its end
   WebPBitstreamFeatures features{};

@@ -18,10 +18,6 @@ constexpr int max_workers = 256;
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 LoaderOptions checked(LoaderOptions options) {
   const auto need = [](bool good, const char* key, const char* expected, auto got) {
     if (!good) fail(ErrorKind::usage, "{}: expected {}, got {}.", key, expected, got);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_bytes = size_t{1} << 31;
+constexpr size_t most_text_bytes = size_t{1} << 31;
 
 struct Found {
   std::string label, text, place;
@@ -72,7 +72,7 @@ class Reader {
       const std::string label = file.path.substr(0, slash);
       empty.erase(label);
       const fs::path path = root / file.path;
-      const std::string text = read_file(path, most_bytes, ErrorKind::data);
+      const std::string text = read_file(path, most_text_bytes, ErrorKind::data);
       add({label, std::string(without_mark(text)), printable(path.string())});
     }
     if (empty.empty() || !options.classes.empty()) return;
@@ -83,7 +83,7 @@ class Reader {
   }
 
   void add_class_file(const fs::path& path) {
-    const std::string all = read_file(path, most_bytes, ErrorKind::data);
+    const std::string all = read_file(path, most_text_bytes, ErrorKind::data);
     std::string_view text = without_mark(all);
     for (int line = 1; !text.empty(); ++line) {
       const size_t end = std::min(text.find('\n'), text.size());

@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-constexpr int64_t alignment = 256;
+constexpr int64_t pixel_alignment = 256;
 // Larger images are decoded at reduced scale by the host, which is less work than all of it.
 constexpr int64_t most_pixels = 4'000'000;
 
@@ -69,7 +69,7 @@ int64_t decode_packed(ImageRows& rows, int64_t count) {
                       .orientation = jpeg.orientation,
                       .at = bytes});
     which.push_back(row);
-    bytes += (pixel_bytes(jpeg) + alignment - 1) / alignment * alignment;
+    bytes += (pixel_bytes(jpeg) + pixel_alignment - 1) / pixel_alignment * pixel_alignment;
   }
   if (images.empty()) return 0;
   rows.decoded = rows.decoder->decode(images, bytes);
