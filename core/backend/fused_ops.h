@@ -5,6 +5,8 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/geometry.h"
+#include "core/backend/running_statistics.h"
+#include "core/backend/unsummed_grads.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 

@@ -3,6 +3,7 @@
 // left, is kept; with one, which others read, too, only backward is fused.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/convolution.h"
 #include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
 #include "core/ops/conv2d.h"
@@ -121,7 +122,9 @@ ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& nor
                w(g), g.dy(1), g.dy(0), out);
            const Tensor dw = g.grad_buffer_if_needed(4);
            if (!dw.defined()) return;
-           backend_of(dw.device()).conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, dw, {});
+           backend_of(dw.device())
+               .convolution()
+               .conv2d_backward(geometry, {.x = y(g), .w = w(g)}, g.dy(1), {.dw = dw});
          });
   return result;
 }
