@@ -140,17 +140,19 @@ Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   const auto gradients = [&] {
     return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   };
-  const NormGradients of_own = gradients(), of_added = gradients();
+  const AddNormsGradients out{gradients(), gradients()};
   const auto run = [=, &backend] {
-    if (fused) return backend.fused_add_norms()->backward(own, added, dy, of_own, of_added);
+    if (fused) return backend.fused_add_norms()->backward(own, added, dy, out);
     BatchNormGeometry with_residual = own.geometry;
     with_residual.residual = true;
-    backend.normalization().batch_norm_backward(
-        with_residual, saved(own, y), dy,
-        {.dx = of_own.dx, .dgamma = of_own.dgamma, .dbeta = of_own.dbeta, .dresidual = between});
+    backend.normalization().batch_norm_backward(with_residual, saved(own, y), dy,
+                                                {.dx = out.first.dx,
+                                                 .dgamma = out.first.dgamma,
+                                                 .dbeta = out.first.dbeta,
+                                                 .dresidual = between});
     backend.normalization().batch_norm_backward(
         added.geometry, saved(added, no_tensor), {between, {}},
-        {.dx = of_added.dx, .dgamma = of_added.dgamma, .dbeta = of_added.dbeta});
+        {.dx = out.second.dx, .dgamma = out.second.dgamma, .dbeta = out.second.dbeta});
   };
   return {run, 6 * one, fused ? 4 * one : 7 * one};
 }
@@ -175,11 +177,12 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
                           .running = {zeros(channels, f32), ones(channels, f32),
                                       zeros(channels, f32), ones(channels, f32), 0.1}};
   const Tensor y = empty(windows, bf16);
-  const PoolArgmax argmax{.x = fused ? empty(windows, bf16) : Tensor(),
+  const PoolArgmax argmax{.geometry = pool,
+                          .x = fused ? empty(windows, bf16) : Tensor(),
                           .positions = empty(windows, {.dtype = DType::u8, .device = gpu})};
   const Tensor between = fused ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
-    if (fused) return backend.fused_norm_pool()->normalise(norm, pool, argmax, y);
+    if (fused) return backend.fused_norm_pool()->normalise(norm, argmax, y);
     train(backend, norm.geometry, norm, no_tensor, between);
     backend.pooling().pool2d(pool, between, y, argmax.positions);
   };
@@ -194,7 +197,7 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
   const Tensor sum = fused ? Tensor() : empty(windows, bf16);
   const Tensor gathered = fused ? Tensor() : empty(shape, bf16);
   const auto run = [=, &backend] {
-    if (fused) return backend.fused_norm_pool()->backward(norm, pool, argmax, dy, of_norm);
+    if (fused) return backend.fused_norm_pool()->backward(norm, argmax, dy, of_norm);
     backend.elementwise().binary(BinaryOp::add, BroadcastGeometry::of(windows, windows, windows),
                                  {.a = dy.first, .b = dy.second}, sum);
     backend.pooling().pool2d_backward(pool, argmax.positions, sum, gathered);
