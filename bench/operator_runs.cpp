@@ -3,7 +3,10 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/backend/fused_ops.h"
+#include "core/backend/normalization.h"
+#include "core/backend/pooling.h"
 
 #include <vector>
 
@@ -24,19 +27,35 @@ int64_t bytes_of(const std::vector<Tensor>& tensors) {
   return bytes;
 }
 
+void train(Backend& backend, const BatchNormGeometry& g, const TrainingNorm& norm,
+           const Tensor& residual, const Tensor& y) {
+  backend.normalization().batch_norm_train(
+      g, {.x = norm.x, .gamma = norm.gamma, .beta = norm.beta, .residual = residual},
+      {.y = y, .mean = norm.mean, .inv_std = norm.inv_std}, norm.running);
+}
+
+NormSaved saved(const TrainingNorm& norm, const Tensor& y) {
+  return {.x = norm.x,
+          .gamma = norm.gamma,
+          .beta = norm.beta,
+          .y = y,
+          .mean = norm.mean,
+          .inv_std = norm.inv_std};
+}
+
 }  // namespace
 
 Run max_pool(const Shape& shape, const Pool2dOptions& options, bool backward) {
   Backend& backend = backend_of(gpu);
   const Pool2dGeometry g = pool2d_geometry(PoolKind::max, shape, options, DType::bf16);
   const Tensor x = random(shape, 1), y = empty({g.n, g.h_out, g.w_out, g.c}, bf16);
-  const Tensor winners = empty({backend.pool2d_workspace_bytes(g)}, {DType::u8, gpu});
-  const auto forward = [=, &backend] { backend.pool2d(g, x, y, winners); };
+  const Tensor winners = empty({backend.pooling().workspace_bytes(g)}, {DType::u8, gpu});
+  const auto forward = [=, &backend] { backend.pooling().pool2d(g, x, y, winners); };
   const int64_t bytes = bytes_of({x, y, winners});
   if (!backward) return {forward, bytes};
   forward();
   // dy and dx in the place of y and x: winners are all that the gradient knows of these.
-  return {[=, &backend] { backend.pool2d_backward(g, winners, y, x); }, bytes};
+  return {[=, &backend] { backend.pooling().pool2d_backward(g, winners, y, x); }, bytes};
 }
 
 Run batch_norm(const Shape& shape, Part part, bool residual) {
@@ -57,13 +76,16 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   const RunningStatistics running{zeros({channels}, f32), ones({channels}, f32),
                                   zeros({channels}, f32), ones({channels}, f32), 0.1};
   const auto train = [=, &backend] {
-    backend.batch_norm_train(g, x, gamma, beta, added, y, mean, inv_std, running);
+    backend.normalization().batch_norm_train(
+        g, {.x = x, .gamma = gamma, .beta = beta, .residual = added},
+        {.y = y, .mean = mean, .inv_std = inv_std}, running);
   };
   if (part == Part::train) return {train, bytes_of({x, added, y}), x.bytes()};
   if (part == Part::inference) {
     return {[=, &backend] {
-              backend.batch_norm_inference(g, x, gamma, beta, added, running.mean, running.variance,
-                                           y);
+              backend.normalization().batch_norm_inference(
+                  g, {.x = x, .gamma = gamma, .beta = beta, .residual = added},
+                  {.mean = running.mean, .variance = running.variance}, y);
             },
             bytes_of({x, added, y})};
   }
@@ -72,8 +94,9 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   const Tensor dgamma = empty({channels}, f32), dbeta = empty({channels}, f32);
   const Tensor dresidual = residual ? empty(shape, bf16) : Tensor();
   const auto backward = [=, &backend] {
-    backend.batch_norm_backward(g, true, x, gamma, beta, y, mean, inv_std, {dy, {}}, dx, dgamma,
-                                dbeta, dresidual);
+    backend.normalization().batch_norm_backward(
+        g, {.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .inv_std = inv_std},
+        {dy, {}}, {.dx = dx, .dgamma = dgamma, .dbeta = dbeta, .dresidual = dresidual});
   };
   // The slope follows from x without a residual, and dz is dresidual with one.
   if (residual) return {backward, bytes_of({x, y, dy, dx, dresidual}), bytes_of({x, dresidual})};
@@ -105,12 +128,10 @@ Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   const Tensor y = empty(shape, bf16), between = fused ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
     if (fused) return backend.fused_add_norms()->normalise(own, added, y);
-    backend.batch_norm_train(added.geometry, added.x, added.gamma, added.beta, {}, between,
-                             added.mean, added.inv_std, added.running);
+    train(backend, added.geometry, added, no_tensor, between);
     BatchNormGeometry with_residual = own.geometry;
     with_residual.residual = true;
-    backend.batch_norm_train(with_residual, own.x, own.gamma, own.beta, between, y, own.mean,
-                             own.inv_std, own.running);
+    train(backend, with_residual, own, between, y);
   };
   const int64_t one = y.bytes();
   if (!backward) return {forward, 3 * one, fused ? 2 * one : 4 * one};
@@ -119,16 +140,19 @@ Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   const auto gradients = [&] {
     return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   };
-  const NormGradients of_own = gradients(), of_added = gradients();
+  const AddNormsGradients out{gradients(), gradients()};
   const auto run = [=, &backend] {
-    if (fused) return backend.fused_add_norms()->backward(own, added, dy, of_own, of_added);
+    if (fused) return backend.fused_add_norms()->backward(own, added, dy, out);
     BatchNormGeometry with_residual = own.geometry;
     with_residual.residual = true;
-    backend.batch_norm_backward(with_residual, true, own.x, own.gamma, own.beta, y, own.mean,
-                                own.inv_std, dy, of_own.dx, of_own.dgamma, of_own.dbeta, between);
-    backend.batch_norm_backward(added.geometry, true, added.x, added.gamma, added.beta, {},
-                                added.mean, added.inv_std, {between, {}}, of_added.dx,
-                                of_added.dgamma, of_added.dbeta, {});
+    backend.normalization().batch_norm_backward(with_residual, saved(own, y), dy,
+                                                {.dx = out.first.dx,
+                                                 .dgamma = out.first.dgamma,
+                                                 .dbeta = out.first.dbeta,
+                                                 .dresidual = between});
+    backend.normalization().batch_norm_backward(
+        added.geometry, saved(added, no_tensor), {between, {}},
+        {.dx = out.second.dx, .dgamma = out.second.dgamma, .dbeta = out.second.dbeta});
   };
   return {run, 6 * one, fused ? 4 * one : 7 * one};
 }
@@ -153,14 +177,14 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
                           .running = {zeros(channels, f32), ones(channels, f32),
                                       zeros(channels, f32), ones(channels, f32), 0.1}};
   const Tensor y = empty(windows, bf16);
-  const PoolArgmax argmax{.x = fused ? empty(windows, bf16) : Tensor(),
+  const PoolArgmax argmax{.geometry = pool,
+                          .x = fused ? empty(windows, bf16) : Tensor(),
                           .positions = empty(windows, {.dtype = DType::u8, .device = gpu})};
   const Tensor between = fused ? Tensor() : empty(shape, bf16);
   const auto forward = [=, &backend] {
-    if (fused) return backend.fused_norm_pool()->normalise(norm, pool, argmax, y);
-    backend.batch_norm_train(norm.geometry, norm.x, norm.gamma, norm.beta, {}, between, norm.mean,
-                             norm.inv_std, norm.running);
-    backend.pool2d(pool, between, y, argmax.positions);
+    if (fused) return backend.fused_norm_pool()->normalise(norm, argmax, y);
+    train(backend, norm.geometry, norm, no_tensor, between);
+    backend.pooling().pool2d(pool, between, y, argmax.positions);
   };
   const int64_t whole = norm.x.bytes(), pooled = y.bytes(), places = argmax.positions.bytes();
   if (!backward) {
@@ -173,13 +197,13 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
   const Tensor sum = fused ? Tensor() : empty(windows, bf16);
   const Tensor gathered = fused ? Tensor() : empty(shape, bf16);
   const auto run = [=, &backend] {
-    if (fused) return backend.fused_norm_pool()->backward(norm, pool, argmax, dy, of_norm);
-    backend.binary(BinaryOp::add, BroadcastGeometry::of(windows, windows, windows), dy.first,
-                   dy.second, sum);
-    backend.pool2d_backward(pool, argmax.positions, sum, gathered);
-    backend.batch_norm_backward(norm.geometry, true, norm.x, norm.gamma, norm.beta, between,
-                                norm.mean, norm.inv_std, {gathered, {}}, of_norm.dx, of_norm.dgamma,
-                                of_norm.dbeta, {});
+    if (fused) return backend.fused_norm_pool()->backward(norm, argmax, dy, of_norm);
+    backend.elementwise().binary(BinaryOp::add, BroadcastGeometry::of(windows, windows, windows),
+                                 {.a = dy.first, .b = dy.second}, sum);
+    backend.pooling().pool2d_backward(pool, argmax.positions, sum, gathered);
+    backend.normalization().batch_norm_backward(
+        norm.geometry, saved(norm, between), {gathered, {}},
+        {.dx = of_norm.dx, .dgamma = of_norm.dgamma, .dbeta = of_norm.dbeta});
   };
   if (fused) return {run, 2 * whole + 3 * pooled + places, 2 * pooled};
   return {run, 2 * whole + 2 * pooled + places, 4 * whole + 2 * pooled};

@@ -10,6 +10,7 @@
 // convolutions do parts of the batch norms around them (docs/internals/kernels.md).
 #include "bench/sequential_floor.h"
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
@@ -159,8 +160,8 @@ class Step {
     const Pass pass{.training = true, .seed = 1};
     const Tensor logits = model_.net->forward(images_, pass).to(DType::f32);
     const Tensor loss = cross_entropy(logits, labels_);
-    backend_of(device).count_batch(logits, loss,
-                                   {optimizer_.rule(), labels_, optimizer_.memory().state()});
+    backend_of(device).training_step().count_batch(
+        logits, loss, {optimizer_.rule(), labels_, optimizer_.memory().state()});
     backward(loss, {.gradient = optimizer_.memory().loss_scale()});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     optimizer_.enqueue_update();

@@ -3,7 +3,7 @@
 // do not exist, Residual and Concat are containers.
 #pragma once
 
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/parameters/parameters.h"
 #include "core/tensor/tensor.h"
 

@@ -2,6 +2,7 @@
 #include "optim/ema.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 
 namespace whisker {
 
@@ -19,6 +20,7 @@ WeightAverage::WeightAverage(ParameterArena& arena, double decay, bool warmup)
 
 void WeightAverage::update(const int32_t* applies) {
   backend_of(arena_.device())
+      .training_step()
       .moving_average({.decay = decay_,
                        .warmup = warmup_,
                        .applies = applies,
@@ -28,7 +30,7 @@ void WeightAverage::update(const int32_t* applies) {
 }
 
 void WeightAverage::swap() {
-  backend_of(arena_.device()).swap(arena_.values(), average_);
+  backend_of(arena_.device()).training_step().swap(arena_.values(), average_);
   arena_.refresh();
 }
 

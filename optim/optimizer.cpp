@@ -2,6 +2,7 @@
 #include "optim/optimizer.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "core/io/text.h"
 
 namespace whisker {
@@ -126,7 +127,7 @@ void Optimizer::enqueue_update() {
         .moment3 = part(moment(2)),
     });
   }
-  backend.update(rule_, state, steps);
+  backend.training_step().update(rule_, state, steps);
   arena_.bump_epoch();
 }
 

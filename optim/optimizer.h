@@ -58,7 +58,7 @@ class Optimizer {
   /// accumulated batches). Waits for the device. Changes nothing when the norm is NaN or Inf.
   StepReport step(double learning_rate, double gradient_scale = 1);
   /// Like step(), with inputs and results in memory() and without waiting. A loss
-  /// (Backend::count_batch) or norm that is NaN or Inf stops this and all later updates; with
+  /// (count_batch) or norm that is NaN or Inf stops this and all later updates; with
   /// `scale_loss` it skips this one only.
   void enqueue_update();
 

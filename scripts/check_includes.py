@@ -46,7 +46,7 @@ ORDER = {
         core/cpu/layout
         core/cpu/onednn
         core/cpu/kernels
-        core/cpu (.../bf16)
+        core/cpu
         core/cuda/runtime
         core/cuda/device_code
         core/cuda/memory

@@ -6,6 +6,8 @@
 #include "apps/terminal/command.h"
 #include "train/config/config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

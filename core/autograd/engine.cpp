@@ -2,6 +2,7 @@
 #include "core/autograd/engine.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/ops.h"
 
 #include <algorithm>
@@ -108,7 +109,7 @@ void Engine::accumulate(const Node& node, Tensor& sum, const Tensor& term) const
   const bool own =
       sum.exclusive() || (node.is_leaf() && sum.same(static_cast<const Leaf&>(node).slot_));
   if (own && !recording_) {
-    backend_of(sum.device()).accumulate(term, sum);
+    backend_of(sum.device()).elementwise().accumulate(term, sum);
   } else {
     sum = add(sum, term);
   }

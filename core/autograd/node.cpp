@@ -1,6 +1,7 @@
 #include "core/autograd/node.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/ops.h"
 
 #include <atomic>
@@ -63,7 +64,7 @@ void Leaf::run(Gradients&) {
   if (slot_.defined()) {
     const Tensor term = arrived.to(slot_.dtype());  // a slot may be wider than the gradients
     if (gradient_.defined()) {
-      backend_of(slot_.device()).accumulate(term, slot_);
+      backend_of(slot_.device()).elementwise().accumulate(term, slot_);
     } else if (!term.same(slot_)) {
       slot_.copy_(term);
     }
@@ -71,7 +72,7 @@ void Leaf::run(Gradients&) {
   } else if (!gradient_.defined()) {
     gradient_ = arrived.exclusive() ? std::move(arrived) : arrived.clone();
   } else if (gradient_.exclusive()) {
-    backend_of(gradient_.device()).accumulate(arrived, gradient_);
+    backend_of(gradient_.device()).elementwise().accumulate(arrived, gradient_);
   } else {
     gradient_ = add(gradient_, arrived);  // somebody holds the old sum
   }

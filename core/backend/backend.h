@@ -1,12 +1,9 @@
 // What a device can do. Operators (core/ops/) check every argument, compute the geometry and
-// allocate outputs; a backend method computes, checks nothing and records nothing. Outputs are
-// overwritten unless a comment says otherwise. Shapes stand in the margin.
+// allocate outputs; a kernel computes, checks nothing and records nothing. Outputs are overwritten
+// unless a comment says otherwise. Shapes stand in the margin. What a device may lack is a pointer,
+// null where it does.
 #pragma once
 
-#include "core/backend/batch_count.h"
-#include "core/backend/geometry.h"
-#include "core/backend/optimizer_step.h"
-#include "core/backend/recurrent.h"
 #include "core/backend/registry.h"
 #include "core/image/image_pipeline.h"
 #include "core/image/jpeg_decoder.h"
@@ -16,7 +13,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,17 +43,34 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
-struct UnsummedGrads;
+class ConvPoolKernels;
+class ConvolutionKernels;
+class ElementwiseKernels;
 class FusedAddNorms;
 class FusedConvNorm;
 class FusedNormPool;
+class GemmKernels;
+class LossKernels;
+class NormalizationKernels;
+class PoolingKernels;
+class RecurrentKernels;
+class ReductionKernels;
+class ShapeIndexKernels;
+class TrainingStepKernels;
 
-/// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
-/// become (1 - momentum) running + momentum batch. All undefined where there are none.
-struct RunningStatistics {
-  Tensor mean, variance;
-  Tensor pending_mean, pending_variance;
-  double momentum = 0;
+/// A device's kernels by family; the header of each stands beside this one. They own no memory.
+struct KernelFamilies {
+  std::shared_ptr<ElementwiseKernels> elementwise;
+  std::shared_ptr<ShapeIndexKernels> shape_index;
+  std::shared_ptr<ReductionKernels> reduction;
+  std::shared_ptr<GemmKernels> gemm;
+  std::shared_ptr<ConvolutionKernels> convolution;
+  std::shared_ptr<ConvPoolKernels> conv_pool = nullptr;  // null where there are none
+  std::shared_ptr<PoolingKernels> pooling;
+  std::shared_ptr<NormalizationKernels> normalization;
+  std::shared_ptr<RecurrentKernels> recurrent;
+  std::shared_ptr<LossKernels> losses;
+  std::shared_ptr<TrainingStepKernels> training_step;
 };
 
 class Backend {
@@ -66,6 +79,18 @@ class Backend {
 
   /// What it computes on and with, for people.
   virtual std::vector<BackendProperty> properties() const = 0;
+
+  // --- kernels -------------------------------------------------------------------------------
+  ElementwiseKernels& elementwise() { return *kernels_.elementwise; }
+  ShapeIndexKernels& shape_index() { return *kernels_.shape_index; }
+  ReductionKernels& reduction() { return *kernels_.reduction; }
+  GemmKernels& gemm() { return *kernels_.gemm; }
+  ConvolutionKernels& convolution() { return *kernels_.convolution; }
+  PoolingKernels& pooling() { return *kernels_.pooling; }
+  NormalizationKernels& normalization() { return *kernels_.normalization; }
+  RecurrentKernels& recurrent() { return *kernels_.recurrent; }
+  LossKernels& losses() { return *kernels_.losses; }
+  TrainingStepKernels& training_step() { return *kernels_.training_step; }
 
   // --- timed choices -------------------------------------------------------------------------
   /// The algorithms that timing has chosen so far, with what the choice depends on (library
@@ -121,86 +146,9 @@ class Backend {
     return nullptr;
   }
 
-  // --- pointwise -----------------------------------------------------------------------------
-  virtual void fill(double value, const Tensor& y) = 0;
-  /// Conversion rules: core/tensor/convert.h.
-  virtual void cast(const Tensor& x, const Tensor& y) = 0;
-  virtual void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) = 0;
-  virtual void binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
-                      const Tensor& y) = 0;
-  /// sum += term, same shape.
-  virtual void accumulate(const Tensor& term, const Tensor& sum) = 0;
-  virtual void compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
-                       const Tensor& y /* bool */) = 0;
-  /// y = condition ? a : b, all of one shape.
-  virtual void where(const Tensor& condition /* bool */, const Tensor& a, const Tensor& b,
-                     const Tensor& y) = 0;
-  virtual void activation(ActivationSpec f, const Tensor& x, const Tensor& y) = 0;
-  /// dx = f' dy; `saved` is y where grad_from_output, else x. dx may be dy.
-  virtual void activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                   const Tensor& dx) = 0;
-  /// out = f'' dy v: the derivative of activation_backward by x, for double backward.
-  virtual void activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                 const Tensor& v, const Tensor& out) = 0;
-  /// y = x / (1 - rate) where dropout_keeps(key, element index), else 0: see
-  /// core/backend/dropout_mask.h.
-  virtual void dropout(double rate, const RandomKey& key, const Tensor& x, const Tensor& y) = 0;
-
-  // --- shape and index -----------------------------------------------------------------------
-  /// Any dtype (both alike); elements of y outside the walk stay. With `add`, y += x (floating).
-  virtual void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) = 0;
-  virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
-  /// First position of the largest element along the middle axis; a NaN counts as the largest.
-  virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y /* i64 */) = 0;
-  virtual void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index /* i64 */,
-                      const Tensor& y) = 0;
-  /// dx = sum of dy over the picks; dx is overwritten.
-  virtual void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
-                               const Tensor& dx) = 0;
-  /// y (picks, features) = table (entries, features) rows at index (picks).
-  virtual void embedding(const Tensor& table, const Tensor& index, const Tensor& y) = 0;
-  virtual void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) = 0;
-  virtual void one_hot(const Tensor& index, const Tensor& y /* (..., classes) */) = 0;
-
-  // --- matrix products -----------------------------------------------------------------------
-  virtual void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b,
-                      const Tensor& y) = 0;
-  /// b is undefined unless g.bias.
-  virtual void linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
-                      const Tensor& y) = 0;
-  /// dx, dw and db are each computed when defined. `y` carries the activation's derivative.
-  /// It is undefined without one; x is undefined when dw is, w when dx is.
-  virtual void linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,
-                               const Tensor& y, const Tensor& dy, const Tensor& dx,
-                               const Tensor& dw, const Tensor& db) = 0;
-
-  // --- convolution and pooling ---------------------------------------------------------------
-  virtual void conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
-                      const Tensor& y) = 0;
-  /// dx, dw and db are each computed when defined. `y` carries the activation's derivative and is
-  /// undefined without one; x is undefined when dw is, w when dx is.
-  virtual void conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
-                               const Tensor& y, const Tensor& dy, const Tensor& dx,
-                               const Tensor& dw, const Tensor& db) = 0;
-  /// Bytes that pool2d leaves for its backward pass (which element won); 0 when x and y serve.
-  virtual int64_t pool2d_workspace_bytes(const Pool2dGeometry& g) = 0;
-  /// `workspace` (u8) is undefined when no backward pass will follow.
-  virtual void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
-                      const Tensor& workspace) = 0;
-  virtual void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
-                               const Tensor& dx) = 0;
-  /// y (N, pool.h_out, pool.w_out, c_out) = f(largest of each window of x * w + b), f the
-  /// convolution's activation, for which is_monotonic() holds. `workspace` as pool2d's for `pool`.
-  /// Means its parts, one after the other; a backend with a kernel that joins them overrides both.
-  virtual void conv2d_pool(const Conv2dGeometry& g, const Pool2dGeometry& pool, const Tensor& x,
-                           const Tensor& w, const Tensor& b, const Tensor& y,
-                           const Tensor& workspace);
-  /// Operands as conv2d_backward's; y and dy are those of the windows.
-  virtual void conv2d_pool_backward(const Conv2dGeometry& g, const Pool2dGeometry& pool,
-                                    const Tensor& x, const Tensor& w, const Tensor& y,
-                                    const Tensor& workspace, const Tensor& dy, const Tensor& dx,
-                                    const Tensor& dw, const Tensor& db);
-
+  // --- fused kernels -------------------------------------------------------------------------
+  /// Convolution, activation and max-pooling at once; null where there are none.
+  ConvPoolKernels* conv_pool() { return kernels_.conv_pool.get(); }
   /// Convolutions that do parts of the batch_norms around them; null where there are none.
   virtual FusedConvNorm* fused_conv_norm() { return nullptr; }
   /// Two batch_norms whose results are added, in passes over both; null where there are none.
@@ -208,84 +156,8 @@ class Backend {
   /// Batch_norms and the max-pooling behind them in one pass; null where there are none.
   virtual FusedNormPool* fused_norm_pool() { return nullptr; }
 
-  // --- recurrent layers ----------------------------------------------------------------------
-  /// Bytes that recurrent leaves for its backward pass.
-  virtual int64_t recurrent_reserve_bytes(const RecurrentGeometry& g) = 0;
-  /// Layouts: core/backend/recurrent.h. Padding, which may hold anything, is never read.
-  virtual void recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
-                         const RecurrentOutputs& out) = 0;
-  /// `in` and `out` as recurrent had and left them, without out.last.
-  virtual void recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                  const RecurrentOutputs& out,
-                                  const RecurrentGradients& gradients) = 0;
-
-  // --- normalisation -------------------------------------------------------------------------
-  /// Training: statistics of this batch. mean and inv_std (channels) are f32 (f64 for
-  /// f64 x) and kept for backward, as are the running statistics, whose variance is unbiased.
-  virtual void batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                                const Tensor& beta, const Tensor& residual, const Tensor& y,
-                                const Tensor& mean, const Tensor& inv_std,
-                                const RunningStatistics& running) = 0;
-  /// True when batch_norm_backward adds up the parts of dy itself.
-  virtual bool adds_unsummed_grads() const { return false; }
-  virtual void batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
-                                    const Tensor& gamma, const Tensor& beta, const Tensor& residual,
-                                    const Tensor& mean, const Tensor& variance,
-                                    const Tensor& y) = 0;
-  /// With `batch_statistics`, mean and inv_std depended on x (training), else they were
-  /// constants. dx, dgamma, dbeta, dresidual are each computed when defined. x and
-  /// inv_std are undefined when neither dx nor dgamma is, gamma and beta when dx is not,
-  /// y without an activation, dy.second unless adds_unsummed_grads(). The activation's slope
-  /// follows from y, or without a residual from x, gamma and beta.
-  virtual void batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                   const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                   const Tensor& y, const Tensor& mean, const Tensor& inv_std,
-                                   const UnsummedGrads& dy, const Tensor& dx, const Tensor& dgamma,
-                                   const Tensor& dbeta, const Tensor& dresidual) = 0;
-  /// mean and inv_std: (rows).
-  virtual void layer_norm(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                          const Tensor& beta, const Tensor& y, const Tensor& mean,
-                          const Tensor& inv_std) = 0;
-  /// dx, dgamma, dbeta are each computed when defined. x is undefined when neither dx nor dgamma
-  /// is, gamma when dx is not.
-  virtual void layer_norm_backward(const LayerNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                                   const Tensor& mean, const Tensor& inv_std, const Tensor& dy,
-                                   const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) = 0;
-
-  // --- losses --------------------------------------------------------------------------------
-  virtual void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) = 0;
-  virtual void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
-                                const Tensor& dx) = 0;
-  /// Mean loss (one element) and, when defined, its gradient by the logits, in one pass.
-  /// Labels outside [0, classes): the host throws data (core/backend/host_label.h), a GPU sets its
-  /// error word.
-  virtual void cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
-                             const Tensor& target, const Tensor& class_weight, const Tensor& loss,
-                             const Tensor& dlogits) = 0;
-  /// Mean over all elements; target in [0, 1], same shape as logits.
-  virtual void binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& loss,
-                                    const Tensor& dlogits) = 0;
-
-  // --- the training step: core/backend/step_state.h, core/backend/optimizer_step.h
-  // ----------------------------- All pointers are device memory. Whatever changes from step to
-  // step is read there, and nothing waits for the host, so that a whole step can be captured.
-  /// Counts a batch in count.state (whisker::count_batch). logits f32 (rows, classes), or (rows, 1)
-  /// for two classes told apart by the sign; loss f32, one element. A row is right when its first
-  /// largest logit, or a logit above 0 for label 1, is the label's.
-  virtual void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) = 0;
-  /// *sum += sum of squares of a flat tensor, in f64; in one order, whatever the device's load.
-  virtual void add_squares(const Tensor& x, double* sum) = 0;
-  /// whisker::begin_update with sqrt(state->square_sum).
-  virtual void begin_update(const StepRule& rule, StepState* state) = 0;
-  virtual void optimizer_step(const OptimizerStep& step) = 0;
-  /// The whole update of all runs of an arena: add_squares of their gradients, begin_update,
-  /// optimizer_step. Means its parts; a backend that joins them overrides it.
-  virtual void update(const StepRule& rule, StepState* state, std::span<const OptimizerStep> runs);
-  virtual void moving_average(const AverageStep& step) = 0;
-  /// Copies unless *condition is 0.
-  virtual void copy_if(const int32_t* condition, const void* source, void* target,
-                       int64_t bytes) = 0;
-  virtual void swap(const Tensor& a, const Tensor& b) = 0;
+ protected:
+  KernelFamilies kernels_;  // made by the device's constructor
 };
 
 }  // namespace whisker

@@ -5,6 +5,9 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/geometry.h"
+#include "core/backend/operands.h"
+#include "core/backend/running_statistics.h"
+#include "core/backend/unsummed_grads.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
@@ -21,48 +24,55 @@ struct BatchStatistics {
 /// the end of a block with the residual added before relu.
 struct InputNorm {
   BatchNormGeometry geometry;  ///< of x, with relu
-  Tensor gamma, beta;          ///< (C)
-  Tensor residual = {};        ///< as x, or undefined
+  Tensor x;
+  Tensor gamma, beta;    ///< (C)
+  Tensor residual = {};  ///< as x, or undefined
+  Tensor sums = {};      ///< forward: of x, or undefined
   BatchStatistics statistics = {};
   Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
 };
 
-/// Gradients of a convolution behind a batch_norm; undefined ones are not wanted.
+/// A backward pass of a convolution behind a batch_norm: gradients that arrive and that are
+/// computed when defined.
 struct InputNormGradients {
+  Tensor dy;           ///< of the convolution's result
+  Tensor others = {};  ///< as x: of what else reads the batch_norm's result at the end of a block
   Tensor dx, dgamma, dbeta;
   Tensor dw = {};
   Tensor dresidual = {};
 };
 
-/// Geometries have neither bias nor activation. Sums are f32 (2, channels): of a tensor and of its
-/// squares over all but the channels.
+/// What a convolution leaves. Sums are f32 (2, channels): of y and of its squares over all but the
+/// channels.
+struct SummedOutput {
+  const Tensor& y;
+  const Tensor& sums;
+};
+
+/// Geometries have neither bias nor activation.
 class FusedConvNorm {
  public:
   virtual ~FusedConvNorm() = default;
 
   /// Computes y and its sums. False, with nothing done, where that is not known to be faster than
   /// conv2d and the pass over y that batch_norm makes otherwise.
-  virtual bool convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
-                        const Tensor& sums) = 0;
-  /// What batch_norm_train finds out about x, from its sums, or from x itself without.
-  virtual void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
-                          const BatchStatistics& out, const RunningStatistics& running) = 0;
+  virtual bool convolve(const Conv2dGeometry& g, const AffineInputs& in,
+                        const SummedOutput& out) = 0;
+  /// Writes norm.statistics, what batch_norm_train finds out about x: from its sums, or from x
+  /// itself without.
+  virtual void statistics(const InputNorm& norm, const RunningStatistics& running) = 0;
   /// True where the two methods below are known to be faster, all passes taken together, than
-  /// batch_norm and conv2d; at the end of a block, where residual_tail_backward() is.
-  /// norm.statistics and norm.folded may be undefined here.
-  virtual bool prefers_fused(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
-                             const InputNorm& norm, const Tensor& w) = 0;
+  /// batch_norm and conv2d; at the end of a block, where the second is. norm.statistics and
+  /// norm.folded may be undefined here.
+  virtual bool prefers_fused(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w) = 0;
   /// y = norm(x) * w and the sums of y; also writes norm.folded.
-  virtual void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
-                                   const Tensor& w, const Tensor& y, const Tensor& sums) = 0;
-  virtual void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
-                                            const InputNorm& norm, const Tensor& w,
-                                            const Tensor& dy, const InputNormGradients& out) = 0;
-  /// Gradients of a block's end but for out.dw, which is conv2d_backward's to compute. dy is that
-  /// of the convolution's result; `others`, as x, that of what else reads the batch_norm's.
-  virtual void residual_tail_backward(const Conv2dGeometry& g, const Tensor& x,
-                                      const InputNorm& norm, const Tensor& w, const Tensor& dy,
-                                      const Tensor& others, const InputNormGradients& out) = 0;
+  virtual void convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
+                                   const SummedOutput& out) = 0;
+  /// At the end of a block norm.folded and gradients.dw are undefined: the weights' gradient is
+  /// conv2d_backward's to compute.
+  virtual void convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm,
+                                            const Tensor& w,
+                                            const InputNormGradients& gradients) = 0;
 };
 
 /// (x - mean) inv_std gamma + beta, with the statistics of the batch.
@@ -80,6 +90,10 @@ struct NormGradients {
   Tensor dx, dgamma, dbeta;
 };
 
+struct AddNormsGradients {
+  NormGradients first, second;
+};
+
 /// Both norms are of one shape and dtype; relu or nothing, as `first` says, follows the sum.
 class FusedAddNorms {
  public:
@@ -91,8 +105,7 @@ class FusedAddNorms {
                          const Tensor& y) = 0;
   /// dy.second is undefined unless adds_unsummed_grads(). relu's slope follows from both tensors.
   virtual void backward(const TrainingNorm& first, const TrainingNorm& second,
-                        const UnsummedGrads& dy, const NormGradients& of_first,
-                        const NormGradients& of_second) = 0;
+                        const UnsummedGrads& dy, const AddNormsGradients& gradients) = 0;
 };
 
 // Note [Argmax before normalising]
@@ -104,10 +117,12 @@ class FusedAddNorms {
 // or all of them where gamma is 0) are told apart by x, while pooling alone takes the first: both
 // are subgradients of the maximum, and what relu makes 0 gets no gradient either way.
 
-/// The elements of x that won their windows. Both undefined where no backward pass will follow.
+/// Windows, and the elements of x that won them. The tensors are undefined where no backward pass
+/// will follow.
 struct PoolArgmax {
-  Tensor x;          // (N, h_out, w_out, C), as x
-  Tensor positions;  // (N, h_out, w_out, C), u8: where in the window, row by row
+  Pool2dGeometry geometry;
+  Tensor x = {};          // (N, h_out, w_out, C), as x
+  Tensor positions = {};  // (N, h_out, w_out, C), u8: where in the window, row by row
 };
 
 /// relu or nothing, as the norm says, comes between. See Note [Argmax before normalising].
@@ -117,11 +132,9 @@ class FusedNormPool {
 
   /// y (N, h_out, w_out, C) = the largest f(norm of x) of each window, with the statistics of the
   /// batch and what becomes of the running ones.
-  virtual void normalise(const TrainingNorm& norm, const Pool2dGeometry& pool,
-                         const PoolArgmax& argmax, const Tensor& y) = 0;
+  virtual void normalise(const TrainingNorm& norm, const PoolArgmax& argmax, const Tensor& y) = 0;
   /// norm.x is undefined when gradients.dx is, dy.second unless adds_unsummed_grads().
-  virtual void backward(const TrainingNorm& norm, const Pool2dGeometry& pool,
-                        const PoolArgmax& argmax, const UnsummedGrads& dy,
+  virtual void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
                         const NormGradients& gradients) = 0;
 };
 

@@ -83,18 +83,17 @@ constexpr void fail_step(StepState& s, StepFailure failure) {
   s.sound = 0;
 }
 
-/// Takes in one batch: its mean loss, and how many of its rows were right.
-constexpr void count_batch(StepState& s, const StepRule& rule, double loss, int64_t correct,
-                           int64_t rows) {
+/// Takes in one batch, whose `loss` is its mean.
+constexpr void count_batch(StepState& s, const StepRule& rule, const StepTotals& batch) {
   if (s.failure != StepFailure::none) return;
-  if (!is_finite(loss)) {
+  if (!is_finite(batch.loss)) {
     s.sound = 0;
     if (!rule.scales_loss) fail_step(s, StepFailure::loss);
     return;
   }
-  s.totals.loss += loss * static_cast<double>(rows);
-  s.totals.correct += correct;
-  s.totals.rows += rows;
+  s.totals.loss += batch.loss * static_cast<double>(batch.rows);
+  s.totals.correct += batch.correct;
+  s.totals.rows += batch.rows;
 }
 
 /// After an f16 step: see first_loss_scale.

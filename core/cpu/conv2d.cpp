@@ -1,42 +1,77 @@
 // Convolution with bias and activation, and its gradients: oneDNN in the layouts it likes, else
-// gemms over plain memory.
-#include "core/cpu/backend_class.h"
+// gemms over plain memory. bf16 is the CPU's own where it has that, else it goes through f32.
+#include "core/backend/convolution.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/conv2d_gemm.h"
 #include "core/cpu/support/rows.h"
 
 #if WHISKER_ONEDNN
 #include "core/cpu/kernels/conv2d_dnnl.h"
+#include "core/cpu/onednn/dnnl_api.h"
 #endif
 
 namespace whisker::cpu {
+namespace {
 
-void CpuBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Tensor& y) {
-#if WHISKER_ONEDNN
-  if (Conv2dDnnl(*algorithms_, allocator_, options_, g).forward(x, w, b, y)) return;
-#endif
-  conv2d_gemm_forward(allocator_, g, f32(x), f32(w), f32(y));
-  bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(b) : nullptr,
-                  g.activation);
-}
+class Convolution final : public ConvolutionKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
 
-void CpuBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
-                                 const Tensor& y, const Tensor& dy, const Tensor& dx,
-                                 const Tensor& dw, const Tensor& db) {
+  void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) override {
+    const bool wide = in_f32("conv2d", y);
 #if WHISKER_ONEDNN
-  if (Conv2dDnnl(*algorithms_, allocator_, options_, g).backward(x, w, y, dy, dx, dw, db)) return;
+    if ((wide || native()) &&
+        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).forward(in.x, in.w, in.b, y)) {
+      return;
+    }
 #endif
-  const int64_t rows = g.n * g.h_out * g.w_out;
-  const bool active = g.activation.kind != Activation::none;
-  const Scratch<float> gradient = scratch<float>(active ? rows * g.c_out : 0);
-  const float* dz = f32(dy);  // (N, h_out, w_out, c_out), before the activation
-  if (active) {
-    activation_gradient(g.activation, f32(y), dz, gradient.data(), rows * g.c_out);
-    dz = gradient.data();
+    if (!wide) return via_f32([&](ViaF32& t) { conv2d(as_f32(g), t.in(in), t.out(y)); });
+    conv2d_gemm_forward(allocator_, g, f32(in.x), f32(in.w), f32(y));
+    bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(in.b) : nullptr,
+                    g.activation);
   }
-  if (db.defined()) column_sums(allocator_, dz, rows, g.c_out, f32(db));
-  if (dw.defined()) conv2d_gemm_backward_weights(allocator_, g, f32(x), dz, f32(dw));
-  if (dx.defined()) conv2d_gemm_backward_input(allocator_, g, f32(w), dz, f32(dx));
+
+  void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                       const AffineGrads& out) override {
+    const bool wide = in_f32("conv2d", dy);
+#if WHISKER_ONEDNN
+    if ((wide || native()) &&
+        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g)
+            .backward(saved.x, saved.w, saved.y, dy, out.dx, out.dw, out.db)) {
+      return;
+    }
+#endif
+    if (!wide) {
+      return via_f32(
+          [&](ViaF32& t) { conv2d_backward(as_f32(g), t.in(saved), t.in(dy), t.out(out)); });
+    }
+    const int64_t rows = g.n * g.h_out * g.w_out;
+    const bool active = g.activation.kind != Activation::none;
+    const Scratch<float> gradient = scratch<float>(active ? rows * g.c_out : 0);
+    const float* dz = f32(dy);  // (N, h_out, w_out, c_out), before the activation
+    if (active) {
+      activation_gradient(g.activation, f32(saved.y), dz, gradient.data(), rows * g.c_out);
+      dz = gradient.data();
+    }
+    if (out.db.defined()) column_sums(allocator_, dz, rows, g.c_out, f32(out.db));
+    if (out.dw.defined()) {
+      conv2d_gemm_backward_weights(allocator_, g, f32(saved.x), dz, f32(out.dw));
+    }
+    if (out.dx.defined()) conv2d_gemm_backward_input(allocator_, g, f32(saved.w), dz, f32(out.dx));
+  }
+
+ private:
+#if WHISKER_ONEDNN
+  bool native() const {
+    return options_.native_bf16 && dnnl_native_bf16();
+  }
+#endif
+};
+
+}  // namespace
+
+std::shared_ptr<ConvolutionKernels> make_convolution(CpuDevice& device) {
+  return std::make_shared<Convolution>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,7 +1,5 @@
 // The backend's construction and options.
-#include "core/cpu/cpu_backend.h"
-
-#include "core/cpu/bf16/bf16.h"
+#include "core/cpu/backend_class.h"
 #include "core/cpu/support/parallel.h"
 #include "core/error.h"
 #include "core/memory/thread_remedy.h"
@@ -17,7 +15,6 @@
 #endif
 
 namespace whisker::cpu {
-
 namespace {
 
 // libgomp ends the process where it cannot start a thread, and its stack overflows where it is
@@ -49,42 +46,60 @@ int start_threads(int count) {
 }  // namespace
 
 #if WHISKER_ONEDNN
-CpuBackend::CpuBackend()
-    : default_threads_(start_threads(most_threads())),
-      algorithms_(std::make_unique<Conv2dAlgorithms>()),
-      gemms_(std::make_unique<GemmAlgorithms>()) {}
+CpuDevice::CpuDevice(Backend& owner)
+    : backend(owner),
+      conv2d_choices(std::make_unique<Conv2dAlgorithms>()),
+      gemm_choices(std::make_unique<GemmAlgorithms>()) {}
 #else
-CpuBackend::CpuBackend() : default_threads_(start_threads(most_threads())) {}
+CpuDevice::CpuDevice(Backend& owner) : backend(owner) {}
 #endif
-CpuBackend::~CpuBackend() = default;
+CpuDevice::~CpuDevice() = default;
+
+CpuBackend::CpuBackend() : default_threads_(start_threads(most_threads())) {
+  kernels_ = {.elementwise = make_elementwise(device_),
+              .shape_index = make_shape_index(device_),
+              .reduction = make_reduction(device_),
+              .gemm = make_gemm(device_),
+              .convolution = make_convolution(device_),
+              .pooling = make_pooling(device_),
+              .normalization = make_normalization(device_),
+              .recurrent = make_recurrent(device_),
+              .losses = make_losses(device_),
+              .training_step = make_training_step(device_)};
+}
+
+void refuse_dtype(DType expected, DType got) {
+  fail(ErrorKind::internal, "cpu: a kernel of {} was handed {}.", expected, got);
+}
 
 void CpuBackend::set_options(const CpuOptions& options) {
-  if (options == options_) return;
-  options_ = options;
+  if (options == device_.options) return;
+  device_.options = options;
 #ifdef _OPENMP
   omp_set_num_threads(options.threads > 0 ? options.threads : default_threads_);
   if (options.threads > default_threads_) start_threads(options.threads);
 #endif
 #if WHISKER_ONEDNN
-  algorithms_->clear();
-  gemms_->clear();
+  device_.conv2d_choices->clear();
+  device_.gemm_choices->clear();
 #endif
 }
 
 void CpuBackend::set_memory_options(const MemoryOptions& options) {
-  allocator_.books().set_options(options);
+  device_.allocator.books().set_options(options);
 #if WHISKER_ONEDNN
-  algorithms_->try_again();
+  device_.conv2d_choices->try_again();
 #endif
 }
 
 #if WHISKER_ONEDNN
 std::string CpuBackend::export_algorithms() const {
-  return algorithms_->table().text();
+  return device_.conv2d_choices->table().text();
 }
 
 void CpuBackend::import_algorithms(std::string_view text) {
-  if (options_.winograd && !options_.deterministic) algorithms_->add_to_table(text);
+  const CpuOptions& options = device_.options;
+  if (options.winograd && !options.deterministic) device_.conv2d_choices->add_to_table(text);
 }
 #else
 std::string CpuBackend::export_algorithms() const {
@@ -106,7 +121,7 @@ cpu::CpuBackend& registered() {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend() {
-  return std::make_unique<cpu::Bf16Backend>();
+  return std::make_unique<cpu::CpuBackend>();
 }
 
 CpuOptions cpu_options() {

@@ -1,7 +1,8 @@
 // Softmax and the losses. Exponents are taken after the largest logit is subtracted; sums are f64.
 // Formulas of the cross-entropy's weights: core/reference/loss.cpp.
 #include "core/backend/host_label.h"
-#include "core/cpu/backend_class.h"
+#include "core/backend/losses.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vector_math.h"
 #include "core/cpu/support/vectorize.h"
@@ -134,56 +135,6 @@ struct CrossEntropyRow {
   }
 };
 
-}  // namespace
-
-void CpuBackend::softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {
-  for_each_softmax_row(
-      allocator_, g, f32(x), nullptr, f32(y),
-      [&](const float* in, const float*, float* out) { softmax_row(in, g.log, out, g.classes); });
-}
-
-void CpuBackend::softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
-                                  const Tensor& dx) {
-  for_each_softmax_row(allocator_, g, f32(y), f32(dy), f32(dx),
-                       [&](const float* out, const float* gradient, float* result) {
-                         softmax_backward_row(out, gradient, g.log, result, g.classes);
-                       });
-}
-
-void CpuBackend::cross_entropy(const CrossEntropyGeometry& g, const Tensor& logits,
-                               const Tensor& target, const Tensor& class_weight, const Tensor& loss,
-                               const Tensor& dlogits) {
-  const float* in = f32(logits);  // (rows, classes)
-  const float* soft = g.soft ? f32(target) : nullptr;
-  const int64_t* labels = g.soft ? nullptr : static_cast<const int64_t*>(target.raw());
-  float* gradient = dlogits.defined() ? f32(dlogits) : nullptr;
-  CrossEntropyRow row{.g = g,
-                      .class_weight = g.weighted ? f32(class_weight) : nullptr,
-                      .divisor = static_cast<double>(g.rows)};
-  if (labels) {
-    row.divisor = 0;
-    for (int64_t r = 0; r < g.rows; ++r) {
-      check_label("cross_entropy", labels[r], g.classes, r);
-      row.divisor += row.weight(labels[r]);
-    }
-  }
-  const int team = team_size(g.rows, rows_grain(g.classes * 8));
-  const Scratch<double> totals = scratch<double>(team);
-  std::fill_n(totals.data(), team, 0.0);
-  parallel_ranges(g.rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t at = r * g.classes;
-      totals[thread] += row(in + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
-                            gradient ? gradient + at : nullptr);
-    }
-  });
-  double total = 0;
-  for (int t = 0; t < team; ++t) total += totals[t];
-  f32(loss)[0] = static_cast<float>(total / row.divisor);
-}
-
-namespace {
-
 // The loss is max(x, 0) - x t + log(1 + exp(-|x|)), its derivative sigmoid(x) - t.
 WHISKER_VECTORIZE double binary_range(const float* x, const float* t, float scale, float* dx,
                                       int64_t count) {
@@ -201,25 +152,90 @@ WHISKER_VECTORIZE double binary_range(const float* x, const float* t, float scal
   return sum;
 }
 
+class Losses final : public LossKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
+    if (!in_f32("softmax", y)) {
+      return via_f32([&](ViaF32& t) { softmax(g, t.in(x), t.out(y)); });
+    }
+    for_each_softmax_row(
+        allocator_, g, f32(x), nullptr, f32(y),
+        [&](const float* in, const float*, float* out) { softmax_row(in, g.log, out, g.classes); });
+  }
+
+  void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
+                        const Tensor& dx) override {
+    if (!in_f32("softmax", dx)) {
+      return via_f32([&](ViaF32& t) { softmax_backward(g, t.in(y), t.in(dy), t.out(dx)); });
+    }
+    for_each_softmax_row(allocator_, g, f32(y), f32(dy), f32(dx),
+                         [&](const float* out, const float* gradient, float* result) {
+                           softmax_backward_row(out, gradient, g.log, result, g.classes);
+                         });
+  }
+
+  void cross_entropy(const CrossEntropyGeometry& g, const LossInputs& in,
+                     const LossOutputs& out) override {
+    if (!in_f32("cross_entropy", in.logits)) {
+      return via_f32([&](ViaF32& t) { cross_entropy(g, t.in(in), t.out(out)); });
+    }
+    const float* x = f32(in.logits);  // (rows, classes)
+    const float* soft = g.soft ? f32(in.target) : nullptr;
+    const int64_t* labels = g.soft ? nullptr : static_cast<const int64_t*>(in.target.raw());
+    float* gradient = out.dlogits.defined() ? f32(out.dlogits) : nullptr;
+    CrossEntropyRow row{.g = g,
+                        .class_weight = g.weighted ? f32(in.class_weight) : nullptr,
+                        .divisor = static_cast<double>(g.rows)};
+    if (labels) {
+      row.divisor = 0;
+      for (int64_t r = 0; r < g.rows; ++r) {
+        check_label("cross_entropy", labels[r], g.classes, r);
+        row.divisor += row.weight(labels[r]);
+      }
+    }
+    const int team = team_size(g.rows, rows_grain(g.classes * 8));
+    const Scratch<double> totals = scratch<double>(team);
+    std::fill_n(totals.data(), team, 0.0);
+    parallel_ranges(g.rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t at = r * g.classes;
+        totals[thread] += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
+                              gradient ? gradient + at : nullptr);
+      }
+    });
+    double total = 0;
+    for (int t = 0; t < team; ++t) total += totals[t];
+    f32(out.loss)[0] = static_cast<float>(total / row.divisor);
+  }
+
+  void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
+    if (!in_f32("binary_cross_entropy_with_logits", in.logits)) {
+      return via_f32([&](ViaF32& t) { binary_cross_entropy(t.in(in), t.out(out)); });
+    }
+    const float* x = f32(in.logits);
+    const float* t = f32(in.target);
+    float* dx = out.dlogits.defined() ? f32(out.dlogits) : nullptr;
+    const int64_t count = in.logits.count();
+    const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
+    const int team = team_size(count, pointwise_grain / 8);
+    const Scratch<double> totals = scratch<double>(team);
+    std::fill_n(totals.data(), team, 0.0);
+    parallel_ranges(count, pointwise_grain / 8, [&](int64_t begin, int64_t end, int thread) {
+      totals[thread] +=
+          binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
+    });
+    double total = 0;
+    for (int i = 0; i < team; ++i) total += totals[i];
+    f32(out.loss)[0] = static_cast<float>(total / static_cast<double>(count));
+  }
+};
+
 }  // namespace
 
-void CpuBackend::binary_cross_entropy(const Tensor& logits, const Tensor& target,
-                                      const Tensor& loss, const Tensor& dlogits) {
-  const float* x = f32(logits);
-  const float* t = f32(target);
-  float* dx = dlogits.defined() ? f32(dlogits) : nullptr;
-  const int64_t count = logits.count();
-  const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
-  const int team = team_size(count, pointwise_grain / 8);
-  const Scratch<double> totals = scratch<double>(team);
-  std::fill_n(totals.data(), team, 0.0);
-  parallel_ranges(count, pointwise_grain / 8, [&](int64_t begin, int64_t end, int thread) {
-    totals[thread] +=
-        binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
-  });
-  double total = 0;
-  for (int i = 0; i < team; ++i) total += totals[i];
-  f32(loss)[0] = static_cast<float>(total / static_cast<double>(count));
+std::shared_ptr<LossKernels> make_losses(CpuDevice& device) {
+  return std::make_shared<Losses>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,12 +1,17 @@
-// Batch normalisation: statistics and per-channel factors around the passes of batch_norm.cpp.
-// Per-channel tensors are padded with zeros to the lanes of the layout, so that padding
-// channels of a blocked form stay zero. Images may be bf16, gamma and beta too; statistics are
-// f32 and computed in f64.
-#include "core/autograd/autograd.h"
-#include "core/cpu/backend_class.h"
+// Batch and layer normalisation. Of batch_norm, statistics and per-channel factors around the
+// passes of kernels/batch_norm.cpp: per-channel tensors are padded with zeros to the lanes of the
+// layout, so that padding channels of a blocked form stay zero; images may be bf16, gamma and beta
+// too; statistics are f32 and computed in f64. layer_norm goes row by row: statistics in f64 of f32
+// differences from the row's first value.
+#include "core/backend/normalization.h"
+#include "core/backend/unsummed_grads.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/batch_norm.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/element.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
+#include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,120 +70,254 @@ void write_channels(const Tensor& to, Fn&& value) {
   });
 }
 
-}  // namespace
+struct Moments {
+  double sum = 0;
+  double squares = 0;
+};
 
-void CpuBackend::batch_norm_train(const BatchNormGeometry& g, const Tensor& x, const Tensor& gamma,
-                                  const Tensor& beta, const Tensor& residual, const Tensor& y,
-                                  const Tensor& mean, const Tensor& inv_std,
-                                  const RunningStatistics& running) {
-  const ImageLayout a = norm_layout(g, x);
-  const NormPlanes p = norm_planes(g, a);
-  const LayoutInput in(allocator_, x, a);
-  const auto added = in_layout(allocator_, residual, a);
-  const Lanes center(allocator_, p);
-  const Lanes scale(allocator_, p, gamma);
-  const Lanes offset(allocator_, p, beta);
-  visit_element("batch_norm", y.dtype(), [&]<class T>() {
-    // Sums of differences from the first place: no cancellation, whatever the mean.
-    const Lanes shift(allocator_, p);
-    for (int64_t c = 0; c < g.channels; ++c) {
-      const int64_t plane = c / p.planes.inner * p.positions;
-      shift[c] = load(in.data<T>()[plane * p.planes.inner + c % p.planes.inner]);
-    }
-    const Scratch<double> sum = scratch<double>(p.lanes());
-    const Scratch<double> squares = scratch<double>(p.lanes());
-    norm_moments(allocator_, p, in.data<T>(), shift.data(), sum.data(), squares.data());
-    const auto rows = static_cast<double>(g.rows);
-    for (int64_t c = 0; c < g.channels; ++c) {
-      const double d = sum[c] / rows;
-      const double deviations = std::max(squares[c] - sum[c] * d, 0.0);
-      const double inverse = 1 / std::sqrt(deviations / rows + g.epsilon);
-      center[c] = static_cast<float>(static_cast<double>(shift[c]) + d);
-      scale[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse);
-      f32(mean)[c] = center[c];
-      f32(inv_std)[c] = static_cast<float>(inverse);
-      if (!running.mean.defined()) continue;
-      const auto average = [&](const Tensor& before, double batch, const Tensor& after) {
-        f32(after)[c] =
-            static_cast<float>((1 - running.momentum) * static_cast<double>(f32(before)[c]) +
-                               running.momentum * batch);
-      };
-      average(running.mean, static_cast<double>(shift[c]) + d, running.pending_mean);
-      average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
-    }
-    LayoutOutput out(allocator_, y, a);
-    norm_apply(p, in.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
-               out.data<T>());
-    out.finish();
-  });
-}
-
-void CpuBackend::batch_norm_inference(const BatchNormGeometry& g, const Tensor& x,
-                                      const Tensor& gamma, const Tensor& beta,
-                                      const Tensor& residual, const Tensor& mean,
-                                      const Tensor& variance, const Tensor& y) {
-  const ImageLayout a = norm_layout(g, x);
-  const NormPlanes p = norm_planes(g, a);
-  const Lanes center(allocator_, p, mean);
-  const Lanes scale(allocator_, p, gamma);
-  const Lanes offset(allocator_, p, beta);
-  for (int64_t c = 0; c < g.channels; ++c) {
-    scale[c] = static_cast<float>(static_cast<double>(scale[c]) /
-                                  std::sqrt(static_cast<double>(f32(variance)[c]) + g.epsilon));
+WHISKER_VECTORIZE Moments row_moments(const float* x, float shift, int64_t count) {
+  double sum = 0;
+  double squares = 0;
+#pragma omp simd reduction(+ : sum, squares)
+  for (int64_t i = 0; i < count; ++i) {
+    const auto d = static_cast<double>(x[i] - shift);
+    sum += d;
+    squares += d * d;
   }
-  const LayoutInput in(allocator_, x, a);
-  const auto added = in_layout(allocator_, residual, a);
-  LayoutOutput out(allocator_, y, a);
-  visit_element("batch_norm", y.dtype(), [&]<class T>() {
-    norm_apply(p, in.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
-               out.data<T>());
-  });
-  out.finish();
+  return {sum, squares};
 }
 
-void CpuBackend::batch_norm_backward(const BatchNormGeometry& g, bool batch_statistics,
-                                     const Tensor& x, const Tensor& gamma, const Tensor& /*beta*/,
-                                     const Tensor& y, const Tensor& mean, const Tensor& inv_std,
-                                     const UnsummedGrads& dy, const Tensor& dx,
-                                     const Tensor& dgamma, const Tensor& dbeta,
-                                     const Tensor& dresidual) {
-  const ImageLayout a = norm_layout(g, x.defined() ? x : dy.first);
-  const NormPlanes p = norm_planes(g, a);
-  const auto in = in_layout(allocator_, x, a);
-  const auto out = in_layout(allocator_, p.relu ? y : Tensor(), a);
-  const LayoutInput gradient(allocator_, dy.first, a);
-  const Lanes center(allocator_, p, mean);
-  visit_element("batch_norm", dy.first.dtype(), [&]<class T>() {
-    std::optional<LayoutOutput> for_residual;
-    if (dresidual.defined()) for_residual.emplace(allocator_, dresidual, a);
-    const Scratch<double> sum = scratch<double>(p.lanes());
-    const Scratch<double> correlation = scratch<double>(p.lanes());
-    norm_backward_sums(allocator_, p, values<T>(in), values<T>(out), gradient.data<T>(),
-                       center.data(), for_residual ? for_residual->data<T>() : nullptr, sum.data(),
-                       correlation.data());
-    const auto inverse = [&](int64_t c) { return double{f32(inv_std)[c]}; };
-    write_channels(dbeta, [&](int64_t c) { return sum[c]; });
-    write_channels(dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
-    if (dx.defined()) {
-      const Lanes scale(allocator_, p, gamma);
-      const Lanes offset(allocator_, p);
-      const Lanes slope(allocator_, p);
+WHISKER_VECTORIZE void normalise_row(const float* x, float mean, float inverse, const float* gamma,
+                                     const float* beta, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
+}
+
+// Sums of d = dy gamma and of d times the normalised x.
+WHISKER_VECTORIZE Moments row_gradient_sums(const float* x, const float* dy, const float* gamma,
+                                            float mean, float inverse, int64_t count) {
+  double sum = 0;
+  double correlation = 0;
+#pragma omp simd reduction(+ : sum, correlation)
+  for (int64_t i = 0; i < count; ++i) {
+    const auto d = static_cast<double>(dy[i] * gamma[i]);
+    sum += d;
+    correlation += d * static_cast<double>((x[i] - mean) * inverse);
+  }
+  return {sum, correlation};
+}
+
+WHISKER_VECTORIZE void row_gradient(const float* x, const float* dy, const float* gamma, float mean,
+                                    float inverse, float offset, float slope, float* dx,
+                                    int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    dx[i] = inverse * (dy[i] * gamma[i] - offset - slope * (x[i] - mean) * inverse);
+  }
+}
+
+WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, float mean,
+                                               float inverse, double* dgamma, double* dbeta,
+                                               int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    dbeta[i] += static_cast<double>(dy[i]);
+    dgamma[i] += static_cast<double>(dy[i] * ((x[i] - mean) * inverse));
+  }
+}
+
+class Normalization final : public NormalizationKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  void batch_norm_train(const BatchNormGeometry& g, const NormInputs& in, const NormOutputs& out,
+                        const RunningStatistics& running) override {
+    const ImageLayout a = norm_layout(g, in.x);
+    const NormPlanes p = norm_planes(g, a);
+    const LayoutInput from(allocator_, in.x, a);
+    const auto added = in_layout(allocator_, in.residual, a);
+    const Lanes center(allocator_, p);
+    const Lanes scale(allocator_, p, in.gamma);
+    const Lanes offset(allocator_, p, in.beta);
+    visit_element("batch_norm", out.y.dtype(), [&]<class T>() {
+      // Sums of differences from the first place: no cancellation, whatever the mean.
+      const Lanes shift(allocator_, p);
+      for (int64_t c = 0; c < g.channels; ++c) {
+        const int64_t plane = c / p.planes.inner * p.positions;
+        shift[c] = load(from.data<T>()[plane * p.planes.inner + c % p.planes.inner]);
+      }
+      const Scratch<double> sum = scratch<double>(p.lanes());
+      const Scratch<double> squares = scratch<double>(p.lanes());
+      norm_moments(allocator_, p, from.data<T>(), shift.data(), sum.data(), squares.data());
       const auto rows = static_cast<double>(g.rows);
       for (int64_t c = 0; c < g.channels; ++c) {
-        const double factor = static_cast<double>(scale[c]) * inverse(c);
-        scale[c] = static_cast<float>(factor);
-        offset[c] = static_cast<float>(factor * sum[c] / rows);
-        slope[c] = static_cast<float>(factor * correlation[c] * inverse(c) * inverse(c) / rows);
+        const double d = sum[c] / rows;
+        const double deviations = std::max(squares[c] - sum[c] * d, 0.0);
+        const double inverse = 1 / std::sqrt(deviations / rows + g.epsilon);
+        center[c] = static_cast<float>(static_cast<double>(shift[c]) + d);
+        scale[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse);
+        f32(out.mean)[c] = center[c];
+        f32(out.inv_std)[c] = static_cast<float>(inverse);
+        if (!running.mean.defined()) continue;
+        const auto average = [&](const Tensor& before, double batch, const Tensor& after) {
+          f32(after)[c] =
+              static_cast<float>((1 - running.momentum) * static_cast<double>(f32(before)[c]) +
+                                 running.momentum * batch);
+        };
+        average(running.mean, static_cast<double>(shift[c]) + d, running.pending_mean);
+        average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
       }
-      LayoutOutput for_x(allocator_, dx, a);
-      norm_backward_apply(p, values<T>(in), values<T>(out), gradient.data<T>(), center.data(),
-                          scale.data(), offset.data(), batch_statistics ? slope.data() : nullptr,
-                          for_x.data<T>());
-      for_x.finish();
+      LayoutOutput to(allocator_, out.y, a);
+      norm_apply(p, from.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
+                 to.data<T>());
+      to.finish();
+    });
+  }
+
+  void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
+                            const FixedStatistics& statistics, const Tensor& y) override {
+    const ImageLayout a = norm_layout(g, in.x);
+    const NormPlanes p = norm_planes(g, a);
+    const Lanes center(allocator_, p, statistics.mean);
+    const Lanes scale(allocator_, p, in.gamma);
+    const Lanes offset(allocator_, p, in.beta);
+    for (int64_t c = 0; c < g.channels; ++c) {
+      scale[c] = static_cast<float>(
+          static_cast<double>(scale[c]) /
+          std::sqrt(static_cast<double>(f32(statistics.variance)[c]) + g.epsilon));
     }
-    // Last: the gradient may be read from the memory that finishing replaces.
-    if (for_residual) for_residual->finish();
-  });
+    const LayoutInput from(allocator_, in.x, a);
+    const auto added = in_layout(allocator_, in.residual, a);
+    LayoutOutput to(allocator_, y, a);
+    visit_element("batch_norm", y.dtype(), [&]<class T>() {
+      norm_apply(p, from.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
+                 to.data<T>());
+    });
+    to.finish();
+  }
+
+  void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                           const UnsummedGrads& dy, const NormGrads& out) override {
+    const ImageLayout a = norm_layout(g, saved.x.defined() ? saved.x : dy.first);
+    const NormPlanes p = norm_planes(g, a);
+    const auto from = in_layout(allocator_, saved.x, a);
+    const auto after = in_layout(allocator_, p.relu ? saved.y : no_tensor, a);
+    const LayoutInput gradient(allocator_, dy.first, a);
+    const Lanes center(allocator_, p, saved.mean);
+    visit_element("batch_norm", dy.first.dtype(), [&]<class T>() {
+      std::optional<LayoutOutput> for_residual;
+      if (out.dresidual.defined()) for_residual.emplace(allocator_, out.dresidual, a);
+      const Scratch<double> sum = scratch<double>(p.lanes());
+      const Scratch<double> correlation = scratch<double>(p.lanes());
+      norm_backward_sums(allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(),
+                         center.data(), for_residual ? for_residual->data<T>() : nullptr,
+                         sum.data(), correlation.data());
+      const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c]}; };
+      write_channels(out.dbeta, [&](int64_t c) { return sum[c]; });
+      write_channels(out.dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
+      if (out.dx.defined()) {
+        const Lanes scale(allocator_, p, saved.gamma);
+        const Lanes offset(allocator_, p);
+        const Lanes slope(allocator_, p);
+        const auto rows = static_cast<double>(g.rows);
+        for (int64_t c = 0; c < g.channels; ++c) {
+          const double factor = static_cast<double>(scale[c]) * inverse(c);
+          scale[c] = static_cast<float>(factor);
+          offset[c] = static_cast<float>(factor * sum[c] / rows);
+          slope[c] = static_cast<float>(factor * correlation[c] * inverse(c) * inverse(c) / rows);
+        }
+        LayoutOutput for_x(allocator_, out.dx, a);
+        norm_backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(), center.data(),
+                            scale.data(), offset.data(),
+                            saved.batch_statistics ? slope.data() : nullptr, for_x.data<T>());
+        for_x.finish();
+      }
+      // Last: the gradient may be read from the memory that finishing replaces.
+      if (for_residual) for_residual->finish();
+    });
+  }
+
+  void layer_norm(const LayerNormGeometry& g, const NormInputs& in,
+                  const NormOutputs& out) override {
+    if (!in_f32("layer_norm", out.y)) {
+      return via_f32([&](ViaF32& t) { layer_norm(g, t.in(in), t.out(out)); });
+    }
+    const float* from = f32(in.x);
+    const float* scale = f32(in.gamma);
+    const float* shift = f32(in.beta);
+    float* to = f32(out.y);
+    float* means = f32(out.mean);
+    float* inverses = f32(out.inv_std);
+    const auto features = static_cast<double>(g.features);
+    parallel_ranges(g.rows, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r) {
+        const float* row = from + r * g.features;
+        const Moments m = row_moments(row, row[0], g.features);
+        const double d = m.sum / features;
+        const double variance = std::max(m.squares / features - d * d, 0.0);
+        means[r] = static_cast<float>(static_cast<double>(row[0]) + d);
+        inverses[r] = static_cast<float>(1 / std::sqrt(variance + g.epsilon));
+        normalise_row(row, means[r], inverses[r], scale, shift, to + r * g.features, g.features);
+      }
+    });
+  }
+
+  void layer_norm_backward(const LayerNormGeometry& g, const NormSaved& saved, const Tensor& dy,
+                           const NormGrads& out) override {
+    if (!in_f32("layer_norm", dy)) {
+      return via_f32([&](ViaF32& t) { layer_norm_backward(g, t.in(saved), t.in(dy), t.out(out)); });
+    }
+    if (!saved.x.defined()) {  // only beta learns
+      if (out.dbeta.defined()) column_sums(allocator_, f32(dy), g.rows, g.features, f32(out.dbeta));
+      return;
+    }
+    const float* from = f32(saved.x);
+    const float* gradient = f32(dy);
+    const float* means = f32(saved.mean);
+    const float* inverses = f32(saved.inv_std);
+    if (out.dx.defined()) {
+      const float* scale = f32(saved.gamma);
+      float* to = f32(out.dx);
+      const auto features = static_cast<double>(g.features);
+      parallel_ranges(g.rows, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r) {
+          const int64_t at = r * g.features;
+          const Moments m =
+              row_gradient_sums(from + at, gradient + at, scale, means[r], inverses[r], g.features);
+          row_gradient(from + at, gradient + at, scale, means[r], inverses[r],
+                       static_cast<float>(m.sum / features),
+                       static_cast<float>(m.squares / features), to + at, g.features);
+        }
+      });
+    }
+    if (!out.dgamma.defined() && !out.dbeta.defined()) return;
+    const int team = team_size(g.rows, rows_grain(g.features));
+    const Scratch<double> sums = scratch<double>(team * 2 * g.features);
+    std::fill_n(sums.data(), team * 2 * g.features, 0.0);
+    parallel_ranges(g.rows, rows_grain(g.features), [&](int64_t begin, int64_t end, int thread) {
+      double* own = sums.data() + thread * 2 * g.features;
+      for (int64_t r = begin; r < end; ++r) {
+        add_parameter_gradients(from + r * g.features, gradient + r * g.features, means[r],
+                                inverses[r], own, own + g.features, g.features);
+      }
+    });
+    for (int64_t i = 0; i < g.features; ++i) {
+      double gamma_sum = 0;
+      double beta_sum = 0;
+      for (int64_t t = 0; t < team; ++t) {
+        gamma_sum += sums[t * 2 * g.features + i];
+        beta_sum += sums[(t * 2 + 1) * g.features + i];
+      }
+      if (out.dgamma.defined()) f32(out.dgamma)[i] = static_cast<float>(gamma_sum);
+      if (out.dbeta.defined()) f32(out.dbeta)[i] = static_cast<float>(beta_sum);
+    }
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<NormalizationKernels> make_normalization(CpuDevice& device) {
+  return std::make_shared<Normalization>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,6 +1,6 @@
 // Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast.
 #include "core/backend/dropout_mask.h"
-#include "core/cpu/backend_class.h"
+#include "core/cpu/elementwise.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/broadcast.h"
@@ -118,7 +118,7 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
 
 }  // namespace
 
-void CpuBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
+void Elementwise::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
   const auto a = static_cast<float>(spec.a);
   const auto b = static_cast<float>(spec.b);
   const auto run = [&](bool zero_stays, auto f) {
@@ -153,11 +153,12 @@ void CpuBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) 
   }
 }
 
-void CpuBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
-                        const Tensor& y) {
+void Elementwise::binary(BinaryOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+                         const Tensor& y) {
   const auto run = [&](bool zero_stays, auto f) {
-    visit_element("binary", y.dtype(),
-                  [&]<class T>() { broadcast_each<T>(allocator_, zero_stays, f, g, a, b, y); });
+    visit_element("binary", y.dtype(), [&]<class T>() {
+      broadcast_each<T>(allocator_, zero_stays, f, g, in.a, in.b, y);
+    });
   };
   switch (op) {
     case BinaryOp::add:
@@ -176,14 +177,14 @@ void CpuBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a
   }
 }
 
-void CpuBackend::accumulate(const Tensor& term, const Tensor& sum) {
+void Elementwise::accumulate(const Tensor& term, const Tensor& sum) {
   visit_element("accumulate", sum.dtype(), [&]<class T>() {
     tensor2<T>(
         allocator_, true, [](float p, float q) { return p + q; }, sum, term, sum);
   });
 }
 
-void CpuBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
+void Elementwise::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
   const bool zero_stays = f.kind != Activation::sigmoid && f.kind != Activation::softplus;
   visit_element("activation", y.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
@@ -193,8 +194,8 @@ void CpuBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) 
   });
 }
 
-void CpuBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                     const Tensor& dx) {
+void Elementwise::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                                      const Tensor& dx) {
   visit_element("activation", dx.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
       const auto times_dy = [slope = f.slope](float s, float d) {
@@ -205,16 +206,16 @@ void CpuBackend::activation_backward(ActivationSpec f, const Tensor& saved, cons
   });
 }
 
-void CpuBackend::activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                   const Tensor& v, const Tensor& out) {
+void Elementwise::activation_second(ActivationSpec f, const ActivationSecondInputs& in,
+                                    const Tensor& out) {
   visit_element("activation", out.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
       const auto second = [slope = f.slope](float at, float p, float q) {
         return F::second(at, slope) * p * q;
       };
       parallel_ranges(out.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-        map3(second, elements<T>(saved) + begin, elements<T>(dy) + begin, elements<T>(v) + begin,
-             elements<T>(out) + begin, end - begin);
+        map3(second, elements<T>(in.saved) + begin, elements<T>(in.dy) + begin,
+             elements<T>(in.v) + begin, elements<T>(out) + begin, end - begin);
       });
     });
   });
@@ -237,7 +238,7 @@ WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint6
 
 }  // namespace
 
-void CpuBackend::dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) {
+void Elementwise::dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) {
   const RandomKey key = resolved(given);
   const int64_t count = y.count();
   const uint64_t threshold = dropout_threshold(rate);
@@ -254,6 +255,10 @@ void CpuBackend::dropout(double rate, const RandomKey& given, const Tensor& x, c
       store(to[i], keeps ? load(from[i]) * scale : 0.0f);
     }
   });
+}
+
+std::shared_ptr<ElementwiseKernels> make_elementwise(CpuDevice& device) {
+  return std::make_shared<Elementwise>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,6 +1,7 @@
 // Pooling over planes of channels, plain or blocked: runs pool2d_windows.h over all rows of
 // windows. An argmax index is one byte per element of y, four for windows over 255 elements.
-#include "core/cpu/backend_class.h"
+#include "core/backend/pooling.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/pool2d_windows.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/parallel.h"
@@ -100,49 +101,60 @@ void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& 
   }
 }
 
+class Pooling final : public PoolingKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  int64_t workspace_bytes(const Pool2dGeometry& g) override {
+    if (g.kind == PoolKind::average) return 0;
+    return g.n * g.h_out * g.w_out * g.c * argmax_bytes(g);
+  }
+
+  void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+              const Tensor& workspace) override {
+    const ImageLayout from = layout_of(x, {.n = g.n, .positions = g.h * g.w, .channels = g.c});
+    ImageLayout to = from;
+    to.positions = g.h_out * g.w_out;
+    const LayoutInput in(allocator_, x, from);
+    LayoutOutput out(allocator_, y, to);
+    visit_element("pool2d", y.dtype(), [&]<class T>() {
+      const auto run = [&](void* argmax) {
+        pool_forward(g, from.planes(), in.data<T>(), out.data<T>(), argmax);
+      };
+      if (g.kind == PoolKind::average) return run(nullptr);
+      if (!workspace.defined()) return run(scratch<char>(to.count() * argmax_bytes(g)).data());
+      LayoutOutput argmax(allocator_, workspace, to, argmax_bytes(g));
+      run(argmax.data<void>());
+      argmax.finish();
+    });
+    out.finish();
+  }
+
+  void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
+                       const Tensor& dx) override {
+    // argmax has the layout of y; the average of windows takes the layout of dy.
+    const bool marked = workspace.defined();
+    const ImageLayout from = layout_of(marked ? workspace : dy,
+                                       {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c});
+    ImageLayout to = from;
+    to.positions = g.h * g.w;
+    const void* argmax = nullptr;
+    if (marked) {
+      argmax = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
+    }
+    const LayoutInput gradient(allocator_, dy, from);
+    LayoutOutput out(allocator_, dx, to);
+    visit_element("pool2d", dy.dtype(), [&]<class T>() {
+      pool_backward(allocator_, g, from.planes(), argmax, gradient.data<T>(), out.data<T>());
+    });
+    out.finish();
+  }
+};
+
 }  // namespace
 
-int64_t CpuBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
-  if (g.kind == PoolKind::average) return 0;
-  return g.n * g.h_out * g.w_out * g.c * argmax_bytes(g);
-}
-
-void CpuBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
-                        const Tensor& workspace) {
-  const ImageLayout from = layout_of(x, {.n = g.n, .positions = g.h * g.w, .channels = g.c});
-  ImageLayout to = from;
-  to.positions = g.h_out * g.w_out;
-  const LayoutInput in(allocator_, x, from);
-  LayoutOutput out(allocator_, y, to);
-  visit_element("pool2d", y.dtype(), [&]<class T>() {
-    const auto run = [&](void* argmax) {
-      pool_forward(g, from.planes(), in.data<T>(), out.data<T>(), argmax);
-    };
-    if (g.kind == PoolKind::average) return run(nullptr);
-    if (!workspace.defined()) return run(scratch<char>(to.count() * argmax_bytes(g)).data());
-    LayoutOutput argmax(allocator_, workspace, to, argmax_bytes(g));
-    run(argmax.data<void>());
-    argmax.finish();
-  });
-  out.finish();
-}
-
-void CpuBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
-                                 const Tensor& dx) {
-  // argmax has the layout of y; the average of windows takes the layout of dy.
-  const bool marked = workspace.defined();
-  const ImageLayout from = layout_of(marked ? workspace : dy,
-                                     {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c});
-  ImageLayout to = from;
-  to.positions = g.h * g.w;
-  const void* argmax = nullptr;
-  if (marked) argmax = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
-  const LayoutInput gradient(allocator_, dy, from);
-  LayoutOutput out(allocator_, dx, to);
-  visit_element("pool2d", dy.dtype(), [&]<class T>() {
-    pool_backward(allocator_, g, from.planes(), argmax, gradient.data<T>(), out.data<T>());
-  });
-  out.finish();
+std::shared_ptr<PoolingKernels> make_pooling(CpuDevice& device) {
+  return std::make_shared<Pooling>(device);
 }
 
 }  // namespace whisker::cpu

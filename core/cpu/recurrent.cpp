@@ -1,12 +1,21 @@
 // Recurrent layers: where a call's memory lies, and the loop over layers and directions around the
-// cells (recurrent_cell.h).
-#include "core/autograd/autograd.h"
-#include "core/cpu/backend_class.h"
+// cells (recurrent_cell.h). In bf16 operands are widened once per call, states and gates stay f32,
+// and the gemms over all steps are the CPU's own bf16 where it has it.
+#include "core/backend/recurrent.h"
+
+#include "core/backend/elementwise.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/recurrent_cell.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
+
+#if WHISKER_ONEDNN
+#include "core/cpu/onednn/dnnl_gemm.h"
+#endif
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 
 namespace whisker::cpu {
 namespace {
@@ -65,7 +74,7 @@ Tensor workspace(const Shape& shape) {
 // One call, forward or backward.
 class Call {
  public:
-  Call(CpuBackend& backend, const RecurrentGeometry& g, const RecurrentInputs& in,
+  Call(Backend& backend, const RecurrentGeometry& g, const RecurrentInputs& in,
        const RecurrentOutputs& out, bool for_backward)
       : backend_(backend), g_(g), in_(in), out_(out), layout_(g, for_backward) {
     kept_ = out.reserve.defined() ? Tensor(out.reserve.storage(), out.reserve.offset() / 4,
@@ -96,7 +105,7 @@ class Call {
 
   /// The mask on the result of `layer`; y may be x.
   void drop(const Tensor& x, const Tensor& y, int64_t layer) const {
-    backend_.dropout(g_.dropout, recurrent_mask_key(in_.key, layer), x, y);
+    backend_.elementwise().dropout(g_.dropout, recurrent_mask_key(in_.key, layer), x, y);
   }
 
   CellMemory memory(int64_t cell, const Tensor& x) const {
@@ -120,7 +129,7 @@ class Call {
   }
 
  private:
-  CpuBackend& backend_;
+  Backend& backend_;
   const RecurrentGeometry& g_;
   const RecurrentInputs& in_;
   const RecurrentOutputs& out_;
@@ -164,83 +173,160 @@ Tensor without_padding(const RecurrentGeometry& g, const Tensor& x, const int64_
   return clean;
 }
 
+RecurrentInputs wide(ViaF32& t, const RecurrentInputs& in) {
+  RecurrentInputs result = in;
+  result.x = t.in(in.x);
+  result.initial = {.h = t.in(in.initial.h), .c = t.in(in.initial.c)};
+  for (RecurrentParameters& p : result.parameters) {
+    p = {t.in(p.w_ih), t.in(p.w_hh), t.in(p.b_ih), t.in(p.b_hh), t.in(p.w_hr)};
+  }
+  return result;
+}
+
+// Rows of a matrix, rounded and one behind the other.
+WHISKER_VECTORIZE void round_row(const float* from, bf16_t* to, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) store(to[i], from[i]);
+}
+
+[[maybe_unused]] void round_rows(const float* from, int64_t stride, int64_t rows, int64_t columns,
+                                 bf16_t* to) {
+  parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      round_row(from + r * stride, to + r * columns, columns);
+    }
+  });
+}
+
+class Recurrent final : public RecurrentKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  int64_t reserve_bytes(const RecurrentGeometry& g) override {
+    return KeptLayout(g, true).elements() * static_cast<int64_t>(sizeof(float));
+  }
+
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override {
+    if (in_f32("recurrent", in.x)) return run(gemm, g, in, out);
+    const auto in_bf16 = [this](const Gemm& gemm) { gemm_in_bf16(gemm); };
+    via_f32([&](ViaF32& t) {
+      run(in_bf16, as_f32(g), wide(t, in),
+          {.y = t.out(out.y),
+           .last = {.h = t.out(out.last.h), .c = t.out(out.last.c)},
+           .reserve = out.reserve});
+    });
+  }
+
+  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
+                const RecurrentGradients& gradients) override {
+    if (in_f32("recurrent", in.x)) return run_backward(gemm, g, in, out, gradients);
+    const auto in_bf16 = [this](const Gemm& gemm) { gemm_in_bf16(gemm); };
+    via_f32([&](ViaF32& t) {
+      RecurrentGradients d = gradients;
+      d.dy = t.in(d.dy);
+      d.dlast = {.h = t.in(d.dlast.h), .c = t.in(d.dlast.c)};
+      d.dx = t.out(d.dx);
+      d.dinitial = {.h = t.out(d.dinitial.h), .c = t.out(d.dinitial.c)};
+      for (RecurrentParameters& p : d.dparameters) {
+        p = {t.out(p.w_ih), t.out(p.w_hh), t.out(p.b_ih), t.out(p.b_hh), t.out(p.w_hr)};
+      }
+      run_backward(in_bf16, as_f32(g), wide(t, in),
+                   {.y = t.in(out.y), .last = {}, .reserve = out.reserve}, d);
+    });
+  }
+
+ private:
+  /// Computes a gemm over all steps.
+  using LargeGemm = std::function<void(const Gemm&)>;
+
+  void run(const LargeGemm& large_gemm, const RecurrentGeometry& g, const RecurrentInputs& in,
+           const RecurrentOutputs& out) {
+    const Call call(device_.backend, g, in, out, out.reserve.defined());
+    for (int64_t layer = 0; layer < g.layers; ++layer) {
+      const Tensor x = call.input(layer);
+      std::deque<CellForward> cells;
+      for (int64_t direction = 0; direction < g.directions; ++direction) {
+        const int64_t cell = layer * g.directions + direction;
+        cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x),
+                           of_cell(f32(out.last.h), g, cell, g.output()),
+                           of_cell(f32_target(out.last.c), g, cell, g.hidden));
+      }
+      run_cells(g, cells);
+    }
+  }
+
+  void run_backward(const LargeGemm& large_gemm, const RecurrentGeometry& g,
+                    const RecurrentInputs& in, const RecurrentOutputs& out,
+                    const RecurrentGradients& gradients) {
+    const Call call(device_.backend, g, in, out, true);
+    const Scratch<float> dh = scratch<float>(g.cells() * g.batch * g.output());
+    const Scratch<float> dc = scratch<float>(g.is_lstm() ? g.cells() * g.batch * g.hidden : 0);
+    const auto begin_with = [](const Tensor& arrived, const Scratch<float>& d, int64_t count) {
+      arrived.defined() ? std::copy_n(f32(arrived), count, d.data())
+                        : std::fill_n(d.data(), count, 0.0f);
+    };
+    begin_with(gradients.dlast.h, dh, g.cells() * g.batch * g.output());
+    if (g.is_lstm()) begin_with(gradients.dlast.c, dc, g.cells() * g.batch * g.hidden);
+
+    Tensor dy = gradients.dy;  // of the layer's result
+    for (int64_t layer = g.layers - 1; layer >= 0; --layer) {
+      Tensor x = call.input(layer);
+      if (layer == 0 && g.lengths) x = without_padding(g, x, in.lengths.data<int64_t>().data());
+      const Tensor dx = layer == 0 ? gradients.dx : workspace(x.shape());
+      std::deque<CellBackward> cells;
+      for (int64_t direction = 0; direction < g.directions; ++direction) {
+        const int64_t cell = layer * g.directions + direction;
+        const RecurrentParameters& d = gradients.dparameters[static_cast<size_t>(cell)];
+        const CellGradients wanted{.dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
+                                   .dx = f32_target(dx),
+                                   .add_dx = direction > 0,
+                                   .w_ih = f32_target(d.w_ih),
+                                   .w_hh = f32_target(d.w_hh),
+                                   .b_ih = f32_target(d.b_ih),
+                                   .b_hh = f32_target(d.b_hh),
+                                   .w_hr = f32_target(d.w_hr)};
+        cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x), wanted,
+                           of_cell(dh.data(), g, cell, g.output()),
+                           g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
+      }
+      run_cells(g, cells);
+      for (CellBackward& cell : cells) cell.finish();
+      if (layer > 0 && g.dropout > 0) call.drop(dx, dx, layer - 1);
+      dy = dx;
+    }
+    const auto end_with = [](const Scratch<float>& d, const Tensor& initial) {
+      if (initial.defined()) std::copy_n(d.data(), initial.count(), f32(initial));
+    };
+    end_with(dh, gradients.dinitial.h);
+    end_with(dc, gradients.dinitial.c);
+  }
+
+  /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
+  void gemm_in_bf16(const Gemm& g) {
+#if WHISKER_ONEDNN
+    const GemmRequest request{.m = g.m,
+                              .n = g.n,
+                              .k = g.k,
+                              .transpose_a = g.transpose_a,
+                              .transpose_b = g.transpose_b,
+                              .y = DType::f32};
+    if (g.beta != 0 || g.ldc != g.n || !native(request)) return gemm(g);
+    const Scratch<bf16_t> a = scratch<bf16_t>(g.m * g.k);
+    const Scratch<bf16_t> b = scratch<bf16_t>(g.k * g.n);
+    round_rows(g.a, g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, a.data());
+    round_rows(g.b, g.ldb, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, b.data());
+    device_.gemm_choices->run(allocator_, request, a.data(), b.data(), g.c);
+#else
+    gemm(g);
+#endif
+  }
+};
+
 }  // namespace
 
-int64_t CpuBackend::recurrent_reserve_bytes(const RecurrentGeometry& g) {
-  return KeptLayout(g, true).elements() * static_cast<int64_t>(sizeof(float));
-}
-
-void CpuBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
-                           const RecurrentOutputs& out) {
-  run_recurrent(gemm, g, in, out);
-}
-
-void CpuBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                    const RecurrentOutputs& out,
-                                    const RecurrentGradients& gradients) {
-  run_recurrent_backward(gemm, g, in, out, gradients);
-}
-
-void CpuBackend::run_recurrent(const LargeGemm& large_gemm, const RecurrentGeometry& g,
-                               const RecurrentInputs& in, const RecurrentOutputs& out) {
-  const Call call(*this, g, in, out, out.reserve.defined());
-  for (int64_t layer = 0; layer < g.layers; ++layer) {
-    const Tensor x = call.input(layer);
-    std::deque<CellForward> cells;
-    for (int64_t direction = 0; direction < g.directions; ++direction) {
-      const int64_t cell = layer * g.directions + direction;
-      cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x),
-                         of_cell(f32(out.last.h), g, cell, g.output()),
-                         of_cell(f32_target(out.last.c), g, cell, g.hidden));
-    }
-    run_cells(g, cells);
-  }
-}
-
-void CpuBackend::run_recurrent_backward(const LargeGemm& large_gemm, const RecurrentGeometry& g,
-                                        const RecurrentInputs& in, const RecurrentOutputs& out,
-                                        const RecurrentGradients& gradients) {
-  const Call call(*this, g, in, out, true);
-  const Scratch<float> dh = scratch<float>(g.cells() * g.batch * g.output());
-  const Scratch<float> dc = scratch<float>(g.is_lstm() ? g.cells() * g.batch * g.hidden : 0);
-  const auto begin_with = [](const Tensor& arrived, const Scratch<float>& d, int64_t count) {
-    arrived.defined() ? std::copy_n(f32(arrived), count, d.data())
-                      : std::fill_n(d.data(), count, 0.0f);
-  };
-  begin_with(gradients.dlast.h, dh, g.cells() * g.batch * g.output());
-  if (g.is_lstm()) begin_with(gradients.dlast.c, dc, g.cells() * g.batch * g.hidden);
-
-  Tensor dy = gradients.dy;  // of the layer's result
-  for (int64_t layer = g.layers - 1; layer >= 0; --layer) {
-    Tensor x = call.input(layer);
-    if (layer == 0 && g.lengths) x = without_padding(g, x, in.lengths.data<int64_t>().data());
-    const Tensor dx = layer == 0 ? gradients.dx : workspace(x.shape());
-    std::deque<CellBackward> cells;
-    for (int64_t direction = 0; direction < g.directions; ++direction) {
-      const int64_t cell = layer * g.directions + direction;
-      const RecurrentParameters& d = gradients.dparameters[static_cast<size_t>(cell)];
-      const CellGradients wanted{.dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
-                                 .dx = f32_target(dx),
-                                 .add_dx = direction > 0,
-                                 .w_ih = f32_target(d.w_ih),
-                                 .w_hh = f32_target(d.w_hh),
-                                 .b_ih = f32_target(d.b_ih),
-                                 .b_hh = f32_target(d.b_hh),
-                                 .w_hr = f32_target(d.w_hr)};
-      cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x), wanted,
-                         of_cell(dh.data(), g, cell, g.output()),
-                         g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
-    }
-    run_cells(g, cells);
-    for (CellBackward& cell : cells) cell.finish();
-    if (layer > 0 && g.dropout > 0) call.drop(dx, dx, layer - 1);
-    dy = dx;
-  }
-  const auto end_with = [](const Scratch<float>& d, const Tensor& initial) {
-    if (initial.defined()) std::copy_n(d.data(), initial.count(), f32(initial));
-  };
-  end_with(dh, gradients.dinitial.h);
-  end_with(dc, gradients.dinitial.c);
+std::shared_ptr<RecurrentKernels> make_recurrent(CpuDevice& device) {
+  return std::make_shared<Recurrent>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,11 +1,13 @@
 // Reductions over any axes. Sums are f64, so that their error does not grow with the number of
 // terms and large ones may cancel.
-#include "core/cpu/backend_class.h"
+#include "core/backend/reduction.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace whisker::cpu {
@@ -182,10 +184,6 @@ void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, fl
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Sums over the positions of blocked images: global average pooling. False for any other reduction.
 bool reduce_places(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, const Tensor& x,
                    const Tensor& y) {
@@ -217,22 +215,54 @@ bool reduce_places(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, c
   return true;
 }
 
+class Reduction final : public ReductionKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
+    if (!in_f32("reduce", x)) {
+      return via_f32([&](ViaF32& t) { reduce(op, g, t.in(x), t.out(y)); });
+    }
+    if (reduce_places(allocator_, op, g, x, y)) return;
+    const float* from = f32(x);
+    float* to = f32(y);
+    switch (op) {
+      case ReduceOp::sum:
+        return reduce_as<Sum>(allocator_, g, from, to, 1);
+      case ReduceOp::mean:
+        return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
+      case ReduceOp::max:
+        return reduce_as<Max>(allocator_, g, from, to, 1);
+      case ReduceOp::min:
+        return reduce_as<Min>(allocator_, g, from, to, 1);
+    }
+  }
+
+  void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
+    if (!in_f32("argmax", x)) {
+      return via_f32([&](ViaF32& t) { argmax(g, t.in(x), y); });
+    }
+    const float* from = f32(x);
+    int64_t* to = static_cast<int64_t*>(y.raw());
+    for (int64_t o = 0; o < g.outer; ++o) {
+      for (int64_t i = 0; i < g.inner; ++i) {
+        const float* row = from + o * g.classes * g.inner + i;
+        int64_t best = 0;
+        for (int64_t c = 1; c < g.classes; ++c) {
+          const float value = row[c * g.inner];
+          const float largest = row[best * g.inner];
+          if (value > largest || (std::isnan(value) && !std::isnan(largest))) best = c;
+        }
+        to[o * g.inner + i] = best;
+      }
+    }
+  }
+};
+
 }  // namespace
 
-void CpuBackend::reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) {
-  if (reduce_places(allocator_, op, g, x, y)) return;
-  const float* from = f32(x);
-  float* to = f32(y);
-  switch (op) {
-    case ReduceOp::sum:
-      return reduce_as<Sum>(allocator_, g, from, to, 1);
-    case ReduceOp::mean:
-      return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
-    case ReduceOp::max:
-      return reduce_as<Max>(allocator_, g, from, to, 1);
-    case ReduceOp::min:
-      return reduce_as<Min>(allocator_, g, from, to, 1);
-  }
+std::shared_ptr<ReductionKernels> make_reduction(CpuDevice& device) {
+  return std::make_shared<Reduction>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,10 +1,12 @@
 // Copies between strided walks, and reads and writes by index.
-#include "core/cpu/backend_class.h"
+#include "core/backend/shape_index.h"
+
+#include "core/backend/elementwise.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace whisker::cpu {
@@ -76,114 +78,115 @@ void check_index(const char* op, int64_t index, int64_t extent) {
   }
 }
 
-}  // namespace
+class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
 
-void CpuBackend::strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) {
-  const auto last = static_cast<size_t>(g.rank > 0 ? g.rank - 1 : 0);
-  const int64_t length = g.rank > 0 ? g.extent[last] : 1;
-  if (add) {
-    const float* from = f32(x);
-    float* to = f32(y);
-    for_each_copy_row(g, [&](int64_t source, int64_t target) {
-      add_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
-    });
-    return;
-  }
-  visit_size(size_of(x.dtype()), [&]<class T>() {
-    const T* from = static_cast<const T*>(x.raw());
-    T* to = static_cast<T*>(y.raw());
-    for_each_copy_row(g, [&](int64_t source, int64_t target) {
-      copy_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
-    });
-  });
-}
-
-void CpuBackend::argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {
-  const float* from = f32(x);
-  int64_t* to = static_cast<int64_t*>(y.raw());
-  for (int64_t o = 0; o < g.outer; ++o) {
-    for (int64_t i = 0; i < g.inner; ++i) {
-      const float* row = from + o * g.classes * g.inner + i;
-      int64_t best = 0;
-      for (int64_t c = 1; c < g.classes; ++c) {
-        const float value = row[c * g.inner];
-        const float largest = row[best * g.inner];
-        if (value > largest || (std::isnan(value) && !std::isnan(largest))) best = c;
-      }
-      to[o * g.inner + i] = best;
+  void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) override {
+    if (add && !in_f32("strided_copy", y)) {
+      return via_f32([&](ViaF32& t) { strided_copy(g, add, t.in(x), t.in_out(y)); });
     }
+    const auto last = static_cast<size_t>(g.rank > 0 ? g.rank - 1 : 0);
+    const int64_t length = g.rank > 0 ? g.extent[last] : 1;
+    if (add) {
+      const float* from = f32(x);
+      float* to = f32(y);
+      for_each_copy_row(g, [&](int64_t source, int64_t target) {
+        add_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
+      });
+      return;
+    }
+    visit_size(size_of(x.dtype()), [&]<class T>() {
+      const T* from = static_cast<const T*>(x.raw());
+      T* to = static_cast<T*>(y.raw());
+      for_each_copy_row(g, [&](int64_t source, int64_t target) {
+        copy_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
+      });
+    });
   }
-}
 
-void CpuBackend::gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
-                        const Tensor& y) {
-  const int64_t* picks = static_cast<const int64_t*>(index.raw());
-  visit_size(size_of(x.dtype()), [&]<class T>() {
-    const T* from = static_cast<const T*>(x.raw());
-    T* to = static_cast<T*>(y.raw());
+  void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
+              const Tensor& y) override {
+    const int64_t* picks = static_cast<const int64_t*>(index.raw());
+    visit_size(size_of(x.dtype()), [&]<class T>() {
+      const T* from = static_cast<const T*>(x.raw());
+      T* to = static_cast<T*>(y.raw());
+      for (int64_t o = 0; o < g.outer; ++o) {
+        for (int64_t p = 0; p < g.picks; ++p) {
+          const int64_t row = (o * g.picks + p) * g.inner;
+          for (int64_t i = 0; i < g.inner; ++i) {
+            check_index("gather", picks[row + i], g.extent);
+            to[row + i] = from[(o * g.extent + picks[row + i]) * g.inner + i];
+          }
+        }
+      }
+    });
+  }
+
+  void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                       const Tensor& dx) override {
+    if (!in_f32("gather", dx)) {
+      return via_f32([&](ViaF32& t) { gather_backward(g, index, t.in(dy), t.out(dx)); });
+    }
+    const int64_t* picks = static_cast<const int64_t*>(index.raw());
+    const float* from = f32(dy);
+    float* to = f32(dx);
+    std::fill_n(to, dx.count(), 0.0f);
     for (int64_t o = 0; o < g.outer; ++o) {
       for (int64_t p = 0; p < g.picks; ++p) {
         const int64_t row = (o * g.picks + p) * g.inner;
         for (int64_t i = 0; i < g.inner; ++i) {
-          check_index("gather", picks[row + i], g.extent);
-          to[row + i] = from[(o * g.extent + picks[row + i]) * g.inner + i];
+          to[(o * g.extent + picks[row + i]) * g.inner + i] += from[row + i];
         }
       }
     }
-  });
-}
-
-void CpuBackend::gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
-                                 const Tensor& dx) {
-  const int64_t* picks = static_cast<const int64_t*>(index.raw());
-  const float* from = f32(dy);
-  float* to = f32(dx);
-  std::fill_n(to, dx.count(), 0.0f);
-  for (int64_t o = 0; o < g.outer; ++o) {
-    for (int64_t p = 0; p < g.picks; ++p) {
-      const int64_t row = (o * g.picks + p) * g.inner;
-      for (int64_t i = 0; i < g.inner; ++i) {
-        to[(o * g.extent + picks[row + i]) * g.inner + i] += from[row + i];
-      }
-    }
   }
-}
 
-void CpuBackend::embedding(const Tensor& table, const Tensor& index, const Tensor& y) {
-  const int64_t entries = table.extent(0);
-  const auto row_bytes = static_cast<size_t>(table.bytes() / std::max<int64_t>(entries, 1));
-  const int64_t* picks = static_cast<const int64_t*>(index.raw());
-  const char* from = static_cast<const char*>(table.raw());
-  char* to = static_cast<char*>(y.raw());
-  for (int64_t i = 0; i < index.count(); ++i) {
-    check_index("embedding", picks[i], entries);
-    std::memcpy(to + static_cast<size_t>(i) * row_bytes,
-                from + static_cast<size_t>(picks[i]) * row_bytes, row_bytes);
-  }
-}
-
-void CpuBackend::embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) {
-  const int64_t features = dtable.count() / std::max<int64_t>(dtable.extent(0), 1);
-  const int64_t* picks = static_cast<const int64_t*>(index.raw());
-  const float* from = f32(dy);
-  float* to = f32(dtable);
-  std::fill_n(to, dtable.count(), 0.0f);
-  for (int64_t i = 0; i < index.count(); ++i) {
-    add_row(from + i * features, 1, to + picks[i] * features, 1, features);
-  }
-}
-
-void CpuBackend::one_hot(const Tensor& index, const Tensor& y) {
-  fill(0, y);
-  const int64_t classes = y.extent(-1);
-  const int64_t* picks = static_cast<const int64_t*>(index.raw());
-  visit(y.dtype(), [&]<class T>() {
-    T* to = static_cast<T*>(y.raw());
+  void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override {
+    const int64_t entries = table.extent(0);
+    const auto row_bytes = static_cast<size_t>(table.bytes() / std::max<int64_t>(entries, 1));
+    const int64_t* picks = static_cast<const int64_t*>(index.raw());
+    const char* from = static_cast<const char*>(table.raw());
+    char* to = static_cast<char*>(y.raw());
     for (int64_t i = 0; i < index.count(); ++i) {
-      check_index("one_hot", picks[i], classes);
-      to[i * classes + picks[i]] = T(1);
+      check_index("embedding", picks[i], entries);
+      std::memcpy(to + static_cast<size_t>(i) * row_bytes,
+                  from + static_cast<size_t>(picks[i]) * row_bytes, row_bytes);
     }
-  });
+  }
+
+  void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) override {
+    if (!in_f32("embedding", dtable)) {
+      return via_f32([&](ViaF32& t) { embedding_backward(index, t.in(dy), t.out(dtable)); });
+    }
+    const int64_t features = dtable.count() / std::max<int64_t>(dtable.extent(0), 1);
+    const int64_t* picks = static_cast<const int64_t*>(index.raw());
+    const float* from = f32(dy);
+    float* to = f32(dtable);
+    std::fill_n(to, dtable.count(), 0.0f);
+    for (int64_t i = 0; i < index.count(); ++i) {
+      add_row(from + i * features, 1, to + picks[i] * features, 1, features);
+    }
+  }
+
+  void one_hot(const Tensor& index, const Tensor& y) override {
+    device_.backend.elementwise().fill(0, y);
+    const int64_t classes = y.extent(-1);
+    const int64_t* picks = static_cast<const int64_t*>(index.raw());
+    visit(y.dtype(), [&]<class T>() {
+      T* to = static_cast<T*>(y.raw());
+      for (int64_t i = 0; i < index.count(); ++i) {
+        check_index("one_hot", picks[i], classes);
+        to[i * classes + picks[i]] = T(1);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<ShapeIndexKernels> make_shape_index(CpuDevice& device) {
+  return std::make_shared<ShapeIndex>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,13 +1,18 @@
-// The rest of a training step: counting batches, the norm of the gradients, the verdict on the
-// update (core/backend/step_state.h), averages of weights.
-#include "core/cpu/backend_class.h"
+// The training step: counting batches, the norm of the gradients, the verdict on the update
+// (core/backend/step_state.h), averages of weights, and the optimizer's one pass over the arena,
+// block by block of 256 bytes (64 elements, one group). Constants are folded in f64 once per step
+// and group; formulas as in core/reference/step.cpp.
+#include "core/backend/training_step.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 namespace whisker::cpu {
 namespace {
@@ -29,60 +34,288 @@ WHISKER_VECTORIZE void average_range(float decay, float fresh, const float* valu
   for (int64_t i = 0; i < count; ++i) average[i] = decay * average[i] + fresh * value[i];
 }
 
+constexpr int64_t block_elements = 64;
+
+/// One group's step in f32.
+struct Factors {
+  float rate;      // adam: divided by its bias correction
+  float keep;      // multiplies the value first: decoupled decay
+  float l2;        // adds l2 value to the gradient
+  float scale;     // of the gradient
+  float clip;      // bound of the scaled gradient, or infinity
+  float momentum;  // adam: beta1; 0 at the first step, so that the gradient is taken as it is
+  float fresh;     // adam: 1 - beta1; else 1
+  float beta2, fresh2;
+  float inverse_root;  // adam: 1 / sqrt(1 - beta2^step)
+  float epsilon;
+  float nesterov;  // momentum where Nesterov's form is wanted
+};
+
+float gradient_of(const Factors& f, float gradient, float value) {
+  float g = gradient * f.scale;
+  // This way round a NaN stays a NaN.
+  g = g > f.clip ? f.clip : g;
+  g = g < -f.clip ? -f.clip : g;
+  return g + f.l2 * value;
+}
+
+WHISKER_VECTORIZE void sgd(const Factors& f, const float* gradient, float* value, int64_t count) {
+  const Factors c = f;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = gradient_of(c, gradient[i], value[i]);
+    value[i] = value[i] * c.keep - c.rate * g;
+  }
+}
+
+template <bool Nesterov>
+WHISKER_VECTORIZE void sgd_momentum(const Factors& f, const float* gradient, float* value,
+                                    float* moment, int64_t count) {
+  const Factors c = f;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = gradient_of(c, gradient[i], value[i]);
+    moment[i] = (c.momentum == 0 ? 0 : c.momentum * moment[i]) + g;
+    const float direction = Nesterov ? g + c.nesterov * moment[i] : moment[i];
+    value[i] = value[i] * c.keep - c.rate * direction;
+  }
+}
+
+WHISKER_VECTORIZE void adam(const Factors& f, const float* gradient, float* value, float* moment1,
+                            float* moment2, int64_t count) {
+  const Factors c = f;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = gradient_of(c, gradient[i], value[i]);
+    moment1[i] = c.momentum * moment1[i] + c.fresh * g;
+    moment2[i] = c.beta2 * moment2[i] + c.fresh2 * g * g;
+    const float deviation = __builtin_sqrtf(moment2[i]) * c.inverse_root + c.epsilon;
+    value[i] = value[i] * c.keep - c.rate * moment1[i] / deviation;
+  }
+}
+
+template <bool Centered, bool Momentum>
+WHISKER_VECTORIZE void rmsprop(const Factors& f, const float* gradient, float* value,
+                               float* moment1, float* moment2, float* moment3, int64_t count) {
+  const Factors c = f;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = gradient_of(c, gradient[i], value[i]);
+    moment2[i] = c.beta2 * moment2[i] + c.fresh2 * g * g;
+    float square = moment2[i];
+    if constexpr (Centered) {
+      moment3[i] = c.beta2 * moment3[i] + c.fresh2 * g;
+      square -= moment3[i] * moment3[i];
+      square = square < 0 ? 0 : square;
+    }
+    float direction = g / (__builtin_sqrtf(square) + c.epsilon);
+    if constexpr (Momentum) {
+      moment1[i] = (c.momentum == 0 ? 0 : c.momentum * moment1[i]) + direction;
+      direction = moment1[i];
+    }
+    value[i] = value[i] * c.keep - c.rate * direction;
+  }
+}
+
+/// `group`: factor of the learning rate, weight decay.
+Factors factors_of(const OptimizerStep& s, const double* group) {
+  const bool adaptive = s.kind == OptimizerKind::adam || s.kind == OptimizerKind::adamw;
+  const bool decoupled = s.decoupled_decay || s.kind == OptimizerKind::adamw;
+  const double momentum = s.state->steps == 1 ? 0 : s.momentum;
+  const double rate = s.state->inputs.learning_rate * group[0];
+  const auto narrow = [](double v) { return static_cast<float>(v); };
+  return {.rate = narrow(adaptive ? rate / s.state->correction1 : rate),
+          .keep = narrow(decoupled ? 1 - rate * group[1] : 1),
+          .l2 = narrow(decoupled ? 0 : group[1]),
+          .scale = narrow(s.state->gradient_factor),
+          .clip = s.clip_value > 0 ? narrow(s.clip_value) : HUGE_VALF,
+          .momentum = narrow(adaptive ? s.beta1 : momentum),
+          .fresh = narrow(adaptive ? 1 - s.beta1 : 1),
+          .beta2 = narrow(s.beta2),
+          .fresh2 = narrow(1 - s.beta2),
+          .inverse_root = narrow(adaptive ? 1 / std::sqrt(s.state->correction2) : 1),
+          .epsilon = narrow(s.epsilon),
+          .nesterov = narrow(s.nesterov ? s.momentum : 0)};
+}
+
+struct FlatMemory {
+  const void* gradient;  // f32 or bf16
+  float* value;
+  bf16_t* compute;  // or null
+  float* moment1;
+  float* moment2;
+  float* moment3;
+};
+
+/// `count` elements from `at` on; their gradients start at `gradient`.
+void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+                const float* gradient, int64_t count) {
+  const auto from = [at](float* memory) { return memory ? memory + at : nullptr; };
+  float* value = m.value + at;
+  switch (s.kind) {
+    case OptimizerKind::sgd:
+      if (s.momentum == 0) return sgd(f, gradient, value, count);
+      if (s.nesterov) return sgd_momentum<true>(f, gradient, value, from(m.moment1), count);
+      return sgd_momentum<false>(f, gradient, value, from(m.moment1), count);
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      return adam(f, gradient, value, from(m.moment1), from(m.moment2), count);
+    case OptimizerKind::rmsprop: {
+      const auto run = [&]<bool Centered, bool Momentum>() {
+        rmsprop<Centered, Momentum>(f, gradient, value, from(m.moment1), from(m.moment2),
+                                    from(m.moment3), count);
+      };
+      if (s.centered && s.momentum != 0) return run.template operator()<true, true>();
+      if (s.centered) return run.template operator()<true, false>();
+      if (s.momentum != 0) return run.template operator()<false, true>();
+      return run.template operator()<false, false>();
+    }
+  }
+}
+
+WHISKER_VECTORIZE void widen(const bf16_t* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = load(x[i]);
+}
+
+WHISKER_VECTORIZE void narrow(const float* x, bf16_t* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
+}
+
+/// step_range where the gradient or the compute copy is bf16: by pieces that stay in the cache.
+void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+                 int64_t count) {
+  constexpr int64_t piece = 1024;
+  std::array<float, piece> wide;
+  const bool narrow_gradient = s.gradient.dtype() == DType::bf16;
+  for (const int64_t end = at + count; at < end; at += piece) {
+    const int64_t length = std::min(piece, end - at);
+    const float* gradient = wide.data();
+    if (narrow_gradient) {
+      widen(static_cast<const bf16_t*>(m.gradient) + at, wide.data(), length);
+    } else {
+      gradient = static_cast<const float*>(m.gradient) + at;
+    }
+    step_range(s, f, m, at, gradient, length);
+    if (m.compute) narrow(m.value + at, m.compute + at, length);
+  }
+}
+
+class TrainingStep final : public TrainingStepKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override {
+    const int64_t rows = logits.extent(0), classes = logits.extent(1);
+    const float* row = f32(logits);  // (rows, classes)
+    const auto* label = static_cast<const int64_t*>(count.labels.raw());
+    int64_t correct = 0;
+    for (int64_t r = 0; r < rows; ++r, row += classes) {
+      const int64_t guess = classes == 1 ? *row > 0 : std::max_element(row, row + classes) - row;
+      correct += guess == label[r];
+    }
+    whisker::count_batch(*count.state, count.rule, {double{*f32(loss)}, correct, rows});
+  }
+
+  void add_squares(const Tensor& x, double* sum) override {
+    const int team = team_size(x.count(), pointwise_grain);
+    const Scratch<double> totals = scratch<double>(team);
+    std::fill_n(totals.data(), team, 0.0);
+    visit_element("add_squares", x.dtype(), [&]<class T>() {
+      const T* from = static_cast<const T*>(x.raw());
+      parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
+        totals[thread] = squares_of(from + begin, end - begin);
+      });
+    });
+    for (int t = 0; t < team; ++t) *sum += totals[t];
+  }
+
+  void begin_update(const StepRule& rule, StepState* state) override {
+    whisker::begin_update(*state, rule, std::sqrt(state->square_sum));
+  }
+
+  void optimizer_step(const OptimizerStep& s) override {
+    if (!in_f32("optimizer_step", s.value)) {
+      fail(ErrorKind::usage,
+           "optimizer_step: expected f32 master weights, got bf16. Keep the parameter arena in "
+           "f32.");
+    }
+    in_f32("optimizer_step", s.gradient);
+    if (s.compute.defined()) in_f32("optimizer_step", s.compute);
+    if (!s.state->applies) return;
+    const auto memory = [](const Tensor& x) { return x.defined() ? f32(x) : nullptr; };
+    const FlatMemory m{
+        .gradient = s.gradient.raw(),
+        .value = f32(s.value),
+        .compute = s.compute.defined() ? static_cast<bf16_t*>(s.compute.raw()) : nullptr,
+        .moment1 = memory(s.moment1),
+        .moment2 = memory(s.moment2),
+        .moment3 = memory(s.moment3)};
+    const uint8_t* group_of_block = static_cast<const uint8_t*>(s.block_group.raw());
+    const double* groups = static_cast<const double*>(s.groups.raw());  // (groups, 2)
+    std::array<Factors, 256> factors{};
+    for (int64_t i = 0; i < s.groups.extent(0); ++i) {
+      factors[static_cast<size_t>(i)] = factors_of(s, groups + 2 * i);
+    }
+    const bool plain = s.gradient.dtype() == DType::f32 && !m.compute;
+    const int64_t count = s.value.count();
+    const int64_t blocks = (count + block_elements - 1) / block_elements;
+    parallel_ranges(blocks, rows_grain(block_elements * 4), [&](int64_t begin, int64_t end, int) {
+      const FlushDenormals flush;
+      for (int64_t block = begin; block < end;) {
+        const uint8_t group = group_of_block[block];
+        int64_t next = block + 1;
+        while (next < end && group_of_block[next] == group) ++next;
+        const int64_t at = block * block_elements;
+        const int64_t length = std::min(next * block_elements, count) - at;
+        if (plain) {
+          step_range(s, factors[group], m, at, static_cast<const float*>(m.gradient) + at, length);
+        } else {
+          mixed_range(s, factors[group], m, at, length);
+        }
+        block = next;
+      }
+    });
+  }
+
+  void moving_average(const AverageStep& step) override {
+    if (!in_f32("moving_average", step.value)) {
+      return via_f32([&](ViaF32& t) {
+        AverageStep wide = step;
+        wide.value = t.in(step.value);
+        wide.average = t.in_out(step.average);
+        moving_average(wide);
+      });
+    }
+    if (step.applies && !*step.applies) return;
+    const double decay = average_decay(step.decay, step.warmup, ++*step.updates);
+    const float* from = f32(step.value);
+    float* to = f32(step.average);
+    parallel_ranges(step.value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+      const FlushDenormals flush;
+      average_range(static_cast<float>(decay), static_cast<float>(1 - decay), from + begin,
+                    to + begin, end - begin);
+    });
+  }
+
+  void copy_if(const int32_t* condition, const void* source, void* target, int64_t bytes) override {
+    if (*condition && bytes > 0) std::memcpy(target, source, static_cast<size_t>(bytes));
+  }
+
+  void swap(const Tensor& a, const Tensor& b) override {
+    char* left = static_cast<char*>(a.raw());
+    char* right = static_cast<char*>(b.raw());
+    parallel_ranges(a.bytes(), pointwise_grain * 4, [&](int64_t begin, int64_t end, int) {
+      std::swap_ranges(left + begin, left + end, right + begin);
+    });
+  }
+};
+
 }  // namespace
 
-void CpuBackend::count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) {
-  const int64_t rows = logits.extent(0), classes = logits.extent(1);
-  const float* row = f32(logits);  // (rows, classes)
-  const auto* label = static_cast<const int64_t*>(count.labels.raw());
-  int64_t correct = 0;
-  for (int64_t r = 0; r < rows; ++r, row += classes) {
-    const int64_t guess = classes == 1 ? *row > 0 : std::max_element(row, row + classes) - row;
-    correct += guess == label[r];
-  }
-  whisker::count_batch(*count.state, count.rule, static_cast<double>(*f32(loss)), correct, rows);
-}
-
-void CpuBackend::add_squares(const Tensor& x, double* sum) {
-  const int team = team_size(x.count(), pointwise_grain);
-  const Scratch<double> totals = scratch<double>(team);
-  std::fill_n(totals.data(), team, 0.0);
-  visit_element("add_squares", x.dtype(), [&]<class T>() {
-    const T* from = static_cast<const T*>(x.raw());
-    parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
-      totals[thread] = squares_of(from + begin, end - begin);
-    });
-  });
-  for (int t = 0; t < team; ++t) *sum += totals[t];
-}
-
-void CpuBackend::begin_update(const StepRule& rule, StepState* state) {
-  whisker::begin_update(*state, rule, std::sqrt(state->square_sum));
-}
-
-void CpuBackend::moving_average(const AverageStep& step) {
-  if (step.applies && !*step.applies) return;
-  const double decay = average_decay(step.decay, step.warmup, ++*step.updates);
-  const float* from = f32(step.value);
-  float* to = f32(step.average);
-  parallel_ranges(step.value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    const FlushDenormals flush;
-    average_range(static_cast<float>(decay), static_cast<float>(1 - decay), from + begin,
-                  to + begin, end - begin);
-  });
-}
-
-void CpuBackend::copy_if(const int32_t* condition, const void* source, void* target,
-                         int64_t bytes) {
-  if (*condition) copy(source, target, bytes);
-}
-
-void CpuBackend::swap(const Tensor& a, const Tensor& b) {
-  char* left = static_cast<char*>(a.raw());
-  char* right = static_cast<char*>(b.raw());
-  parallel_ranges(a.bytes(), pointwise_grain * 4, [&](int64_t begin, int64_t end, int) {
-    std::swap_ranges(left + begin, left + end, right + begin);
-  });
+std::shared_ptr<TrainingStepKernels> make_training_step(CpuDevice& device) {
+  return std::make_shared<TrainingStep>(device);
 }
 
 }  // namespace whisker::cpu

@@ -1,5 +1,5 @@
 // Pointwise operators on every dtype: fill, cast, compare and where.
-#include "core/cpu/backend_class.h"
+#include "core/cpu/elementwise.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/broadcast.h"
 #include "core/cpu/support/element.h"
@@ -72,7 +72,7 @@ void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t c
 
 }  // namespace
 
-void CpuBackend::fill(double value, const Tensor& y) {
+void Elementwise::fill(double value, const Tensor& y) {
   visit(y.dtype(), [&]<class T>() {
     T* to = static_cast<T*>(y.raw());
     const T element = convert<T>(value);
@@ -82,7 +82,7 @@ void CpuBackend::fill(double value, const Tensor& y) {
   });
 }
 
-void CpuBackend::cast(const Tensor& x, const Tensor& y) {
+void Elementwise::cast(const Tensor& x, const Tensor& y) {
   // Blocked images stay blocked: zero stays zero.
   const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
   visit(x.dtype(), [&]<class From>() {
@@ -98,12 +98,12 @@ void CpuBackend::cast(const Tensor& x, const Tensor& y) {
   });
 }
 
-void CpuBackend::compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a, const Tensor& b,
-                         const Tensor& y) {
+void Elementwise::compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+                          const Tensor& y) {
   bool* to = static_cast<bool*>(y.raw());
-  visit(a.dtype(), [&]<class T>() {
-    const T* u = static_cast<const T*>(a.raw());
-    const T* v = static_cast<const T*>(b.raw());
+  visit(in.a.dtype(), [&]<class T>() {
+    const T* u = static_cast<const T*>(in.a.raw());
+    const T* v = static_cast<const T*>(in.b.raw());
     for_each_row(g, [&](const BroadcastRow& row) {
       for (int64_t i = 0; i < row.length; ++i) {
         to[row.y + i] =
@@ -113,7 +113,8 @@ void CpuBackend::compare(CompareOp op, const BroadcastGeometry& g, const Tensor&
   });
 }
 
-void CpuBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
+void Elementwise::where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                        const Tensor& y) {
   const bool* choose = static_cast<const bool*>(condition.raw());
   visit(y.dtype(), [&]<class T>() {
     const T* u = static_cast<const T*>(a.raw());

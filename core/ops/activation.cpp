@@ -2,6 +2,7 @@
 // derivative uses f'', so second derivatives work. See Note [Second derivatives of activations].
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -38,7 +39,11 @@ namespace {
 // f''(x) dy v. Ends the chain: there is no third derivative.
 Tensor activation_second(ActivationSpec f, const Tensor& kept, const Tensor& dy, const Tensor& v) {
   const Tensor out = empty_like(dy);
-  if (out.count() > 0) backend_of(dy.device()).activation_second(f, kept, dy, v, out);
+  if (out.count() > 0) {
+    backend_of(dy.device())
+        .elementwise()
+        .activation_second(f, {.saved = kept, .dy = dy, .v = v}, out);
+  }
   record("activation_second", {&kept, &dy, &v}, out, [f](Gradients&) {
     fail(ErrorKind::usage, "{}: third derivatives of activations are not available.",
          name_of(f.kind));
@@ -49,7 +54,7 @@ Tensor activation_second(ActivationSpec f, const Tensor& kept, const Tensor& dy,
 // f'(x) dy; `kept` stands at x's place on the tape.
 Tensor activation_backward(ActivationSpec f, const Tensor& kept, const Tensor& dy) {
   const Tensor dx = empty_like(dy);
-  if (dx.count() > 0) backend_of(dy.device()).activation_backward(f, kept, dy, dx);
+  if (dx.count() > 0) backend_of(dy.device()).elementwise().activation_backward(f, kept, dy, dx);
   record("activation_backward", {&kept, &dy}, dx,
          [f, kept = save(kept), dy = save_if(needs_grad(kept), dy)](Gradients& g) {
            if (g.needs(0)) g.accumulate_grad(0, activation_second(f, kept(g), dy(g), g.dy()));
@@ -66,7 +71,7 @@ Tensor activation(const Tensor& x, ActivationSpec f) {
   check_computes(name, "x", x);
   check_activation(name, f);
   const Tensor y = empty_like(x);
-  if (y.count() > 0) backend_of(x.device()).activation(f, x, y);
+  if (y.count() > 0) backend_of(x.device()).elementwise().activation(f, x, y);
   const bool from_output = grad_from_output(f.kind);
   record(name, {&x}, y, [f, kept = from_output ? save_output(y) : save(x)](Gradients& g) {
     const Tensor values = kept(g);
@@ -77,7 +82,9 @@ Tensor activation(const Tensor& x, ActivationSpec f) {
       return;
     }
     const Tensor dx = g.grad_buffer(0);
-    if (dx.count() > 0) backend_of(dx.device()).activation_backward(f, values, g.dy(), dx);
+    if (dx.count() > 0) {
+      backend_of(dx.device()).elementwise().activation_backward(f, values, g.dy(), dx);
+    }
   });
   return y;
 }

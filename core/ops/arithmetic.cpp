@@ -2,6 +2,7 @@
 // gradients work to any order.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -13,7 +14,9 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
   const Tensor y = empty(shape, a.options());
   if (y.count() > 0) {
-    backend_of(a.device()).binary(op, BroadcastGeometry::of(a.shape(), b.shape(), shape), a, b, y);
+    backend_of(a.device())
+        .elementwise()
+        .binary(op, BroadcastGeometry::of(a.shape(), b.shape(), shape), {.a = a, .b = b}, y);
   }
   return y;
 }
@@ -22,7 +25,7 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
 Tensor unary(const char* name, UnarySpec spec, const Tensor& x) {
   check_computes(name, "x", x);
   const Tensor y = empty_like(x);
-  if (y.count() > 0) backend_of(x.device()).unary(spec, x, y);
+  if (y.count() > 0) backend_of(x.device()).elementwise().unary(spec, x, y);
   return y;
 }
 

@@ -1,6 +1,7 @@
 // Comparisons (bool results, no gradient), where, and conversion between element types.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -12,7 +13,9 @@ Tensor compare(const char* name, CompareOp op, const Tensor& a, const Tensor& b)
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
   const Tensor y = empty(shape, {.dtype = DType::boolean, .device = a.device()});
   if (y.count() > 0) {
-    backend_of(a.device()).compare(op, BroadcastGeometry::of(a.shape(), b.shape(), shape), a, b, y);
+    backend_of(a.device())
+        .elementwise()
+        .compare(op, BroadcastGeometry::of(a.shape(), b.shape(), shape), {.a = a, .b = b}, y);
   }
   return y;
 }
@@ -52,7 +55,9 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const Tensor full_condition = broadcast_to(condition, shape);
   if (y.count() > 0) {
     const NoGrad off_tape;
-    backend_of(a.device()).where(full_condition, broadcast_to(a, shape), broadcast_to(b, shape), y);
+    backend_of(a.device())
+        .elementwise()
+        .where(full_condition, broadcast_to(a, shape), broadcast_to(b, shape), y);
   }
   record("where", {&a, &b}, y,
          [a_shape = a.shape(), b_shape = b.shape(), c = save(full_condition)](Gradients& g) {
@@ -66,7 +71,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   const Tensor y = empty(x.shape(), {.dtype = dtype, .device = x.device()});
-  if (y.count() > 0) backend_of(x.device()).cast(x, y);
+  if (y.count() > 0) backend_of(x.device()).elementwise().cast(x, y);
   if (is_floating(dtype)) {
     record("cast", {&x}, y,
            [from = x.dtype()](Gradients& g) { g.accumulate_grad(0, cast(g.dy(), from)); });

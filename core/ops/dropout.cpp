@@ -1,6 +1,7 @@
 // Dropout: the mask is a function of (key, element index), so backward draws it again.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -12,7 +13,7 @@ Tensor dropout(const Tensor& x, double rate, const RandomKey& key) {
   if (rate == 0) return x;
   check_computes("dropout", "x", x);
   const Tensor y = empty_like(x);
-  if (y.count() > 0) backend_of(x.device()).dropout(rate, key, x, y);
+  if (y.count() > 0) backend_of(x.device()).elementwise().dropout(rate, key, x, y);
   record("dropout", {&x}, y,
          [rate, key](Gradients& g) { g.accumulate_grad(0, dropout(g.dy(), rate, key)); });
   return y;

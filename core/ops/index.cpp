@@ -1,6 +1,7 @@
 // Operators that read by index: gather, embedding, one_hot. Indices are i64 and get no gradient.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/shape_index.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -17,13 +18,15 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
   const GatherGeometry geometry{
       .outer = a.outer, .extent = a.extent, .inner = a.inner, .picks = index.extent(along)};
   const Tensor y = empty(index.shape(), x.options());
-  if (y.count() > 0) backend_of(x.device()).gather(geometry, x, index, y);
+  if (y.count() > 0) backend_of(x.device()).shape_index().gather(geometry, x, index, y);
   record("gather", {&x}, y, [geometry, shape = x.shape(), index = save(index)](Gradients& g) {
     g.no_double_backward();
     if (index(g).count() == 0) {
       g.accumulate_grad(0, zeros(shape, g.dy().options()));
     } else {
-      backend_of(g.dy().device()).gather_backward(geometry, index(g), g.dy(), g.grad_buffer(0));
+      backend_of(g.dy().device())
+          .shape_index()
+          .gather_backward(geometry, index(g), g.dy(), g.grad_buffer(0));
     }
   });
   return y;
@@ -36,13 +39,15 @@ Tensor embedding(const Tensor& table, const Tensor& index) {
   std::vector<int64_t> extents(index.shape().begin(), index.shape().end());
   extents.push_back(table.extent(1));
   const Tensor y = empty(Shape(std::span<const int64_t>(extents)), table.options());
-  if (y.count() > 0) backend_of(table.device()).embedding(table, index, y);
+  if (y.count() > 0) backend_of(table.device()).shape_index().embedding(table, index, y);
   record("embedding", {&table}, y, [shape = table.shape(), index = save(index)](Gradients& g) {
     g.no_double_backward();
     if (g.dy().count() == 0) {
       g.accumulate_grad(0, zeros(shape, g.dy().options()));
     } else {
-      backend_of(g.dy().device()).embedding_backward(index(g), g.dy(), g.grad_buffer(0));
+      backend_of(g.dy().device())
+          .shape_index()
+          .embedding_backward(index(g), g.dy(), g.grad_buffer(0));
     }
   });
   return y;
@@ -58,7 +63,7 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   extents.push_back(classes);
   const Tensor y =
       empty(Shape(std::span<const int64_t>(extents)), {.dtype = dtype, .device = index.device()});
-  if (y.count() > 0) backend_of(index.device()).one_hot(index, y);
+  if (y.count() > 0) backend_of(index.device()).shape_index().one_hot(index, y);
   return y;
 }
 

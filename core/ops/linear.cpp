@@ -1,6 +1,7 @@
 // The dense layer: product, bias and activation in one operator.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/gemm.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
 
@@ -29,7 +30,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec 
                                 .activation = f,
                                 .dtype = x.dtype()};
   const Tensor y = empty(x.shape().with(-1, geometry.out), x.options());  // (..., out)
-  backend_of(x.device()).linear(geometry, x, w, b, y);
+  backend_of(x.device()).gemm().linear(geometry, {.x = x, .w = w, .b = b}, y);
   record("linear", {&x, &w, &b}, y,
          [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = f.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
@@ -51,7 +52,10 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec 
            const Tensor dx = g.grad_buffer_if_needed(0);
            const Tensor dw = g.grad_buffer_if_needed(1);
            const Tensor db = g.grad_buffer_if_needed(2);
-           backend_of(dy.device()).linear_backward(geometry, x(g), w(g), y(g), dy, dx, dw, db);
+           backend_of(dy.device())
+               .gemm()
+               .linear_backward(geometry, {.x = x(g), .w = w(g), .y = y(g)}, dy,
+                                {.dx = dx, .dw = dw, .db = db});
          });
   return y;
 }

@@ -1,6 +1,7 @@
 // Losses. The fused ones compute their gradient together with the value and keep only that.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/losses.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -63,7 +64,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                                       .weighted = weight.defined()};
   const Tensor loss = loss_for(logits);
   const Tensor dlogits = needs_grad(logits) ? empty_like(logits) : Tensor();
-  backend_of(logits.device()).cross_entropy(geometry, logits, target, weight, loss, dlogits);
+  backend_of(logits.device())
+      .losses()
+      .cross_entropy(geometry, {.logits = logits, .target = target, .class_weight = weight},
+                     {.loss = loss, .dlogits = dlogits});
   record_loss(op, logits, loss, dlogits);
   return loss;
 }
@@ -78,7 +82,10 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   }
   const Tensor loss = loss_for(logits);
   const Tensor dlogits = needs_grad(logits) ? empty_like(logits) : Tensor();
-  backend_of(logits.device()).binary_cross_entropy(logits, target, loss, dlogits);
+  backend_of(logits.device())
+      .losses()
+      .binary_cross_entropy({.logits = logits, .target = target},
+                            {.loss = loss, .dlogits = dlogits});
   record_loss(op, logits, loss, dlogits);
   return loss;
 }

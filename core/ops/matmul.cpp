@@ -2,6 +2,7 @@
 // products.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/gemm.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
 
@@ -57,6 +58,7 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpos
     y.fill_(0);
   } else if (y.count() > 0) {
     backend_of(a.device())
+        .gemm()
         .matmul({.batch = batch.count(),
                  .m = m,
                  .n = n,

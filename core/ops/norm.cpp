@@ -4,6 +4,7 @@
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
 #include "core/backend/fused_ops.h"
+#include "core/backend/normalization.h"
 #include "core/ops/checks.h"
 
 #include <cmath>
@@ -126,15 +127,22 @@ NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor&
   const Tensor& sums = norm.state.sums;
   check_sums(sums, x);
   Backend& backend = backend_of(x.device());
+  const NormInputs in{.x = x, .gamma = norm.gamma, .beta = norm.beta, .residual = norm.residual};
   FusedConvNorm* const fused = backend.fused_conv_norm();
   if (fused && sums.defined()) {
     const Tensor variance = empty({geometry.channels}, statistics);
-    fused->statistics(geometry, x, sums, {batch.mean, variance, batch.inv_std}, running);
-    backend.batch_norm_inference(geometry, x, norm.gamma, norm.beta, norm.residual, batch.mean,
-                                 variance, batch.y);
+    fused->statistics({.geometry = geometry,
+                       .x = x,
+                       .gamma = norm.gamma,
+                       .beta = norm.beta,
+                       .sums = sums,
+                       .statistics = {batch.mean, variance, batch.inv_std}},
+                      running);
+    backend.normalization().batch_norm_inference(
+        geometry, in, {.mean = batch.mean, .variance = variance}, batch.y);
   } else {
-    backend.batch_norm_train(geometry, x, norm.gamma, norm.beta, norm.residual, batch.y, batch.mean,
-                             batch.inv_std, running);
+    backend.normalization().batch_norm_train(
+        geometry, in, {.y = batch.y, .mean = batch.mean, .inv_std = batch.inv_std}, running);
   }
   note_pending(running);
   return batch;
@@ -161,7 +169,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     y = empty_like(x);
     mean = state.running_mean;
     backend_of(x.device())
-        .batch_norm_inference(geometry, x, gamma, beta, residual, mean, state.running_var, y);
+        .normalization()
+        .batch_norm_inference(geometry,
+                              {.x = x, .gamma = gamma, .beta = beta, .residual = residual},
+                              {.mean = mean, .variance = state.running_var}, y);
     if (needs_grad(x) || needs_grad(gamma)) {
       const NoGrad constant;
       inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
@@ -178,11 +189,19 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
         const Tensor dgamma = g.grad_buffer_if_needed(1);
         const Tensor dbeta = g.grad_buffer_if_needed(2);
         const Tensor dresidual = g.grad_buffer_if_needed(3);
-        Backend& device = backend_of(mean(g).device());
+        NormalizationKernels& kernels = backend_of(mean(g).device()).normalization();
         const UnsummedGrads dy =
-            device.adds_unsummed_grads() ? g.unsummed_grads() : UnsummedGrads{g.dy(), {}};
-        device.batch_norm_backward(geometry, training, x(g), gamma(g), beta(g), y(g), mean(g),
-                                   inv_std(g), dy, dx, dgamma, dbeta, dresidual);
+            kernels.adds_unsummed_grads() ? g.unsummed_grads() : UnsummedGrads{g.dy(), {}};
+        kernels.batch_norm_backward(
+            geometry,
+            {.x = x(g),
+             .gamma = gamma(g),
+             .beta = beta(g),
+             .y = y(g),
+             .mean = mean(g),
+             .inv_std = inv_std(g),
+             .batch_statistics = training},
+            dy, {.dx = dx, .dgamma = dgamma, .dbeta = dbeta, .dresidual = dresidual});
       });
   return y;
 }
@@ -199,7 +218,10 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
   const Tensor y = empty_like(x);
   const Tensor mean = empty({geometry.rows}, statistics);
   const Tensor inv_std = empty({geometry.rows}, statistics);
-  backend_of(x.device()).layer_norm(geometry, x, gamma, beta, y, mean, inv_std);
+  backend_of(x.device())
+      .normalization()
+      .layer_norm(geometry, {.x = x, .gamma = gamma, .beta = beta},
+                  {.y = y, .mean = mean, .inv_std = inv_std});
   record("layer_norm", {&x, &gamma, &beta}, y,
          [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),
@@ -209,8 +231,10 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
            const Tensor dgamma = g.grad_buffer_if_needed(1);
            const Tensor dbeta = g.grad_buffer_if_needed(2);
            backend_of(g.dy().device())
-               .layer_norm_backward(geometry, x(g), gamma(g), mean(g), inv_std(g), g.dy(), dx,
-                                    dgamma, dbeta);
+               .normalization()
+               .layer_norm_backward(
+                   geometry, {.x = x(g), .gamma = gamma(g), .mean = mean(g), .inv_std = inv_std(g)},
+                   g.dy(), {.dx = dx, .dgamma = dgamma, .dbeta = dbeta});
          });
   return y;
 }

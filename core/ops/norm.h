@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backend/backend.h"
+#include "core/backend/running_statistics.h"
 #include "core/ops/ops.h"
 
 namespace whisker {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/backend/geometry.h"
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/tensor/tensor.h"
 
 #include <initializer_list>

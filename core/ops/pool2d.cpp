@@ -1,6 +1,7 @@
 // Pooling over windows of NHWC images, and its adaptive and global forms.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/pooling.h"
 #include "core/ops/checks.h"
 #include "core/ops/window.h"
 
@@ -15,18 +16,20 @@ Tensor pool2d(PoolKind kind, const Tensor& x, const Pool2dOptions& options) {
   const char* name = op_name(kind);
   check_computes(name, "x", x);
   const Pool2dGeometry geometry = pool2d_geometry(kind, x.shape(), options, x.dtype());
-  Backend& backend = backend_of(x.device());
+  PoolingKernels& kernels = backend_of(x.device()).pooling();
   const Tensor y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c}, x.options());
   Tensor workspace;
   if (needs_grad(x)) {
-    if (const int64_t bytes = backend.pool2d_workspace_bytes(geometry); bytes > 0) {
+    if (const int64_t bytes = kernels.workspace_bytes(geometry); bytes > 0) {
       workspace = empty({bytes}, {.dtype = DType::u8, .device = x.device()});
     }
   }
-  backend.pool2d(geometry, x, y, workspace);
+  kernels.pool2d(geometry, x, y, workspace);
   record(name, {&x}, y, [geometry, workspace = save(workspace)](Gradients& g) {
     g.no_double_backward();
-    backend_of(g.dy().device()).pool2d_backward(geometry, workspace(g), g.dy(), g.grad_buffer(0));
+    backend_of(g.dy().device())
+        .pooling()
+        .pool2d_backward(geometry, workspace(g), g.dy(), g.grad_buffer(0));
   });
   return y;
 }

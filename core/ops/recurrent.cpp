@@ -1,4 +1,6 @@
 // Recurrent layers as one operator: all steps, layers and directions in one call of the backend.
+#include "core/backend/recurrent.h"
+
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
 #include "core/ops/checks.h"
@@ -198,7 +200,7 @@ RecurrentGeometry recurrent_geometry(const Tensor& x, Cells parameters,
 
 RecurrentResult recurrent(const Tensor& x, Cells parameters, const RecurrentOptions& options) {
   const RecurrentGeometry geometry = recurrent_geometry(x, parameters, options);
-  Backend& backend = backend_of(x.device());
+  RecurrentKernels& kernels = backend_of(x.device()).recurrent();
   std::vector<const Tensor*> inputs = {&x, &options.initial.h, &options.initial.c};
   for (const RecurrentParameters& cell : parameters) {
     for (const Tensor* member : members(cell)) inputs.push_back(member);
@@ -219,11 +221,11 @@ RecurrentResult recurrent(const Tensor& x, Cells parameters, const RecurrentOpti
     out.last.c = empty({geometry.cells(), geometry.batch, geometry.hidden}, x.options());
   }
   if (backward_follows) {
-    if (const int64_t bytes = backend.recurrent_reserve_bytes(geometry); bytes > 0) {
+    if (const int64_t bytes = kernels.reserve_bytes(geometry); bytes > 0) {
       out.reserve = empty({bytes}, {.dtype = DType::u8, .device = x.device()});
     }
   }
-  backend.recurrent(geometry, in, out);
+  kernels.forward(geometry, in, out);
 
   const Tensor* const outputs[] = {&out.y, &out.last.h, &out.last.c};
   record(
@@ -233,7 +235,8 @@ RecurrentResult recurrent(const Tensor& x, Cells parameters, const RecurrentOpti
         g.no_double_backward("Use the cells of core/ops/recurrent_cells.h to differentiate twice.");
         const RecurrentOutputs result{.y = y(g), .reserve = reserve(g)};
         backend_of(result.y.device())
-            .recurrent_backward(geometry, in(g), result, gradients_of(geometry, g));
+            .recurrent()
+            .backward(geometry, in(g), result, gradients_of(geometry, g));
       });
   return {.y = out.y, .last = out.last};
 }

@@ -1,6 +1,7 @@
 // The cells' equations, and the loop over steps, directions and layers around them.
 #include "core/ops/recurrent_cells.h"
 
+#include "core/backend/recurrent_operands.h"
 #include "core/error.h"
 
 #include <array>

@@ -2,6 +2,7 @@
 // operators throughout.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/reduction.h"
 #include "core/ops/checks.h"
 
 #include <array>
@@ -43,7 +44,9 @@ Tensor reduce(const char* name, ReduceOp op, const Tensor& x, const AxisMask& ma
     fail(ErrorKind::usage, "{}: x {} has no elements to reduce.", name, x.shape());
   }
   const Tensor y = empty(shape, x.options());
-  if (y.count() > 0) backend_of(x.device()).reduce(op, ReduceGeometry::of(x.shape(), mask), x, y);
+  if (y.count() > 0) {
+    backend_of(x.device()).reduction().reduce(op, ReduceGeometry::of(x.shape(), mask), x, y);
+  }
   return y;
 }
 
@@ -127,7 +130,9 @@ Tensor argmax(const Tensor& x, int axis) {
   const AroundAxis a = around(x.shape(), along);
   if (y.count() == 0) return y;
   check_not_empty("argmax", "x", x);
-  backend_of(x.device()).argmax({.outer = a.outer, .classes = a.extent, .inner = a.inner}, x, y);
+  backend_of(x.device())
+      .reduction()
+      .argmax({.outer = a.outer, .classes = a.extent, .inner = a.inner}, x, y);
   return y;
 }
 

@@ -2,6 +2,7 @@
 // are strided copies.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/shape_index.h"
 #include "core/ops/checks.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void copy_box(const Shape& shape, int axis, const Tensor& x, int64_t x_begin, co
   }
   g.source_offset = x_begin * x_strides[static_cast<size_t>(axis)];
   g.target_offset = y_begin * y_strides[static_cast<size_t>(axis)];
-  backend_of(x.device()).strided_copy(g, false, x, y);
+  backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
 }
 
 // slice() off the tape.
@@ -100,7 +101,7 @@ Tensor transpose(const Tensor& x, const std::vector<int>& order) {
       from = static_cast<size_t>(x.shape().normalize_axis(order[i], "transpose"));
       g.append(extents[i], x_strides[from], y_strides[i]);
     }
-    backend_of(x.device()).strided_copy(g, false, x, y);
+    backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
   }
   record("transpose", {&x}, y, [inverse = std::move(inverse)](Gradients& g) {
     g.accumulate_grad(0, transpose(g.dy(), inverse));
@@ -124,7 +125,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
       g.append(shape[i], repeated ? 0 : x_strides[static_cast<size_t>(i - added)],
                y_strides[static_cast<size_t>(i)]);
     }
-    backend_of(x.device()).strided_copy(g, false, x, y);
+    backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
   }
   record("broadcast_to", {&x}, y,
          [x_shape = x.shape()](Gradients& g) { g.accumulate_grad(0, sum_to(g.dy(), x_shape)); });
@@ -248,7 +249,7 @@ Tensor pad(const Tensor& x, std::span<const std::pair<int64_t, int64_t>> amounts
       g.append(x.extent(static_cast<int>(i)), x_strides[i], y_strides[i]);
       g.target_offset += before[i] * y_strides[i];
     }
-    backend_of(x.device()).strided_copy(g, false, x, y);
+    backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
   }
   record("pad", {&x}, y, [before, x_shape = x.shape()](Gradients& g) {
     Tensor dx = g.dy();

@@ -1,6 +1,7 @@
 // softmax and log_softmax along one axis.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/losses.h"
 #include "core/ops/checks.h"
 
 namespace whisker {
@@ -13,11 +14,13 @@ Tensor softmax(const char* name, bool log, const Tensor& x, int axis) {
   const SoftmaxGeometry geometry{
       .outer = a.outer, .classes = a.extent, .inner = a.inner, .log = log};
   const Tensor y = empty_like(x);
-  if (y.count() > 0) backend_of(x.device()).softmax(geometry, x, y);
+  if (y.count() > 0) backend_of(x.device()).losses().softmax(geometry, x, y);
   record(name, {&x}, y, [geometry, y = save_output(y)](Gradients& g) {
     g.no_double_backward();
     const Tensor dx = g.grad_buffer(0);
-    if (dx.count() > 0) backend_of(dx.device()).softmax_backward(geometry, y(g), g.dy(), dx);
+    if (dx.count() > 0) {
+      backend_of(dx.device()).losses().softmax_backward(geometry, y(g), g.dy(), dx);
+    }
   });
   return y;
 }

@@ -2,6 +2,8 @@
 #include "core/parameters/parameters.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
+#include "core/backend/training_step.h"
 #include "core/tensor/philox.h"
 
 #include <algorithm>
@@ -226,7 +228,7 @@ void ParameterArena::write(const Parameter& parameter, std::span<const float> va
   upload(parameter.master_, parameter, values);
   if (parameter.is_buffer()) upload(parameter.pending_, parameter, values);
   if (!has_view(parameter)) return;
-  backend_of(device_).cast(parameter.master_, parameter.value_);
+  backend_of(device_).elementwise().cast(parameter.master_, parameter.value_);
   parameter.value_.storage()->bump_version();
 }
 
@@ -251,7 +253,7 @@ void ParameterArena::commit_buffers(const int32_t* condition) {
   if (buffers_.count() == 0) return;
   Backend& backend = backend_of(device_);
   if (condition) {
-    backend.copy_if(condition, pending_.raw(), buffers_.raw(), buffers_.bytes());
+    backend.training_step().copy_if(condition, pending_.raw(), buffers_.raw(), buffers_.bytes());
   } else {
     backend.copy(pending_.raw(), buffers_.raw(), buffers_.bytes());
   }
@@ -260,7 +262,8 @@ void ParameterArena::commit_buffers(const int32_t* condition) {
 
 void ParameterArena::refresh() {
   if (trainable_.viewed > 0) {
-    backend_of(device_).cast(part(trainable_.values, 0, trainable_.viewed), trainable_.compute);
+    backend_of(device_).elementwise().cast(part(trainable_.values, 0, trainable_.viewed),
+                                           trainable_.compute);
   }
   bump_epoch();
 }

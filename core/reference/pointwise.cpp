@@ -1,14 +1,15 @@
 // Element by element: y[i] = f(x[i]). Every dtype is computed in double (integers are therefore
 // exact up to 2^53) and converted back by core/tensor/convert.h. NaN operands give NaN results.
 #include "core/backend/dropout_mask.h"
+#include "core/backend/elementwise.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
-#include "core/reference/reference_backend.h"
+#include "core/reference/reference_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace whisker {
+namespace whisker::reference {
 namespace {
 
 double unary_of(const UnarySpec& spec, double x) {
@@ -88,91 +89,97 @@ void map(Fn&& f, const Tensor& y, const Tensors&... x) {
   });
 }
 
+class Elementwise final : public ElementwiseKernels {
+ public:
+  void fill(double value, const Tensor& y) override {
+    visit(y.dtype(), [&]<class T>() { std::fill_n(elements<T>(y), y.count(), convert<T>(value)); });
+  }
+
+  void cast(const Tensor& x, const Tensor& y) override {
+    visit(x.dtype(), [&]<class From>() {
+      visit(y.dtype(), [&]<class To>() {
+        const From* in = elements<From>(x);
+        std::transform(in, in + x.count(), elements<To>(y), convert<To, From>);
+      });
+    });
+  }
+
+  void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) override {
+    map([&](double value) { return unary_of(spec, value); }, y, x);
+  }
+
+  void binary(BinaryOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+              const Tensor& y) override {
+    visit(y.dtype(), [&]<class T>() {
+      const T* left = elements<T>(in.a);
+      const T* right = elements<T>(in.b);
+      T* out = elements<T>(y);  // row-major over g.extent
+      for_each_index(g.rank, g.extent, [&](const Extents& index) {
+        *out++ =
+            convert<T>(binary_of(op, convert<double>(left[position(index, g.a_stride, g.rank)]),
+                                 convert<double>(right[position(index, g.b_stride, g.rank)])));
+      });
+    });
+  }
+
+  void accumulate(const Tensor& term, const Tensor& sum) override {
+    map([](double so_far, double value) { return so_far + value; }, sum, sum, term);
+  }
+
+  void compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+               const Tensor& y) override {
+    visit(in.a.dtype(), [&]<class T>() {
+      using Comparable = std::conditional_t<is_half<T>, float, T>;
+      const T* left = elements<T>(in.a);
+      const T* right = elements<T>(in.b);
+      bool* out = elements<bool>(y);  // row-major over g.extent
+      for_each_index(g.rank, g.extent, [&](const Extents& index) {
+        *out++ = compares(op, convert<Comparable>(left[position(index, g.a_stride, g.rank)]),
+                          convert<Comparable>(right[position(index, g.b_stride, g.rank)]));
+      });
+    });
+  }
+
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
+    visit(y.dtype(), [&]<class T>() {
+      const bool* choose_a = elements<bool>(condition);
+      for (int64_t i = 0; i < y.count(); ++i) {
+        elements<T>(y)[i] = choose_a[i] ? elements<T>(a)[i] : elements<T>(b)[i];
+      }
+    });
+  }
+
+  void activation(ActivationSpec f, const Tensor& x, const Tensor& y) override {
+    map([&](double value) { return activate(f, value); }, y, x);
+  }
+
+  void activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                           const Tensor& dx) override {
+    map([&](double kept, double d) { return activation_gradient(f, kept, d); }, dx, saved, dy);
+  }
+
+  void activation_second(ActivationSpec f, const ActivationSecondInputs& in,
+                         const Tensor& out) override {
+    map([&](double kept, double d, double w) { return activation_curvature(f, kept) * d * w; }, out,
+        in.saved, in.dy, in.v);
+  }
+
+  void dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) override {
+    const RandomKey key = resolved(given);
+    const uint64_t threshold = dropout_threshold(rate);
+    uint64_t element = 0;
+    map(
+        [&](double value) {
+          return dropout_keeps(key, element++, threshold) ? value / (1 - rate) : 0;
+        },
+        y, x);
+  }
+};
+
 }  // namespace
 
-void ReferenceBackend::fill(double value, const Tensor& y) {
-  visit(y.dtype(), [&]<class T>() { std::fill_n(elements<T>(y), y.count(), convert<T>(value)); });
+std::shared_ptr<ElementwiseKernels> make_elementwise() {
+  return std::make_shared<Elementwise>();
 }
 
-void ReferenceBackend::cast(const Tensor& x, const Tensor& y) {
-  visit(x.dtype(), [&]<class From>() {
-    visit(y.dtype(), [&]<class To>() {
-      const From* in = elements<From>(x);
-      std::transform(in, in + x.count(), elements<To>(y), convert<To, From>);
-    });
-  });
-}
-
-void ReferenceBackend::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
-  map([&](double value) { return unary_of(spec, value); }, y, x);
-}
-
-void ReferenceBackend::binary(BinaryOp op, const BroadcastGeometry& g, const Tensor& a,
-                              const Tensor& b, const Tensor& y) {
-  visit(y.dtype(), [&]<class T>() {
-    const T* left = elements<T>(a);
-    const T* right = elements<T>(b);
-    T* out = elements<T>(y);  // row-major over g.extent
-    for_each_index(g.rank, g.extent, [&](const Extents& index) {
-      *out++ = convert<T>(binary_of(op, convert<double>(left[position(index, g.a_stride, g.rank)]),
-                                    convert<double>(right[position(index, g.b_stride, g.rank)])));
-    });
-  });
-}
-
-void ReferenceBackend::accumulate(const Tensor& term, const Tensor& sum) {
-  map([](double so_far, double value) { return so_far + value; }, sum, sum, term);
-}
-
-void ReferenceBackend::compare(CompareOp op, const BroadcastGeometry& g, const Tensor& a,
-                               const Tensor& b, const Tensor& y) {
-  visit(a.dtype(), [&]<class T>() {
-    using Comparable = std::conditional_t<is_half<T>, float, T>;
-    const T* left = elements<T>(a);
-    const T* right = elements<T>(b);
-    bool* out = elements<bool>(y);  // row-major over g.extent
-    for_each_index(g.rank, g.extent, [&](const Extents& index) {
-      *out++ = compares(op, convert<Comparable>(left[position(index, g.a_stride, g.rank)]),
-                        convert<Comparable>(right[position(index, g.b_stride, g.rank)]));
-    });
-  });
-}
-
-void ReferenceBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b,
-                             const Tensor& y) {
-  visit(y.dtype(), [&]<class T>() {
-    const bool* choose_a = elements<bool>(condition);
-    for (int64_t i = 0; i < y.count(); ++i) {
-      elements<T>(y)[i] = choose_a[i] ? elements<T>(a)[i] : elements<T>(b)[i];
-    }
-  });
-}
-
-void ReferenceBackend::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
-  map([&](double value) { return activate(f, value); }, y, x);
-}
-
-void ReferenceBackend::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                           const Tensor& dx) {
-  map([&](double kept, double d) { return activation_gradient(f, kept, d); }, dx, saved, dy);
-}
-
-void ReferenceBackend::activation_second(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                         const Tensor& v, const Tensor& out) {
-  map([&](double kept, double d, double w) { return activation_curvature(f, kept) * d * w; }, out,
-      saved, dy, v);
-}
-
-void ReferenceBackend::dropout(double rate, const RandomKey& given, const Tensor& x,
-                               const Tensor& y) {
-  const RandomKey key = resolved(given);
-  const uint64_t threshold = dropout_threshold(rate);
-  uint64_t element = 0;
-  map(
-      [&](double value) {
-        return dropout_keeps(key, element++, threshold) ? value / (1 - rate) : 0;
-      },
-      y, x);
-}
-
-}  // namespace whisker
+}  // namespace whisker::reference

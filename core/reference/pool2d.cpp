@@ -1,15 +1,16 @@
 // Pooling over windows (Goodfellow, Bengio and Courville, "Deep Learning", section 9.3).
 // Max-pooling leaves the winner's position within its (H,W) plane, or -1 for a window that lies in
 // the padding altogether, as one i64 per element of y. Ties go to the first; a NaN wins.
+#include "core/backend/pooling.h"
 #include "core/reference/loops.h"
-#include "core/reference/reference_backend.h"
+#include "core/reference/reference_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-namespace whisker {
+namespace whisker::reference {
 namespace {
 
 /// The part of one window that lies inside the image, and what an average divides by.
@@ -51,59 +52,66 @@ void for_each_pixel(const Pool2dGeometry& g, const Window& window, Fn&& fn) {
   }
 }
 
-}  // namespace
+class Pooling final : public PoolingKernels {
+ public:
+  int64_t workspace_bytes(const Pool2dGeometry& g) override {
+    if (g.kind == PoolKind::average) return 0;
+    return g.n * g.h_out * g.w_out * g.c * static_cast<int64_t>(sizeof(int64_t));
+  }
 
-int64_t ReferenceBackend::pool2d_workspace_bytes(const Pool2dGeometry& g) {
-  if (g.kind == PoolKind::average) return 0;
-  return g.n * g.h_out * g.w_out * g.c * static_cast<int64_t>(sizeof(int64_t));
-}
+  void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+              const Tensor& workspace) override {
+    visit_real("pool2d", y.dtype(), [&]<class T>() {
+      const T* in = elements<T>(x);                     // (N, H, W, C)
+      T* out = elements<T>(y);                          // (N, h_out, w_out, C)
+      int64_t* winners = elements<int64_t>(workspace);  // (N, h_out, w_out, C) or null
+      for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
+        const T* plane = in + n * g.h * g.w * g.c + c;  // element p is plane[p * C]
+        if (g.kind == PoolKind::average) {
+          double sum = 0;
+          for_each_pixel(g, window, [&](int64_t p) { sum += double{plane[p * g.c]}; });
+          out[at] = convert<T>(window.divisor > 0 ? sum / window.divisor : 0);
+          return;
+        }
+        double best = -std::numeric_limits<double>::infinity();
+        int64_t winner = -1;
+        for_each_pixel(g, window, [&](int64_t p) {
+          const double value = plane[p * g.c];
+          if (winner < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+            best = value;
+            winner = p;
+          }
+        });
+        out[at] = convert<T>(best);
+        if (winners) winners[at] = winner;
+      });
+    });
+  }
 
-void ReferenceBackend::pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
-                              const Tensor& workspace) {
-  visit_real("pool2d", y.dtype(), [&]<class T>() {
-    const T* in = elements<T>(x);                     // (N, H, W, C)
-    T* out = elements<T>(y);                          // (N, h_out, w_out, C)
-    int64_t* winners = elements<int64_t>(workspace);  // (N, h_out, w_out, C) or null
-    for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
-      const T* plane = in + n * g.h * g.w * g.c + c;  // element p is plane[p * C]
-      if (g.kind == PoolKind::average) {
-        double sum = 0;
-        for_each_pixel(g, window, [&](int64_t p) { sum += double{plane[p * g.c]}; });
-        out[at] = convert<T>(window.divisor > 0 ? sum / window.divisor : 0);
-        return;
-      }
-      double best = -std::numeric_limits<double>::infinity();
-      int64_t winner = -1;
-      for_each_pixel(g, window, [&](int64_t p) {
-        const double value = plane[p * g.c];
-        if (winner < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-          best = value;
-          winner = p;
+  void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
+                       const Tensor& dx) override {
+    visit_real("pool2d", dy.dtype(), [&]<class T>() {
+      const T* gradient = elements<T>(dy);                       // (N, h_out, w_out, C)
+      const int64_t* winners = elements<int64_t>(workspace);     // (N, h_out, w_out, C), max only
+      std::vector<double> sum(static_cast<size_t>(dx.count()));  // (N, H, W, C)
+      for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
+        double* plane = sum.data() + n * g.h * g.w * g.c + c;
+        const double d = gradient[at];
+        if (g.kind == PoolKind::average) {
+          for_each_pixel(g, window, [&](int64_t p) { plane[p * g.c] += d / window.divisor; });
+        } else if (winners[at] >= 0) {
+          plane[winners[at] * g.c] += d;
         }
       });
-      out[at] = convert<T>(best);
-      if (winners) winners[at] = winner;
+      std::transform(sum.begin(), sum.end(), elements<T>(dx), convert<T, double>);
     });
-  });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<PoolingKernels> make_pooling() {
+  return std::make_shared<Pooling>();
 }
 
-void ReferenceBackend::pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace,
-                                       const Tensor& dy, const Tensor& dx) {
-  visit_real("pool2d", dy.dtype(), [&]<class T>() {
-    const T* gradient = elements<T>(dy);                       // (N, h_out, w_out, C)
-    const int64_t* winners = elements<int64_t>(workspace);     // (N, h_out, w_out, C), max only
-    std::vector<double> sum(static_cast<size_t>(dx.count()));  // (N, H, W, C)
-    for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
-      double* plane = sum.data() + n * g.h * g.w * g.c + c;
-      const double d = gradient[at];
-      if (g.kind == PoolKind::average) {
-        for_each_pixel(g, window, [&](int64_t p) { plane[p * g.c] += d / window.divisor; });
-      } else if (winners[at] >= 0) {
-        plane[winners[at] * g.c] += d;
-      }
-    });
-    std::transform(sum.begin(), sum.end(), elements<T>(dx), convert<T, double>);
-  });
-}
-
-}  // namespace whisker
+}  // namespace whisker::reference

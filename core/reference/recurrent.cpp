@@ -1,20 +1,16 @@
 // Recurrent layers, one sequence after the other (docs/internals/recurrent.md). Everything is
 // double from operands to results, and backward runs forward again: nothing is reserved.
+#include "core/backend/recurrent.h"
+
 #include "core/backend/dropout_mask.h"
 #include "core/reference/recurrent_cell.h"
-#include "core/reference/reference_backend.h"
+#include "core/reference/reference_kernels.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace whisker {
+namespace whisker::reference {
 namespace {
-
-using reference::CellRun;
-using reference::CellValues;
-using reference::read;
-using reference::Values;
-using reference::write;
 
 // A whole call: the operands in double, and what each layer read.
 class Network {
@@ -141,24 +137,26 @@ class Network {
   std::vector<Values> layer_input_;  // per layer (T, N, inputs)
 };
 
+class Recurrent final : public RecurrentKernels {
+ public:
+  int64_t reserve_bytes(const RecurrentGeometry&) override { return 0; }
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override {
+    Values h, c;
+    write(Network(g, in).forward(h, c), out.y);
+    write(h, out.last.h);
+    write(c, out.last.c);
+  }
+  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs&,
+                const RecurrentGradients& gradients) override {
+    Network(g, in).backward(gradients);
+  }
+};
+
 }  // namespace
 
-int64_t ReferenceBackend::recurrent_reserve_bytes(const RecurrentGeometry&) {
-  return 0;
+std::shared_ptr<RecurrentKernels> make_recurrent() {
+  return std::make_shared<Recurrent>();
 }
 
-void ReferenceBackend::recurrent(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                 const RecurrentOutputs& out) {
-  Values h, c;
-  write(Network(g, in).forward(h, c), out.y);
-  write(h, out.last.h);
-  write(c, out.last.c);
-}
-
-void ReferenceBackend::recurrent_backward(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                          const RecurrentOutputs&,
-                                          const RecurrentGradients& gradients) {
-  Network(g, in).backward(gradients);
-}
-
-}  // namespace whisker
+}  // namespace whisker::reference

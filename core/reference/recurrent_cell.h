@@ -2,7 +2,7 @@
 // line.
 #pragma once
 
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/reference/activation_functions.h"
 #include "core/reference/loops.h"
 

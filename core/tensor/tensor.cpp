@@ -3,6 +3,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/ops/ops.h"
 #include "core/tensor/philox.h"
 
@@ -123,7 +124,7 @@ void check_in_place(const Tensor& x, const char* op) {
 
 void Tensor::fill_(double value) const {
   check_in_place(*this, "fill_");
-  if (count() > 0) backend_of(device()).fill(value, *this);
+  if (count() > 0) backend_of(device()).elementwise().fill(value, *this);
   storage()->bump_version();
 }
 
@@ -185,7 +186,7 @@ Tensor empty_like(const Tensor& x) {
 
 Tensor full(const Shape& shape, double value, TensorOptions options) {
   const Tensor y = empty(shape, options);
-  if (y.count() > 0) backend_of(options.device).fill(value, y);
+  if (y.count() > 0) backend_of(options.device).elementwise().fill(value, y);
   return y;
 }
 

@@ -1,4 +1,4 @@
-// The device state of one optimizer update, for tests that call Backend::optimizer_step themselves.
+// The device state of one optimizer update, for tests that call optimizer_step themselves.
 #pragma once
 
 #include "core/backend/optimizer_step.h"

@@ -4,6 +4,7 @@
 #include "train/loop/train_step.h"
 
 #include "core/autograd/autograd.h"
+#include "core/backend/training_step.h"
 
 #include <algorithm>
 #include <utility>
@@ -133,8 +134,8 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     const Tensor outputs = experiment_.network->outputs(batch, pass);
     loss = experiment_.objective->loss(outputs, batch);
     // A language model's rows are its steps.
-    backend_.count_batch(outputs.reshape({-1, outputs.extent(-1)}), loss,
-                         {optimizer.rule(), batch.labels.reshape({-1}), state});
+    backend_.training_step().count_batch(outputs.reshape({-1, outputs.extent(-1)}), loss,
+                                         {optimizer.rule(), batch.labels.reshape({-1}), state});
   }
   {
     const StepTrace::Range range(trace_, "backward", "step");
@@ -164,7 +165,7 @@ void TrainStep::keep_states(const CarriedStates& last, const int32_t* condition)
         own.*member = empty_on(experiment_.device, from);
         (own.*member).fill_(0);
       }
-      backend_.copy_if(condition, from.raw(), (own.*member).raw(), from.bytes());
+      backend_.training_step().copy_if(condition, from.raw(), (own.*member).raw(), from.bytes());
     }
   }
 }

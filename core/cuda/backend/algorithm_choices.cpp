@@ -57,12 +57,12 @@ void AlgorithmChoices::options_changed(const CudaOptions& options, bool forget_t
 }
 
 std::string CudaBackend::export_algorithms() const {
-  return algorithms_.table().text();
+  return device_.algorithms.table().text();
 }
 
 void CudaBackend::import_algorithms(std::string_view text) {
-  context_.enter();
-  algorithms_.import(text);
+  device_.context.enter();
+  device_.algorithms.import(text);
 }
 
 }  // namespace whisker::cuda

@@ -45,7 +45,7 @@ class Clock final : public DeviceClock {
 }  // namespace
 
 std::unique_ptr<DeviceClock> CudaBackend::make_clock() {
-  return std::make_unique<Clock>(context_);
+  return std::make_unique<Clock>(device_.context);
 }
 
 }  // namespace whisker::cuda

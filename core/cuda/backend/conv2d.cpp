@@ -1,6 +1,6 @@
 // Convolution with bias and activation, and its gradients: each pass is a request to the plans.
 #include "core/cuda/backend/convolution_gradients.h"
-#include "core/cuda/backend/cuda_backend.h"
+#include "core/cuda/backend/convolution_passes.h"
 #include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/memory/aligned.h"
 
@@ -16,22 +16,8 @@ RowsGeometry rows_of_y(const Conv2dGeometry& g) {
 
 }  // namespace
 
-void CudaBackend::conv2d(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
-                         const Tensor& y) {
-  context_.enter();
-  const AlignedInput in(context_, allocator_, x);
-  const AlignedInput filter(context_, allocator_, w);
-  const AlignedInput bias(context_, allocator_, b);
-  AlignedOutput out(context_, allocator_, y);
-  const ConvolutionRequest request{.pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
-  const ConvolutionOperands operands{
-      .x = in.data(), .w = filter.data(), .b = bias.data(), .y = out.data()};
-  convolve_forward(request, operands);
-  out.finish();
-}
-
-void CudaBackend::convolve_forward(const ConvolutionRequest& request,
-                                   const ConvolutionOperands& operands) {
+void ConvolutionPasses::convolve_forward(const ConvolutionRequest& request,
+                                         const ConvolutionOperands& operands) {
   if (!request.has_epilogue()) return algorithms_.convolutions().run(request, operands);
   algorithms_.convolutions().run(request, operands, [&] {
     ConvolutionOperands product = operands;
@@ -42,8 +28,9 @@ void CudaBackend::convolve_forward(const ConvolutionRequest& request,
   });
 }
 
-void CudaBackend::convolve_backward(ConvolutionRequest weights, const ConvolutionOperands& operands,
-                                    const std::function<void()>& unfused) {
+void ConvolutionPasses::convolve_backward(ConvolutionRequest weights,
+                                          const ConvolutionOperands& operands,
+                                          const std::function<void()>& unfused) {
   weights.both = operands.dx != nullptr;
   // Both at once only by an own kernel; the weights' alone by whatever takes the epilogue.
   const bool joins =
@@ -55,8 +42,8 @@ void CudaBackend::convolve_backward(ConvolutionRequest weights, const Convolutio
   }
 }
 
-void CudaBackend::convolve_backward_from(void* dz, const ConvolutionRequest& weights,
-                                         const ConvolutionOperands& operands) {
+void ConvolutionPasses::convolve_backward_from(void* dz, const ConvolutionRequest& weights,
+                                               const ConvolutionOperands& operands) {
   if (operands.w) {
     ConvolutionOperands of_weights = operands;
     of_weights.y = dz;
@@ -69,28 +56,52 @@ void CudaBackend::convolve_backward_from(void* dz, const ConvolutionRequest& wei
   }
 }
 
-void CudaBackend::conv2d_backward(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
-                                  const Tensor& y, const Tensor& dy, const Tensor& dx,
-                                  const Tensor& dw, const Tensor& db) {
-  context_.enter();
-  const bool active = g.activation.kind != Activation::none;
-  ConvolutionGradients memory(context_, allocator_,
-                              {.x = x, .w = w, .y = y, .dy = dy, .dx = dx, .dw = dw, .db = db},
-                              active);
-  const ConvolutionOperands operands = memory.operands();
-  ConvolutionRequest weights{
-      .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
-  weights.geometry.bias = db.defined();
-  const auto unfused = [&] {
-    // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
-    std::optional<Scratch> dz;
-    if (active && (dx.defined() || dw.defined())) dz.emplace(allocator_, dy.bytes());
-    output_gradient(rows_of_y(g), g.activation, operands.output, operands.y,
-                    dz ? dz->data() : nullptr, operands.b, context_, allocator_);
-    convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), operands);
-  };
-  convolve_backward(weights, operands, unfused);
-  memory.finish();
+namespace {
+
+class Convolution final : public ConvolutionKernels, ConvolutionPasses {
+ public:
+  using ConvolutionPasses::ConvolutionPasses;
+
+  void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) override {
+    context_.enter();
+    const AlignedInput image(context_, allocator_, in.x);
+    const AlignedInput filter(context_, allocator_, in.w);
+    const AlignedInput bias(context_, allocator_, in.b);
+    AlignedOutput result(context_, allocator_, y);
+    const ConvolutionRequest request{
+        .pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
+    const ConvolutionOperands operands{
+        .x = image.data(), .w = filter.data(), .b = bias.data(), .y = result.data()};
+    convolve_forward(request, operands);
+    result.finish();
+  }
+
+  void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                       const AffineGrads& out) override {
+    context_.enter();
+    const bool active = g.activation.kind != Activation::none;
+    ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
+    const ConvolutionOperands operands = memory.operands();
+    ConvolutionRequest weights{
+        .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
+    weights.geometry.bias = out.db.defined();
+    const auto unfused = [&] {
+      // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
+      std::optional<Scratch> dz;
+      if (active && (out.dx.defined() || out.dw.defined())) dz.emplace(allocator_, dy.bytes());
+      output_gradient(rows_of_y(g), g.activation, operands.output, operands.y,
+                      dz ? dz->data() : nullptr, operands.b, context_, allocator_);
+      convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), operands);
+    };
+    convolve_backward(weights, operands, unfused);
+    memory.finish();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<ConvolutionKernels> make_convolution(CudaDevice& device) {
+  return std::make_shared<Convolution>(device);
 }
 
 }  // namespace whisker::cuda

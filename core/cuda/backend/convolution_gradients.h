@@ -1,28 +1,24 @@
 // What the gradients of a convolution read and write, on the 16-byte grid.
 #pragma once
 
+#include "core/backend/operands.h"
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/memory/aligned.h"
 
 namespace whisker::cuda {
 
-/// As Backend::conv2d_backward has them; dx, dw and db may be undefined.
-struct ConvolutionTensors {
-  const Tensor &x, &w, &y, &dy, &dx, &dw, &db;
-};
-
 class ConvolutionGradients {
  public:
   /// y is read only with an activation, `active`.
-  ConvolutionGradients(Context& context, Allocator& allocator, const ConvolutionTensors& t,
-                       bool active)
-      : x_(context, allocator, t.dw.defined() ? t.x : Tensor()),
-        w_(context, allocator, t.dx.defined() ? t.w : Tensor()),
-        y_(context, allocator, active ? t.y : Tensor()),
-        dy_(context, allocator, t.dy),
-        dx_(context, allocator, t.dx),
-        dw_(context, allocator, t.dw),
-        db_(context, allocator, t.db) {}
+  ConvolutionGradients(Context& context, Allocator& allocator, const AffineSaved& saved,
+                       const Tensor& dy, const AffineGrads& out, bool active)
+      : x_(context, allocator, out.dw.defined() ? saved.x : no_tensor),
+        w_(context, allocator, out.dx.defined() ? saved.w : no_tensor),
+        y_(context, allocator, active ? saved.y : no_tensor),
+        dy_(context, allocator, dy),
+        dx_(context, allocator, out.dx),
+        dw_(context, allocator, out.dw),
+        db_(context, allocator, out.db) {}
 
   /// Those of a request for the weights' gradient or both.
   ConvolutionOperands operands() const {

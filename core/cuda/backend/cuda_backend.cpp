@@ -3,22 +3,31 @@
 
 namespace whisker::cuda {
 
-CudaBackend::CudaBackend(int device)
-    : context_(device),
-      allocator_(context_),
-      staging_(context_),
-      algorithms_(context_, allocator_, options_),
-      conv_norm_(context_, allocator_, options_, algorithms_.convolutions(),
-                 algorithms_.conv_norm()) {}
+CudaBackend::CudaBackend(int index)
+    : device_(index),
+      conv_norm_(device_.context, device_.allocator, device_.options,
+                 device_.algorithms.convolutions(), device_.algorithms.conv_norm()) {
+  kernels_ = {.elementwise = make_elementwise(device_),
+              .shape_index = make_shape_index(device_),
+              .reduction = make_reduction(device_),
+              .gemm = make_gemm(device_),
+              .convolution = make_convolution(device_),
+              .conv_pool = make_conv_pool(device_),
+              .pooling = make_pooling(device_),
+              .normalization = make_normalization(device_),
+              .recurrent = make_recurrent(device_),
+              .losses = make_losses(device_),
+              .training_step = make_training_step(device_)};
+}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {
   CudaOptions same_choices = options;
-  same_choices.search_seconds = options_.search_seconds;
-  same_choices.search_uses = options_.search_uses;
-  const bool forget = same_choices != options_;
-  options_ = options;
-  algorithms_.options_changed(options_, forget);
+  same_choices.search_seconds = device_.options.search_seconds;
+  same_choices.search_uses = device_.options.search_uses;
+  const bool forget = same_choices != device_.options;
+  device_.options = options;
+  device_.algorithms.options_changed(device_.options, forget);
 }
 
 }  // namespace whisker::cuda

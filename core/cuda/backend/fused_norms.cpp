@@ -62,30 +62,28 @@ void CudaFusedAddNorms::normalise(const TrainingNorm& first, const TrainingNorm&
 }
 
 void CudaFusedAddNorms::backward(const TrainingNorm& first, const TrainingNorm& second,
-                                 const UnsummedGrads& dy, const NormGradients& of_first,
-                                 const NormGradients& of_second) {
+                                 const UnsummedGrads& dy, const AddNormsGradients& gradients) {
   context_.enter();
   kernels::add_norms_backward(context_, allocator_, first.geometry, columns(first), columns(second),
                               {.dy = dy.first.raw(),
                                .more = pointer(dy.second),
-                               .first = columns(of_first),
-                               .second = columns(of_second)});
+                               .first = columns(gradients.first),
+                               .second = columns(gradients.second)});
 }
 
-void CudaFusedNormPool::normalise(const TrainingNorm& norm, const Pool2dGeometry& pool,
-                                  const PoolArgmax& argmax, const Tensor& y) {
+void CudaFusedNormPool::normalise(const TrainingNorm& norm, const PoolArgmax& argmax,
+                                  const Tensor& y) {
   context_.enter();
   find_statistics(context_, allocator_, norm);
   kernels::norm_pool(
-      context_, norm.geometry, pool, operands(norm),
+      context_, norm.geometry, argmax.geometry, operands(norm),
       {.y = y.raw(), .x_at_argmax = pointer(argmax.x), .argmax = bytes(argmax.positions)});
 }
 
-void CudaFusedNormPool::backward(const TrainingNorm& norm, const Pool2dGeometry& pool,
-                                 const PoolArgmax& argmax, const UnsummedGrads& dy,
-                                 const NormGradients& gradients) {
+void CudaFusedNormPool::backward(const TrainingNorm& norm, const PoolArgmax& argmax,
+                                 const UnsummedGrads& dy, const NormGradients& gradients) {
   context_.enter();
-  kernels::norm_pool_backward(context_, allocator_, norm.geometry, pool, operands(norm),
+  kernels::norm_pool_backward(context_, allocator_, norm.geometry, argmax.geometry, operands(norm),
                               {.x_at_argmax = argmax.x.raw(),
                                .argmax = bytes(argmax.positions),
                                .dy = dy.first.raw(),

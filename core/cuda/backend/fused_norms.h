@@ -14,7 +14,7 @@ class CudaFusedAddNorms final : public FusedAddNorms {
 
   void normalise(const TrainingNorm& first, const TrainingNorm& second, const Tensor& y) override;
   void backward(const TrainingNorm& first, const TrainingNorm& second, const UnsummedGrads& dy,
-                const NormGradients& of_first, const NormGradients& of_second) override;
+                const AddNormsGradients& gradients) override;
 
  private:
   Context& context_;
@@ -28,10 +28,9 @@ class CudaFusedNormPool final : public FusedNormPool {
   CudaFusedNormPool(Context& context, Allocator& allocator)
       : context_(context), allocator_(allocator) {}
 
-  void normalise(const TrainingNorm& norm, const Pool2dGeometry& pool, const PoolArgmax& argmax,
-                 const Tensor& y) override;
-  void backward(const TrainingNorm& norm, const Pool2dGeometry& pool, const PoolArgmax& argmax,
-                const UnsummedGrads& dy, const NormGradients& gradients) override;
+  void normalise(const TrainingNorm& norm, const PoolArgmax& argmax, const Tensor& y) override;
+  void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
+                const NormGradients& gradients) override;
 
  private:
   Context& context_;

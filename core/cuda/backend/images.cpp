@@ -7,13 +7,13 @@
 namespace whisker::cuda {
 
 std::unique_ptr<ImagePipeline> CudaBackend::make_image_pipeline() {
-  context_.enter();  // here, as its events are made before the body of its constructor
-  return std::make_unique<CudaImagePipeline>(context_, allocator_);
+  device_.context.enter();  // here, as its events are made before the body of its constructor
+  return std::make_unique<CudaImagePipeline>(device_.context, device_.allocator);
 }
 
 std::shared_ptr<JpegDecoder> CudaBackend::make_jpeg_decoder(std::string& why) {
   try {
-    auto decoder = std::make_shared<CudaJpegDecoder>(context_, std::make_unique<Nvjpeg>());
+    auto decoder = std::make_shared<CudaJpegDecoder>(device_.context, std::make_unique<Nvjpeg>());
     if (!decoder->description().empty()) return decoder;
     why = decoder->refusal();
     return nullptr;

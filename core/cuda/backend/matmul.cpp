@@ -1,6 +1,7 @@
 // Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. The
 // bias gradient rides in the weight gradient's epilogue where there is no activation between.
-#include "core/cuda/backend/cuda_backend.h"
+#include "core/backend/gemm.h"
+#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/gemm/linear_gemm.h"
 #include "core/cuda/gemm/small_linear.h"
 #include "core/cuda/kernels/output_gradient.h"
@@ -18,80 +19,89 @@ char* advance(const Tensor& tensor, int64_t elements) {
          elements * static_cast<int64_t>(size_of(tensor.dtype()));
 }
 
+class Gemms final : public GemmKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) override {
+    context_.enter();
+    for (int64_t first = 0; first < g.batch; first += most_batches) {
+      const GemmRequest request{.dtype = y.dtype(),
+                                .batch = std::min(g.batch - first, most_batches),
+                                .m = g.m,
+                                .n = g.n,
+                                .k = g.k,
+                                .transpose_a = g.transpose_a,
+                                .transpose_b = g.transpose_b,
+                                .a_stride = g.a_batch_stride,
+                                .b_stride = g.b_batch_stride,
+                                .tf32 = tf32()};
+      algorithms_.gemms().run(request, {.a = advance(a, first * g.a_batch_stride),
+                                        .b = advance(b, first * g.b_batch_stride),
+                                        .y = advance(y, first * g.m * g.n)});
+    }
+  }
+
+  void linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) override {
+    context_.enter();
+    if (is_small(g)) {
+      return small_linear(context_, g, in.x.raw(), in.w.raw(), g.bias ? in.b.raw() : nullptr,
+                          y.raw());
+    }
+    linear_gemm(
+        algorithms_.gemms(), g, tf32(),
+        {.x = in.x.raw(), .w = in.w.raw(), .bias = g.bias ? in.b.raw() : nullptr, .y = y.raw()},
+        context_.stream());
+  }
+
+  void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                       const AffineGrads& out) override {
+    context_.enter();
+    if (has_small_gradients(g)) {
+      const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
+      return small_linear_backward(context_, g, memory(saved.x), memory(saved.w), memory(saved.y),
+                                   dy.raw(), memory(out.dx), memory(out.dw), memory(out.db));
+    }
+    const RowsGeometry rows{.rows = g.rows, .channels = g.out, .dtype = g.dtype};
+    const bool active = g.activation.kind != Activation::none;
+    GemmRequest weights{.dtype = g.dtype,  // dw (out,in) = dz^T (rows,out) x (rows,in)
+                        .m = g.out,
+                        .n = g.in,
+                        .k = g.rows,
+                        .transpose_a = true,
+                        .epilogue = GemmEpilogue::row_sums,
+                        .tf32 = tf32()};
+    // The bias gradient comes with the weights' where nothing lies between dy and the product.
+    const bool together =
+        !active && out.dw.defined() && out.db.defined() &&
+        algorithms_.gemms().run(
+            weights, {.a = dy.raw(), .b = saved.x.raw(), .y = out.dw.raw(), .bias = out.db.raw()});
+
+    // dz (rows, out) = f'(z) dy; dy itself without an activation.
+    std::optional<Scratch> dz;
+    if (active && (out.dx.defined() || out.dw.defined())) dz.emplace(allocator_, dy.bytes());
+    if (!together) {
+      output_gradient(rows, g.activation, active ? saved.y.raw() : nullptr, dy.raw(),
+                      dz ? dz->data() : nullptr, out.db.defined() ? out.db.raw() : nullptr,
+                      context_, allocator_);
+    }
+    const void* const gradient = dz ? dz->data() : dy.raw();
+    if (out.dw.defined() && !together) {
+      weights.epilogue = GemmEpilogue::none;
+      algorithms_.gemms().run(weights, {.a = gradient, .b = saved.x.raw(), .y = out.dw.raw()});
+    }
+    if (out.dx.defined()) {
+      algorithms_.gemms().run(
+          {.dtype = g.dtype, .m = g.rows, .n = g.in, .k = g.out, .tf32 = tf32()},
+          {.a = gradient, .b = saved.w.raw(), .y = out.dx.raw()});
+    }
+  }
+};
+
 }  // namespace
 
-void CudaBackend::matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b,
-                         const Tensor& y) {
-  context_.enter();
-  for (int64_t first = 0; first < g.batch; first += most_batches) {
-    const GemmRequest request{.dtype = y.dtype(),
-                              .batch = std::min(g.batch - first, most_batches),
-                              .m = g.m,
-                              .n = g.n,
-                              .k = g.k,
-                              .transpose_a = g.transpose_a,
-                              .transpose_b = g.transpose_b,
-                              .a_stride = g.a_batch_stride,
-                              .b_stride = g.b_batch_stride,
-                              .tf32 = tf32()};
-    algorithms_.gemms().run(request, {.a = advance(a, first * g.a_batch_stride),
-                                      .b = advance(b, first * g.b_batch_stride),
-                                      .y = advance(y, first * g.m * g.n)});
-  }
-}
-
-void CudaBackend::linear(const LinearGeometry& g, const Tensor& x, const Tensor& w, const Tensor& b,
-                         const Tensor& y) {
-  context_.enter();
-  if (is_small(g)) {
-    return small_linear(context_, g, x.raw(), w.raw(), g.bias ? b.raw() : nullptr, y.raw());
-  }
-  linear_gemm(algorithms_.gemms(), g, tf32(),
-              {.x = x.raw(), .w = w.raw(), .bias = g.bias ? b.raw() : nullptr, .y = y.raw()},
-              context_.stream());
-}
-
-void CudaBackend::linear_backward(const LinearGeometry& g, const Tensor& x, const Tensor& w,
-                                  const Tensor& y, const Tensor& dy, const Tensor& dx,
-                                  const Tensor& dw, const Tensor& db) {
-  context_.enter();
-  if (has_small_gradients(g)) {
-    const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
-    return small_linear_backward(context_, g, memory(x), memory(w), memory(y), dy.raw(), memory(dx),
-                                 memory(dw), memory(db));
-  }
-  const RowsGeometry rows{.rows = g.rows, .channels = g.out, .dtype = g.dtype};
-  const bool active = g.activation.kind != Activation::none;
-  GemmRequest weights{.dtype = g.dtype,  // dw (out,in) = dz^T (rows,out) x (rows,in)
-                      .m = g.out,
-                      .n = g.in,
-                      .k = g.rows,
-                      .transpose_a = true,
-                      .epilogue = GemmEpilogue::row_sums,
-                      .tf32 = tf32()};
-  // The bias gradient comes with the weights' where nothing lies between dy and the product.
-  const bool together =
-      !active && dw.defined() && db.defined() &&
-      algorithms_.gemms().run(weights,
-                              {.a = dy.raw(), .b = x.raw(), .y = dw.raw(), .bias = db.raw()});
-
-  // dz (rows, out) = f'(z) dy; dy itself without an activation.
-  std::optional<Scratch> dz;
-  if (active && (dx.defined() || dw.defined())) dz.emplace(allocator_, dy.bytes());
-  if (!together) {
-    output_gradient(rows, g.activation, active ? y.raw() : nullptr, dy.raw(),
-                    dz ? dz->data() : nullptr, db.defined() ? db.raw() : nullptr, context_,
-                    allocator_);
-  }
-  const void* const gradient = dz ? dz->data() : dy.raw();
-  if (dw.defined() && !together) {
-    weights.epilogue = GemmEpilogue::none;
-    algorithms_.gemms().run(weights, {.a = gradient, .b = x.raw(), .y = dw.raw()});
-  }
-  if (dx.defined()) {
-    algorithms_.gemms().run({.dtype = g.dtype, .m = g.rows, .n = g.in, .k = g.out, .tf32 = tf32()},
-                            {.a = gradient, .b = w.raw(), .y = dx.raw()});
-  }
+std::shared_ptr<GemmKernels> make_gemm(CudaDevice& device) {
+  return std::make_shared<Gemms>(device);
 }
 
 }  // namespace whisker::cuda

@@ -13,13 +13,13 @@ std::string gibibytes(size_t bytes) {
 }  // namespace
 
 std::vector<BackendProperty> CudaBackend::properties() const {
-  const cudaDeviceProp& gpu = context_.properties();
+  const cudaDeviceProp& gpu = device_.context.properties();
   size_t free = 0, total = 0;
-  context_.enter();
+  device_.context.enter();
   check(cudaMemGetInfo(&free, &total), "asking for the free memory");
   std::vector<BackendProperty> all = {
       {"name", gpu.name},
-      {"PCI bus", context_.bus_id()},
+      {"PCI bus", device_.context.bus_id()},
       {"memory", fmt::format("{}, {} free", gibibytes(total), gibibytes(free))},
       {"compute capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
       {"multiprocessors", fmt::format("{}", gpu.multiProcessorCount)},

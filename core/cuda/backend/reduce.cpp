@@ -1,16 +1,29 @@
 // The backend's reductions over axes.
 #include "core/cuda/kernels/reduce.h"
 
-#include "core/cuda/backend/cuda_backend.h"
+#include "core/backend/reduction.h"
+#include "core/cuda/backend/cuda_kernels.h"
 
 namespace whisker::cuda {
+namespace {
 
-void CudaBackend::reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) {
-  kernels::reduce(stream(), allocator_, op, g, x.dtype(), x.raw(), y.raw());
-}
+class Reduction final : public ReductionKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
 
-void CudaBackend::argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) {
-  kernels::argmax(stream(), g, x.dtype(), x.raw(), static_cast<int64_t*>(y.raw()));
+  void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
+    kernels::reduce(stream(), allocator_, op, g, x.dtype(), x.raw(), y.raw());
+  }
+
+  void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
+    kernels::argmax(stream(), g, x.dtype(), x.raw(), static_cast<int64_t*>(y.raw()));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<ReductionKernels> make_reduction(CudaDevice& device) {
+  return std::make_shared<Reduction>(device);
 }
 
 }  // namespace whisker::cuda

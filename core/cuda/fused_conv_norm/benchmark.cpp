@@ -9,7 +9,7 @@ namespace whisker::cuda {
 void CudaFusedConvNorm::Benchmark::take_operands() {
   Context& context = owner_.context_;
   Allocator& allocator = owner_.allocator_;
-  in_.emplace(context, allocator, x_);
+  in_.emplace(context, allocator, norm_.x);
   filter_.emplace(context, allocator, w_);
   gamma_.emplace(context, allocator, norm_.gamma);
   beta_.emplace(context, allocator, norm_.beta);
@@ -21,7 +21,7 @@ void CudaFusedConvNorm::Benchmark::take_operands() {
                .beta = static_cast<float*>(beta_->data()),
                .mean = memory_.take_floats(g_.c),
                .inv_std = memory_.take_floats(g_.c),
-               .dx = memory_.take(x_.bytes()),
+               .dx = memory_.take(norm_.x.bytes()),
                .dgamma = memory_.take_floats(g_.c),
                .dbeta = memory_.take_floats(g_.c)};
 }
@@ -35,15 +35,15 @@ void CudaFusedConvNorm::ConvNormBenchmark::prepare() {
   operands_.dy = operands_.y;
   operands_.dw = memory_.take(w_.bytes());
   variance_ = memory_.take_floats(g_.c);
-  z_ = memory_.take(x_.bytes());
-  dz_ = memory_.take(x_.bytes());
+  z_ = memory_.take(norm_.x.bytes());
+  dz_ = memory_.take(norm_.x.bytes());
   prepared_ = true;
 }
 
 void CudaFusedConvNorm::ConvNormBenchmark::find_statistics() {
-  if (sums_.defined()) {
+  if (norm_.sums.defined()) {
     kernels::statistics_of_sums(owner_.context_, operands_.norm,
-                                {.sums = f32(sums_),
+                                {.sums = f32(norm_.sums),
                                  .mean = operands_.mean,
                                  .variance = variance_,
                                  .inv_std = operands_.inv_std},
@@ -75,7 +75,7 @@ void CudaFusedConvNorm::ConvNormBenchmark::unfused() {
                           .beta = beta,
                           .mean = operands_.mean,
                           .inv_std = operands_.inv_std};
-  if (sums_.defined()) {
+  if (norm_.sums.defined()) {
     find_statistics();
     norm.variance = variance_;
     kernels::batch_norm_inference(context, operands_.norm, norm);
@@ -110,12 +110,12 @@ void CudaFusedConvNorm::ResidualTailBenchmark::prepare() {
   if (prepared_) return;
   take_operands();
   residual_.emplace(owner_.context_, owner_.allocator_, norm_.residual);
-  y_ = memory_.take(x_.bytes());
-  gradient_ = memory_.take(x_.bytes());
+  y_ = memory_.take(norm_.x.bytes());
+  gradient_ = memory_.take(norm_.x.bytes());
   operands_.residual = residual_->data();
   operands_.others = y_;
   operands_.dy = memory_.take(results() * f16_bytes);
-  operands_.dz = memory_.take(x_.bytes());
+  operands_.dz = memory_.take(norm_.x.bytes());
   kernels::noise(owner_.context_.stream(), g_.dtype, 1, operands_.dy, results());
   kernels::batch_norm_train(owner_.context_, owner_.allocator_, operands_.norm,
                             {.x = operands_.x,

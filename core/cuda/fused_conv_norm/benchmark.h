@@ -12,19 +12,19 @@ namespace whisker::cuda {
 
 /// The operands of both benchmarks, aligned.
 class CudaFusedConvNorm::Benchmark {
- protected:
+ public:
   /// Cheap: memory is taken when something is computed first.
-  Benchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const Tensor& x,
-            const InputNorm& norm, const Tensor& w)
-      : owner_(owner), g_(g), x_(x), norm_(norm), w_(w) {}
+  Benchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const InputNorm& norm,
+            const Tensor& w)
+      : owner_(owner), g_(g), norm_(norm), w_(w) {}
 
+ protected:
   /// Fills of operands_ what both have.
   void take_operands();
   int64_t results() const { return g_.n * g_.h_out * g_.w_out * g_.c_out; }
 
   CudaFusedConvNorm& owner_;
   const Conv2dGeometry& g_;
-  const Tensor& x_;
   const InputNorm& norm_;
   const Tensor& w_;
   DriverMemories memory_{owner_.allocator_};
@@ -38,9 +38,7 @@ class CudaFusedConvNorm::Benchmark {
 /// All three passes of a convolution behind a norm. The result stands in for its own gradient.
 class CudaFusedConvNorm::ConvNormBenchmark : Benchmark {
  public:
-  ConvNormBenchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const Tensor& x,
-                    const Tensor& sums, const InputNorm& norm, const Tensor& w)
-      : Benchmark(owner, g, x, norm, w), sums_(sums) {}
+  using Benchmark::Benchmark;
 
   void fused();
   void unfused();
@@ -49,7 +47,6 @@ class CudaFusedConvNorm::ConvNormBenchmark : Benchmark {
   void prepare();
   void find_statistics();
 
-  const Tensor& sums_;
   float* variance_ = nullptr;          // (c)
   void *z_ = nullptr, *dz_ = nullptr;  // the normalised x, its gradient
 };
@@ -57,9 +54,7 @@ class CudaFusedConvNorm::ConvNormBenchmark : Benchmark {
 /// The gradient of a residual tail with the convolution's input gradient.
 class CudaFusedConvNorm::ResidualTailBenchmark : Benchmark {
  public:
-  ResidualTailBenchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const Tensor& x,
-                        const InputNorm& norm, const Tensor& w)
-      : Benchmark(owner, g, x, norm, w) {}
+  using Benchmark::Benchmark;
 
   void fused();
   void unfused();

@@ -88,66 +88,67 @@ void CudaFusedConvNorm::backward_weights(const Operands& o) {
       {.x = o.x, .w = o.dw, .y = o.dy, .norm = {.scale = scale, .shift = scale + c * f16_bytes}});
 }
 
-bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w,
-                                 const Tensor& y, const Tensor& sums) {
+bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const AffineInputs& in,
+                                 const SummedOutput& out) {
   if (g.dtype != DType::f16) return false;
   context_.enter();
-  const AlignedInput in(context_, allocator_, x);
-  const AlignedInput filter(context_, allocator_, w);
-  return convolve(g, {.x = in.data(), .w = filter.data(), .y = y.raw(), .sums = sums.raw()});
+  const AlignedInput x(context_, allocator_, in.x);
+  const AlignedInput filter(context_, allocator_, in.w);
+  const ConvolutionOperands operands{
+      .x = x.data(), .w = filter.data(), .y = out.y.raw(), .sums = out.sums.raw()};
+  return convolve(g, operands);
 }
 
-void CudaFusedConvNorm::statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
-                                   const BatchStatistics& out, const RunningStatistics& running) {
+void CudaFusedConvNorm::statistics(const InputNorm& norm, const RunningStatistics& running) {
   context_.enter();
   const kernels::Running pending = kernels::Running::of(running);
-  if (sums.defined()) {
-    kernels::statistics_of_sums(context_, g,
-                                {.sums = f32(sums),
+  const BatchStatistics& out = norm.statistics;
+  if (norm.sums.defined()) {
+    kernels::statistics_of_sums(context_, norm.geometry,
+                                {.sums = f32(norm.sums),
                                  .mean = f32(out.mean),
                                  .variance = f32(out.variance),
                                  .inv_std = f32(out.inv_std)},
                                 pending);
   } else {
     kernels::batch_norm_statistics(
-        context_, allocator_, g, {.x = x.raw(), .mean = f32(out.mean), .inv_std = f32(out.inv_std)},
-        pending);
+        context_, allocator_, norm.geometry,
+        {.x = norm.x.raw(), .mean = f32(out.mean), .inv_std = f32(out.inv_std)}, pending);
   }
 }
 
-bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
-                                      const InputNorm& norm, const Tensor& w) {
+bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const InputNorm& norm,
+                                      const Tensor& w) {
   if (!allowed(g) || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   context_.enter();
   if (norm.residual.defined()) {
     ConvolutionRequest fused = request(ConvolutionPass::backward_input, g);
     fused.normalised = true;
     fused.added = true;
-    ResidualTailBenchmark benchmark(*this, g, x, norm, w);
+    ResidualTailBenchmark benchmark(*this, g, norm, w);
     return fusion_.prefers_fused(
         {.request = fused}, [&] { benchmark.fused(); }, [&] { benchmark.unfused(); });
   }
   ConvolutionRequest fused = request(ConvolutionPass::forward, g);
   fused.normalised = true;
   fused.sums = true;
-  ConvNormBenchmark benchmark(*this, g, x, sums, norm, w);
+  ConvNormBenchmark benchmark(*this, g, norm, w);
   return fusion_.prefers_fused(
-      {.request = fused, .given_sums = sums.defined()}, [&] { benchmark.fused(); },
+      {.request = fused, .given_sums = norm.sums.defined()}, [&] { benchmark.fused(); },
       [&] { benchmark.unfused(); });
 }
 
-void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Tensor& x,
-                                            const InputNorm& norm, const Tensor& w, const Tensor& y,
-                                            const Tensor& sums) {
+void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm,
+                                            const Tensor& w, const SummedOutput& out) {
   context_.enter();
-  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   forward({.convolution = g,
            .norm = norm.geometry,
            .x = in.data(),
            .w = filter.data(),
-           .y = y.raw(),
-           .sums = f32(sums),
+           .y = out.y.raw(),
+           .sums = f32(out.sums),
            .gamma = f32(norm.gamma),
            .beta = f32(norm.beta),
            .mean = f32(norm.statistics.mean),
@@ -155,36 +156,22 @@ void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Tenso
            .folded = norm.folded.raw()});
 }
 
-void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x,
-                                                     const InputNorm& norm, const Tensor& w,
-                                                     const Tensor& dy,
-                                                     const InputNormGradients& out) {
-  backward(g, x, norm, w, dy, {}, out);
-}
-
-void CudaFusedConvNorm::residual_tail_backward(const Conv2dGeometry& g, const Tensor& x,
-                                               const InputNorm& norm, const Tensor& w,
-                                               const Tensor& dy, const Tensor& others,
-                                               const InputNormGradients& out) {
-  backward(g, x, norm, w, dy, others, out);
-}
-
-void CudaFusedConvNorm::backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
-                                 const Tensor& w, const Tensor& dy, const Tensor& others,
-                                 const InputNormGradients& out) {
+void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm,
+                                                     const Tensor& w,
+                                                     const InputNormGradients& gradients) {
   context_.enter();
-  const AlignedInput in(context_, allocator_, x);
+  const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
-  const AlignedInput gradient(context_, allocator_, dy);
+  const AlignedInput gradient(context_, allocator_, gradients.dy);
   const AlignedInput residual(context_, allocator_, norm.residual);
-  const AlignedInput more(context_, allocator_, others);
+  const AlignedInput more(context_, allocator_, gradients.others);
   const AlignedInput gamma(context_, allocator_, norm.gamma);
   const AlignedInput beta(context_, allocator_, norm.beta);
-  AlignedOutput dx(context_, allocator_, out.dx);
-  AlignedOutput dw(context_, allocator_, out.dw);
-  AlignedOutput dgamma(context_, allocator_, out.dgamma);
-  AlignedOutput dbeta(context_, allocator_, out.dbeta);
-  AlignedOutput dresidual(context_, allocator_, out.dresidual);
+  AlignedOutput dx(context_, allocator_, gradients.dx);
+  AlignedOutput dw(context_, allocator_, gradients.dw);
+  AlignedOutput dgamma(context_, allocator_, gradients.dgamma);
+  AlignedOutput dbeta(context_, allocator_, gradients.dbeta);
+  AlignedOutput dresidual(context_, allocator_, gradients.dresidual);
   const Scratch unwanted(allocator_, 2 * g.c * int64_t{sizeof(float)});
   const auto or_unwanted = [&](const AlignedOutput& output, int64_t place) {
     void* const wanted = output.data();

@@ -18,20 +18,13 @@ class CudaFusedConvNorm final : public FusedConvNorm {
         algorithms_(plans),
         fusion_(fusion) {}
 
-  bool convolve(const Conv2dGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y,
-                const Tensor& sums) override;
-  void statistics(const BatchNormGeometry& g, const Tensor& x, const Tensor& sums,
-                  const BatchStatistics& out, const RunningStatistics& running) override;
-  bool prefers_fused(const Conv2dGeometry& g, const Tensor& x, const Tensor& sums,
-                     const InputNorm& norm, const Tensor& w) override;
-  void convolve_normalised(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
-                           const Tensor& w, const Tensor& y, const Tensor& sums) override;
-  void convolve_normalised_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
-                                    const Tensor& w, const Tensor& dy,
-                                    const InputNormGradients& out) override;
-  void residual_tail_backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm,
-                              const Tensor& w, const Tensor& dy, const Tensor& others,
-                              const InputNormGradients& out) override;
+  bool convolve(const Conv2dGeometry& g, const AffineInputs& in, const SummedOutput& out) override;
+  void statistics(const InputNorm& norm, const RunningStatistics& running) override;
+  bool prefers_fused(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w) override;
+  void convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
+                           const SummedOutput& out) override;
+  void convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
+                                    const InputNormGradients& gradients) override;
 
  private:
   /// Both ways to compute, to be timed.
@@ -68,8 +61,6 @@ class CudaFusedConvNorm final : public FusedConvNorm {
   void forward(const Operands& o);
   void backward_input(const Operands& o);
   void backward_weights(const Operands& o);
-  void backward(const Conv2dGeometry& g, const Tensor& x, const InputNorm& norm, const Tensor& w,
-                const Tensor& dy, const Tensor& others, const InputNormGradients& out);
 
   Context& context_;
   Allocator& allocator_;

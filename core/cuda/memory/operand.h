@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/cuda/device_code/channels.h"
+#include "core/error.h"
 #include "core/tensor/tensor.h"
 
 namespace whisker::cuda {
@@ -9,7 +10,11 @@ namespace whisker::cuda {
 inline void* pointer(const Tensor& x) {
   return x.defined() ? x.raw() : nullptr;
 }
+/// Throws internal where x is not f32.
 inline float* f32(const Tensor& x) {
+  if (x.defined() && x.dtype() != DType::f32) {
+    fail(ErrorKind::internal, "cuda: a kernel that reads f32 was handed {}.", x.dtype());
+  }
   return static_cast<float*>(pointer(x));
 }
 inline Channels channels(const Tensor& x) {

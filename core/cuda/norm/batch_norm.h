@@ -39,7 +39,7 @@ void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNo
                            const BatchNorm& p, const Running& running);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
 
-/// As Backend::batch_norm_backward; null is undefined.
+/// As NormalizationKernels::batch_norm_backward; null is undefined.
 struct BatchNormGradient {
   const void* x = nullptr;     // (rows, channels)
   const void* y = nullptr;     // (rows, channels)

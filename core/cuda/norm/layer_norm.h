@@ -20,7 +20,7 @@ struct LayerNorm {
 };
 void layer_norm(Context& context, const LayerNormGeometry& g, const LayerNorm& p);
 
-/// As Backend::layer_norm_backward; null is undefined.
+/// As NormalizationKernels::layer_norm_backward; null is undefined.
 struct LayerNormGradient {
   DType dtype = DType::f32;
   const void* x = nullptr;   // (rows, features)

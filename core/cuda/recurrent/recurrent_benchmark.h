@@ -1,7 +1,7 @@
 // Random operands of both passes of recurrent layers, for timing: no initial states, all gradients.
 #pragma once
 
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/cuda/runtime/context.h"
 
 namespace whisker::cuda {

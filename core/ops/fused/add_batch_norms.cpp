@@ -48,10 +48,9 @@ Tensor add_batch_norms(const Tensor& x, const BatchNormOperands& norm, const Ten
          {&x, &norm.gamma, &norm.beta, &added, &added_norm.gamma, &added_norm.beta}, y,
          [fused, first = SavedNorm(first), second = SavedNorm(second)](Gradients& g) {
            g.no_double_backward();
-           const NormGradients of_first = wanted_gradients(g, 0);
-           const NormGradients of_second = wanted_gradients(g, 3);
+           const AddNormsGradients gradients{wanted_gradients(g, 0), wanted_gradients(g, 3)};
            const TrainingNorm one = first(g);
-           fused->backward(one, second(g), grads_for(one.x.device(), g), of_first, of_second);
+           fused->backward(one, second(g), grads_for(one.x.device(), g), gradients);
          });
   return y;
 }

@@ -3,6 +3,7 @@
 // left, is kept; with one, which others read, too, only backward is fused.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/convolution.h"
 #include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
 #include "core/ops/conv2d.h"
@@ -30,10 +31,12 @@ Fused fused_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
              .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
              .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
                                                       norm.residual),
+                      .x = x,
                       .gamma = norm.gamma,
                       .beta = norm.beta,
-                      .residual = norm.residual}};
-  if (!fused->prefers_fused(work.convolution, x, norm.state.sums, work.norm, w)) return {};
+                      .residual = norm.residual,
+                      .sums = norm.state.sums}};
+  if (!fused->prefers_fused(work.convolution, work.norm, w)) return {};
   return work;
 }
 
@@ -64,30 +67,32 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
       .mean = empty(channels, f32), .variance = {}, .inv_std = empty(channels, f32)};
   work.norm.folded = empty({2, geometry.c}, x.options());
   const RunningStatistics running = running_statistics(norm.state, norm.options, x);
-  work.fused->statistics(work.norm.geometry, x, norm.state.sums, work.norm.statistics, running);
+  work.fused->statistics(work.norm, running);
   note_pending(running);
   const Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
       .sums = empty({2, geometry.c_out}, f32)};
-  work.fused->convolve_normalised(geometry, x, work.norm, w, result.y, result.sums);
+  work.fused->convolve_normalised(geometry, work.norm, w, {result.y, result.sums});
   record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
          [fused = work.fused, geometry, norm_geometry = work.norm.geometry, x = save(x),
           gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),
           mean = save(work.norm.statistics.mean), inv_std = save(work.norm.statistics.inv_std),
           folded = save(work.norm.folded)](Gradients& g) {
            g.no_double_backward();
-           const InputNormGradients out{.dx = g.grad_buffer_if_needed(0),
-                                        .dgamma = g.grad_buffer_if_needed(1),
-                                        .dbeta = g.grad_buffer_if_needed(2),
-                                        .dw = g.grad_buffer_if_needed(3)};
            fused->convolve_normalised_backward(
-               geometry, x(g),
+               geometry,
                {.geometry = norm_geometry,
+                .x = x(g),
                 .gamma = gamma(g),
                 .beta = beta(g),
                 .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)},
                 .folded = folded(g)},
-               w(g), g.dy(), out);
+               w(g),
+               {.dy = g.dy(),
+                .dx = g.grad_buffer_if_needed(0),
+                .dgamma = g.grad_buffer_if_needed(1),
+                .dbeta = g.grad_buffer_if_needed(2),
+                .dw = g.grad_buffer_if_needed(3)});
          });
   return result;
 }
@@ -107,21 +112,26 @@ ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& nor
           residual = save(norm.residual), w = save(w), y = save_output(result.y),
           mean = save(batch.mean), inv_std = save(batch.inv_std)](Gradients& g) {
            g.no_double_backward();
-           const InputNormGradients out{.dx = g.grad_buffer_if_needed(0),
-                                        .dgamma = g.grad_buffer_if_needed(1),
-                                        .dbeta = g.grad_buffer_if_needed(2),
-                                        .dresidual = g.grad_buffer_if_needed(3)};
-           fused->residual_tail_backward(
-               geometry, x(g),
+           fused->convolve_normalised_backward(
+               geometry,
                {.geometry = norm_geometry,
+                .x = x(g),
                 .gamma = gamma(g),
                 .beta = beta(g),
                 .residual = residual(g),
                 .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)}},
-               w(g), g.dy(1), g.dy(0), out);
+               w(g),
+               {.dy = g.dy(1),
+                .others = g.dy(0),
+                .dx = g.grad_buffer_if_needed(0),
+                .dgamma = g.grad_buffer_if_needed(1),
+                .dbeta = g.grad_buffer_if_needed(2),
+                .dresidual = g.grad_buffer_if_needed(3)});
            const Tensor dw = g.grad_buffer_if_needed(4);
            if (!dw.defined()) return;
-           backend_of(dw.device()).conv2d_backward(geometry, y(g), w(g), {}, g.dy(1), {}, dw, {});
+           backend_of(dw.device())
+               .convolution()
+               .conv2d_backward(geometry, {.x = y(g), .w = w(g)}, g.dy(1), {.dw = dw});
          });
   return result;
 }

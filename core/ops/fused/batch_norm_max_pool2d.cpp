@@ -26,21 +26,21 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
   const Pool2dGeometry geometry = pool2d_geometry(PoolKind::max, x.shape(), pool, x.dtype());
   const Shape windows{geometry.n, geometry.h_out, geometry.w_out, geometry.c};
   const Tensor y = empty(windows, x.options());
-  PoolArgmax argmax;
+  PoolArgmax argmax{.geometry = geometry};
   if (needs_grad(x) || needs_grad(norm.gamma) || needs_grad(norm.beta)) {
-    argmax = {.x = empty(windows, x.options()),
-              .positions = empty(windows, {.dtype = DType::u8, .device = x.device()})};
+    argmax.x = empty(windows, x.options());
+    argmax.positions = empty(windows, {.dtype = DType::u8, .device = x.device()});
   }
   FusedNormPool* const norms = backend_of(x.device()).fused_norm_pool();
-  norms->normalise(checked, geometry, argmax, y);
+  norms->normalise(checked, argmax, y);
   note_pending(checked.running);
   record("batch_norm_max_pool2d", {&x, &norm.gamma, &norm.beta}, y,
          [norms, geometry, norm = SavedNorm(checked, needs_grad(x)), won = save(argmax.x),
           positions = save_if(needs_grad(x), argmax.positions)](Gradients& g) {
            g.no_double_backward();
            const NormGradients wanted = wanted_gradients(g, 0);
-           const PoolArgmax saved{.x = won(g), .positions = positions(g)};
-           norms->backward(norm(g), geometry, saved, grads_for(saved.x.device(), g), wanted);
+           const PoolArgmax saved{.geometry = geometry, .x = won(g), .positions = positions(g)};
+           norms->backward(norm(g), saved, grads_for(saved.x.device(), g), wanted);
          });
   return y;
 }

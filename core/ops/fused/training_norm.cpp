@@ -1,6 +1,7 @@
 // The checks are batch_norm's.
 #include "core/ops/fused/training_norm.h"
 
+#include "core/backend/normalization.h"
 #include "core/ops/norm.h"
 
 namespace whisker {
@@ -45,7 +46,8 @@ NormGradients wanted_gradients(Gradients& g, size_t first) {
 }
 
 UnsummedGrads grads_for(Device device, Gradients& g) {
-  return backend_of(device).adds_unsummed_grads() ? g.unsummed_grads() : UnsummedGrads{g.dy(), {}};
+  return backend_of(device).normalization().adds_unsummed_grads() ? g.unsummed_grads()
+                                                                  : UnsummedGrads{g.dy(), {}};
 }
 
 }  // namespace whisker

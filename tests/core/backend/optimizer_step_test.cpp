@@ -2,6 +2,7 @@
 // one number: groups by 256-byte block, scaled and clipped gradients, each kind over three steps,
 // with 16-bit gradients and compute copies beside f32 masters.
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
 #include "tests/support/update_state.h"
@@ -156,7 +157,7 @@ TEST_P(OptimizerUpdate, FollowsTheFormulas) {
         flat.memory.write(update_state(flat.step, t, 0.05, GetParam().gradient_factor));
         flat.step.gradient =
             from_vector(gradient, {count}, {.dtype = types.gradient, .device = device});
-        backend_of(device).optimizer_step(flat.step);
+        backend_of(device).training_step().optimizer_step(flat.step);
         const std::vector<double> got = flat.step.value.to_vector();
         EXPECT_TRUE(close(got, want, tolerance(types.master, 100), 1)) << "step " << t;
         if (!types.compute) continue;
@@ -177,7 +178,7 @@ TEST_P(OptimizerUpdate, DoesNothingWhenTheStepDoesNotApply) {
     flat.memory.write(state);
     flat.step.gradient = ones({count}, {.dtype = DType::bf16, .device = device});
     const std::vector<double> before = flat.step.value.to_vector();
-    backend_of(device).optimizer_step(flat.step);
+    backend_of(device).training_step().optimizer_step(flat.step);
     EXPECT_EQ(flat.step.value.to_vector(), before) << device.str();
     for (const Tensor& untouched :
          {flat.step.compute, flat.step.moment1, flat.step.moment2, flat.step.moment3}) {

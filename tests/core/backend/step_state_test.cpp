@@ -1,6 +1,7 @@
 // The scalar rules of a training step (core/backend/step_state.h), and the kernels around them on
 // every device: counting a batch, the norm, averages, conditional copies, masks that move on.
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 #include "core/parameters/step_memory.h"
 #include "tests/support/devices.h"
@@ -37,15 +38,15 @@ TEST(StepState, CountsBatchesAndStopsAtALossThatIsNotFinite) {
   for (const double bad : {nan, infinity, -infinity}) {
     StepState s;
     s.inputs.batch = 5;
-    count_batch(s, {}, 0.5, 3, 8);
-    count_batch(s, {}, 1.5, 1, 2);
+    count_batch(s, {}, {0.5, 3, 8});
+    count_batch(s, {}, {1.5, 1, 2});
     EXPECT_EQ(s.totals.loss, 7);
     EXPECT_EQ(s.totals.correct, 4);
     EXPECT_EQ(s.totals.rows, 10);
     s.inputs.batch = 6;
-    count_batch(s, {}, bad, 8, 8);
+    count_batch(s, {}, {bad, 8, 8});
     s.inputs.batch = 7;
-    count_batch(s, {}, 0.5, 8, 8);
+    count_batch(s, {}, {0.5, 8, 8});
     EXPECT_EQ(s.totals.rows, 10);
     EXPECT_EQ(s.failure, StepFailure::loss);
     EXPECT_EQ(s.failed_batch, 6);
@@ -105,7 +106,7 @@ TEST(StepState, ALossScaleIsHalvedAtOverflowsAndDoubledAfterManyGoodSteps) {
   }
   EXPECT_EQ(s.loss_scale, 1024);
   EXPECT_EQ(s.steps, 1 + loss_scale_interval);
-  count_batch(s, rule, nan, 0, 4);  // a loss beyond f16 skips its update, too
+  count_batch(s, rule, {nan, 0, 4});  // a loss beyond f16 skips its update, too
   begin_update(s, rule, 1);
   EXPECT_EQ(s.applies, 0);
   EXPECT_EQ(s.loss_scale, 512);
@@ -162,19 +163,22 @@ TEST_P(StepKernels, CountBatch) {
   const Tensor labels = from_vector({1, 0, 2, 0}, {4}, options(DType::i64));
   const Tensor logits =
       from_vector({0, 3, 1, /**/ 2, 2, 1, /**/ 9, 8, 7, /**/ -3, -1, -2}, {4, 3}, options());
-  backend().count_batch(logits, from_vector({0.5}, {}, options()), {{}, labels, memory.state()});
+  backend().training_step().count_batch(logits, from_vector({0.5}, {}, options()),
+                                        {{}, labels, memory.state()});
   StepTotals totals = memory.read().totals;
   EXPECT_EQ(totals.correct, 2);  // the first; the second, as ties go to the first class
   EXPECT_EQ(totals.rows, 4);
   EXPECT_EQ(totals.loss, 2);
   const Tensor binary = from_vector({0.1, 0, -5, 2}, {4, 1}, options());  // guesses 1 0 0 1
   const Tensor truth = from_vector({1, 1, 0, 1}, {4}, options(DType::i64));
-  backend().count_batch(binary, from_vector({1}, {}, options()), {{}, truth, memory.state()});
+  backend().training_step().count_batch(binary, from_vector({1}, {}, options()),
+                                        {{}, truth, memory.state()});
   totals = memory.read().totals;
   EXPECT_EQ(totals.correct, 5);
   EXPECT_EQ(totals.rows, 8);
   EXPECT_EQ(totals.loss, 6);
-  backend().count_batch(binary, from_vector({nan}, {}, options()), {{}, truth, memory.state()});
+  backend().training_step().count_batch(binary, from_vector({nan}, {}, options()),
+                                        {{}, truth, memory.state()});
   EXPECT_EQ(memory.read().totals.rows, 8);
   EXPECT_EQ(memory.read().failure, StepFailure::loss);
 }
@@ -194,8 +198,9 @@ TEST_P(StepKernels, CountBatchOfManyRowsAndClasses) {
     }
     const Tensor labels = from_vector(right, {rows}, options(DType::i64));
     StepMemory memory(GetParam());
-    backend().count_batch(from_vector(values, shape, options()), from_vector({0.5}, {}, options()),
-                          {{}, labels, memory.state()});
+    backend().training_step().count_batch(from_vector(values, shape, options()),
+                                          from_vector({0.5}, {}, options()),
+                                          {{}, labels, memory.state()});
     const StepTotals totals = memory.read().totals;
     EXPECT_EQ(totals.correct, (rows + 1) / 2) << fmt::format("{}", shape);
     EXPECT_EQ(totals.rows, rows);
@@ -207,17 +212,20 @@ TEST_P(StepKernels, CountBatchOfInfiniteLogits) {
   StepMemory memory(GetParam());
   const Tensor labels = from_vector({1, 0}, {2}, options(DType::i64));
   const Tensor logits = from_vector({-infinity, 1, 0, /**/ 0, -infinity, 1}, {2, 3}, options());
-  backend().count_batch(logits, from_vector({1}, {}, options()), {{}, labels, memory.state()});
+  backend().training_step().count_batch(logits, from_vector({1}, {}, options()),
+                                        {{}, labels, memory.state()});
   EXPECT_EQ(memory.read().totals.correct, 1);
   EXPECT_EQ(memory.read().totals.rows, 2);
 }
 
 TEST_P(StepKernels, NormOfSeveralPartsAndTypes) {
   StepMemory memory(GetParam());
-  const auto add = [&](const Tensor& x) { backend().add_squares(x, &memory.state()->square_sum); };
+  const auto add = [&](const Tensor& x) {
+    backend().training_step().add_squares(x, &memory.state()->square_sum);
+  };
   add(from_vector({3, -4}, {2}, options()));
   add(from_vector({12}, {1}, options(DType::bf16)));
-  backend().begin_update({.clip_norm = 6.5}, memory.state());
+  backend().training_step().begin_update({.clip_norm = 6.5}, memory.state());
   const StepState state = memory.read();
   EXPECT_EQ(state.gradient_norm, 13);
   EXPECT_NEAR(state.gradient_factor, 0.5, 1e-6);
@@ -238,18 +246,18 @@ TEST_P(StepKernels, MovingAverageAndSwap) {
                    .updates = static_cast<int64_t*>(updates.raw()),
                    .value = x,
                    .average = average};
-  backend().moving_average(step);
+  backend().training_step().moving_average(step);
   EXPECT_THAT(average.to_vector(), ElementsAre(1, 2, 4));
   EXPECT_EQ(updates.item(), 0);
   memory.write({.applies = 1});
-  backend().moving_average(step);
+  backend().training_step().moving_average(step);
   EXPECT_THAT(average.to_vector(), ElementsAre(1.5, 0.5, 6));
   EXPECT_EQ(updates.item(), 1);
   step.applies = nullptr;
   step.warmup = true;  // the second update: 3 / 12
-  backend().moving_average(step);
+  backend().training_step().moving_average(step);
   EXPECT_THAT(average.to_vector(), ElementsAre(2.625, -2.875, 10.5));
-  backend().swap(x, average);
+  backend().training_step().swap(x, average);
   EXPECT_THAT(x.to_vector(), ElementsAre(2.625, -2.875, 10.5));
   EXPECT_THAT(average.to_vector(), ElementsAre(3, -4, 12));
 }
@@ -259,7 +267,8 @@ TEST_P(StepKernels, CopyIf) {
   const Tensor source = from_vector({1, 2}, {2}, options());
   const Tensor target = zeros({2}, options());
   const auto copy = [&] {
-    backend().copy_if(&memory.state()->applies, source.raw(), target.raw(), target.bytes());
+    backend().training_step().copy_if(&memory.state()->applies, source.raw(), target.raw(),
+                                      target.bytes());
   };
   copy();
   EXPECT_THAT(target.to_vector(), ElementsAre(0, 0));

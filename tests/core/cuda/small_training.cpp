@@ -2,6 +2,7 @@
 #include "small_training.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 #include "core/tensor/philox.h"
 
@@ -65,7 +66,7 @@ void SmallTraining::step() {
                 {.seed = 3, .stream = 4, .offset = &memory_.state()->inputs.batch});
     const Tensor logits = linear(y, dense_->value(), {});
     const Tensor loss = cross_entropy(logits, labels_);
-    backend.count_batch(logits, loss, {rule, labels_, memory_.state()});
+    backend.training_step().count_batch(logits, loss, {rule, labels_, memory_.state()});
     backward(loss);
   }
   arena_->complete_gradients();
@@ -81,7 +82,7 @@ void SmallTraining::step() {
                      .gradient = run.gradient,
                      .moment1 = run.of(momentum_)});
   }
-  backend.update(rule, memory_.state(), steps);
+  backend.training_step().update(rule, memory_.state(), steps);
   arena_->bump_epoch();
 }
 

@@ -3,6 +3,7 @@
 // states the net, its data and its initial values).
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 #include "core/tensor/storage.h"
 #include "tests/support/devices.h"
@@ -69,7 +70,7 @@ class SmallNet {
       step.moment2 = moments_[2 * i + 1];
       step.block_group =
           zeros({step.value.bytes() / 256 + 1}, {.dtype = DType::u8, .device = options_.device});
-      backend_of(options_.device).optimizer_step(step);
+      backend_of(options_.device).training_step().optimizer_step(step);
       parameters_[i].zero_grad();
     }
     return loss.item();

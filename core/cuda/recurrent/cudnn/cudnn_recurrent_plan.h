@@ -2,7 +2,7 @@
 // and the position of each parameter in its block of weights.
 #pragma once
 
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/recurrent/cudnn/batched_copy.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"

@@ -2,7 +2,7 @@
 // inputs, and the gradients of parameters and of x.
 #pragma once
 
-#include "core/backend/recurrent.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/cuda/gemm/linear_gemm.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
 

@@ -2,6 +2,7 @@
 // of all convolutions do not ask of them.
 #include "convolution_case.h"
 #include "core/backend/backend.h"
+#include "core/backend/convolution.h"
 #include "core/backend/geometry.h"
 #include "tests/core/cuda/gpu.h"
 #include "tests/support/agreement.h"
@@ -95,8 +96,9 @@ std::vector<std::vector<double>> gradients_behind(int64_t skipped, DType dtype) 
     memory.push_back(full({skipped + shape.count() + 1}, 5, {.dtype = dtype, .device = gpu}));
     gradients.push_back(reshape(slice(memory.back(), 0, skipped, skipped + shape.count()), shape));
   }
-  backend_of(gpu).conv2d_backward(g, operand(small.x, 0), operand(small.w, 1), operand(y, 2),
-                                  operand(y, 3), gradients[0], gradients[1], gradients[2]);
+  backend_of(gpu).convolution().conv2d_backward(
+      g, {.x = operand(small.x, 0), .w = operand(small.w, 1), .y = operand(y, 2)}, operand(y, 3),
+      {.dx = gradients[0], .dw = gradients[1], .db = gradients[2]});
   std::vector<std::vector<double>> results;
   for (const Tensor& t : memory) {
     const std::vector<double> values = t.to_vector();

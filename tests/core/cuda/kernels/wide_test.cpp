@@ -2,6 +2,7 @@
 // off the 16-byte grid, updates of many parameters. Against the reference or the CPU; masks against
 // the host's, bit by bit.
 #include "core/backend/optimizer_step.h"
+#include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 #include "core/parameters/step_memory.h"
 #include "tests/core/cuda/gpu.h"
@@ -119,7 +120,7 @@ TEST_F(CudaWide, OptimizerAndNorm) {
     if (gradient != DType::f32) {
       step.compute = zeros({count}, {.dtype = gradient, .device = device});
     }
-    backend_of(device).optimizer_step(step);
+    backend_of(device).training_step().optimizer_step(step);
     if (step.compute.defined()) {
       EXPECT_EQ(step.compute.to_vector(), step.value.to(gradient).to_vector());
     }
@@ -129,7 +130,8 @@ TEST_F(CudaWide, OptimizerAndNorm) {
       all.insert(all.end(), values.begin(), values.end());
     }
     const Tensor squares = zeros({1}, {.dtype = DType::f64, .device = device});
-    backend_of(device).add_squares(step.gradient, static_cast<double*>(squares.raw()));
+    backend_of(device).training_step().add_squares(step.gradient,
+                                                   static_cast<double*>(squares.raw()));
     all.push_back(std::sqrt(squares.item()) / 1000);
     return all;
   };
@@ -142,7 +144,7 @@ TEST_F(CudaWide, OptimizerAndNorm) {
   }
 }
 
-// Backend::update of an arena's one or two runs against its parts on the CPU.
+// TrainingStepKernels::update of an arena's one or two runs against its parts on the CPU.
 TEST_F(CudaWide, UpdatesOfWholeArenas) {
   const int64_t viewed = 64 * 3011, rest = 64 * 17;
   const auto on = [&](Device device, bool two, double clip) {
@@ -166,7 +168,8 @@ TEST_F(CudaWide, UpdatesOfWholeArenas) {
     };
     std::vector<OptimizerStep> runs = {run(viewed, two ? DType::bf16 : DType::f32, 10)};
     if (two) runs.push_back(run(rest, DType::f32, 20));
-    for (int i = 0; i < 2; ++i) backend_of(device).update(rule, memory.state(), runs);
+    TrainingStepKernels& kernels = backend_of(device).training_step();
+    for (int i = 0; i < 2; ++i) kernels.update(rule, memory.state(), runs);
     std::vector<double> all;
     for (const OptimizerStep& step : runs) {
       for (const Tensor& part : {step.value, step.moment1, step.moment2, step.compute}) {
@@ -196,11 +199,11 @@ TEST_F(CudaWide, ConditionalCopiesAndSwapsOfAnySize) {
     const Tensor a = rand_uniform({count}, 0, 1, 1, 1, {.device = gpu});
     const Tensor b = rand_uniform({count}, 0, 1, 1, 2, {.device = gpu});
     const std::vector<double> first = a.to_vector(), second = b.to_vector();
-    backend_of(gpu).swap(a, b);
+    backend_of(gpu).training_step().swap(a, b);
     EXPECT_EQ(a.to_vector(), second);
     EXPECT_EQ(b.to_vector(), first);
-    backend_of(gpu).copy_if(static_cast<const int32_t*>(condition.raw()), a.raw(), b.raw(),
-                            a.bytes());
+    backend_of(gpu).training_step().copy_if(static_cast<const int32_t*>(condition.raw()), a.raw(),
+                                            b.raw(), a.bytes());
     EXPECT_EQ(b.to_vector(), second);
   }
 }

@@ -1,5 +1,6 @@
 // The allocator of device memory: reuse, merging, limits, the words of an exhausted GPU, and a
 // failure injected at every allocation of a training step.
+#include "core/backend/elementwise.h"
 #include "core/backend/memory_summary.h"
 #include "core/ops/ops.h"
 #include "tests/core/cuda/gpu.h"
@@ -231,7 +232,7 @@ TEST_F(CudaMemory, UploadsDoNotWaitAndKeepTheirOrder) {
     for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(round + i % 3);
     backend().enqueue_upload(host.data(), x.raw(), x.bytes());
     std::memset(host.data(), 0xff, host.size() * sizeof(float));  // may be reused at once
-    backend().accumulate(x, sum);
+    backend().elementwise().accumulate(x, sum);
     const int64_t small = round;
     backend().enqueue_upload(&small, x.raw(), sizeof small);
   }

@@ -1,6 +1,7 @@
 // Recurrent layers by our persistent kernels: states of whole multiples of 32 in types that go
 // through tensor cores.
 #include "core/autograd/autograd.h"
+#include "core/backend/recurrent.h"
 #include "recurrent_case.h"
 
 #include <algorithm>
@@ -136,17 +137,17 @@ TEST_F(CudaPersistentRecurrent, ComputeWhatTheyFit) {
                                .dtype = DType::bf16};
   Backend& backend = backend_of(gpu);
   constexpr int64_t gates = 4 * 8 * 4 * 64 * 2, cells = 4 * 8 * 64 * 4;
-  EXPECT_EQ(backend.recurrent_reserve_bytes(fits), gates + cells);
+  EXPECT_EQ(backend.recurrent().reserve_bytes(fits), gates + cells);
   RecurrentGeometry odd = fits;
   odd.hidden = 72;
-  EXPECT_NE(backend.recurrent_reserve_bytes(odd), (gates + cells) / 64 * 72) << "not cuDNN's";
+  EXPECT_NE(backend.recurrent().reserve_bytes(odd), (gates + cells) / 64 * 72) << "not cuDNN's";
   CudaOptions options = exact_options();
   options.tf32 = options.deterministic = true;
   set_cuda_options(gpu, options);
-  EXPECT_EQ(backend.recurrent_reserve_bytes(fits), gates + cells);
+  EXPECT_EQ(backend.recurrent().reserve_bytes(fits), gates + cells);
   RecurrentGeometry exact = fits;
   exact.dtype = DType::f32;
-  EXPECT_NE(backend.recurrent_reserve_bytes(exact), 2 * gates + cells) << "not cuDNN's";
+  EXPECT_NE(backend.recurrent().reserve_bytes(exact), 2 * gates + cells) << "not cuDNN's";
 }
 
 // As wide as the networks that it was written for; f32 in tiles of 64 rows, too.

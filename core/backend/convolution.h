@@ -1,0 +1,47 @@
+// The kernels of convolutions: x (N, H, W, C), w (c_out, kernel_h, kernel_w, C / groups), b
+// (c_out), y (N, h_out, w_out, c_out).
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/backend/operands.h"
+
+namespace whisker {
+
+class ConvolutionKernels {
+ public:
+  virtual ~ConvolutionKernels() = default;
+
+  virtual void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) = 0;
+  virtual void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                               const AffineGrads& out) = 0;
+};
+
+struct ConvPoolGeometry {
+  Conv2dGeometry conv;  ///< with an activation for which is_monotonic() holds
+  Pool2dGeometry pool;
+};
+
+/// What backward reads: as AffineSaved, and forward's workspace. y is that of the windows.
+struct ConvPoolSaved {
+  const Tensor& x;
+  const Tensor& w;
+  const Tensor& y = no_tensor;
+  const Tensor& workspace;
+
+  ConvPoolSaved map(auto&& fn) const { return {fn(x), fn(w), fn(y), fn(workspace)}; }
+};
+
+/// Convolution, activation and max-pooling at once, for backends that have such kernels.
+class ConvPoolKernels {
+ public:
+  virtual ~ConvPoolKernels() = default;
+
+  /// y (N, pool.h_out, pool.w_out, c_out) = f(largest of each window of x * w + b). `workspace`
+  /// (u8) is as PoolingKernels' for g.pool.
+  virtual void forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,
+                       const Tensor& workspace) = 0;
+  virtual void backward(const ConvPoolGeometry& g, const ConvPoolSaved& saved, const Tensor& dy,
+                        const AffineGrads& out) = 0;
+};
+
+}  // namespace whisker

@@ -1,0 +1,87 @@
+// The kernels of batch and layer normalisation. Statistics are f32, of f64 x f64: (channels) of
+// batch_norm, (rows) of layer_norm. gamma and beta are (channels) or (features).
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/backend/operands.h"
+#include "core/backend/running_statistics.h"
+
+namespace whisker {
+
+struct UnsummedGrads;
+
+struct NormInputs {
+  const Tensor& x;  ///< (rows, channels) or (rows, features)
+  const Tensor& gamma;
+  const Tensor& beta;
+  const Tensor& residual = no_tensor;  ///< as x, where g.residual
+
+  NormInputs map(auto&& fn) const { return {fn(x), fn(gamma), fn(beta), fn(residual)}; }
+};
+
+/// The result, and the statistics that backward needs.
+struct NormOutputs {
+  const Tensor& y;  ///< as x
+  const Tensor& mean;
+  const Tensor& inv_std;
+
+  NormOutputs map(auto&& fn) const { return {fn(y), fn(mean), fn(inv_std)}; }
+};
+
+/// Statistics that do not depend on x, (channels) each.
+struct FixedStatistics {
+  const Tensor& mean;
+  const Tensor& variance;
+
+  FixedStatistics map(auto&& fn) const { return {fn(mean), fn(variance)}; }
+};
+
+/// What backward reads of forward's operands. x and inv_std are undefined when neither dx nor
+/// dgamma is wanted, gamma and beta when dx is not.
+struct NormSaved {
+  const Tensor& x;
+  const Tensor& gamma;
+  const Tensor& beta = no_tensor;  ///< batch_norm's
+  const Tensor& y = no_tensor;     ///< batch_norm's with an activation
+  const Tensor& mean;
+  const Tensor& inv_std;
+  bool batch_statistics = true;  ///< batch_norm: mean and inv_std depended on x (training)
+
+  NormSaved map(auto&& fn) const {
+    return {fn(x), fn(gamma), fn(beta), fn(y), fn(mean), fn(inv_std), batch_statistics};
+  }
+};
+
+/// Each is computed when defined.
+struct NormGrads {
+  const Tensor& dx = no_tensor;
+  const Tensor& dgamma = no_tensor;
+  const Tensor& dbeta = no_tensor;
+  const Tensor& dresidual = no_tensor;  ///< batch_norm's
+
+  NormGrads map(auto&& fn) const { return {fn(dx), fn(dgamma), fn(dbeta), fn(dresidual)}; }
+};
+
+class NormalizationKernels {
+ public:
+  virtual ~NormalizationKernels() = default;
+
+  /// Training: statistics of this batch, kept for backward, and what becomes of the running ones,
+  /// whose variance is unbiased.
+  virtual void batch_norm_train(const BatchNormGeometry& g, const NormInputs& in,
+                                const NormOutputs& out, const RunningStatistics& running) = 0;
+  virtual void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
+                                    const FixedStatistics& statistics, const Tensor& y) = 0;
+  /// True when batch_norm_backward adds up the parts of dy itself.
+  virtual bool adds_unsummed_grads() const { return false; }
+  /// dy.second is undefined unless adds_unsummed_grads(). The activation's slope follows from y, or
+  /// without a residual from x, gamma and beta.
+  virtual void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                                   const UnsummedGrads& dy, const NormGrads& out) = 0;
+  virtual void layer_norm(const LayerNormGeometry& g, const NormInputs& in,
+                          const NormOutputs& out) = 0;
+  virtual void layer_norm_backward(const LayerNormGeometry& g, const NormSaved& saved,
+                                   const Tensor& dy, const NormGrads& out) = 0;
+};
+
+}  // namespace whisker

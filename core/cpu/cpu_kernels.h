@@ -1,0 +1,88 @@
+// What the kernel families of the CPU have in common, and how each is made: its class stands in the
+// .cpp of its topic. Copies, casts, comparisons and indexing take every dtype; elementwise kernels,
+// pooling and batch normalisation f32 and bf16; the others f32, and bf16 through ViaF32.
+#pragma once
+
+#include "core/cpu/onednn/gemm.h"
+#include "core/cpu/support/allocator.h"
+#include "core/cpu/support/options.h"
+#include "core/cpu/via_f32.h"
+#include "core/tensor/tensor.h"
+
+#include <memory>
+
+namespace whisker::cpu {
+
+class Conv2dAlgorithms;
+class GemmAlgorithms;
+struct GemmRequest;
+
+/// What the families work with. It outlives their calls.
+struct CpuDevice {
+  explicit CpuDevice(Backend& owner);
+  ~CpuDevice();
+
+  Backend& backend;
+  Allocator allocator;
+  CpuOptions options;
+#if WHISKER_ONEDNN
+  std::unique_ptr<Conv2dAlgorithms> conv2d_choices;
+  std::unique_ptr<GemmAlgorithms> gemm_choices;
+#endif
+};
+
+class CpuKernels {
+ public:
+  explicit CpuKernels(CpuDevice& device) : device_(device) {}
+
+ protected:
+  template <class T>
+  Scratch<T> scratch(int64_t count) {
+    return Scratch<T>(allocator_, count);
+  }
+  /// Calls fn(t), which calls an f32 kernel with t.in() and t.out() of its operands.
+  template <class Fn>
+  void via_f32(Fn&& fn) {
+    ViaF32 t(device_.backend);
+    {
+      const MemoryScope scope(MemoryCategory::workspace);  // of private forms of stand-ins, too
+      fn(t);
+    }
+    t.finish();
+  }
+#if WHISKER_ONEDNN
+  /// True where the CPU has this product in bf16 and shall use that.
+  bool native(const GemmRequest& request);
+#endif
+
+  CpuDevice& device_;
+  Allocator& allocator_ = device_.allocator;
+  const CpuOptions& options_ = device_.options;
+};
+
+/// Throws internal: a kernel that exists in `expected` alone was handed a tensor of another dtype.
+[[noreturn]] void refuse_dtype(DType expected, DType got);
+
+/// The elements of x, which is f32.
+inline float* f32(const Tensor& x) {
+  if (x.dtype() != DType::f32) refuse_dtype(DType::f32, x.dtype());
+  return static_cast<float*>(x.raw());
+}
+/// The elements of x, which is bf16.
+inline bf16_t* bf16(const Tensor& x) {
+  if (x.dtype() != DType::bf16) refuse_dtype(DType::bf16, x.dtype());
+  return static_cast<bf16_t*>(x.raw());
+}
+
+std::shared_ptr<ElementwiseKernels> make_elementwise(CpuDevice& device);
+std::shared_ptr<ShapeIndexKernels> make_shape_index(CpuDevice& device);
+std::shared_ptr<ReductionKernels> make_reduction(CpuDevice& device);
+std::shared_ptr<GemmKernels> make_gemm(CpuDevice& device);
+std::shared_ptr<ConvolutionKernels> make_convolution(CpuDevice& device);
+std::shared_ptr<PoolingKernels> make_pooling(CpuDevice& device);
+std::shared_ptr<NormalizationKernels> make_normalization(CpuDevice& device);
+std::shared_ptr<RecurrentKernels> make_recurrent(CpuDevice& device);
+std::shared_ptr<LossKernels> make_losses(CpuDevice& device);
+std::shared_ptr<TrainingStepKernels> make_training_step(CpuDevice& device);
+
+}  // namespace whisker::cpu

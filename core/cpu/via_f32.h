@@ -1,0 +1,55 @@
+// bf16 through f32, for kernels that exist in f32 alone: operands are widened to stand-ins, the f32
+// kernel runs, results are rounded back. Also where dtypes that the CPU does not compute in are
+// refused by name.
+#pragma once
+
+#include "core/backend/backend.h"
+#include "core/cpu/support/element.h"
+#include "core/tensor/tensor.h"
+
+#include <deque>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace whisker::cpu {
+
+/// True for f32, false for bf16; throws usage, naming `op`, for the others.
+inline bool in_f32(const char* op, const Tensor& x) {
+  return visit_element(op, x.dtype(), []<class T>() { return std::is_same_v<T, float>; });
+}
+
+template <class Geometry>
+Geometry as_f32(Geometry g) {
+  g.dtype = DType::f32;
+  return g;
+}
+
+/// f32 stand-ins for the bf16 operands of one call: of tensors, and of whole operand structs.
+class ViaF32 {
+ public:
+  explicit ViaF32(Backend& backend) : backend_(backend) {}
+
+  const Tensor& in(const Tensor& x);
+  const Tensor& out(const Tensor& y);
+  /// An operand that is read and written.
+  const Tensor& in_out(const Tensor& y);
+  template <class Operands>
+  Operands in(const Operands& operands) {
+    return operands.map([this](const Tensor& x) -> const Tensor& { return in(x); });
+  }
+  template <class Operands>
+  Operands out(const Operands& operands) {
+    return operands.map([this](const Tensor& y) -> const Tensor& { return out(y); });
+  }
+  void finish();
+
+ private:
+  const Tensor& stand_in(const Tensor& x);
+
+  Backend& backend_;
+  std::deque<Tensor> stand_ins_;
+  std::vector<std::pair<Tensor, Tensor>> results_;
+};
+
+}  // namespace whisker::cpu

@@ -1,0 +1,63 @@
+// What the kernel families of a GPU have in common, and how each is made: its class stands in the
+// .cpp of its topic and turns tensors into calls of launchers.
+#pragma once
+
+#include "core/backend/backend.h"
+#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/cuda/memory/upload.h"
+#include "core/cuda/runtime/context.h"
+
+#include <memory>
+
+namespace whisker::cuda {
+
+/// What the families work with. It outlives their calls.
+struct CudaDevice {
+  explicit CudaDevice(int index)
+      : context(index),
+        allocator(context),
+        staging(context),
+        algorithms(context, allocator, options) {}
+
+  /// The compute stream, after making this the thread's device.
+  cudaStream_t stream() const {
+    context.enter();
+    return context.stream();
+  }
+
+  Context context;
+  Allocator allocator;
+  Uploader staging;
+  CudaOptions options;
+  AlgorithmChoices algorithms;
+};
+
+class CudaKernels {
+ public:
+  explicit CudaKernels(CudaDevice& device) : device_(device) {}
+
+ protected:
+  cudaStream_t stream() const { return device_.stream(); }
+  bool tf32() const { return options_.tf32 && !options_.deterministic; }
+
+  CudaDevice& device_;
+  Context& context_ = device_.context;
+  Allocator& allocator_ = device_.allocator;
+  const CudaOptions& options_ = device_.options;
+  AlgorithmChoices& algorithms_ = device_.algorithms;
+};
+
+std::shared_ptr<ElementwiseKernels> make_elementwise(CudaDevice& device);
+std::shared_ptr<ShapeIndexKernels> make_shape_index(CudaDevice& device);
+std::shared_ptr<ReductionKernels> make_reduction(CudaDevice& device);
+std::shared_ptr<GemmKernels> make_gemm(CudaDevice& device);
+std::shared_ptr<ConvolutionKernels> make_convolution(CudaDevice& device);
+std::shared_ptr<ConvPoolKernels> make_conv_pool(CudaDevice& device);
+std::shared_ptr<PoolingKernels> make_pooling(CudaDevice& device);
+std::shared_ptr<NormalizationKernels> make_normalization(CudaDevice& device);
+std::shared_ptr<RecurrentKernels> make_recurrent(CudaDevice& device);
+std::shared_ptr<LossKernels> make_losses(CudaDevice& device);
+std::shared_ptr<TrainingStepKernels> make_training_step(CudaDevice& device);
+
+}  // namespace whisker::cuda
