@@ -6,7 +6,7 @@
 namespace whisker {
 namespace {
 
-constexpr std::pair<const char*, Activation> table[] = {
+constexpr std::pair<const char*, Activation> named_activations[] = {
     {"linear", Activation::none},     {"none", Activation::none},
     {"relu", Activation::relu},       {"leaky_relu", Activation::leaky_relu},
     {"sigmoid", Activation::sigmoid}, {"tanh", Activation::tanh},
@@ -17,7 +17,7 @@ constexpr std::pair<const char*, Activation> table[] = {
 }  // namespace
 
 std::optional<Activation> find_activation(std::string_view name) {
-  for (const auto& [known, activation] : table) {
+  for (const auto& [known, activation] : named_activations) {
     if (name == known) return activation;
   }
   return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<Activation> find_activation(std::string_view name) {
 
 std::vector<std::string> activation_names() {
   std::vector<std::string> names;
-  for (const auto& row : table) names.push_back(row.first);
+  for (const auto& row : named_activations) names.push_back(row.first);
   return names;
 }
 

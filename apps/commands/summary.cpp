@@ -87,13 +87,13 @@ std::string as_json(const ModelSummary& summary, int64_t classes, bool assumed) 
 void add_summary_command(CLI::App& app, Invocation& invocation) {
   CLI::App* summary =
       app.add_subcommand("summary", "Layers, parameters, work and memory of a model");
-  struct Arguments {
+  struct SummaryArguments {
     std::string file;
     std::vector<std::string> overrides;
     int64_t classes = 0;
     bool json = false;
   };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SummaryArguments>();
   summary->add_option("CONFIG", arguments->file, "YAML file")->required();
   summary->add_option("OVERRIDES", arguments->overrides, "section.key=value");
   summary

@@ -54,7 +54,7 @@ double updated(const OptimizerStep& s, double rate, double value, double g, Memo
 }
 
 /// The elements of a flat floating tensor of any type.
-std::vector<double> read(const Tensor& x) {
+std::vector<double> values_of(const Tensor& x) {
   std::vector<double> values(static_cast<size_t>(x.count()));
   visit(x.dtype(), [&]<class T>() {
     for (size_t i = 0; i < values.size(); ++i) values[i] = convert<double>(elements<T>(x)[i]);
@@ -95,7 +95,7 @@ class TrainingStep final : public TrainingStepKernels {
     if (!s.state->applies) return;
     const double* groups = elements<double>(s.groups);                 // (groups, 2)
     const uint8_t* group_of_block = elements<uint8_t>(s.block_group);  // (blocks)
-    const std::vector<double> gradient = read(s.gradient);             // (count)
+    const std::vector<double> gradient = values_of(s.gradient);             // (count)
     visit_real("optimizer_step", s.value.dtype(), [&]<class T>() {
       constexpr int64_t block_elements = 256 / static_cast<int64_t>(sizeof(T));
       T* value = elements<T>(s.value);                                       // (count)
@@ -124,7 +124,7 @@ class TrainingStep final : public TrainingStepKernels {
       }
     });
     if (!s.compute.defined()) return;
-    const std::vector<double> value = read(s.value);
+    const std::vector<double> value = values_of(s.value);
     visit(s.compute.dtype(), [&]<class T>() {
       std::transform(value.begin(), value.end(), elements<T>(s.compute), convert<T, double>);
     });

@@ -30,15 +30,15 @@ constexpr std::array<std::array<uint32_t, 256>, 8> crc_tables = [] {
   return tables;
 }();
 
-uint32_t u32(std::span<const uint8_t> bytes, size_t at) {
+uint32_t big_endian_u32(std::span<const uint8_t> bytes, size_t at) {
   return static_cast<uint32_t>(bytes[at]) << 24 | static_cast<uint32_t>(bytes[at + 1]) << 16 |
          static_cast<uint32_t>(bytes[at + 2]) << 8 | bytes[at + 3];
 }
 
 void read_header_chunk(std::span<const uint8_t> body, PngChunks& png) {
   if (body.size() != 13) fail(ErrorKind::data, "damaged PNG: IHDR of {} bytes", body.size());
-  png.width = u32(body, 0);
-  png.height = u32(body, 4);
+  png.width = big_endian_u32(body, 0);
+  png.height = big_endian_u32(body, 4);
   png.bit_depth = body[8];
   png.color_type = body[9];
   png.interlaced = body[12] == 1;
@@ -96,13 +96,13 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
   for (size_t at = signature_bytes;;) {
     constexpr size_t overhead = 12;  // length, type and CRC
     if (bytes.size() < at + overhead) fail(ErrorKind::data, "truncated PNG: no end chunk");
-    const size_t length = u32(bytes, at);
+    const size_t length = big_endian_u32(bytes, at);
     if (length > bytes.size() - at - overhead) {
       fail(ErrorKind::data, "truncated PNG: a chunk of {} bytes where {} are left", length,
            bytes.size() - at - overhead);
     }
     const auto checked = bytes.subspan(at + 4, 4 + length);
-    if (crc32(checked) != u32(bytes, at + 8 + length)) {
+    if (crc32(checked) != big_endian_u32(bytes, at + 8 + length)) {
       fail(ErrorKind::data, "damaged PNG: wrong checksum of the chunk at byte {}", at);
     }
     const std::string_view type(reinterpret_cast<const char*>(checked.data()), 4);
