@@ -49,13 +49,13 @@ Run max_pool(const Shape& shape, const Pool2dOptions& options, bool backward) {
   Backend& backend = backend_of(gpu);
   const Pool2dGeometry g = pool2d_geometry(PoolKind::max, shape, options, DType::bf16);
   const Tensor x = random(shape, 1), y = empty({g.n, g.h_out, g.w_out, g.c}, bf16);
-  const Tensor winners = empty({backend.pooling().workspace_bytes(g)}, {DType::u8, gpu});
-  const auto forward = [=, &backend] { backend.pooling().pool2d(g, x, y, winners); };
-  const int64_t bytes = bytes_of({x, y, winners});
+  const Tensor argmax = empty({backend.pooling().workspace_bytes(g)}, {DType::u8, gpu});
+  const auto forward = [=, &backend] { backend.pooling().pool2d(g, x, y, argmax); };
+  const int64_t bytes = bytes_of({x, y, argmax});
   if (!backward) return {forward, bytes};
   forward();
-  // dy and dx in the place of y and x: winners are all that the gradient knows of these.
-  return {[=, &backend] { backend.pooling().pool2d_backward(g, winners, y, x); }, bytes};
+  // y and x serve as dy and dx: backward reads only the argmax of the forward pass.
+  return {[=, &backend] { backend.pooling().pool2d_backward(g, argmax, y, x); }, bytes};
 }
 
 Run batch_norm(const Shape& shape, Part part, bool residual) {
@@ -186,10 +186,10 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
     train(backend, norm.geometry, norm, no_tensor, between);
     backend.pooling().pool2d(pool, between, y, argmax.positions);
   };
-  const int64_t whole = norm.x.bytes(), pooled = y.bytes(), places = argmax.positions.bytes();
+  const int64_t whole = norm.x.bytes(), pooled = y.bytes(), positions = argmax.positions.bytes();
   if (!backward) {
-    if (fused) return {forward, whole + 2 * pooled + places, whole};
-    return {forward, whole + pooled + places, 3 * whole};
+    if (fused) return {forward, whole + 2 * pooled + positions, whole};
+    return {forward, whole + pooled + positions, 3 * whole};
   }
   forward();
   const UnsummedGrads dy{random(windows, 3), random(windows, 4)};
@@ -205,8 +205,8 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
         norm.geometry, saved(norm, between), {gathered, {}},
         {.dx = of_norm.dx, .dgamma = of_norm.dgamma, .dbeta = of_norm.dbeta});
   };
-  if (fused) return {run, 2 * whole + 3 * pooled + places, 2 * pooled};
-  return {run, 2 * whole + 2 * pooled + places, 4 * whole + 2 * pooled};
+  if (fused) return {run, 2 * whole + 3 * pooled + positions, 2 * pooled};
+  return {run, 2 * whole + 2 * pooled + positions, 4 * whole + 2 * pooled};
 }
 
 }  // namespace whisker::bench

@@ -93,7 +93,7 @@ OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
                     .kept_elements = needs && !fused ? z.count() : 0};
   if (options_.max_pool) {
     cost.transient_bytes = z.count() * element_bytes;
-    if (needs) cost.kept_bytes += y.count() * mark_bytes;
+    if (needs) cost.kept_bytes += y.count() * pool_argmax_bytes;
   }
   return cost;
 }

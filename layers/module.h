@@ -1,6 +1,6 @@
 // The base of every layer: one tensor in, one out, parameters and buffers under dotted names.
-// Training or evaluation is a property of the pass, not of the module; layers with several inputs
-// do not exist, Residual and Concat are containers.
+// Training or evaluation is a property of the pass, not of the module. No module has several
+// inputs: Residual, Concat and Multiply are containers whose branches read the same one.
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
@@ -50,7 +50,7 @@ inline constexpr int64_t element_bytes = 4;
 
 /// What one operator costs beyond its output, worked out from shapes (see layers/memory_plan.h).
 struct OperatorCost {
-  int64_t multiply_adds = 0;        ///< of products, in one forward pass over the batch
+  int64_t multiply_adds = 0;        ///< of gemms and convolutions, in one forward pass
   bool keeps_input = false;         ///< its input stays in memory for backward
   bool keeps_second_input = false;  ///< and its second one
   bool keeps_output = false;        ///< its output does

@@ -35,7 +35,7 @@ Shape MaxPool2D::output_shape(const Shape& x) const {
 }
 
 OperatorCost MaxPool2D::cost(const Shape& x, bool x_needs_grad) const {
-  return {.kept_bytes = x_needs_grad ? output_shape(x).count() * mark_bytes : 0};
+  return {.kept_bytes = x_needs_grad ? output_shape(x).count() * pool_argmax_bytes : 0};
 }
 
 Tensor AvgPool2D::forward(const Tensor& x, const Pass&) {

@@ -10,10 +10,10 @@ namespace whisker {
 std::string describe_windows(const Pool2dOptions& options);
 /// The shape that pooling leaves of `x`. Throws usage when no window fits.
 Shape pooled_shape(PoolKind kind, const Shape& x, const Pool2dOptions& options);
-/// Per output of a maximum, for backward: which element of its window won.
-inline constexpr int64_t mark_bytes = 1;
+/// What a max-pooling keeps for backward per output: the argmax of its window.
+inline constexpr int64_t pool_argmax_bytes = 1;
 
-/// Windows; padding never wins a maximum.
+/// Windows; padding is never the maximum.
 class MaxPool2D final : public Module {
  public:
   using Options = Pool2dOptions;

@@ -162,12 +162,12 @@ Shape Recurrent::output_shape(const Shape& x) const {
 
 OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
   const Options& o = options_;
-  const int64_t places = x[0] * x[1];  // T N
+  const int64_t positions = x[0] * x[1];  // T N
   const int64_t width = directions() * output();
-  int64_t products = 0;  // multiply-adds of one step of one sequence
-  int64_t kept = 0;      // elements kept of it for backward, in f32
+  int64_t multiply_adds = 0;  // of one step of one sequence
+  int64_t kept = 0;           // elements kept of it for backward, in f32
   for (int64_t layer = 0; layer < o.layers; ++layer) {
-    products +=
+    multiply_adds +=
         directions() * (gates() * o.units * (inputs(layer) + output()) + o.projection * o.units);
     // Gates; a cell or a gru's recurrent part; what a projection read; what the next layer reads.
     const bool more = o.kind == RecurrentKind::lstm || o.kind == RecurrentKind::gru;
@@ -175,12 +175,12 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
     if (layer + 1 < o.layers) kept += width;
   }
   const bool needs = x_needs_grad || !frozen();
-  return {.multiply_adds = places * products,
+  return {.multiply_adds = positions * multiply_adds,
           .keeps_input = needs,
           .keeps_output = needs && o.return_sequences,
-          .kept_elements = needs && !o.return_sequences ? places * width : 0,
-          .kept_bytes = needs ? places * kept * element_bytes : 0,
-          .transient_bytes = places * directions() * gates() * o.units * element_bytes};
+          .kept_elements = needs && !o.return_sequences ? positions * width : 0,
+          .kept_bytes = needs ? positions * kept * element_bytes : 0,
+          .transient_bytes = positions * directions() * gates() * o.units * element_bytes};
 }
 
 int Recurrent::add_to(MemoryPlan& plan, int x) const {
@@ -195,10 +195,10 @@ int Recurrent::add_to(MemoryPlan& plan, int x) const {
 // Other choices may keep other amounts.
 void Recurrent::keep_as_a_gpu_does(OperatorCost& cost, const Shape& x) const {
   const Options& o = options_;
-  const int64_t places = x[0] * x[1];
-  const int64_t states = places * o.layers * directions() * o.units;
+  const int64_t positions = x[0] * x[1];
+  const int64_t states = positions * o.layers * directions() * o.units;
   const int64_t results = o.layers - (o.return_sequences ? 1 : 0);
-  cost.kept_elements = places * directions() * output() * results;
+  cost.kept_elements = positions * directions() * output() * results;
   cost.kept_bytes = cost.kept_in_f32 = 0;
   if (o.projection > 0) cost.kept_elements += states;
   if (o.kind == RecurrentKind::lstm) {

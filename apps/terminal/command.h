@@ -1,5 +1,5 @@
-// How a subcommand joins the program: it adds itself to the CLI11 app and stores in Invocation what
-// main() runs. One file per subcommand; conventions (streams, exit codes) are in
+// How a subcommand becomes part of the program: it adds itself to the CLI11 app and stores in
+// Invocation what main() runs. One file per subcommand; conventions (streams, exit codes) are in
 // docs/reference/command_line.md.
 #pragma once
 

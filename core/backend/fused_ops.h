@@ -111,13 +111,13 @@ class FusedAddNorms {
 // Note [Argmax before normalising]
 // z = x scale + shift never falls as x grows where gamma is above 0, and never rises where it is
 // below; the activation never falls. So the largest f(z) of a window is that of its largest x, of
-// its smallest x where gamma is below 0, and nobody has to normalise the others. Rounding is
-// monotone, too: the result has the bits that pooling what was normalised gives. A NaN wins, the
-// first of equal x does. Elements whose f(z) are equal though they are not (by rounding, by relu,
-// or all of them where gamma is 0) are told apart by x, while pooling alone takes the first: both
-// are subgradients of the maximum, and what relu makes 0 gets no gradient either way.
+// its smallest x where gamma is below 0, and the others need not be normalised. Rounding is
+// monotone, too: the result has the bits of pooling after normalising. A NaN is taken before any
+// number, and the first of equal x. Elements whose f(z) are equal though they are not (by rounding,
+// by relu, or all of them where gamma is 0) are told apart by x, while pooling alone takes the
+// first: both are subgradients of the maximum, and what relu makes 0 gets no gradient either way.
 
-/// Windows, and the elements of x that won them. The tensors are undefined where no backward pass
+/// Windows, and x and position of each argmax. The tensors are undefined where no backward pass
 /// will follow.
 struct PoolArgmax {
   Pool2dGeometry geometry;

@@ -1,4 +1,4 @@
-// The kernels of matrix products and of the dense layer.
+// The gemm kernels: matmul and the dense layer.
 #pragma once
 
 #include "core/backend/geometry.h"

@@ -10,7 +10,7 @@ class PoolingKernels {
  public:
   virtual ~PoolingKernels() = default;
 
-  /// Bytes that pool2d leaves for its backward pass (which element won); 0 when x and y serve.
+  /// Bytes of workspace that pool2d fills for backward (argmax of the windows); 0 when none.
   virtual int64_t workspace_bytes(const Pool2dGeometry& g) = 0;
   /// `workspace` (u8) is undefined when no backward pass will follow.
   virtual void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,

@@ -21,18 +21,18 @@ namespace whisker::cpu {
 namespace {
 
 // Elements of f32 that a call keeps, one part after the other: per cell gates, side and m (see
-// CellMemory), then the results of all layers but the last. What backward will not ask for shares
-// its place between layers.
+// CellMemory), then the results of all layers but the last. Memory that backward does not need is
+// reused by later layers.
 class KeptLayout {
  public:
   KeptLayout(const RecurrentGeometry& g, bool for_backward)
       : g_(g),
-        places_(g.steps * g.batch),
+        positions_(g.steps * g.batch),
         cells_(for_backward ? g.cells() : g.directions),
         results_(for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2)) {}
 
   int64_t gates(int64_t cell) const { return cell % cells_ * per_cell(); }
-  int64_t side(int64_t cell) const { return gates(cell) + places_ * g_.gates() * g_.hidden; }
+  int64_t side(int64_t cell) const { return gates(cell) + positions_ * g_.gates() * g_.hidden; }
   int64_t m(int64_t cell) const { return side(cell) + side_elements(); }
   int64_t y(int64_t layer) const { return cells_ * per_cell() + layer % results_ * per_result(); }
   int64_t elements() const { return cells_ * per_cell() + results_ * per_result(); }
@@ -40,18 +40,18 @@ class KeptLayout {
  private:
   int64_t side_elements() const {
     const bool has = g_.is_lstm() || g_.kind == RecurrentKind::gru;
-    return has ? places_ * g_.hidden : 0;
+    return has ? positions_ * g_.hidden : 0;
   }
   int64_t per_cell() const {
-    return places_ * g_.gates() * g_.hidden + side_elements() +
-           (g_.projection > 0 ? places_ * g_.hidden : 0);
+    return positions_ * g_.gates() * g_.hidden + side_elements() +
+           (g_.projection > 0 ? positions_ * g_.hidden : 0);
   }
-  int64_t per_result() const { return places_ * g_.directions * g_.output(); }
+  int64_t per_result() const { return positions_ * g_.directions * g_.output(); }
 
   const RecurrentGeometry& g_;
-  int64_t places_;   // T N
-  int64_t cells_;    // that have a place of their own
-  int64_t results_;  // layers that have
+  int64_t positions_;  // T N
+  int64_t cells_;      // with memory of their own
+  int64_t results_;    // layers with memory of their own
 };
 
 const float* f32_or_null(const Tensor& x) {
@@ -163,10 +163,10 @@ Tensor without_padding(const RecurrentGeometry& g, const Tensor& x, const int64_
   const float* from = f32(x);
   float* to = f32(clean);
   parallel_ranges(g.steps * g.batch, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
-    for (int64_t place = begin; place < end; ++place) {
-      const bool valid = place / g.batch < lengths[place % g.batch];
-      float* row = to + place * g.features;
-      valid ? std::copy_n(from + place * g.features, g.features, row)
+    for (int64_t position = begin; position < end; ++position) {
+      const bool valid = position / g.batch < lengths[position % g.batch];
+      float* row = to + position * g.features;
+      valid ? std::copy_n(from + position * g.features, g.features, row)
             : std::fill_n(row, g.features, 0.0f);
     }
   });

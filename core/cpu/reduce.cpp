@@ -23,15 +23,15 @@ struct Sum {
     for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
     return sum;
   }
-  static double join(double a, double b) {
+  static double combine(double a, double b) {
     return a + b;
   }
 };
 
-// A NaN wins, whichever side it is on: divergence must be seen.
+// A NaN on either side is the result: divergence must be seen.
 struct Max {
   static constexpr double start = -std::numeric_limits<double>::infinity();
-  static double join(double a, double b) { return a >= b || a != a ? a : b; }
+  static double combine(double a, double b) { return a >= b || a != a ? a : b; }
   WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
     float best = x[0];
     bool nan = false;
@@ -44,7 +44,7 @@ struct Max {
 };
 struct Min {
   static constexpr double start = std::numeric_limits<double>::infinity();
-  static double join(double a, double b) { return a <= b || a != a ? a : b; }
+  static double combine(double a, double b) { return a <= b || a != a ? a : b; }
   WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
     float best = x[0];
     bool nan = false;
@@ -57,9 +57,9 @@ struct Min {
 };
 
 template <class Op>
-WHISKER_VECTORIZE void join_row(Op, const float* x, double* y, int64_t count) {
+WHISKER_VECTORIZE void combine_row(Op, const float* x, double* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = Op::join(y[i], static_cast<double>(x[i]));
+  for (int64_t i = 0; i < count; ++i) y[i] = Op::combine(y[i], static_cast<double>(x[i]));
 }
 
 /// The axes of one kind, without the last axis, as a mixed-radix counter over x.
@@ -97,7 +97,7 @@ Walk walk_of(const ReduceGeometry& g, bool reduced) {
   return walk;
 }
 
-// The last axis is reduced: each result is joined from rows.
+// The last axis is reduced: each result combines whole rows.
 template <class Op>
 void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
                  const float* x, float* y, double scale) {
@@ -108,14 +108,14 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
         double total = Op::start;
         const float* base = x + kept.offset(o);
         for (int64_t r = 0; r < reduced.count; ++r) {
-          total = Op::join(total, Op::row(base + reduced.offset(r), length));
+          total = Op::combine(total, Op::row(base + reduced.offset(r), length));
         }
         y[o] = static_cast<float>(total * scale);
       }
     });
     return;
   }
-  // Few results: the team shares the pieces of each.
+  // Few results: the threads split the rows of each into pieces.
   const int64_t pieces_per_row = (length + stretch - 1) / stretch;
   const int64_t pieces = reduced.count * pieces_per_row;
   const Scratch<double> partial(allocator, pieces);
@@ -130,13 +130,13 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
                       }
                     });
     double total = Op::start;
-    for (int64_t p = 0; p < pieces; ++p) total = Op::join(total, partial[p]);
+    for (int64_t p = 0; p < pieces; ++p) total = Op::combine(total, partial[p]);
     y[o] = static_cast<float>(total * scale);
   }
 }
 
-// The last axis is kept: rows are joined into a row of results. A long reduction onto few rows is
-// cut in as many parts as there are threads.
+// The last axis is kept: rows are combined element by element into a row of results. A long
+// reduction onto few rows is cut in as many parts as there are threads.
 template <class Op>
 void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
                     const float* x, float* y, double scale) {
@@ -152,7 +152,7 @@ void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced,
       const float* base = x + kept.offset(job / parts);
       const int64_t part = job % parts;
       for (int64_t r = reduced.count * part / parts; r < reduced.count * (part + 1) / parts; ++r) {
-        join_row(Op{}, base + reduced.offset(r), sum, length);
+        combine_row(Op{}, base + reduced.offset(r), sum, length);
       }
     }
   });
@@ -160,7 +160,7 @@ void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced,
     for (int64_t i = 0; i < length; ++i) {
       double total = Op::start;
       for (int64_t part = 0; part < parts; ++part) {
-        total = Op::join(total, sums[(o * parts + part) * length + i]);
+        total = Op::combine(total, sums[(o * parts + part) * length + i]);
       }
       y[o * length + i] = static_cast<float>(total * scale);
     }
@@ -171,7 +171,7 @@ template <class Op>
 void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, float* y,
                double scale) {
   if (g.rank == 0) {
-    y[0] = static_cast<float>(Op::join(Op::start, static_cast<double>(x[0])) * scale);
+    y[0] = static_cast<float>(Op::combine(Op::start, static_cast<double>(x[0])) * scale);
     return;
   }
   const auto last = static_cast<size_t>(g.rank - 1);
@@ -185,8 +185,8 @@ void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, fl
 }
 
 // Sums over the positions of blocked images: global average pooling. False for any other reduction.
-bool reduce_places(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, const Tensor& x,
-                   const Tensor& y) {
+bool reduce_positions(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, const Tensor& x,
+                      const Tensor& y) {
   const BlockedForm* form = blocked_form(x);
   if (!form || (op != ReduceOp::sum && op != ReduceOp::mean)) return false;
   const ImageLayout& a = form->layout();
@@ -204,7 +204,7 @@ bool reduce_places(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, c
           double* sum = sums.data() + i * a.block;
           std::fill_n(sum, a.block, 0.0);
           for (int64_t p = 0; p < a.positions; ++p) {
-            join_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
+            combine_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
           }
           const int64_t channel = i % a.blocks() * a.block;
           for (int64_t c = channel; c < std::min(channel + a.block, a.channels); ++c) {
@@ -223,7 +223,7 @@ class Reduction final : public ReductionKernels, CpuKernels {
     if (!in_f32("reduce", x)) {
       return via_f32([&](ViaF32& t) { reduce(op, g, t.in(x), t.out(y)); });
     }
-    if (reduce_places(allocator_, op, g, x, y)) return;
+    if (reduce_positions(allocator_, op, g, x, y)) return;
     const float* from = f32(x);
     float* to = f32(y);
     switch (op) {

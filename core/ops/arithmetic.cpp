@@ -29,16 +29,16 @@ Tensor unary(const char* name, UnarySpec spec, const Tensor& x) {
   return y;
 }
 
-Tensor pick(const char* name, BinaryOp op, CompareOp a_wins, const Tensor& a, const Tensor& b) {
+Tensor pick(const char* name, BinaryOp op, CompareOp pick_a, const Tensor& a, const Tensor& b) {
   const Tensor y = binary(name, op, a, b);
   record(
       name, {&a, &b}, y,
-      [a_wins, a_shape = a.shape(), b_shape = b.shape(), a = save(a), b = save(b)](Gradients& g) {
-        const Tensor won =
-            a_wins == CompareOp::greater_equal ? greater_equal(a(g), b(g)) : less_equal(a(g), b(g));
+      [pick_a, a_shape = a.shape(), b_shape = b.shape(), a = save(a), b = save(b)](Gradients& g) {
+        const Tensor from_a =
+            pick_a == CompareOp::greater_equal ? greater_equal(a(g), b(g)) : less_equal(a(g), b(g));
         const Tensor none = zeros(g.dy().shape(), g.dy().options());
-        if (g.needs(0)) g.accumulate_grad(0, sum_to(where(won, g.dy(), none), a_shape));
-        if (g.needs(1)) g.accumulate_grad(1, sum_to(where(won, none, g.dy()), b_shape));
+        if (g.needs(0)) g.accumulate_grad(0, sum_to(where(from_a, g.dy(), none), a_shape));
+        if (g.needs(1)) g.accumulate_grad(1, sum_to(where(from_a, none, g.dy()), b_shape));
       });
   return y;
 }

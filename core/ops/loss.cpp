@@ -25,7 +25,7 @@ void check_loss(const char* op, const Tensor& logits, const Tensor& target) {
 
 void record_loss(const char* op, const Tensor& logits, const Tensor& loss, const Tensor& dlogits) {
   record(op, {&logits}, loss, [dlogits = save(dlogits)](Gradients& g) {
-    g.no_double_backward("Compose it from log_softmax or softplus to differentiate it twice.");
+    g.no_double_backward("Compose it from exp, log, sum or softplus to differentiate it twice.");
     const Tensor slope = dlogits(g);
     g.accumulate_grad(0, mul(slope, cast(g.dy(), slope.dtype())));
   });

@@ -179,7 +179,7 @@ Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions
 Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
                                const Conv2dOptions& options, DType dtype = DType::f32);
 
-/// x (N,H,W,C) -> (N, h_out, w_out, C). Padding never wins a maximum.
+/// x (N,H,W,C) -> (N, h_out, w_out, C). Padding is never the maximum.
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);
 Pool2dGeometry pool2d_geometry(PoolKind kind, const Shape& x, const Pool2dOptions& options,
@@ -245,9 +245,9 @@ struct BatchNormOperands {
 Tensor add_batch_norms(const Tensor& x, const BatchNormOperands& norm, const Tensor& added,
                        const BatchNormOperands& added_norm);
 /// max_pool2d(batch_norm(x), pool). In training one operator where
-/// batch_norm_max_pool2d_is_fused(): what lies between is never stored, nor its gradient, and of
-/// elements that the norm makes equal the one with the largest x wins, with the smallest where
-/// gamma is below 0. Elsewhere it is those two operators, and the first one wins.
+/// batch_norm_max_pool2d_is_fused(): the norm's result and its gradient are never stored. Of
+/// elements that the norm makes equal, that with the largest x is the argmax (gamma below 0: with
+/// the smallest). Elsewhere the two operators run, and the first of equal elements is the argmax.
 Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
                              const Pool2dOptions& pool);
 /// True in training, with none or relu and without a residual, for windows of 2x2 or 3x3 with

@@ -66,13 +66,13 @@ Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Axes& axes
   record(name, {&x}, y,
          [kept = reduced_shape(x.shape(), mask, true), mask, x = save(x),
           y = save_output(y)](Gradients& g) {
-           Tensor winners;  // 1 / (number of winners) at each of them, else 0
+           Tensor weight;  // 1 / (number of equal extrema) at each of them, else 0
            {
              const NoGrad constant;
-             winners = cast(equal(x(g), reshape(y(g), kept)), x(g).dtype());
-             winners = div(winners, masked_sum(winners, mask, kept));
+             weight = cast(equal(x(g), reshape(y(g), kept)), x(g).dtype());
+             weight = div(weight, masked_sum(weight, mask, kept));
            }
-           g.accumulate_grad(0, mul(reshape(g.dy(), kept), winners));
+           g.accumulate_grad(0, mul(reshape(g.dy(), kept), weight));
          });
   return y;
 }

@@ -1,6 +1,7 @@
 // Pooling over windows (Goodfellow, Bengio and Courville, "Deep Learning", section 9.3).
-// Max-pooling leaves the winner's position within its (H,W) plane, or -1 for a window that lies in
-// the padding altogether, as one i64 per element of y. Ties go to the first; a NaN wins.
+// Max-pooling keeps, as one i64 per element of y, the argmax of its window as a position in the
+// (H,W) plane: the first of equal elements, a NaN before any number, -1 for a window of padding
+// only.
 #include "core/backend/pooling.h"
 #include "core/reference/loops.h"
 #include "core/reference/reference_kernels.h"
@@ -62,9 +63,9 @@ class Pooling final : public PoolingKernels {
   void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
               const Tensor& workspace) override {
     visit_real("pool2d", y.dtype(), [&]<class T>() {
-      const T* in = elements<T>(x);                     // (N, H, W, C)
-      T* out = elements<T>(y);                          // (N, h_out, w_out, C)
-      int64_t* winners = elements<int64_t>(workspace);  // (N, h_out, w_out, C) or null
+      const T* in = elements<T>(x);                    // (N, H, W, C)
+      T* out = elements<T>(y);                         // (N, h_out, w_out, C)
+      int64_t* argmax = elements<int64_t>(workspace);  // (N, h_out, w_out, C) or null
       for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
         const T* plane = in + n * g.h * g.w * g.c + c;  // element p is plane[p * C]
         if (g.kind == PoolKind::average) {
@@ -74,16 +75,16 @@ class Pooling final : public PoolingKernels {
           return;
         }
         double best = -std::numeric_limits<double>::infinity();
-        int64_t winner = -1;
+        int64_t best_at = -1;
         for_each_pixel(g, window, [&](int64_t p) {
           const double value = plane[p * g.c];
-          if (winner < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+          if (best_at < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
             best = value;
-            winner = p;
+            best_at = p;
           }
         });
         out[at] = convert<T>(best);
-        if (winners) winners[at] = winner;
+        if (argmax) argmax[at] = best_at;
       });
     });
   }
@@ -92,15 +93,15 @@ class Pooling final : public PoolingKernels {
                        const Tensor& dx) override {
     visit_real("pool2d", dy.dtype(), [&]<class T>() {
       const T* gradient = elements<T>(dy);                       // (N, h_out, w_out, C)
-      const int64_t* winners = elements<int64_t>(workspace);     // (N, h_out, w_out, C), max only
+      const int64_t* argmax = elements<int64_t>(workspace);      // (N, h_out, w_out, C), max only
       std::vector<double> sum(static_cast<size_t>(dx.count()));  // (N, H, W, C)
       for_each_window(g, [&](int64_t n, int64_t c, const Window& window, int64_t at) {
         double* plane = sum.data() + n * g.h * g.w * g.c + c;
         const double d = gradient[at];
         if (g.kind == PoolKind::average) {
           for_each_pixel(g, window, [&](int64_t p) { plane[p * g.c] += d / window.divisor; });
-        } else if (winners[at] >= 0) {
-          plane[winners[at] * g.c] += d;
+        } else if (argmax[at] >= 0) {
+          plane[argmax[at] * g.c] += d;
         }
       });
       std::transform(sum.begin(), sum.end(), elements<T>(dx), convert<T, double>);

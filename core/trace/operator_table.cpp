@@ -42,7 +42,7 @@ ActivationSpec activation_spec(Arguments& a, Activation usual) {
 }
 
 /// One tensor of several results.
-Tensor joined(std::initializer_list<Tensor> results) {
+Tensor flat_concat(std::initializer_list<Tensor> results) {
   std::vector<Tensor> flat;
   for (const Tensor& result : results) flat.push_back(result.reshape({-1}));
   return concat(flat, 0);
@@ -132,7 +132,7 @@ Tensor recurrent_layer(Arguments& a) {
                                             .bidirectional = true,
                                             .initial = {.h = h},
                                             .lengths = a.index({shape[1]}, shape[0] + 1)});
-  return joined({result.y, result.last.h});
+  return flat_concat({result.y, result.last.h});
 }
 
 struct NormInput {
@@ -283,7 +283,7 @@ constexpr OperatorRow rows[] = {
        const int along = axis(a, 1);
        const std::array<int64_t, 2> sizes{a.integer(1, 0, 2), a.integer(3, 0, 3)};
        const std::vector<Tensor> parts = split(x, sizes, along);
-       return joined({parts[1], parts[0]});
+       return flat_concat({parts[1], parts[0]});
      }},
     {"pad",
      [](Arguments& a) {
@@ -409,7 +409,7 @@ constexpr OperatorRow rows[] = {
        in.norm.residual = a.operand("residual", shape);
        const Tensor w = a.operand("w", a.shape({16, 1, 1, 8}));
        const ResidualTail tail = batch_norm_add_conv2d(in.x, in.norm, w);
-       return joined({tail.y, tail.convolved.y});
+       return flat_concat({tail.y, tail.convolved.y});
      }},
     {"layer_norm",
      [](Arguments& a) {

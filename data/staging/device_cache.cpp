@@ -1,4 +1,4 @@
-// Memory is taken from the device in slabs and given out from the last one.
+// Memory is allocated on the device in slabs; a new image goes into the last one.
 #include "data/staging/device_cache.h"
 
 #include "core/backend/backend.h"

@@ -25,7 +25,7 @@ class DeviceImageCache {
     int width = 0;
   };
   std::optional<Resident> find(int64_t index) const;
-  /// Whether the cache was full when this image came; it stays out for good.
+  /// Whether the cache was full when this image came; it is never cached later.
   bool refused(int64_t index) const;
   /// Device memory for `bytes` of image `index`, which is in the cache from now on: the caller
   /// fills it before the device's next batch. Null when the cache is full or holds the image.

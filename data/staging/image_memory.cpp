@@ -1,4 +1,4 @@
-// Room is given out chunk by chunk; where an image lies never matters to what becomes of it.
+// Memory is given out chunk by chunk. Where an image lies does not affect the result.
 #include "data/staging/image_memory.h"
 
 #include "core/backend/backend.h"

@@ -40,7 +40,7 @@ class PinnedPool {
   Device device_;
   std::mutex mutex_;
   std::vector<Chunk> free_;
-  size_t made_ = 0;  // chunks: free_ has room for all of them, so that give() never fails
+  size_t made_ = 0;  // chunks: free_ has the capacity for all, so that give() never fails
 };
 
 /// An image that was packed whole, for a device's cache to keep.
@@ -69,7 +69,7 @@ class ImageRows {
   ImageRows(const ImageRows&) = delete;
   ImageRows& operator=(const ImageRows&) = delete;
 
-  /// Room for `bytes` in host memory, and where that is among the batch's bytes. Thread-safe.
+  /// `bytes` of host memory, and their offset among the batch's bytes. Thread-safe.
   struct Span {
     uint8_t* host = nullptr;
     int64_t at = 0;
@@ -88,10 +88,10 @@ class ImageRows {
   ImageBatch batch(int64_t rows) const;
   /// How the rows are mixed.
   BatchMix mix = {};
-  /// Who decodes the JPEG files of `jpeg_share` of the rows; null: the host all of them.
+  /// Decodes the JPEG files of `jpeg_share` of the rows; null: the host decodes all files.
   std::shared_ptr<JpegDecoder> decoder = {};
   double jpeg_share = 0;
-  /// What `decoder` made of them.
+  /// The result of `decoder`.
   std::shared_ptr<const DecodedImages> decoded = {};
 
  private:

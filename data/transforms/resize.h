@@ -33,7 +33,7 @@ struct ResizeScratch {
   AxisWeights rows;
   std::vector<double> exact;      // one output's weights before rounding
   std::vector<uint8_t> between;   // (rows needed, W_out, 3), padded rows
-  std::vector<uint8_t> last_row;  // a source row with room behind it
+  std::vector<uint8_t> last_row;  // a source row with padding behind it
 };
 
 /// Resamples `box` of `source` into `out`, which is given the extents of `options`, or of its

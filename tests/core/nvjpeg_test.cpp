@@ -32,8 +32,8 @@ class NvjpegTest : public testing::Test {
   // Handles, states and streams that the library made and was not given back.
   int alive() const { return reinterpret_cast<int (*)()>(dlsym(library_, "fake_nvjpeg_alive"))(); }
   // Batch, height, width.
-  std::vector<int> room() const {
-    auto* const of = reinterpret_cast<int (*)(int)>(dlsym(library_, "fake_nvjpeg_room"));
+  std::vector<int> capacity() const {
+    auto* const of = reinterpret_cast<int (*)(int)>(dlsym(library_, "fake_nvjpeg_capacity"));
     return {of(0), of(1), of(2)};
   }
 
@@ -108,7 +108,7 @@ TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
 }
 
 // For the largest seen, so that a run of images of all sizes soon asks for nothing more.
-TEST_F(NvjpegTest, MakesRoomForTheLargestImages) {
+TEST_F(NvjpegTest, AllocatesForTheLargestImages) {
   const Nvjpeg library(std::vector<std::string>{fake});
   const Nvjpeg::Handle handle(library);
   Nvjpeg::State state(handle);
@@ -119,19 +119,19 @@ TEST_F(NvjpegTest, MakesRoomForTheLargestImages) {
         .file = a, .pixels = pixels.data(), .pitch = 3, .height = height, .width = width};
   };
   EXPECT_EQ(state.decode(std::vector{item(100, 129), item(200, 50)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{2, 128, 256}));
+  EXPECT_EQ(capacity(), (std::vector{2, 128, 256}));
   EXPECT_EQ(state.decode(std::vector{item(300, 20)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{2, 384, 128}));
+  EXPECT_EQ(capacity(), (std::vector{2, 384, 128}));
   EXPECT_EQ(state.decode(std::vector{item(384, 256), item(1, 1), item(1, 1)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+  EXPECT_EQ(capacity(), (std::vector{3, 384, 256}));
   EXPECT_EQ(state.decode(std::vector{item(5, 5)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+  EXPECT_EQ(capacity(), (std::vector{3, 384, 256}));
   // Three of these would be beyond the limit for a batch.
   EXPECT_EQ(state.decode(std::vector{item(10'000, 10'000)}, nullptr), "");
-  EXPECT_EQ(room(), (std::vector{3, 384, 256}));
+  EXPECT_EQ(capacity(), (std::vector{3, 384, 256}));
 }
 
-TEST_F(NvjpegTest, DecodesWhereNoRoomCanBeMade) {
+TEST_F(NvjpegTest, DecodesWhereAllocationFails) {
   const Nvjpeg library(std::vector<std::string>{fake});
   const Nvjpeg::Handle handle(library);
   Nvjpeg::State state(handle);
@@ -139,12 +139,12 @@ TEST_F(NvjpegTest, DecodesWhereNoRoomCanBeMade) {
   std::vector<uint8_t> pixels(8, 0);
   const std::vector items = {Nvjpeg::State::Item{
       .file = a, .pixels = pixels.data(), .pitch = 3, .height = 700, .width = 900}};
-  const std::vector<int> before = room();
+  const std::vector<int> before = capacity();
   behave("p");
   EXPECT_EQ(state.decode(items, nullptr), "");
   behave("");
   EXPECT_EQ(state.decode(items, nullptr), "");  // and is not tried again
-  EXPECT_EQ(room(), before);
+  EXPECT_EQ(capacity(), before);
 }
 
 TEST_F(NvjpegTest, GoesOnAfterABatchThatFailed) {

@@ -29,11 +29,11 @@ void put_u32(Bytes& file, size_t at, size_t value) {
 // Cuts chunk lengths to what is there and writes the CRC that each chunk should have.
 void repair(Bytes& file) {
   for (size_t at = 8; at + overhead <= file.size();) {
-    const size_t room = file.size() - at - overhead;
+    const size_t available = file.size() - at - overhead;
     size_t length = static_cast<size_t>(file[at]) << 24 | static_cast<size_t>(file[at + 1]) << 16 |
                     static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
-    if (length > room) {
-      length = room;
+    if (length > available) {
+      length = available;
       put_u32(file, at, length);
     }
     put_u32(file, at + 8 + length,

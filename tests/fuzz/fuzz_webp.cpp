@@ -20,11 +20,11 @@ void put_u32(std::span<uint8_t> file, size_t at, size_t value) {
 void repair(std::span<uint8_t> file) {
   put_u32(file, 4, file.size() - 8);
   for (size_t at = 12; at + 8 <= file.size();) {
-    const size_t room = file.size() - at - 8;
+    const size_t available = file.size() - at - 8;
     size_t length = 0;
     for (size_t i = 0; i < 4; ++i) length |= static_cast<size_t>(file[at + 4 + i]) << (8 * i);
-    if (length > room) put_u32(file, at + 4, room);
-    at += 8 + std::min(length, room) + length % 2;
+    if (length > available) put_u32(file, at + 4, available);
+    at += 8 + std::min(length, available) + length % 2;
   }
 }
 

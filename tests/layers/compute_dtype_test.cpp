@@ -3,6 +3,7 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "layers/layers.h"
+#include "tests/layers/step_training.h"
 
 #include <cmath>
 #include <vector>
@@ -29,8 +30,8 @@ std::shared_ptr<Sequential> every_kind_of_layer() {
   return net;
 }
 
-struct Network {
-  explicit Network(std::optional<DType> compute)
+struct DTypeNetwork {
+  explicit DTypeNetwork(std::optional<DType> compute)
       : net(every_kind_of_layer()),
         arena(net->parameters(), cpu_device, 5, ArenaTypes{.compute = compute}) {
     const Tensor images = rand_normal({8, 8, 8, 3}, 0, 1, 1, 1).to(arena.compute_dtype());
@@ -43,19 +44,10 @@ struct Network {
   Tensor logits;
 };
 
-double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
-
 TEST(ComputeDType, Bf16LayersFollowTheF32Network) {
-  const Network exact({}), narrow(DType::bf16);
+  const DTypeNetwork exact({}), narrow(DType::bf16);
   // About ten roundings of 2^-9 in a row, forward and again backward.
-  const double forward = relative_error(narrow.logits.to_vector(), exact.logits.to_vector());
+  const double forward = test::relative_error(narrow.logits.to_vector(), exact.logits.to_vector());
   EXPECT_GT(forward, 0) << "nothing was rounded";
   EXPECT_LT(forward, 0.03);
   for (size_t i = 0; i < exact.arena.parameters().size(); ++i) {
@@ -70,7 +62,7 @@ TEST(ComputeDType, Bf16LayersFollowTheF32Network) {
     if (!p.is_buffer()) {
       EXPECT_EQ(p.gradient().dtype(), p.value().dtype()) << p.name();
     }
-    EXPECT_LT(relative_error(got, want), 0.1) << p.name();
+    EXPECT_LT(test::relative_error(got, want), 0.1) << p.name();
   }
 }
 

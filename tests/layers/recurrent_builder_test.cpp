@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Model build(const std::string& layers, const Shape& input, int64_t classes = 0) {
+Model built(const std::string& layers, const Shape& input, int64_t classes = 0) {
   return build_model(YamlNode::parse(layers, "net.yaml"),
                      {.input = input, .batch_axis = 1, .classes = classes});
 }
@@ -27,7 +27,7 @@ TEST(RecurrentBuilder, BuildsTheTutorialNetworks) {
   };
   for (const Row& row : {Row{"simple_rnn", 10 * 64 + 64 * 64 + 2 * 64 + 65},
                          Row{"lstm", 4 * (10 * 64 + 64 * 64 + 2 * 64) + 65}}) {
-    const Model model = build(row.preset, {7, 3, 10}, 2);
+    const Model model = built(row.preset, {7, 3, 10}, 2);
     EXPECT_EQ(model.output, (Shape{3, 1}));
     EXPECT_EQ(model.output_kind, OutputKind::sigmoid);
     int64_t elements = 0;
@@ -41,7 +41,7 @@ TEST(RecurrentBuilder, BuildsTheTutorialNetworks) {
 }
 
 TEST(RecurrentBuilder, ReadsEverySetting) {
-  const Model model = build(
+  const Model model = built(
       "layers: [embedding: {input_dim: 11, output_dim: 4}, GRU: {units: 6, num_layers: 2, "
       "bidirectional: true, dropout: 0.2, return_sequences: true}, layer_norm, dense: 5, LSTM: "
       "{hidden_size: 8, proj_size: 3, bias: false, return_sequences: true}, SimpleRNN: {units: 4, "
@@ -63,7 +63,7 @@ TEST(RecurrentBuilder, ReadsEverySetting) {
 }
 
 TEST(RecurrentBuilder, CountsProductsAndWhatIsKept) {
-  const Model model = build("layers: [lstm: {units: 512, layers: 2}, dense: 10]", {128, 64, 256});
+  const Model model = built("layers: [lstm: {units: 512, layers: 2}, dense: 10]", {128, 64, 256});
   const MemoryPlan plan = MemoryPlan::of(*model.net, model.input);
   const int64_t places = 128 * 64;
   EXPECT_EQ(plan.multiply_adds(),
@@ -76,7 +76,7 @@ TEST(RecurrentBuilder, CountsProductsAndWhatIsKept) {
 TEST(RecurrentBuilder, RefusesByPlace) {
   const auto error = [](const std::string& layers, const Shape& input) {
     try {
-      build(layers, input);
+      built(layers, input);
     } catch (const Error& e) {
       return std::string(e.what());
     }

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // x (4,8,8,3), convolution with 16 filters of 3x3 to (4,6,6,16), pooled to (4,3,3,16), dense 5.
-Model small_network() {
+Model small_model() {
   return build_model(
       YamlNode::parse("layers: [conv2d: {filters: 16, kernel: 3, activation: relu}, max_pool2d: 2, "
                       "flatten, dense: 5]",
@@ -28,16 +28,16 @@ std::vector<std::string> names(const StepWork& work) {
 }
 
 TEST(StepWork, PassesAreThoseThatGradientsNeed) {
-  const StepWork inference = step_work(small_network(), {.inference = true});
+  const StepWork inference = step_work(small_model(), {.inference = true});
   EXPECT_THAT(names(inference), ElementsAre("conv2d", "dense"));
-  const StepWork training = step_work(small_network(), {.moments = 2});
+  const StepWork training = step_work(small_model(), {.moments = 2});
   EXPECT_THAT(names(training),
               ElementsAre("conv2d", "conv2d weight gradient", "dense", "dense input gradient",
                           "dense weight gradient", "update"));
 }
 
 TEST(StepWork, CountsWhatAPassMustReadAndWrite) {
-  const StepWork work = step_work(small_network(), {.moments = 2});
+  const StepWork work = step_work(small_model(), {.moments = 2});
   const double x = 4 * 8 * 8 * 3, y = 4 * 3 * 3 * 16, w = 16 * 27 + 16, z = 4 * 5;
   const double dense = 144 * 5 + 5;
   ASSERT_EQ(work.passes.size(), 6u);
@@ -52,9 +52,9 @@ TEST(StepWork, CountsWhatAPassMustReadAndWrite) {
 }
 
 TEST(StepWork, CopiesOf16BitsHalveWhatLayersMoveButNotTheUpdate) {
-  const StepWork wide = step_work(small_network(), {.moments = 2});
+  const StepWork wide = step_work(small_model(), {.moments = 2});
   const StepWork narrow =
-      step_work(small_network(), {.types = {.compute = DType::bf16}, .moments = 2});
+      step_work(small_model(), {.types = {.compute = DType::bf16}, .moments = 2});
   for (size_t i = 0; i + 1 < wide.passes.size(); ++i) {
     EXPECT_DOUBLE_EQ(narrow.passes[i].bytes, wide.passes[i].bytes / 2) << wide.passes[i].what;
   }
@@ -63,7 +63,7 @@ TEST(StepWork, CopiesOf16BitsHalveWhatLayersMoveButNotTheUpdate) {
 }
 
 TEST(StepWork, FrozenLayersHaveNoGradients) {
-  const Model model = small_network();
+  const Model model = small_model();
   model.net->freeze(std::vector<std::string>{"conv2d"});
   EXPECT_THAT(names(step_work(model, {.moments = 2})),
               ElementsAre("conv2d", "dense", "dense weight gradient", "update"));

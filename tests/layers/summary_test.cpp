@@ -13,7 +13,7 @@
 namespace whisker {
 namespace {
 
-Model build(const std::string& text, const Shape& input, int64_t classes) {
+Model built_for(const std::string& text, const Shape& input, int64_t classes) {
   return build_model(YamlNode::parse(text, "m.yaml"), {.input = input, .classes = classes});
 }
 
@@ -29,7 +29,7 @@ TEST(Summary, MultiplyAddsAreThePublishedOnes) {
                                  {"vgg16", 15'470'000'000},
                                  {"squeezenet1_1", 349'000'000}};
   for (const PublishedCount& row : rows) {
-    const ModelSummary summary = summarize(build(row.preset, {4, 224, 224, 3}, 1000));
+    const ModelSummary summary = summarize(built_for(row.preset, {4, 224, 224, 3}, 1000));
     EXPECT_NEAR(static_cast<double>(summary.multiply_adds), static_cast<double>(row.multiply_adds),
                 1e6)
         << row.preset;
@@ -55,7 +55,7 @@ TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
                                                 {"resnet18", {2, 64, 64, 3}},
                                                 {"squeezenet1_1", {2, 96, 96, 3}}};
   for (const auto& [preset, input] : rows) {
-    const Model model = build(preset, input, 2);
+    const Model model = built_for(preset, input, 2);
     const auto predicted = static_cast<double>(summarize(model).training.activations);
     EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, padding * predicted)
         << preset;
@@ -63,7 +63,7 @@ TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
 }
 
 TEST(Summary, ActivationsKeptByAProjectionAreThePredictedOnes) {
-  const Model model = build(R"(
+  const Model model = built_for(R"(
 layers:
   - conv2d: {filters: 8, kernel: 3, padding: 1, activation: relu}
   - residual:
@@ -81,14 +81,14 @@ head:
   - flatten
   - dense: {units: classes}
 )",
-                            {4, 16, 16, 3}, 2);
+                                {4, 16, 16, 3}, 2);
   const auto predicted = static_cast<double>(summarize(model).training.activations);
   EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, reference_device)), predicted,
               padding * predicted);
 }
 
 TEST(Summary, ActivationsKeptByMultipliedBranchesAreThePredictedOnes) {
-  const Model model = build(R"(
+  const Model model = built_for(R"(
 layers:
   - conv2d: {filters: 16, kernel: 3, padding: 1}
   - multiply:
@@ -99,7 +99,7 @@ head:
   - flatten
   - dense: {units: classes}
 )",
-                            {4, 16, 16, 3}, 2);
+                                {4, 16, 16, 3}, 2);
   const auto predicted = static_cast<double>(summarize(model).training.activations);
   EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, padding * predicted);
 }
@@ -112,8 +112,8 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   };
   for (const Case& row : {Case{"lstm", 0, -9}, Case{"gru", 8, -9}, Case{"simple_rnn", 0, -5}}) {
     const Model model =
-        build(fmt::format("layers: [{}: {{units: 128, layers: 2}}, dense: classes]", row.layer),
-              {64, 64, 1}, 2);
+        built_for(fmt::format("layers: [{}: {{units: 128, layers: 2}}, dense: classes]", row.layer),
+                  {64, 64, 1}, 2);
     const auto more = [&](int64_t width) {
       return MemoryPlan::of(*model.net, model.input, DeviceKind::cuda).kept_bytes(width) -
              MemoryPlan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(width);
@@ -125,7 +125,7 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
 
 // A GPU fuses the two.
 TEST(Summary, ActivationsKeptByNormAndPoolingAreThePredictedOnes) {
-  const Model model = build(R"(
+  const Model model = built_for(R"(
 layers:
   - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
   - batch_norm
@@ -136,7 +136,7 @@ head:
   - flatten
   - dense: {units: classes}
 )",
-                            {4, 16, 16, 3}, 2);
+                                {4, 16, 16, 3}, 2);
   for (const Device device : test::test_devices()) {
     if (device.kind == DeviceKind::reference) continue;  // its pooling keeps wider positions
     const SummaryOptions options{.device = device.kind};
@@ -148,7 +148,7 @@ head:
 }
 
 TEST(Summary, FrozenLayersKeepNothing) {
-  const Model model = build("squeezenet1_1", {2, 96, 96, 3}, 2);
+  const Model model = built_for("squeezenet1_1", {2, 96, 96, 3}, 2);
   const std::vector<std::string> patterns = {"features"};
   model.net->freeze(patterns);
   const ModelSummary summary = summarize(model);
@@ -162,7 +162,7 @@ TEST(Summary, FrozenLayersKeepNothing) {
 
 TEST(Summary, InferenceHoldsWhatIsStillNeeded) {
   // 2x4x4x1 in, 8 filters: the residual keeps its input alive while the body runs.
-  const Model model = build(R"(
+  const Model model = built_for(R"(
 layers:
   - residual:
       activation: none
@@ -170,13 +170,13 @@ layers:
         - conv2d: {filters: 8, kernel: 1}
         - conv2d: {filters: 1, kernel: 1}
 )",
-                            {2, 4, 4, 1}, 0);
+                                {2, 4, 4, 1}, 0);
   // Input 32, first result 256, second 32 elements.
   EXPECT_EQ(summarize(model).inference.activations, (32 + 256 + 32) * 4);
 }
 
 TEST(Summary, TheTableReads) {
-  const Model model = build(R"(
+  const Model model = built_for(R"(
 layers:
   - conv2d: {name: conv1, filters: 4, kernel: 3}
   - relu
@@ -184,7 +184,7 @@ layers:
 head:
   - dense: {name: fc, units: classes}
 )",
-                            {8, 10, 10, 3}, 5);
+                                {8, 10, 10, 3}, 5);
   const std::vector<std::string> patterns = {"conv1"};
   model.net->freeze(patterns);
   EXPECT_EQ(to_text(summarize(model, {.moments_per_parameter = 1})),

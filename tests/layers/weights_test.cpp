@@ -16,7 +16,7 @@
 namespace whisker {
 namespace {
 
-constexpr const char* network = R"(
+constexpr const char* network_text = R"(
 layers:
   - conv2d: {name: conv1, filters: 3, kernel: [2, 3]}
   - batch_norm: {name: bn1}
@@ -30,7 +30,7 @@ struct Network {
   Model model;
   ParameterArena arena;
 
-  explicit Network(int64_t classes = 5, uint64_t seed = 1, const std::string& text = network)
+  explicit Network(int64_t classes = 5, uint64_t seed = 1, const std::string& text = network_text)
       : model(build_model(YamlNode::parse(text, "m.yaml"),
                           {.input = {1, 4, 4, 2}, .classes = classes})),
         arena(model.net->parameters(), cpu_device, seed) {}
@@ -147,7 +147,7 @@ TEST(Weights, AFileGivesBackEveryValueAndTheBatchCount) {
 TEST(Weights, AnArenaWithoutASeedWaitsForThem) {
   const Network source(5, 1);
   Model model =
-      build_model(YamlNode::parse(network, "m.yaml"), {.input = {1, 4, 4, 2}, .classes = 5});
+      build_model(YamlNode::parse(network_text, "m.yaml"), {.input = {1, 4, 4, 2}, .classes = 5});
   ParameterArena arena(model.net->parameters(), cpu_device, std::nullopt);
   for (const auto& parameter : arena.parameters()) {
     EXPECT_EQ(arena.read(*parameter), std::vector<float>(parameter->shape().count(), 0.0f));

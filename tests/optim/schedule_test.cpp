@@ -10,7 +10,7 @@
 namespace whisker {
 namespace {
 
-ScheduleOptions options_of(const JsonValue& entry) {
+ScheduleOptions schedule_options_of(const JsonValue& entry) {
   const std::string& kind = entry.at("kind").as_string();
   const JsonValue& given = entry.at("options");
   ScheduleOptions options;
@@ -52,7 +52,7 @@ TEST(Schedule, FollowsPyTorch) {
   for (const auto& [name, entry] : traces::file().at("schedules").members()) {
     SCOPED_TRACE(name);
     const std::vector<double> rates = traces::numbers(entry.at("rates"));
-    const ScheduleOptions options = options_of(entry);
+    const ScheduleOptions options = schedule_options_of(entry);
     Schedule schedule(options, entry.at("base_rate").as_double(),
                       static_cast<int64_t>(rates.size()), 1);
     for (size_t t = 0; t < rates.size(); ++t) {

@@ -1,7 +1,7 @@
 // Stands in for libnvjpeg: a "file" of n bytes gives n pixels' worth of its first byte, the rows
 // `pitch` apart. What it can do and where it fails is in WHISKER_FAKE_NVJPEG, one letter each:
 // e no JPEG engine, f flags unknown, s does not start, r refuses files that begin with 'r',
-// d decoding fails once, i the next initialisation fails, p no room can be made.
+// d decoding fails once, i the next initialisation fails, p no memory can be allocated.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -24,7 +24,7 @@ void forget(char letter) {
 }
 
 int alive = 0;  // handles, states and streams
-int room_batch = 0, room_width = 0, room_height = 0;
+int capacity_batch = 0, capacity_width = 0, capacity_height = 0;
 
 struct Handle {
   int backend;
@@ -106,17 +106,17 @@ int nvjpegDecodeBatchedInitialize(Handle*, State* state, int batch, int threads,
   state->batch = batch;
   return success;
 }
-int fake_nvjpeg_room(int which) {
-  return which == 0 ? room_batch : which == 1 ? room_height : room_width;
+int fake_nvjpeg_capacity(int which) {
+  return which == 0 ? capacity_batch : which == 1 ? capacity_height : capacity_width;
 }
 int nvjpegDecodeBatchedPreAllocate(Handle*, State* state, int batch, int width, int height,
                                    int chroma, int format) {
   if (chroma != 0 || format != interleaved_rgb) return invalid_parameter;
   state->batch = -1;
   if (told('p')) return execution_failed;
-  room_batch = batch;
-  room_width = width;
-  room_height = height;
+  capacity_batch = batch;
+  capacity_width = width;
+  capacity_height = height;
   return success;
 }
 int nvjpegDecodeBatched(Handle*, State* state, const unsigned char* const* data,

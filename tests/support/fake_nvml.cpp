@@ -76,7 +76,7 @@ int nvmlDeviceGetUtilizationRates(Gpu* gpu, FakeUtilization* use) {
   *use = {87, 12};
   return gpu->index == 0 ? success : not_supported;
 }
-// More processes than the first guess has room for.
+// More processes than the first guess allows.
 int nvmlDeviceGetComputeRunningProcesses_v3(Gpu* gpu, unsigned* count, FakeProcess* processes) {
   const unsigned there = gpu->index == 0 ? 20 : 1;
   const bool fits = *count >= there;

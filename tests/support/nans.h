@@ -4,6 +4,7 @@
 #include "core/ops/ops.h"
 #include "tests/support/devices.h"
 #include "tests/support/poisoned_memory.h"
+#include "tests/support/special_values.h"
 
 #include <cmath>
 #include <functional>
@@ -14,7 +15,6 @@
 
 namespace whisker::test {
 
-inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr ActivationSpec activations[] = {
     {Activation::none},    {Activation::relu}, {Activation::leaky_relu, 0.01f},
     {Activation::sigmoid}, {Activation::tanh}, {Activation::leaky_relu, 0.0f},

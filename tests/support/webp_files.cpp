@@ -42,7 +42,7 @@ Buffer write_webp(const Image& image, const WebpSpec& spec) {
 
 namespace {
 
-void append_u32(Buffer& bytes, size_t value, int count = 4) {
+void append_little_endian(Buffer& bytes, size_t value, int count = 4) {
   for (int i = 0; i < count; ++i) bytes.push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 
@@ -50,14 +50,14 @@ void append_u32(Buffer& bytes, size_t value, int count = 4) {
 
 void append_webp_chunk(Buffer& chunks, std::string_view type, std::span<const uint8_t> body) {
   chunks.insert(chunks.end(), type.begin(), type.end());
-  append_u32(chunks, body.size());
+  append_little_endian(chunks, body.size());
   chunks.insert(chunks.end(), body.begin(), body.end());
   if (body.size() % 2 != 0) chunks.push_back(0);
 }
 
 Buffer riff(std::span<const uint8_t> chunks) {
   Buffer file = {'R', 'I', 'F', 'F'};
-  append_u32(file, chunks.size() + 4);
+  append_little_endian(file, chunks.size() + 4);
   file.insert(file.end(), {'W', 'E', 'B', 'P'});
   file.insert(file.end(), chunks.begin(), chunks.end());
   return file;
@@ -69,8 +69,8 @@ Buffer webp_chunks(std::span<const uint8_t> file) {
 
 Buffer extended_header(uint8_t flags, int width, int height) {
   Buffer body = {flags, 0, 0, 0};
-  append_u32(body, static_cast<size_t>(width - 1), 3);
-  append_u32(body, static_cast<size_t>(height - 1), 3);
+  append_little_endian(body, static_cast<size_t>(width - 1), 3);
+  append_little_endian(body, static_cast<size_t>(height - 1), 3);
   return body;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/backend/backend.h"
 #include "core/io/text.h"
+#include "data/batch_source.h"
 #include "train/loop/train_step.h"
 #include "train/planning/batch_size_search.h"
 #include "train/planning/memory_advice.h"
@@ -19,16 +20,15 @@ std::string dry_run(Config config) {
   const std::optional<Batch> batch = experiment.train->next();
   if (!batch) fail(ErrorKind::data, "data.train: no batch could be read");
 
-  using Clock = std::chrono::steady_clock;
   double step_seconds = 0;
   TrainStep step(experiment);
   with_memory_advice(experiment, [&] {
     for (int64_t left = step.warm_up_batches(); left >= 0; --left) {  // the last one tells the time
-      const auto start = Clock::now();
+      const auto start = std::chrono::steady_clock::now();
       step.begin({});
       step.run(*batch, {.number = 1, .learning_rate = 0, .last_of_epoch = true});
       step.read();
-      step_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      step_seconds = seconds_since(start);
     }
   });
   const double loss = step.read().totals.loss / static_cast<double>(batch->labels.count());

@@ -18,9 +18,9 @@ const dnnl::engine& dnnl_engine() {
 
 void dnnl_check_memory() {
   constexpr size_t enough = 16 << 20;
-  void* const room = ::mmap(nullptr, enough, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  ::munmap(room, enough);
+  void* const probe = ::mmap(nullptr, enough, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(probe, enough);
 }
 
 void dnnl_gemm(const Gemm& g) {

@@ -35,9 +35,9 @@ DriverMemory::~DriverMemory() {
   cudaFree(data_);
 }
 
-bool has_room(Allocator& allocator, int64_t bytes) {
+bool can_allocate(Allocator& allocator, int64_t bytes) {
   try {
-    const Scratch room(allocator, bytes);
+    const Scratch probe(allocator, bytes);
     return true;
   } catch (const OutOfMemory&) {
     return false;

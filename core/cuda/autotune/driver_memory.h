@@ -23,8 +23,8 @@ class DriverMemory {
   void* data_ = nullptr;
 };
 
-/// True where the allocator can provide `bytes`, as a choice will need.
-bool has_room(Allocator& allocator, int64_t bytes);
+/// True where the allocator can provide `bytes` now: what the workspace of a choice needs.
+bool can_allocate(Allocator& allocator, int64_t bytes);
 
 /// Several allocations with one lifetime.
 class DriverMemories {

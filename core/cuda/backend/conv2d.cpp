@@ -1,4 +1,5 @@
-// Convolution with bias and activation, and its gradients: each pass is a request to the plans.
+// Convolution with bias and activation, and its gradients: each pass is a request to
+// ConvAlgorithms.
 #include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/convolution_passes.h"
 #include "core/cuda/kernels/output_gradient.h"
@@ -20,9 +21,9 @@ void ConvolutionPasses::convolve_forward(const ConvolutionRequest& request,
                                          const ConvolutionOperands& operands) {
   if (!request.has_epilogue()) return algorithms_.convolutions().run(request, operands);
   algorithms_.convolutions().run(request, operands, [&] {
-    ConvolutionOperands product = operands;
-    product.b = nullptr;  // comes with the activation
-    algorithms_.convolutions().run(request.plain(), product);
+    ConvolutionOperands without_bias = operands;
+    without_bias.b = nullptr;  // comes with the activation
+    algorithms_.convolutions().run(request.plain(), without_bias);
     bias_activation(rows_of_y(request.geometry), request.geometry.activation, operands.b,
                     operands.y, context_.stream());
   });
@@ -32,10 +33,10 @@ void ConvolutionPasses::convolve_backward(ConvolutionRequest weights,
                                           const ConvolutionOperands& operands,
                                           const std::function<void()>& unfused) {
   weights.both = operands.dx != nullptr;
-  // Both at once only by an own kernel; the weights' alone by whatever takes the epilogue.
-  const bool joins =
+  // Both gradients at once: only Whisker's own kernels. The weights' alone: any with the epilogue.
+  const bool is_fused =
       weights.both ? algorithms_.convolutions().fuses(weights) : weights.has_epilogue();
-  if (operands.w && joins) {
+  if (operands.w && is_fused) {
     algorithms_.convolutions().run(weights, operands, unfused);
   } else {
     unfused();

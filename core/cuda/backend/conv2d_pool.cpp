@@ -42,8 +42,8 @@ class ConvPool final : public ConvPoolKernels, ConvolutionPasses {
     const ConvolutionOperands operands{
         .x = image.data(), .w = filter.data(), .b = bias.data(), .y = y.raw(), .argmax = argmax};
     const auto unfused = [&] {
-      // relu rides in cuDNN's convolution; any other activation has fewer elements after the
-      // pooling.
+      // cuDNN fuses relu into the convolution. Any other activation runs after the pooling, on
+      // fewer elements.
       const bool first = g.conv.activation.kind == Activation::relu;
       const Scratch z(allocator_, bytes_before_pooling(g.conv));
       ConvolutionRequest unpooled = request;
@@ -78,7 +78,7 @@ class ConvPool final : public ConvPoolKernels, ConvolutionPasses {
     weights.geometry.bias = out.db.defined();
     const auto unfused = [&] {
       if (!out.dx.defined() && !out.dw.defined()) {
-        // Every window has one winner, so that the windows' gradients sum to the bias'.
+        // Each window has one argmax: the bias gradient is the sum of the windows' gradients.
         return output_gradient(rows_of(g.pool), g.conv.activation, operands.output, operands.y,
                                nullptr, operands.b, context_, allocator_);
       }

@@ -1,5 +1,5 @@
-// Products and the dense layer on cuBLASLt, but small layers, which have kernels of their own. The
-// bias gradient rides in the weight gradient's epilogue where there is no activation between.
+// Gemms and the dense layer on cuBLASLt; small layers have kernels of their own. Without an
+// activation the epilogue of the weight gradient's gemm computes the bias gradient.
 #include "core/backend/gemm.h"
 #include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/gemm/linear_gemm.h"
@@ -71,7 +71,7 @@ class Gemms final : public GemmKernels, CudaKernels {
                         .transpose_a = true,
                         .epilogue = GemmEpilogue::row_sums,
                         .tf32 = tf32()};
-    // The bias gradient comes with the weights' where nothing lies between dy and the product.
+    // The bias gradient is in the epilogue where no activation lies between dy and the gemm.
     const bool together =
         !active && out.dw.defined() && out.db.defined() &&
         algorithms_.gemms().run(

@@ -82,12 +82,12 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   void update(const StepRule& rule, StepState* state,
               std::span<const OptimizerStep> runs) override {
     context_.enter();
-    const bool joins =
+    const bool is_fused =
         !runs.empty() && runs.size() <= 2 && runs.back().value.dtype() == DType::f32 &&
         (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32) &&
         std::ranges::all_of(
             runs, [](const OptimizerStep& run) { return is_aligned(run.gradient.raw()); });
-    if (!joins) return TrainingStepKernels::update(rule, state, runs);
+    if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
     const kernels::OptimizerUpdate first = update_of(runs.front());
     const kernels::OptimizerUpdate second =
         runs.size() == 2 ? update_of(runs.back()) : kernels::OptimizerUpdate{.state = state};

@@ -59,8 +59,8 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
     const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
     PaddingCheck padding(context_, allocator_, request);
     auto algorithm = graph ? usable(graph, request, *engine, padding) : nullptr;
-    const bool fits =
-        algorithm && (options_.deterministic || has_room(allocator_, algorithm->workspace_bytes()));
+    const bool fits = algorithm && (options_.deterministic ||
+                                    can_allocate(allocator_, algorithm->workspace_bytes()));
     if (fits) choice.algorithm = std::move(algorithm);
   }
   if (!choice.algorithm) return std::nullopt;
@@ -149,7 +149,7 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
   if (shortage && !found) throw *shortage;
   // Timing used memory outside the allocator, which may have a lower limit.
   if (best) {
-    const Scratch room(allocator_, best->workspace_bytes());
+    const Scratch probe(allocator_, best->workspace_bytes());
   }
   if (!shortage && (found || unfused)) {
     table_.set(AutotuneTable::Kind::convolution, request.describe(),
@@ -177,7 +177,8 @@ void ConvAlgorithms::run_or(const ConvolutionRequest& request, const Convolution
     std::optional<Choice> first = from_table(request);
     if (!first) first = Choice{.algorithm = untimed(request), .settled = false};
     const int64_t workspace = first->algorithm ? first->algorithm->workspace_bytes() : 0;
-    if (unfused && !options_.deterministic && workspace > 0 && !has_room(allocator_, workspace)) {
+    if (unfused && !options_.deterministic && workspace > 0 &&
+        !can_allocate(allocator_, workspace)) {
       first->algorithm = nullptr;  // unfused may need less
     }
     known = choices_.emplace(request, std::move(*first)).first;

@@ -35,8 +35,9 @@ GemmAlgorithms::Choice GemmAlgorithms::decide(const GemmRequest& request,
       choice.algorithm = choice.gemm->accept(handle, *algorithm, operands);
     }
   }
-  const bool fits = choice.algorithm && (options_.deterministic ||
-                                         has_room(allocator_, choice.algorithm->workspace_bytes));
+  const bool fits =
+      choice.algorithm &&
+      (options_.deterministic || can_allocate(allocator_, choice.algorithm->workspace_bytes));
   if (fits) return choice;
   const auto first = choice.gemm->algorithms(handle, operands, workspace_limit, 1);
   choice.algorithm.reset();
@@ -68,7 +69,7 @@ void GemmAlgorithms::settle(const GemmRequest& request, const GemmOperands& oper
     }
   }
   // Timing used memory outside the allocator, which may have a lower limit.
-  { const Scratch room(allocator_, best.workspace_bytes); }
+  { const Scratch probe(allocator_, best.workspace_bytes); }
   choice.algorithm = best;
   table_.set(AutotuneTable::Kind::gemm, request.describe(), choice.algorithm->text());
 }

@@ -38,7 +38,7 @@ class DecodedMemory {
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Block>> free_;
-  size_t made_ = 0;  // blocks: free_ has room for all of them, so that give() never fails
+  size_t made_ = 0;  // blocks: free_ has the capacity for all, so that give() never fails
 };
 
 class CudaDecodedImages final : public DecodedImages {

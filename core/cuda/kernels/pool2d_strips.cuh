@@ -26,9 +26,9 @@ struct LargestSoFar {
   __device__ void take(const LargestSoFar& later) {
 #pragma unroll
     for (int i = 0; i < Packed<T, N>::count; ++i) {
-      const uint32_t wins = beats<T>(later.value.at[i], value.at[i]);
-      value.at[i] = choose(wins, later.value.at[i], value.at[i]);
-      index.at[i] = choose(wins, later.index.at[i], index.at[i]);
+      const uint32_t is_larger = beats<T>(later.value.at[i], value.at[i]);
+      value.at[i] = choose(is_larger, later.value.at[i], value.at[i]);
+      index.at[i] = choose(is_larger, later.index.at[i], index.at[i]);
     }
   }
   /// The same elements, with indices in the window that begins `distance` indices later.

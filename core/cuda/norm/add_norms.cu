@@ -61,7 +61,7 @@ struct SummedNorms {
 // y = f(first norm + second norm).
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, result_blocks)
-    normalise_pair_kernel(ChannelLayout t, bool relu, AddedNorm first, AddedNorm second, T* y) {
+    add_norms_kernel(ChannelLayout t, bool relu, AddedNorm first, AddedNorm second, T* y) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -98,8 +98,8 @@ struct GradientPacks {
 // channels), unless null, is written too, rounded once for all readers.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, 3)
-    pair_sums_kernel(ChannelSums<float> g, bool relu, AddedNorm first, AddedNorm second,
-                     PairGradient p, T* dz) {
+    add_norms_sums_kernel(ChannelSums<float> g, bool relu, AddedNorm first, AddedNorm second,
+                          AddNormsBackward p, T* dz) {
   wait_for_previous();
   const auto* x = static_cast<const T*>(first.x);
   const auto* added = static_cast<const T*>(second.x);
@@ -198,8 +198,8 @@ __device__ void store_parameter_gradients(const AddedNorm& norm, const AddedNorm
 // Both dx from dz, one of them in place; and the gradients of gamma and beta from the sums.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
-    pair_gradients_kernel(ChannelLayout t, AddedNorm first, AddedNorm second, const float* sums,
-                          const T* dz, PairGradient p) {
+    add_norms_gradients_kernel(ChannelLayout t, AddedNorm first, AddedNorm second,
+                               const float* sums, const T* dz, AddNormsBackward p) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 template <class T, int V>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              const AddedNorm& first, const AddedNorm& second, const PairGradient& p) {
+              const AddedNorm& first, const AddedNorm& second, const AddNormsBackward& p) {
   auto* const dz = static_cast<T*>(p.second.dx ? p.second.dx : p.first.dx);
   const int64_t packs = g.channels / V;
   constexpr unsigned cache_line = 128 / (sizeof(T) * V);  // in packs
@@ -262,13 +262,13 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   launch_pdl({.stream = context.stream(),
               .capability = context.capability(),
               .shared_bytes = launch.shared_bytes},
-             launch.grid, launch.block, pair_sums_kernel<T, V>, channel_sums,
+             launch.grid, launch.block, add_norms_sums_kernel<T, V>, channel_sums,
              g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("add_norms_backward sums");
   const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
   const dim3 parameters_only{t.tiles};
   launch_pdl(context, dz ? map_grid(t, gradient_blocks) : parameters_only, block_threads,
-             pair_gradients_kernel<T, V>, t, first, second, sums, dz, p);
+             add_norms_gradients_kernel<T, V>, t, first, second, sums, dz, p);
   check_launch("add_norms_backward");
 }
 
@@ -278,7 +278,7 @@ void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& fi
                const AddedNorm& second, void* y) {
   const auto run = [&]<class T, int V>() {
     const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
-    launch_pdl(context, map_grid(t, result_blocks), block_threads, normalise_pair_kernel<T, V>, t,
+    launch_pdl(context, map_grid(t, result_blocks), block_threads, add_norms_kernel<T, V>, t,
                g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, y);
@@ -286,7 +286,8 @@ void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& fi
 }
 
 void add_norms_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                        const AddedNorm& first, const AddedNorm& second, const PairGradient& p) {
+                        const AddedNorm& first, const AddedNorm& second,
+                        const AddNormsBackward& p) {
   const auto run = [&]<class T, int V>() {
     // With 16-byte packs, sums, factors and several rows would not fit 80 registers.
     backward<T, (V > 1 ? V / 2 : V)>(context, allocator, g, first, second, p);

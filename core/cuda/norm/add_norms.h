@@ -18,17 +18,17 @@ struct AddedNorm {
 void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& first,
                const AddedNorm& second, void* y);
 
-/// Null is undefined.
+/// Null: not wanted.
 struct AddedNormGradients {
   void* dx = nullptr;  // (rows, channels)
   Channels dgamma = {}, dbeta = {};
 };
-struct PairGradient {
+struct AddNormsBackward {
   const void* dy = nullptr;    // (rows, channels)
   const void* more = nullptr;  // (rows, channels): added to dy
   AddedNormGradients first, second;
 };
 void add_norms_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                        const AddedNorm& first, const AddedNorm& second, const PairGradient& p);
+                        const AddedNorm& first, const AddedNorm& second, const AddNormsBackward& p);
 
 }  // namespace whisker::cuda::kernels

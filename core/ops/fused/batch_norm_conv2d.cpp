@@ -12,32 +12,31 @@
 namespace whisker {
 namespace {
 
-/// The operator worked out, without memory.
-struct Fused {
-  FusedConvNorm* fused = nullptr;
+/// The kernels of the fused operator and what they are given; null kernels: it runs unfused.
+struct FusedCall {
+  FusedConvNorm* kernels = nullptr;
   Conv2dGeometry convolution;
   InputNorm norm;
 };
 
-// Without fused where the two cannot be one.
-Fused fused_of(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-               const Conv2dOptions& options) {
-  FusedConvNorm* const fused = backend_of(x.device()).fused_conv_norm();
+FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
+                     const Conv2dOptions& options) {
+  FusedConvNorm* const kernels = backend_of(x.device()).fused_conv_norm();
   const bool fits = norm.options.training && norm.options.activation.kind == Activation::relu &&
                     options.activation.kind == Activation::none && !options.max_pool;
-  if (!fused || !fits) return {};
+  if (!kernels || !fits) return {};
   check_alike("batch_norm_conv2d", "x", x, "w", w);
-  Fused work{.fused = fused,
-             .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
-             .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
-                                                      norm.residual),
-                      .x = x,
-                      .gamma = norm.gamma,
-                      .beta = norm.beta,
-                      .residual = norm.residual,
-                      .sums = norm.state.sums}};
-  if (!fused->prefers_fused(work.convolution, work.norm, w)) return {};
-  return work;
+  FusedCall call{.kernels = kernels,
+                 .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
+                 .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
+                                                          norm.residual),
+                          .x = x,
+                          .gamma = norm.gamma,
+                          .beta = norm.beta,
+                          .residual = norm.residual,
+                          .sums = norm.state.sums}};
+  if (!kernels->prefers_fused(call.convolution, call.norm, w)) return {};
+  return call;
 }
 
 ResidualTail unfused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
@@ -50,36 +49,36 @@ ResidualTail unfused(const Tensor& x, const BatchNormOperands& norm, const Tenso
 
 bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                 const Conv2dOptions& options) {
-  return fused_of(x, norm, w, options).fused != nullptr;
+  return fused_call(x, norm, w, options).kernels != nullptr;
 }
 
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options) {
   if (norm.residual.defined()) return batch_norm_add_conv2d(x, norm, w, options).convolved;
-  Fused work = fused_of(x, norm, w, options);
-  if (!work.fused) return unfused(x, norm, w, options).convolved;
-  check_training(work.norm.geometry, norm.options, x);
+  FusedCall call = fused_call(x, norm, w, options);
+  if (!call.kernels) return unfused(x, norm, w, options).convolved;
+  check_training(call.norm.geometry, norm.options, x);
   check_sums(norm.state.sums, x);
-  const Conv2dGeometry& geometry = work.convolution;
+  const Conv2dGeometry& geometry = call.convolution;
   const Shape channels{geometry.c};
   const TensorOptions f32{.device = x.device()};
-  work.norm.statistics = {
+  call.norm.statistics = {
       .mean = empty(channels, f32), .variance = {}, .inv_std = empty(channels, f32)};
-  work.norm.folded = empty({2, geometry.c}, x.options());
+  call.norm.folded = empty({2, geometry.c}, x.options());
   const RunningStatistics running = running_statistics(norm.state, norm.options, x);
-  work.fused->statistics(work.norm, running);
+  call.kernels->statistics(call.norm, running);
   note_pending(running);
   const Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
       .sums = empty({2, geometry.c_out}, f32)};
-  work.fused->convolve_normalised(geometry, work.norm, w, {result.y, result.sums});
+  call.kernels->convolve_normalised(geometry, call.norm, w, {result.y, result.sums});
   record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
-         [fused = work.fused, geometry, norm_geometry = work.norm.geometry, x = save(x),
+         [kernels = call.kernels, geometry, norm_geometry = call.norm.geometry, x = save(x),
           gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),
-          mean = save(work.norm.statistics.mean), inv_std = save(work.norm.statistics.inv_std),
-          folded = save(work.norm.folded)](Gradients& g) {
+          mean = save(call.norm.statistics.mean), inv_std = save(call.norm.statistics.inv_std),
+          folded = save(call.norm.folded)](Gradients& g) {
            g.no_double_backward();
-           fused->convolve_normalised_backward(
+           kernels->convolve_normalised_backward(
                geometry,
                {.geometry = norm_geometry,
                 .x = x(g),
@@ -99,20 +98,20 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
 
 ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                    const Conv2dOptions& options) {
-  const Fused work = fused_of(x, norm, w, options);
-  if (!work.fused || !norm.residual.defined()) return unfused(x, norm, w, options);
-  const NormalisedBatch batch = normalise_batch(work.norm.geometry, x, norm);
+  const FusedCall call = fused_call(x, norm, w, options);
+  if (!call.kernels || !norm.residual.defined()) return unfused(x, norm, w, options);
+  const NormalisedBatch batch = normalise_batch(call.norm.geometry, x, norm);
   const ResidualTail result{.y = batch.y,
-                            .convolved = convolve_with_sums(work.convolution, batch.y, w)};
+                            .convolved = convolve_with_sums(call.convolution, batch.y, w)};
   const Tensor* const inputs[] = {&x, &norm.gamma, &norm.beta, &norm.residual, &w};
   const Tensor* const outputs[] = {&result.y, &result.convolved.y};
   record("batch_norm_add_conv2d", inputs, outputs,
-         [fused = work.fused, geometry = work.convolution, norm_geometry = work.norm.geometry,
+         [kernels = call.kernels, geometry = call.convolution, norm_geometry = call.norm.geometry,
           x = save(x), gamma = save(norm.gamma), beta = save(norm.beta),
           residual = save(norm.residual), w = save(w), y = save_output(result.y),
           mean = save(batch.mean), inv_std = save(batch.inv_std)](Gradients& g) {
            g.no_double_backward();
-           fused->convolve_normalised_backward(
+           kernels->convolve_normalised_backward(
                geometry,
                {.geometry = norm_geometry,
                 .x = x(g),

@@ -35,11 +35,12 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
   norms->normalise(checked, argmax, y);
   note_pending(checked.running);
   record("batch_norm_max_pool2d", {&x, &norm.gamma, &norm.beta}, y,
-         [norms, geometry, norm = SavedNorm(checked, needs_grad(x)), won = save(argmax.x),
+         [norms, geometry, norm = SavedNorm(checked, needs_grad(x)), x_at_argmax = save(argmax.x),
           positions = save_if(needs_grad(x), argmax.positions)](Gradients& g) {
            g.no_double_backward();
            const NormGradients wanted = wanted_gradients(g, 0);
-           const PoolArgmax saved{.geometry = geometry, .x = won(g), .positions = positions(g)};
+           const PoolArgmax saved{
+               .geometry = geometry, .x = x_at_argmax(g), .positions = positions(g)};
            norms->backward(norm(g), saved, grads_for(saved.x.device(), g), wanted);
          });
   return y;

@@ -5,6 +5,7 @@
 #include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 #include "tests/support/devices.h"
+#include "tests/support/special_values.h"
 
 #include <cmath>
 #include <limits>
@@ -17,9 +18,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class Kernels : public ::testing::TestWithParam<Device> {
  protected:

@@ -8,6 +8,7 @@
 #include "core/tensor/philox.h"
 #include "tests/support/devices.h"
 #include "tests/support/operator_rows.h"
+#include "tests/support/special_values.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,7 +20,6 @@ namespace {
 
 constexpr int64_t two_31 = int64_t{1} << 31;
 constexpr int64_t greatest = std::numeric_limits<int64_t>::max();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// Draws arguments: mostly sensible, sometimes not; in some calls hardly ever, in others often.
 class WrongArguments final : public Arguments {
@@ -70,8 +70,8 @@ class WrongArguments final : public Arguments {
     if (sometimes(chance_)) return evil();
     return sometimes(0.5) ? usual : low + below(high - low + 1);
   }
-  int choice(int usual, int count) override {
-    return sometimes(0.5) ? usual : static_cast<int>(below(count));
+  int choice(int usual, int options) override {
+    return sometimes(0.5) ? usual : static_cast<int>(below(options));
   }
   double real(double usual) override {
     if (sometimes(2 * chance_)) return special();
@@ -92,7 +92,7 @@ class WrongArguments final : public Arguments {
     return values[below(6)];
   }
   double special() {
-    constexpr double values[] = {0, 1, -1, 1e30, nan, -std::numeric_limits<double>::infinity()};
+    constexpr double values[] = {0, 1, -1, 1e30, nan, -infinity};
     return values[below(6)];
   }
 

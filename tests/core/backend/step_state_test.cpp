@@ -5,6 +5,7 @@
 #include "core/ops/ops.h"
 #include "core/parameters/step_memory.h"
 #include "tests/support/devices.h"
+#include "tests/support/special_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::Not;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // --- the rules -------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ TEST_F(CpuPrivateLayout, ConvertsAndComesBack) {
   }
 }
 
-Tensor small_network(Operands x, bool training) {
+Tensor layout_network(Operands x, bool training) {
   const TensorOptions options = x[0].options();
   const auto state = [&](int64_t c) {
     return BatchNormState{.running_mean = full({c}, 0.1, options),
@@ -82,7 +82,7 @@ TEST_F(CpuPrivateLayout, ChainsAgreeWithTheReference) {
                          {channels},
                          {channels, 3, 3, channels},
                          {5, channels}},
-                        [=](Operands x) { return small_network(x, training); },
+                        [=](Operands x) { return layout_network(x, training); },
                         1e-3});
     }
   }

@@ -33,13 +33,13 @@ SafetensorsFile parse(std::string_view file) {
   return SafetensorsFile::parse(std::as_bytes(std::span(file)), "w.safetensors");
 }
 
-std::string refusal(std::string_view file) {
+std::string file_refusal(std::string_view file) {
   return test::message_of(ErrorKind::checkpoint, [&] { parse(file); });
 }
 
 // Refusal of a header over four bytes of data.
 std::string header_refusal(std::string_view header) {
-  return refusal(file_of(header, std::string_view("\0\0\0\0", 4)));
+  return file_refusal(file_of(header, std::string_view("\0\0\0\0", 4)));
 }
 
 constexpr std::string_view good =
@@ -72,28 +72,28 @@ TEST(Safetensors, AcceptsWhatPythonAccepts) {
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1,\"x\":-1e-999}}"}) {
     EXPECT_EQ(header_refusal(header), "no error") << header;
   }
-  EXPECT_EQ(refusal(file_of("{}", "")), "no error");
+  EXPECT_EQ(file_refusal(file_of("{}", "")), "no error");
 }
 
 TEST(Safetensors, RefusesBrokenFrames) {
-  EXPECT_EQ(refusal("1234567"),
+  EXPECT_EQ(file_refusal("1234567"),
             "w.safetensors: expected a safetensors file of at least 8 bytes, got 7.");
   EXPECT_EQ(
-      refusal(std::string(8, '\x7f')),
+      file_refusal(std::string(8, '\x7f')),
       "w.safetensors: not a safetensors file: its header would have 9187201950435737471 bytes, "
       "at most 100000000 are allowed.");
   EXPECT_EQ(
-      refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
+      file_refusal(std::string("\x05\0\0\0\0\0\0\0{}  ", 12)),
       "w.safetensors: truncated or not a safetensors file: expected a header of 5 bytes, the file "
       "has 4 after its first 8.");
-  EXPECT_EQ(refusal(file_of("", "")),
+  EXPECT_EQ(file_refusal(file_of("", "")),
             "w.safetensors: not a safetensors file: its header does not begin with '{'.");
-  EXPECT_EQ(refusal(file_of(" {}", "")),
+  EXPECT_EQ(file_refusal(file_of(" {}", "")),
             "w.safetensors: not a safetensors file: its header does not begin with '{'.");
-  EXPECT_EQ(refusal(file_of(good, "123")),
+  EXPECT_EQ(file_refusal(file_of(good, "123")),
             "w.safetensors: the file is cut short: expected 4 bytes of tensors, got 3. Download or "
             "copy it again.");
-  EXPECT_EQ(refusal(file_of(good, "12345")),
+  EXPECT_EQ(file_refusal(file_of(good, "12345")),
             "w.safetensors: the file is too long: expected 4 bytes of tensors, got 5. Download or "
             "copy it again.");
 }
@@ -189,9 +189,9 @@ TEST(Safetensors, RecognisesPicklesAndNamesTheRemedy) {
   const std::string rest =
       " as torch.save writes, which can run code when loaded. Convert it where you trust it: "
       "safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'weights.safetensors').";
-  EXPECT_EQ(refusal("PK\x03\x04 and so on"),
+  EXPECT_EQ(file_refusal("PK\x03\x04 and so on"),
             "w.safetensors: expected a safetensors file, got a zip archive" + rest);
-  EXPECT_EQ(refusal("\x80\x02}q\x01."),
+  EXPECT_EQ(file_refusal("\x80\x02}q\x01."),
             "w.safetensors: expected a safetensors file, got a pickle" + rest);
   // A header of 0x0280 bytes begins with the same two bytes.
   std::string header(good);

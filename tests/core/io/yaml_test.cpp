@@ -1,4 +1,4 @@
-// Reading YAML: trees, places, typed values, and one exact message for every refusal.
+// Reading YAML: trees, places, typed values, and one exact message for every yaml_refusal.
 #include "core/io/yaml.h"
 
 #include "tests/support/error_of.h"
@@ -20,7 +20,7 @@
 namespace whisker {
 namespace {
 
-YamlNode parse(std::string_view text) {
+YamlNode parsed(std::string_view text) {
   return YamlNode::parse(text, "c.yaml");
 }
 
@@ -29,12 +29,12 @@ std::string usage_error(Action&& action) {
   return test::message_of(ErrorKind::usage, action);
 }
 
-std::string refusal(std::string_view text) {
-  return usage_error([&] { parse(text); });
+std::string yaml_refusal(std::string_view text) {
+  return usage_error([&] { parsed(text); });
 }
 
 TEST(Yaml, NodesKnowKindTextPlaceAndPath) {
-  const YamlNode root = parse(
+  const YamlNode root = parsed(
       "# cats\n"
       "name: cats\n"
       "model:\n"
@@ -59,7 +59,7 @@ TEST(Yaml, NodesKnowKindTextPlaceAndPath) {
 }
 
 TEST(Yaml, ColumnsCountCodePointsAndSkipTheByteOrderMark) {
-  const YamlNode root = parse(
+  const YamlNode root = parsed(
       "\xef\xbb\xbf# \r\n{gr\xc3\xb6\xc3\x9f"
       "e: 1, b: x}\r\n");
   EXPECT_EQ(root.mark().str(), "c.yaml:2:1");
@@ -68,12 +68,12 @@ TEST(Yaml, ColumnsCountCodePointsAndSkipTheByteOrderMark) {
 
 TEST(Yaml, EmptyTextIsNull) {
   for (const char* text : {"", "\n", "# only a comment\n", "---\n", "~"}) {
-    EXPECT_TRUE(parse(text).is_null()) << text;
+    EXPECT_TRUE(parsed(text).is_null()) << text;
   }
 }
 
 TEST(Yaml, TypedValues) {
-  const YamlNode root = parse(
+  const YamlNode root = parsed(
       "a: 1e-3\nb: 1e3\nc: no\nd: On\ne: -12\nf: .5\ng: 0\nh: null\ni: 9223372036854775807\n"
       "j: -9223372036854775808\nk: .inf\nl: -0.25\nm: +7\nn: 12e2\no: .nan\n");
   const auto at = [&](const char* key) -> const YamlNode& { return *root.find(key); };
@@ -97,7 +97,7 @@ TEST(Yaml, TypedValues) {
 }
 
 TEST(Yaml, TypedErrorsNamePlacePathExpectedAndGot) {
-  const YamlNode root = parse(
+  const YamlNode root = parsed(
       "optimizer:\n"
       "  lr: fast\n"
       "  nan: .nan\n"
@@ -146,58 +146,58 @@ TEST(Yaml, TypedErrorsNamePlacePathExpectedAndGot) {
 }
 
 TEST(Yaml, RefusesEverythingOutsideTheSubset) {
-  EXPECT_EQ(refusal("a: 1\nb: 2\na: 3\n"),
+  EXPECT_EQ(yaml_refusal("a: 1\nb: 2\na: 3\n"),
             "c.yaml:3:1: a: expected each key once, line 1 has it already.");
-  EXPECT_EQ(refusal("a: {b: 1, c: 2, b: 3}"),
+  EXPECT_EQ(yaml_refusal("a: {b: 1, c: 2, b: 3}"),
             "c.yaml:1:17: a.b: expected each key once, line 1 has it already.");
-  EXPECT_EQ(refusal("a: &x 1\n"),
+  EXPECT_EQ(yaml_refusal("a: &x 1\n"),
             "c.yaml:1:4: expected no anchors; quote a text that begins with '&'.");
-  EXPECT_EQ(refusal("&a [*a]"),
+  EXPECT_EQ(yaml_refusal("&a [*a]"),
             "c.yaml:1:1: expected no anchors; quote a text that begins with '&'.");
-  EXPECT_EQ(refusal("a: !!int 3\n"),
+  EXPECT_EQ(yaml_refusal("a: !!int 3\n"),
             "c.yaml:1:4: expected no tags; quote a text that begins with '!'.");
-  EXPECT_EQ(refusal("a: ! 3\n"),
+  EXPECT_EQ(yaml_refusal("a: ! 3\n"),
             "c.yaml:1:4: expected no tags; quote a text that begins with '!'.");
-  EXPECT_EQ(refusal("a: ! [3]\n"),
+  EXPECT_EQ(yaml_refusal("a: ! [3]\n"),
             "c.yaml:1:4: expected no tags; quote a text that begins with '!'.");
-  EXPECT_EQ(refusal("a: 1\n---\nb: 2\n"),
+  EXPECT_EQ(yaml_refusal("a: 1\n---\nb: 2\n"),
             "c.yaml:2:1: expected one YAML document, got more after its end.");
-  EXPECT_EQ(refusal(","), "c.yaml:1:1: expected one YAML document, got more after its end.");
-  EXPECT_EQ(refusal("[a]: 1"),
+  EXPECT_EQ(yaml_refusal(","), "c.yaml:1:1: expected one YAML document, got more after its end.");
+  EXPECT_EQ(yaml_refusal("[a]: 1"),
             "c.yaml:1:1: expected text as a key, got a list or a map; is a bracket not closed?");
-  EXPECT_EQ(refusal(": 1"),
+  EXPECT_EQ(yaml_refusal(": 1"),
             "c.yaml:1:1: expected a key before ':', got none. Quote a key named null.");
-  EXPECT_EQ(refusal("a: \xff"), "c.yaml:1:4: expected printable UTF-8, got byte 0xff.");
-  EXPECT_EQ(refusal(std::string_view("a: b\nc: \0", 9)),
+  EXPECT_EQ(yaml_refusal("a: \xff"), "c.yaml:1:4: expected printable UTF-8, got byte 0xff.");
+  EXPECT_EQ(yaml_refusal(std::string_view("a: b\nc: \0", 9)),
             "c.yaml:2:4: expected printable UTF-8, got byte 0x00.");
-  EXPECT_EQ(refusal("a: \x04"), "c.yaml:1:4: expected printable UTF-8, got byte 0x04.");
-  EXPECT_EQ(refusal(std::string(300, 'k') + ": 1"),
+  EXPECT_EQ(yaml_refusal("a: \x04"), "c.yaml:1:4: expected printable UTF-8, got byte 0x04.");
+  EXPECT_EQ(yaml_refusal(std::string(300, 'k') + ": 1"),
             "c.yaml:1:1: expected keys of at most 256 bytes.");
-  EXPECT_EQ(refusal(std::string(17, '[') + std::string(17, ']')),
+  EXPECT_EQ(yaml_refusal(std::string(17, '[') + std::string(17, ']')),
             "c.yaml:1:17: expected at most 16 nested lists and maps.");
-  EXPECT_EQ(refusal(std::string((1 << 20) + 1, ' ')),
+  EXPECT_EQ(yaml_refusal(std::string((1 << 20) + 1, ' ')),
             "c.yaml: expected at most 1.0 MiB of YAML, got 1.0 MiB.");
   std::string many = "[";
   for (int i = 0; i < 10'000; ++i) many += "1,";
-  EXPECT_EQ(refusal(many + "]"), "c.yaml:1:20000: expected at most 10000 values in one file.");
-  EXPECT_EQ(refusal("a: [1, 2\nb: 3"),
+  EXPECT_EQ(yaml_refusal(many + "]"), "c.yaml:1:20000: expected at most 10000 values in one file.");
+  EXPECT_EQ(yaml_refusal("a: [1, 2\nb: 3"),
             "c.yaml:2:2: expected YAML, got a syntax error: end of sequence flow not found.");
-  EXPECT_EQ(refusal("a: \"x\\N\""),
+  EXPECT_EQ(yaml_refusal("a: \"x\\N\""),
             "c.yaml:1:4: expected no escapes \\N and \\_; write \\u0085 and \\u00a0.");
-  EXPECT_EQ(refusal(std::string(131'073, '[')),
+  EXPECT_EQ(yaml_refusal(std::string(131'073, '[')),
             "c.yaml:1:1: expected at most 131072 of the characters []{},:?'\"&*! in one file, got "
             "131073.");
   // yaml-cpp 0.8 names the anchor, 0.7 does not.
-  EXPECT_TRUE(
-      refusal("a:\n\tb: 1\n").ends_with(" Line 2 begins with a tab; YAML is indented by spaces."));
-  EXPECT_TRUE(refusal("a: *b").starts_with(
+  EXPECT_TRUE(yaml_refusal("a:\n\tb: 1\n")
+                  .ends_with(" Line 2 begins with a tab; YAML is indented by spaces."));
+  EXPECT_TRUE(yaml_refusal("a: *b").starts_with(
       "c.yaml:1:4: expected YAML, got a syntax error: the referenced anchor is not defined"));
   EXPECT_EQ(usage_error([] { YamlNode::parse_file("/nonexistent/c.yaml"); }),
             "/nonexistent/c.yaml: cannot open: No such file or directory.");
 }
 
 TEST(Yaml, OverridesReplaceAddAndCarryTheirOrigin) {
-  YamlNode root = parse("train: {epochs: 3, lr: 0.1}\nlayers: [a, b]\n");
+  YamlNode root = parsed("train: {epochs: 3, lr: 0.1}\nlayers: [a, b]\n");
   root.set_override("train.epochs=25");
   root.set_override("data.train=/data/cats dogs");
   root.set_override("layers[1]={dense: 3}");
@@ -214,7 +214,7 @@ TEST(Yaml, OverridesReplaceAddAndCarryTheirOrigin) {
             "command line: train.lr: expected a number, got 'quick'.");
   EXPECT_EQ(usage_error([&] { root.set_override("train.epochs.x=1"); }),
             "command line: train.epochs.x: expected a map to hold 'x', train.epochs is '25'.");
-  YamlNode list = parse("- a\n- b\n");
+  YamlNode list = parsed("- a\n- b\n");
   EXPECT_EQ(usage_error([&] { list.set_override("train.epochs=1"); }),
             "c.yaml:1:1: expected a map of keys to set 'train.epochs' in, got a list.");
   EXPECT_EQ(usage_error([&] { root.set_override("layers[2]=1"); }),
@@ -231,14 +231,14 @@ TEST(Yaml, OverridesReplaceAddAndCarryTheirOrigin) {
 }
 
 TEST(Yaml, KeysWithDotsAreQuotedInPaths) {
-  const YamlNode root = parse("lr: {'features.0': 1}");
+  const YamlNode root = parsed("lr: {'features.0': 1}");
   const YamlNode& rate = (*root.find("lr"))[0];
   EXPECT_EQ(rate.path(), "lr.'features.0'");
   EXPECT_EQ(root.find_path(rate.path()), &rate);
 }
 
 TEST(Yaml, MergeIsDeepAndTheUpperTreeWins) {
-  YamlNode base = parse("a: {x: 1, y: [1, 2]}\nb: 2\n");
+  YamlNode base = parsed("a: {x: 1, y: [1, 2]}\nb: 2\n");
   base.merge(YamlNode::parse("a: {y: [3], z: {w: 4}}\nc: 5\n", "over.yaml"));
   EXPECT_EQ(base.emit(), "a:\n  x: 1\n  y: [3]\n  z:\n    w: 4\nb: 2\nc: 5\n");
   EXPECT_EQ(base.find_path("a.z.w")->path(), "a.z.w");
@@ -246,9 +246,9 @@ TEST(Yaml, MergeIsDeepAndTheUpperTreeWins) {
 }
 
 TEST(Yaml, EmittedTextSteersNoTerminal) {
-  const YamlNode tree = parse("a: x\u202ey\n\u200fb: [\u2066, \"\\e\\x9b\"]\n");
+  const YamlNode tree = parsed("a: x\u202ey\n\u200fb: [\u2066, \"\\e\\x9b\"]\n");
   EXPECT_EQ(tree.emit(), "a: \"x\\u202ey\"\n\"\\u200fb\": [\"\\u2066\", \"\\u001b\\u009b\"]\n");
-  EXPECT_TRUE(parse(tree.emit()) == tree);
+  EXPECT_TRUE(parsed(tree.emit()) == tree);
 }
 
 TEST(Yaml, EmittedTextParsesToTheSameTree) {
@@ -270,18 +270,18 @@ TEST(Yaml, EmittedTextParsesToTheSameTree) {
       "cccccccccccccccccccccc, dddddddddddddd]\n",
   };
   for (const std::string& text : texts) {
-    const YamlNode tree = parse(text);
+    const YamlNode tree = parsed(text);
     const std::string emitted = tree.emit();
     SCOPED_TRACE(text + "\n=>\n" + emitted);
     const YamlNode again = YamlNode::parse(emitted, "emitted");
     EXPECT_TRUE(tree == again);
     EXPECT_EQ(again.emit(), emitted);
   }
-  EXPECT_EQ(parse(texts[0]).emit(),
+  EXPECT_EQ(parsed(texts[0]).emit(),
             "a: 1\nb: [1, 2.5, x]\nc:\n  d: {}\n  e: []\nf:\n  - g: 1\n    h: 2\n  -\n    - 1\n    "
             "- i: j\n");
-  EXPECT_FALSE(parse("a: 1") == parse("a: '1'"));
-  EXPECT_FALSE(parse("a: 1") == parse("b: 1"));
+  EXPECT_FALSE(parsed("a: 1") == parsed("a: '1'"));
+  EXPECT_FALSE(parsed("a: 1") == parsed("b: 1"));
 }
 
 // `unit` again and again, up to 1 MiB or to the last repetition below the limit on signs.
@@ -301,7 +301,7 @@ TEST(Yaml, ControlTheUnguardedParserTakesThem) {
                                             "a: 1\n---\nb: 2\n"};
   int taken = 0;
   for (const std::string& text : refused) {
-    EXPECT_THROW(parse(text), Error) << text;
+    EXPECT_THROW(parsed(text), Error) << text;
     taken += YAML::Load(text).IsMap();
   }
   fmt::print("texts that only the guards refuse: {} of {}\n", taken, refused.size());
@@ -331,7 +331,7 @@ TEST(Yaml, HostileRepetitionsEndWithinASecond) {
       const std::string text = repeat(head, unit);
       const std::clock_t start = std::clock();  // of this process, whatever else the machine does
       try {
-        parse(text);
+        parsed(text);
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::usage);
       }
@@ -346,7 +346,7 @@ TEST(Yaml, HostileRepetitionsEndWithinASecond) {
   const int64_t growth = peak_growth_bytes([&] {
     for (const std::string& unit : units) {
       try {
-        parse(repeat("[", unit));
+        parsed(repeat("[", unit));
       } catch (const Error&) {  // refused above, here only its memory counts
       }
     }

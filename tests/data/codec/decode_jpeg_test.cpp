@@ -1,4 +1,5 @@
-// JPEG: equal to djpeg, all orientations, crops and scales, cuts refused, hostile scans bounded.
+// JPEG: equal to djpeg, all orientations, crops and scales, cuts throws_data_error, hostile scans
+// bounded.
 #include "core/error.h"
 #include "data/codec/decode.h"
 #include "tests/support/image_files.h"
@@ -234,7 +235,7 @@ TEST(DecodeJpeg, CropOutsideTheImageIsAUsageError) {
 }
 
 template <class Decode>
-bool refused(const Decode& attempt) {
+bool throws_data_error(const Decode& attempt) {
   try {
     attempt();
     return false;
@@ -253,8 +254,8 @@ TEST(DecodeJpeg, CutsAreRefusedWhereLibjpegOnlyWarns) {
     for (int i = 0; i < 50; ++i) {
       const size_t size = i == 49 ? file.size() - 1 : file.size() * static_cast<size_t>(i) / 49;
       const auto cut = std::span(file).first(size);
-      EXPECT_TRUE(refused([&] { decode(cut); })) << name << " cut to " << size;
-      EXPECT_TRUE(refused([&] {
+      EXPECT_TRUE(throws_data_error([&] { decode(cut); })) << name << " cut to " << size;
+      EXPECT_TRUE(throws_data_error([&] {
         Decoded out;
         decode(cut, {.fast = CropRequest{{0, 0, 20, 16}, 8, 8}}, out);
       })) << name
@@ -312,14 +313,15 @@ TEST(DecodeJpeg, ManyScansAreBounded) {
     file.push_back(0xD9);
   };
   repeat_last_scan(2);
-  EXPECT_EQ(decode(file).width, 4000) << "control: it is the number of scans that is refused";
+  EXPECT_EQ(decode(file).width, 4000)
+      << "control: it is the number of scans that is throws_data_error";
   repeat_last_scan(2000);
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(refused([&] { decode(file); }));
+  EXPECT_TRUE(throws_data_error([&] { decode(file); }));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("2,000 scans over 12 megapixels in %zu bytes: refused after %.2f s\n", file.size(),
-              seconds);
+  std::printf("2,000 scans over 12 megapixels in %zu bytes: throws_data_error after %.2f s\n",
+              file.size(), seconds);
   EXPECT_LT(seconds, 10);  // 2 s on an idle machine; sanitizers and neighbours are slower
 }
 

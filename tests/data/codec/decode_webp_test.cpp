@@ -27,7 +27,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr uint8_t animation_flag = 2, exif_flag = 8;
-constexpr std::pair<int, int> extents[] = {{61, 47}, {1, 1}, {1, 37}, {203, 8}, {16, 16}};
+constexpr std::pair<int, int> webp_extents[] = {{61, 47}, {1, 1}, {1, 37}, {203, 8}, {16, 16}};
 
 std::string refusal(std::span<const uint8_t> file, int64_t max_pixels = default_max_pixels) {
   return test::message_of(ErrorKind::data, [&] { decode(file, max_pixels); });
@@ -38,7 +38,7 @@ uint8_t over_white(int value, int alpha) {
 }
 
 TEST(DecodeWebp, LosslessIsExact) {
-  for (const auto& [width, height] : extents) {
+  for (const auto& [width, height] : webp_extents) {
     for (const bool alpha : {false, true}) {
       const Image source = test::sample_image(width, height);
       const Image image = decode(test::write_webp(source, {.lossless = true, .alpha = alpha}));
@@ -73,7 +73,7 @@ std::vector<uint8_t> run_dwebp(const Buffer& file, int pixels) {
 TEST(DecodeWebp, EqualsDwebp) {
   if (std::system("dwebp -version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no dwebp (webp)";
   int compared = 0;
-  for (const auto& [width, height] : extents) {
+  for (const auto& [width, height] : webp_extents) {
     for (const float quality : {5.f, 75.f, 98.f}) {
       for (const bool alpha : {false, true}) {
         const Buffer file = test::write_webp(test::sample_image(width, height),

@@ -19,7 +19,7 @@ namespace whisker {
 namespace {
 
 /// JPEG files a/000.jpg ..., b/000.jpg ... of varied sizes; the last is large.
-void write_images(const TemporaryFolder& folder, int per_class, int side = 40) {
+void write_jpegs(const TemporaryFolder& folder, int per_class, int side = 40) {
   for (int i = 0; i < 2 * per_class; ++i) {
     const bool large = i + 1 == 2 * per_class;
     const Image image = large ? test::sample_image(900, 700)
@@ -30,7 +30,7 @@ void write_images(const TemporaryFolder& folder, int per_class, int side = 40) {
   }
 }
 
-AugmentConfig lively() {
+AugmentConfig all_augmentations() {
   return {.random_resized_crop = true,
           .flip_horizontal = 0.5,
           .rotation = 10,
@@ -60,7 +60,7 @@ std::vector<Case> cases() {
     const CacheOptions cache{.kind = kind, .short_side = 60};
     list.push_back({.name = "training",
                     .data = {.preprocess = preprocess_of(ResizeMode::crop),
-                             .augment = lively(),
+                             .augment = all_augmentations(),
                              .seed = 4,
                              .cache = cache}});
     list.push_back({.name = "training, mixed",
@@ -82,18 +82,18 @@ std::vector<Case> cases() {
   return list;
 }
 
-DeviceLoaderOptions on_the_host() {
+DeviceLoaderOptions host_options() {
   return {.pipeline = test::image_pipeline(cpu_device)};
 }
 
-struct Delivered {
+struct DeliveredBatches {
   std::vector<std::vector<double>> images;  // by batch
   std::vector<std::vector<double>> labels;
   std::vector<std::vector<int64_t>> indices;
   std::vector<int64_t> bad;
 };
 
-void add_epoch(BatchSource& source, int64_t epoch, Delivered& run) {
+void add_epoch(BatchSource& source, int64_t epoch, DeliveredBatches& run) {
   source.start_epoch(epoch);
   while (const auto batch = source.next()) {
     run.images.push_back(batch->inputs.to_vector());
@@ -102,8 +102,8 @@ void add_epoch(BatchSource& source, int64_t epoch, Delivered& run) {
   }
 }
 
-Delivered run_epochs(BatchSource& source, int epochs) {
-  Delivered run;
+DeliveredBatches run_epochs(BatchSource& source, int epochs) {
+  DeliveredBatches run;
   for (int epoch = 0; epoch < epochs; ++epoch) add_epoch(source, epoch, run);
   for (const BadSample& bad : source.bad_samples()) run.bad.push_back(bad.index);
   return run;
@@ -121,7 +121,7 @@ std::unique_ptr<Sampler> sampler_of(const Case& test, int64_t size) {
   return sequential_sampler(size);
 }
 
-void expect_same(const Delivered& got, const Delivered& expected, double tolerance,
+void expect_same(const DeliveredBatches& got, const DeliveredBatches& expected, double tolerance,
                  const std::string& name) {
   EXPECT_EQ(got.labels, expected.labels) << name;
   EXPECT_EQ(got.indices, expected.indices) << name;
@@ -139,14 +139,14 @@ void expect_same(const Delivered& got, const Delivered& expected, double toleran
 
 TEST(DeviceLoader, GivesTheLoadersBatches) {
   TemporaryFolder folder;
-  write_images(folder, 10);
+  write_jpegs(folder, 10);
   folder.write("a/0003.jpg", "no image");
   folder.write("b/0012.jpg", "");
   const ImageFolder files = open_image_folder(folder.path());
   for (const Case& test : cases()) {
     const auto plain = std::make_shared<ImageDataset>(files, test.data);
     Loader loader(plain, sampler_of(test, files.size()), options_of(test, 0));
-    const Delivered expected = run_epochs(loader, 3);
+    const DeliveredBatches expected = run_epochs(loader, 3);
     EXPECT_EQ(expected.bad.size(), 2u);
     for (const Device device : test::test_devices()) {
       const double tolerance = device.kind == DeviceKind::cuda ? 4 * 0x1p-24 : 0;
@@ -172,19 +172,19 @@ TEST(DeviceLoader, GivesTheLoadersBatches) {
 // result.
 TEST(DeviceLoader, CacheThatIsTooSmallChangesNothing) {
   TemporaryFolder folder;
-  write_images(folder, 10);
+  write_jpegs(folder, 10);
   const ImageFolder files = open_image_folder(folder.path());
   Case test = cases()[0];
   for (const uint64_t limit : {uint64_t{0}, uint64_t{60'000}}) {
     test.data.cache = {.kind = CacheKind::memory, .short_side = 60};
     const auto plain = std::make_shared<ImageDataset>(files, test.data);
     Loader loader(plain, sampler_of(test, files.size()), options_of(test, 2));
-    const Delivered expected = run_epochs(loader, 3);
+    const DeliveredBatches expected = run_epochs(loader, 3);
     test.data.cache.kind = CacheKind::device;
     test.data.cache.max_bytes = limit;
     const auto data = std::make_shared<ImageDataset>(files, test.data);
     DeviceLoader on_device(data, sampler_of(test, files.size()), options_of(test, 2),
-                           on_the_host());
+                           host_options());
     expect_same(run_epochs(on_device, 3), expected, 0, fmt::format("limit {}", limit));
     EXPECT_EQ(data->device_cache()->kept() + data->device_cache()->left_out(), 20);
     EXPECT_EQ(data->device_cache()->kept() > 0, limit > 0);
@@ -198,30 +198,30 @@ TEST(DeviceLoader, CacheThatIsTooSmallChangesNothing) {
 // Batches that were prepared but never delivered leave nothing behind in the cache.
 TEST(DeviceLoader, AbandonedEpochsDoNotFillTheCache) {
   TemporaryFolder folder;
-  write_images(folder, 10);
+  write_jpegs(folder, 10);
   const ImageFolder files = open_image_folder(folder.path());
   Case test = cases()[0];
   test.data.cache = {.kind = CacheKind::device, .short_side = 60};
   const auto data = std::make_shared<ImageDataset>(files, test.data);
-  DeviceLoader loader(data, sampler_of(test, files.size()), options_of(test, 3), on_the_host());
+  DeviceLoader loader(data, sampler_of(test, files.size()), options_of(test, 3), host_options());
   loader.start_epoch(0);
   ASSERT_TRUE(loader.next());
   EXPECT_EQ(data->device_cache()->kept(), 8);
   loader.start_epoch(1);
-  Delivered rest;
+  DeliveredBatches rest;
   add_epoch(loader, 1, rest);
   EXPECT_EQ(data->device_cache()->kept(), 20);
   test.data.cache.kind = CacheKind::memory;
   const auto plain = std::make_shared<ImageDataset>(files, test.data);
   Loader reference(plain, sampler_of(test, files.size()), options_of(test, 0));
-  Delivered expected;
+  DeliveredBatches expected;
   add_epoch(reference, 1, expected);
   expect_same(rest, expected, 0, "second epoch");
 }
 
 TEST(DeviceLoader, WritesIntoAGivenTensorAndPads) {
   TemporaryFolder folder;
-  write_images(folder, 10);
+  write_jpegs(folder, 10);
   const ImageFolder files = open_image_folder(folder.path());
   const Case test = cases()[0];
   const auto data = std::make_shared<ImageDataset>(files, test.data);
@@ -251,14 +251,14 @@ TEST(DeviceLoader, RefusesExamplesThatAreNoImages) {
     Sample get(int64_t) const override { return {.input = zeros({2, 2, 3})}; }
   };
   DeviceLoader loader(std::make_shared<Values>(), sequential_sampler(4),
-                      {.batch_size = 2, .workers = 0}, on_the_host());
+                      {.batch_size = 2, .workers = 0}, host_options());
   loader.start_epoch(0);
   EXPECT_THROW(loader.next(), Error);
 }
 
 TEST(DeviceLoader, RefusesDevicesThatFinishNoImages) {
   TemporaryFolder folder;
-  write_images(folder, 1);
+  write_jpegs(folder, 1);
   const auto data = std::make_shared<ImageDataset>(
       open_image_folder(folder.path()), ImageDatasetOptions{.preprocess = {.resize_short = 8}});
   EXPECT_THROW(DeviceLoader(data, sequential_sampler(2), {.workers = 0}, {}), Error);

@@ -29,7 +29,7 @@ fs::path train_until(TestRun& run, int64_t k) {
   return run.folder.path();
 }
 
-fs::path stopped_at(const Config& config, int64_t k) {
+fs::path folder_stopped_at(const Config& config, int64_t k) {
   TestRun run(config);
   return train_until(run, k);
 }
@@ -45,7 +45,7 @@ TEST(ResumedImages, MayBeCopied) {
   const StripeFolder data;
   Config config = data.config();
   const std::string expected = trained(config);
-  const fs::path folder = stopped_at(config, 3);
+  const fs::path folder = folder_stopped_at(config, 3);
   fs::copy(data / "train", data / "copy", fs::copy_options::recursive);
   for (const auto& entry : fs::recursive_directory_iterator(data / "copy")) {
     fs::last_write_time(entry.path(), fs::file_time_type() + std::chrono::hours(1));
@@ -108,10 +108,10 @@ TEST(ResumedImages, OldCheckpointsAreComparedAsTheyWere) {
   const StripeFolder data;
   const Config config = data.config();
   const std::string expected = trained(config);
-  const fs::path folder = stopped_at(config, 3);
+  const fs::path folder = folder_stopped_at(config, 3);
   remove_stamps(folder / "last");
   EXPECT_EQ(trained(config, folder), expected);
-  const fs::path other = stopped_at(config, 3);
+  const fs::path other = folder_stopped_at(config, 3);
   remove_stamps(other / "last");
   fs::remove(data / "train/c0/000.jpg");
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, other); }),

@@ -174,29 +174,30 @@ TEST_F(TrainingAlgorithms, DeterministicKnowsNoCacheAndTimesNothing) {
 // What a timed run leaves in the cache between two deterministic ones changes neither.
 TEST_F(TrainingAlgorithms, DeterministicKnowsNoCacheAndTimesNothingOnAGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
-  constexpr Device gpu{DeviceKind::cuda, 0};
-  const auto chosen = [] { return backend_of(gpu).export_algorithms(); };
-  const CudaOptions before = cuda_options(gpu);
-  const fs::path cached = autotune_cache_path(gpu);
+  constexpr Device first_gpu{DeviceKind::cuda, 0};
+  const auto chosen = [] { return backend_of(first_gpu).export_algorithms(); };
+  const CudaOptions before = cuda_options(first_gpu);
+  const fs::path cached = autotune_cache_path(first_gpu);
 
-  set_cuda_options(gpu, {.search_seconds = 600, .workspace_limit = before.workspace_limit + 1});
-  const Tensor a = ones({512, 512}, {.device = gpu});
+  set_cuda_options(first_gpu,
+                   {.search_seconds = 600, .workspace_limit = before.workspace_limit + 1});
+  const Tensor a = ones({512, 512}, {.device = first_gpu});
   for (int i = 0; i < 3; ++i) matmul(a, a);
   const std::string table = chosen();
   ASSERT_NE(table, "") << "nothing was timed";
-  save_algorithms(gpu);
+  save_algorithms(first_gpu);
   EXPECT_EQ(read_file(cached, 1 << 20, ErrorKind::data), table);
 
   const Config fixed = config({"device=cuda", "deterministic=true"});
   std::vector<std::string> hashes;
   for (int i = 0; i < 2; ++i) {
     TestRun run(fixed);
-    EXPECT_TRUE(cuda_options(gpu).deterministic);
-    load_algorithms(gpu);
+    EXPECT_TRUE(cuda_options(first_gpu).deterministic);
+    load_algorithms(first_gpu);
     EXPECT_EQ(chosen(), "") << "the cache was read";
     run.train();
     EXPECT_EQ(chosen(), "") << "something was timed";
-    save_algorithms(gpu);
+    save_algorithms(first_gpu);
     hashes.push_back(hash_of(run.experiment));
     EXPECT_EQ(fs::exists(cached), i == 0) << "the cache was written";
     fs::remove(cached);
@@ -204,13 +205,13 @@ TEST_F(TrainingAlgorithms, DeterministicKnowsNoCacheAndTimesNothingOnAGpu) {
   EXPECT_EQ(hashes[0], hashes[1]);
 
   write_cache(table, "cuda_algorithms.json");
-  set_cuda_options(gpu, {});
-  load_algorithms(gpu);
+  set_cuda_options(first_gpu, {});
+  load_algorithms(first_gpu);
   EXPECT_EQ(chosen(), table) << "control: other runs do not read the cache";
-  set_cuda_options(gpu, {.deterministic = true});
-  backend_of(gpu).import_algorithms(table);
+  set_cuda_options(first_gpu, {.deterministic = true});
+  backend_of(first_gpu).import_algorithms(table);
   EXPECT_EQ(chosen(), table) << "a resumed run follows the table of its checkpoint";
-  set_cuda_options(gpu, before);
+  set_cuda_options(first_gpu, before);
 }
 
 TEST_F(TrainingAlgorithms, ConfigurationReachesTheBackend) {

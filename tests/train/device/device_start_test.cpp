@@ -136,10 +136,10 @@ TEST(LibraryStart, OpensThoseAndNoOthersAndCountsTheTime) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: " << why_no_cuda();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto open = [](std::vector<CudaLibrary> wanted) {
-    const Device gpu{DeviceKind::cuda, 0};
-    LibraryStart libraries(gpu, std::move(wanted));
+    const Device first_gpu{DeviceKind::cuda, 0};
+    LibraryStart libraries(first_gpu, std::move(wanted));
     libraries.wait();
-    const CudaStartTimes times = cuda_start_times(gpu);
+    const CudaStartTimes times = cuda_start_times(first_gpu);
     fmt::print(stderr, "timed:{}{}.\n", times.cublas_lt > 0 ? " cuBLASLt" : "",
                times.cudnn > 0 ? " cuDNN" : "");
   };

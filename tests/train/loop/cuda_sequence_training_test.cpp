@@ -17,8 +17,6 @@
 namespace whisker::test {
 namespace {
 
-constexpr Device gpu{DeviceKind::cuda, 0};
-
 enum class Kind { words, language };
 
 struct Model {
@@ -40,12 +38,12 @@ class CudaSequenceTraining : public testing::Test {
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
     write_two_languages(folder_);
-    poisoned_.emplace(gpu);
+    poisoned_.emplace(gpu_);
   }
   Config config(const Model& model, const char* run, const char* graph) const {
     const std::vector<std::string> overrides = {
         fmt::format("name={}_{}", model.name, run),
-        fmt::format("device={}", gpu.str()),
+        fmt::format("device={}", gpu_.str()),
         "precision=bf16",
         "deterministic=true",
         "train.epochs=3",
@@ -59,6 +57,7 @@ class CudaSequenceTraining : public testing::Test {
   const TemporaryFolder folder_;
 
  private:
+  static constexpr Device gpu_{DeviceKind::cuda, 0};
   std::optional<PoisonedMemory> poisoned_;
 };
 
@@ -66,7 +65,7 @@ class CudaSequenceTraining : public testing::Test {
 TrainStepOptions counted(int* captures) {
   return {.capture = [captures](const std::function<void()>& work) {
     ++*captures;
-    return backend_of(gpu).capture(work);
+    return backend_of({DeviceKind::cuda, 0}).capture(work);
   }};
 }
 

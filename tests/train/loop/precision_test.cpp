@@ -25,15 +25,15 @@ int expect_views_follow(const ParameterArena& arena) {
 }
 
 TEST(Precision, OfEachDevice) {
-  const Device gpu{DeviceKind::cuda, 0};
+  const Device first_gpu{DeviceKind::cuda, 0};
   EXPECT_EQ(compute_dtype(PrecisionKind::automatic, cpu_device), DType::f32);
   EXPECT_EQ(compute_dtype(PrecisionKind::automatic, reference_device), DType::f32);
   const CudaGpu ampere{"NVIDIA A100", 80}, turing{"Tesla T4", 75};
-  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, gpu, ampere), DType::bf16);
-  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, gpu, turing), DType::f16);
-  EXPECT_EQ(compute_dtype(PrecisionKind::bf16, gpu, ampere), DType::bf16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, first_gpu, ampere), DType::bf16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::automatic, first_gpu, turing), DType::f16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::bf16, first_gpu, ampere), DType::bf16);
   EXPECT_EQ(compute_dtype(PrecisionKind::bf16, cpu_device), DType::bf16);
-  EXPECT_EQ(compute_dtype(PrecisionKind::f16, gpu, turing), DType::f16);
+  EXPECT_EQ(compute_dtype(PrecisionKind::f16, first_gpu, turing), DType::f16);
   const auto message = [](PrecisionKind precision, Device device,
                           const CudaGpu& card = {}) -> std::string {
     try {
@@ -47,7 +47,7 @@ TEST(Precision, OfEachDevice) {
   EXPECT_THAT(message(PrecisionKind::f16, cpu_device),
               AllOf(HasSubstr("cpu"), HasSubstr("Use precision: bf16 or f32.")));
   EXPECT_THAT(
-      message(PrecisionKind::bf16, gpu, turing),
+      message(PrecisionKind::bf16, first_gpu, turing),
       AllOf(HasSubstr("Tesla T4, compute capability 7.5"), HasSubstr("Use precision: f16")));
   EXPECT_THAT(message(PrecisionKind::f16, reference_device), HasSubstr("Use precision: f32."));
   EXPECT_THAT(message(PrecisionKind::bf16, reference_device), HasSubstr("Use precision: f32."));

@@ -26,7 +26,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.config;
 }
 
-constexpr Case cases[] = {
+constexpr Case sequence_cases[] = {
     {"names_lstm", "names", "accuracy", 0.70, 0.82, 1, 3},
     {"airline_gru", "airline-passengers.csv", "mae", 25, 16, 30, 3},
     {"ecg_rnn", "ECG5000_TRAIN.txt", "accuracy", 0.80, 0.88, 4, 3},
@@ -82,7 +82,7 @@ TEST(KerasTutorials, LearnWhichWayAWaveTravels) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, RealSequences, testing::ValuesIn(cases),
+INSTANTIATE_TEST_SUITE_P(Configs, RealSequences, testing::ValuesIn(sequence_cases),
                          [](const auto& one) { return std::string(one.param.config); });
 
 }  // namespace

@@ -106,7 +106,7 @@ class CudaConvNorm : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped()) return;
     use(ConvNormFusion::always, 0);
-    if (!is_fused(conv_norm_cases()[1])) GTEST_SKIP() << "skipped: cuDNN joins nothing on this GPU";
+    if (!is_fused(conv_norm_cases()[1])) GTEST_SKIP() << "skipped: cuDNN fuses nothing on this GPU";
   }
   void use(ConvNormFusion fusion, double search_seconds, bool deterministic = false) {
     CudaOptions options = exact_options();

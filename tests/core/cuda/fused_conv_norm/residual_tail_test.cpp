@@ -64,7 +64,7 @@ class CudaResidualTails : public CudaConvNorm {
   void SetUp() override {
     CudaConvNorm::SetUp();
     if (IsSkipped() || is_fused_residual_tail(conv_norm_cases()[1])) return;
-    GTEST_SKIP() << "skipped: cuDNN joins no block's end on this GPU";
+    GTEST_SKIP() << "skipped: cuDNN fuses no residual tail on this GPU";
   }
   void expect_agreement(const char* what) {
     for (const ConvNormCase& c : conv_norm_cases()) {

@@ -109,7 +109,7 @@ inline void expect_recurrent(const RecurrentCase& s, DType dtype, DType rounded)
   expect_agreement({.name = s.name(dtype),
                     .shapes = s.shapes(),
                     .function = [s](const std::vector<Tensor>& x) { return s.run(x); },
-                    // Room for another library's sigmoid and tanh at every step.
+                    // Tolerance for another library's sigmoid and tanh at every step.
                     .tolerance = 2e-5 + tolerance(rounded, s.steps * s.batch * s.layers),
                     .dtype = dtype,
                     .device = gpu});

@@ -122,7 +122,7 @@ class CudaRecurrentLengths : public GpuTest {
   static void compare(const RecurrentCase& s, DType dtype, const std::vector<Tensor>& want,
                       const std::vector<Tensor>& got, const char* how, const Round& round) {
     ASSERT_EQ(got.size(), want.size());
-    // Room for another library's sigmoid and tanh at every step.
+    // Tolerance for another library's sigmoid and tanh at every step.
     const double allowed = 2e-5 + tolerance(dtype, s.steps * s.batch * s.layers);
     const size_t results = result_shapes(s).size();
     for (size_t i = 0; i < want.size(); ++i) {

@@ -39,7 +39,7 @@ Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
 
 namespace {
 
-std::vector<PoolCase> cases() {
+std::vector<PoolCase> pool2d_cases() {
   constexpr PaddingMode same = PaddingMode::same;
   return {
       {"2x2", 2, 6, 4, 3, {.kernel = 2}, 3, 2},
@@ -144,7 +144,7 @@ Values plain_adaptive(const Values& x, int64_t h, int64_t w, int64_t c, int64_t 
 
 std::vector<OpCase> pool2d_rows() {
   std::vector<OpCase> rows;
-  for (const PoolCase& s : cases()) {
+  for (const PoolCase& s : pool2d_cases()) {
     for (const bool average : {false, true}) {
       rows.push_back({.name = fmt::format("{}_pool2d_{}", average ? "avg" : "max", s.name),
                       .inputs = {variable({s.n, s.h, s.w, s.c})},

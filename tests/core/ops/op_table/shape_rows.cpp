@@ -49,13 +49,13 @@ std::vector<OpCase> transpose_rows() {
 }
 
 std::vector<OpCase> slice_rows() {
-  struct Case {
+  struct SliceCase {
     int axis;
     int64_t begin, end;
   };
   const Shape x{3, 4, 5};
   std::vector<OpCase> rows;
-  for (const auto& [axis, begin, end] : {Case{0, 1, 2}, {1, 2, 4}, {-1, 1, 4}, {1, 2, 2}}) {
+  for (const auto& [axis, begin, end] : {SliceCase{0, 1, 2}, {1, 2, 4}, {-1, 1, 4}, {1, 2, 2}}) {
     const auto along = static_cast<size_t>(x.normalize_axis(axis, "slice"));
     rows.push_back(moving_row(
         fmt::format("slice_axis_{}_from_{}_to_{}", along, begin, end), x, x.with(axis, end - begin),
