@@ -17,24 +17,24 @@ if(WHISKER_SANITIZE)
   add_compile_options(-fsanitize=${WHISKER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${WHISKER_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC's manual: with a sanitizer the first has false positives (here in std::regex). The second takes
-    # names of one source for names of a header where several are compiled together.
-    add_compile_options(-Wno-maybe-uninitialized -Wno-subobject-linkage)
+    # GCC's manual: with a sanitizer this warning has false positives (here in std::regex).
+    add_compile_options(-Wno-maybe-uninitialized)
   endif()
 endif()
 if(WHISKER_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage feedback from the libraries, too
 endif()
 
-# With a sanitizer, compiles those of SOURCES that share a folder together, which takes a third of the time.
+# Compiles those of SOURCES that share a folder together, which takes a third of the time.
 function(whisker_compile_together target)
-  if(WHISKER_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-    list(FILTER ARGN EXCLUDE REGEX "^/")
-    foreach(source ${ARGN})
-      get_filename_component(folder "${source}" DIRECTORY)
-      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "folder/${folder}")
-    endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  list(FILTER ARGN EXCLUDE REGEX "^/")
+  foreach(source ${ARGN})
+    get_filename_component(folder "${source}" DIRECTORY)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "folder/${folder}")
+  endforeach()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # it takes a source's names for a header's
   endif()
 endfunction()
 
@@ -46,7 +46,9 @@ function(whisker_library name)
   target_include_directories(whisker_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whisker>)
   target_link_libraries(whisker_${name} PRIVATE $<BUILD_INTERFACE:whisker_flags>)
-  whisker_compile_together(whisker_${name} ${ARGN})
+  if(WHISKER_SANITIZE)
+    whisker_compile_together(whisker_${name} ${ARGN})
+  endif()
 endfunction()
 
 # whisker_test(NAME SOURCES... [ALONE PATTERNS]): a GoogleTest program; each TEST is a ctest entry. Beside those that
@@ -60,7 +62,9 @@ function(whisker_test name)
     add_dependencies(${name} whisker_cuda)  # opened at run time: see core/nvidia/cuda_library.h
   endif()
   target_compile_options(${name} PRIVATE ${whisker_small_code})
-  whisker_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
+  if(WHISKER_SANITIZE OR WHISKER_TESTS_TOGETHER)
+    whisker_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
+  endif()
   set(properties TIMEOUT 600 ENVIRONMENT "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test_cache")
   if(WHISKER_SANITIZE MATCHES address)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)

@@ -27,8 +27,6 @@ struct ConvPoolSaved {
   const Tensor& w;
   const Tensor& y = no_tensor;
   const Tensor& workspace;
-
-  ConvPoolSaved map(auto&& fn) const { return {fn(x), fn(w), fn(y), fn(workspace)}; }
 };
 
 /// Convolution, activation and max-pooling at once, for backends that have such kernels.

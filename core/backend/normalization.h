@@ -28,12 +28,12 @@ struct NormOutputs {
   NormOutputs map(auto&& fn) const { return {fn(y), fn(mean), fn(inv_std)}; }
 };
 
-/// Statistics that do not depend on x, (channels) each.
-struct FixedStatistics {
+/// Statistics known before the pass over x, (channels) each; the variance is biased.
+struct KnownStatistics {
   const Tensor& mean;
   const Tensor& variance;
 
-  FixedStatistics map(auto&& fn) const { return {fn(mean), fn(variance)}; }
+  KnownStatistics map(auto&& fn) const { return {fn(mean), fn(variance)}; }
 };
 
 /// What backward reads of forward's operands. x and inv_std are undefined when neither dx nor
@@ -71,7 +71,7 @@ class NormalizationKernels {
   virtual void batch_norm_train(const BatchNormGeometry& g, const NormInputs& in,
                                 const NormOutputs& out, const RunningStatistics& running) = 0;
   virtual void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
-                                    const FixedStatistics& statistics, const Tensor& y) = 0;
+                                    const KnownStatistics& statistics, const Tensor& y) = 0;
   /// True when batch_norm_backward adds up the parts of dy itself.
   virtual bool adds_unsummed_grads() const { return false; }
   /// dy.second is undefined unless adds_unsummed_grads(). The activation's slope follows from y, or

@@ -1,7 +1,8 @@
 // What the operand structs of the kernel families (normalization.h, convolution.h, ...) have in
 // common. They hold references, as they live for one call, and are filled by designated
 // initialisers; what is read and what is written stand in different structs. Their map(fn) is the
-// same struct with each tensor replaced by what fn returns for it, a reference as well.
+// same struct with each tensor replaced by what fn returns for it, a reference as well. Those of
+// fused_ops.h and recurrent_operands.h own their tensors instead.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -9,7 +10,7 @@
 namespace whisker {
 
 /// An operand that is not there.
-inline const Tensor no_tensor;
+inline constinit const Tensor no_tensor;
 
 /// Of a dense layer or a convolution: what it multiplies and adds.
 struct AffineInputs {

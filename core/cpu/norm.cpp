@@ -175,7 +175,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
   }
 
   void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
-                            const FixedStatistics& statistics, const Tensor& y) override {
+                            const KnownStatistics& statistics, const Tensor& y) override {
     const ImageLayout a = norm_layout(g, in.x);
     const NormPlanes p = norm_planes(g, a);
     const Lanes center(allocator_, p, statistics.mean);

@@ -215,7 +215,8 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
       const int64_t guess = classes == 1 ? *row > 0 : std::max_element(row, row + classes) - row;
       correct += guess == label[r];
     }
-    whisker::count_batch(*count.state, count.rule, {double{*f32(loss)}, correct, rows});
+    whisker::count_batch(*count.state, count.rule,
+                         {.loss = *f32(loss), .correct = correct, .rows = rows});
   }
 
   void add_squares(const Tensor& x, double* sum) override {

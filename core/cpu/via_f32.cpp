@@ -10,35 +10,33 @@ bool narrow(const Tensor& x) {
   return x.defined() && x.dtype() == DType::bf16;
 }
 
+Tensor stand_in(const Tensor& x) {
+  const MemoryScope scope(MemoryCategory::workspace);
+  return empty(x.shape(), {.dtype = DType::f32, .device = x.device()});
+}
+
 }  // namespace
 
 const Tensor& ViaF32::in(const Tensor& x) {
   if (!narrow(x)) return x;
-  const Tensor& wide = stand_in(x);
+  const Tensor& wide = inputs_.emplace_back(stand_in(x));
   backend_.elementwise().cast(x, wide);
   return wide;
 }
 
 const Tensor& ViaF32::out(const Tensor& y) {
-  if (!narrow(y)) return y;
-  const Tensor& wide = stand_in(y);
-  results_.emplace_back(wide, y);
-  return wide;
+  return narrow(y) ? results_.emplace_back(stand_in(y), y).first : y;
 }
 
 const Tensor& ViaF32::in_out(const Tensor& y) {
-  const Tensor& wide = in(y);
-  if (narrow(y)) results_.emplace_back(wide, y);
+  const Tensor& wide = out(y);
+  if (narrow(y)) backend_.elementwise().cast(y, wide);
   return wide;
 }
 
 void ViaF32::finish() {
+  inputs_.clear();
   for (const auto& [wide, y] : results_) backend_.elementwise().cast(wide, y);
-}
-
-const Tensor& ViaF32::stand_in(const Tensor& x) {
-  const MemoryScope scope(MemoryCategory::workspace);
-  return stand_ins_.emplace_back(empty(x.shape(), {.dtype = DType::f32, .device = x.device()}));
 }
 
 }  // namespace whisker::cpu

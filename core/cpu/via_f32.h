@@ -10,7 +10,6 @@
 #include <deque>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace whisker::cpu {
 
@@ -45,11 +44,9 @@ class ViaF32 {
   void finish();
 
  private:
-  const Tensor& stand_in(const Tensor& x);
-
   Backend& backend_;
-  std::deque<Tensor> stand_ins_;
-  std::vector<std::pair<Tensor, Tensor>> results_;
+  std::deque<Tensor> inputs_;                      // given up before the results are cast
+  std::deque<std::pair<Tensor, Tensor>> results_;  // stand-in, result
 };
 
 }  // namespace whisker::cpu

@@ -131,13 +131,14 @@ NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor&
   FusedConvNorm* const fused = backend.fused_conv_norm();
   if (fused && sums.defined()) {
     const Tensor variance = empty({geometry.channels}, statistics);
-    fused->statistics({.geometry = geometry,
-                       .x = x,
-                       .gamma = norm.gamma,
-                       .beta = norm.beta,
-                       .sums = sums,
-                       .statistics = {batch.mean, variance, batch.inv_std}},
-                      running);
+    fused->statistics(
+        {.geometry = geometry,
+         .x = x,
+         .gamma = norm.gamma,
+         .beta = norm.beta,
+         .sums = sums,
+         .statistics = {.mean = batch.mean, .variance = variance, .inv_std = batch.inv_std}},
+        running);
     backend.normalization().batch_norm_inference(
         geometry, in, {.mean = batch.mean, .variance = variance}, batch.y);
   } else {

@@ -65,7 +65,7 @@ class Normalization final : public NormalizationKernels {
   }
 
   void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
-                            const FixedStatistics& statistics, const Tensor& y) override {
+                            const KnownStatistics& statistics, const Tensor& y) override {
     visit_real("batch_norm", in.x.dtype(), [&]<class T>() {
       const T* from = elements<T>(in.x);          // (rows, channels)
       const T* added = elements<T>(in.residual);  // (rows, channels) or null

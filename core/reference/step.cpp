@@ -74,7 +74,8 @@ class TrainingStep final : public TrainingStepKernels {
             classes == 1 ? row[0] > 0 : std::max_element(row, row + classes) - row;
         correct += guess == elements<int64_t>(count.labels)[r];
       }
-      whisker::count_batch(*count.state, count.rule, {double{elements<T>(loss)[0]}, correct, rows});
+      whisker::count_batch(*count.state, count.rule,
+                           {.loss = elements<T>(loss)[0], .correct = correct, .rows = rows});
     });
   }
 
@@ -95,7 +96,7 @@ class TrainingStep final : public TrainingStepKernels {
     if (!s.state->applies) return;
     const double* groups = elements<double>(s.groups);                 // (groups, 2)
     const uint8_t* group_of_block = elements<uint8_t>(s.block_group);  // (blocks)
-    const std::vector<double> gradient = values_of(s.gradient);             // (count)
+    const std::vector<double> gradient = values_of(s.gradient);        // (count)
     visit_real("optimizer_step", s.value.dtype(), [&]<class T>() {
       constexpr int64_t block_elements = 256 / static_cast<int64_t>(sizeof(T));
       T* value = elements<T>(s.value);                                       // (count)

@@ -45,6 +45,10 @@ class RecordingBackend final : public HostDevice {
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) override {
     if (!reserved_.contains(memory)) device_.deallocate(memory, bytes, category);
   }
+  void* allocate_pinned(int64_t bytes) override { return device_.allocate_pinned(bytes); }
+  void deallocate_pinned(void* memory, int64_t bytes) override {
+    device_.deallocate_pinned(memory, bytes);
+  }
   MemoryStats memory_stats() const override { return device_.memory_stats(); }
   void reset_peak() override { device_.reset_peak(); }
   void set_memory_options(const MemoryOptions& options) override {

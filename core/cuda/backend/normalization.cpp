@@ -41,7 +41,7 @@ class Normalization final : public NormalizationKernels, CudaKernels {
   }
 
   void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
-                            const FixedStatistics& statistics, const Tensor& y) override {
+                            const KnownStatistics& statistics, const Tensor& y) override {
     context_.enter();
     kernels::batch_norm_inference(context_, g,
                                   {.x = in.x.raw(),

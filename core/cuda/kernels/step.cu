@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0) atomicAdd(counters + 1, correct);
   if (!is_last_block(counters, gridDim.x) || threadIdx.x != 0) return;
   const uint32_t all = atomicExch(counters + 1, 0);
-  whisker::count_batch(*state, rule, {double{*b.loss}, all, b.rows});
+  whisker::count_batch(*state, rule, {.loss = *b.loss, .correct = all, .rows = b.rows});
 }
 
 // A thread's part of the sum of squares of x (count).

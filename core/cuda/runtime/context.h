@@ -36,7 +36,7 @@ class Context {
   /// PCI bus id: "0000:01:00.0".
   std::string bus_id() const;
 
-  /// Makes this the calling thread's device: the first line of every backend method.
+  /// Makes this the calling thread's device: the first line of every kernel and backend method.
   void enter() const;
   /// The same for destructors: ignores errors, which an earlier call has reported.
   void enter_to_free() const noexcept;

@@ -71,7 +71,7 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
   const Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
       .sums = empty({2, geometry.c_out}, f32)};
-  call.kernels->convolve_normalised(geometry, call.norm, w, {result.y, result.sums});
+  call.kernels->convolve_normalised(geometry, call.norm, w, {.y = result.y, .sums = result.sums});
   record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
          [kernels = call.kernels, geometry, norm_geometry = call.norm.geometry, x = save(x),
           gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),

@@ -17,11 +17,11 @@ namespace {
 
 using Operands = const std::vector<Tensor>&;
 
-constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+constexpr DType wide_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
 void expect_wide(const std::string& name, const std::vector<Shape>& shapes, int64_t terms,
                  const TensorFunction& function) {
-  for (const DType dtype : dtypes) {
+  for (const DType dtype : wide_dtypes) {
     expect_agreement({.name = fmt::format("{} {}", name, dtype),
                       .shapes = shapes,
                       .function = function,
@@ -63,7 +63,7 @@ TEST_F(CudaWide, ArgmaxOfTiesIsTheFirst) {
 
 TEST_F(CudaWide, DropoutDrawsTheHostsMask) {
   for (const int64_t count : {1, 3, 4, 1000, 100'001}) {
-    for (const DType dtype : dtypes) {
+    for (const DType dtype : wide_dtypes) {
       const RandomKey key{.seed = 12345678901234567, .stream = 98765432109876543, .step = 3};
       const auto mask = [&](Device device) {
         return dropout(ones({count}, {.dtype = dtype, .device = device}), 0.3, key).to_vector();
@@ -81,7 +81,7 @@ TEST_F(CudaWide, DropoutDrawsTheHostsMask) {
 }
 
 TEST_F(CudaWide, PointwiseOnAndOffTheGrid) {
-  for (const DType dtype : dtypes) {
+  for (const DType dtype : wide_dtypes) {
     for (const int64_t count : {1, 7, 8, 4099, 3'000'000}) {
       const Tensor x =
           rand_normal({count + 1}, 0, 1, 5, 6, {.device = reference_device}).to(dtype).to(gpu);

@@ -15,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t mebi = int64_t{1} << 20;
-constexpr auto category = MemoryCategory::workspace;
+constexpr int64_t mebibyte = int64_t{1} << 20;
+constexpr auto workspace_category = MemoryCategory::workspace;
 
 class CudaMemory : public GpuTest {
  protected:
@@ -25,13 +25,16 @@ class CudaMemory : public GpuTest {
     if (!IsSkipped()) backend().empty_cache();
   }
   Backend& backend() { return backend_of(gpu); }
-  void* allocate(int64_t bytes) { return backend().allocate(bytes, category); }
-  void free(void* memory, int64_t bytes) { backend().deallocate(memory, bytes, category); }
+  void* allocate(int64_t bytes) { return backend().allocate(bytes, workspace_category); }
+  void free(void* memory, int64_t bytes) {
+    backend().deallocate(memory, bytes, workspace_category);
+  }
   int64_t reserved() { return backend().memory_stats().reserved; }
 };
 
 TEST_F(CudaMemory, BlocksAreAlignedDisjointAndReused) {
-  const int64_t sizes[] = {0, 1, 255, 256, 257, 1000, 100'000, mebi, mebi + 1, 5 * mebi, 30 * mebi};
+  const int64_t sizes[] = {0,       1,        255,          256,          257,          1000,
+                           100'000, mebibyte, mebibyte + 1, 5 * mebibyte, 30 * mebibyte};
   std::vector<std::pair<char*, int64_t>> blocks;
   for (const int64_t bytes : sizes) {
     char* const at = static_cast<char*>(allocate(bytes));
@@ -52,27 +55,27 @@ TEST_F(CudaMemory, BlocksAreAlignedDisjointAndReused) {
 
 TEST_F(CudaMemory, FreedNeighboursMerge) {
   std::vector<void*> blocks;
-  for (int i = 0; i < 9; ++i) blocks.push_back(allocate(2 * mebi));
+  for (int i = 0; i < 9; ++i) blocks.push_back(allocate(2 * mebibyte));
   const int64_t grown = reserved();
-  for (const size_t i : {1, 3, 5, 7, 0, 2, 8, 6, 4}) free(blocks[i], 2 * mebi);
-  free(allocate(18 * mebi), 18 * mebi);
+  for (const size_t i : {1, 3, 5, 7, 0, 2, 8, 6, 4}) free(blocks[i], 2 * mebibyte);
+  free(allocate(18 * mebibyte), 18 * mebibyte);
   EXPECT_EQ(reserved(), grown) << "18 MiB were free and adjacent";
 }
 
 // Where the GPU can map memory, as every one since compute capability 6.0 can.
 TEST_F(CudaMemory, LargeBlocksAreOneSegmentThatGrowsAndShrinksAtItsEnd) {
-  void* const first = allocate(30 * mebi);
-  void* const second = allocate(30 * mebi);
+  void* const first = allocate(30 * mebibyte);
+  void* const second = allocate(30 * mebibyte);
   const int64_t two = reserved();
-  free(second, 30 * mebi);
-  void* const wider = allocate(50 * mebi);
-  EXPECT_EQ(reserved(), two + 20 * mebi) << "30 MiB were free at the end";
-  free(wider, 50 * mebi);
+  free(second, 30 * mebibyte);
+  void* const wider = allocate(50 * mebibyte);
+  EXPECT_EQ(reserved(), two + 20 * mebibyte) << "30 MiB were free at the end";
+  free(wider, 50 * mebibyte);
   backend().empty_cache();
   EXPECT_LT(reserved(), two) << "80 MiB were mapped in chunks of at most 32";
   const Tensor x = full({15 << 18}, 3, {.device = gpu});  // in the remapped part
   EXPECT_EQ(max(x).item(), 3);
-  free(first, 30 * mebi);
+  free(first, 30 * mebibyte);
 }
 
 TEST_F(CudaMemory, AGraphReservesWhatItHoldsAtItsPeak) {
@@ -85,30 +88,30 @@ TEST_F(CudaMemory, AGraphReservesWhatItHoldsAtItsPeak) {
   });
   graph->replay();
   backend().synchronize();
-  EXPECT_GE(reserved(), before + 80 * mebi);
-  EXPECT_LE(reserved(), before + 84 * mebi);
-  EXPECT_LE(memory_summary(gpu).graph_pool, 84 * mebi);
+  EXPECT_GE(reserved(), before + 80 * mebibyte);
+  EXPECT_LE(reserved(), before + 84 * mebibyte);
+  EXPECT_LE(memory_summary(gpu).graph_pool, 84 * mebibyte);
 }
 
 TEST_F(CudaMemory, TheLimitHoldsForHeldAndForReservedMemory) {
   const int64_t held = backend().memory_stats().allocated;
-  backend().set_memory_options({.limit_bytes = held + 64 * mebi});
-  EXPECT_THROW(allocate(65 * mebi), Error);
-  void* const most = allocate(40 * mebi);
-  EXPECT_THROW(allocate(30 * mebi), Error);
-  EXPECT_LE(reserved(), held + 64 * mebi);
-  free(most, 40 * mebi);
+  backend().set_memory_options({.limit_bytes = held + 64 * mebibyte});
+  EXPECT_THROW(allocate(65 * mebibyte), Error);
+  void* const most = allocate(40 * mebibyte);
+  EXPECT_THROW(allocate(30 * mebibyte), Error);
+  EXPECT_LE(reserved(), held + 64 * mebibyte);
+  free(most, 40 * mebibyte);
   // The cache is given back before another size is refused.
-  free(allocate(50 * mebi), 50 * mebi);
+  free(allocate(50 * mebibyte), 50 * mebibyte);
   backend().set_memory_options({});
 }
 
 TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
   const int64_t before = reserved();
-  constexpr int64_t reserve = 512 * mebi;
+  constexpr int64_t reserve = 512 * mebibyte;
   backend().set_memory_options({.preallocate_bytes = reserve});
   EXPECT_EQ(reserved(), before + reserve);
-  const int64_t sizes[] = {1000, 3 * mebi, 30 * mebi, 100 * mebi};
+  const int64_t sizes[] = {1000, 3 * mebibyte, 30 * mebibyte, 100 * mebibyte};
   std::vector<void*> blocks;
   for (const int64_t bytes : sizes) blocks.push_back(allocate(bytes));
   const Tensor x = ones({10 << 20}, {.device = gpu});
@@ -120,13 +123,14 @@ TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
     larger->replay();
     backend().synchronize();
     EXPECT_EQ(reserved(), before + reserve) << "the graphs' memory is the reserve's, too";
-    EXPECT_GE(memory_summary(gpu).graph_pool, 60 * mebi);
-    EXPECT_LE(memory_summary(gpu).graph_pool, 64 * mebi) << "the larger one took what it lacked";
+    EXPECT_GE(memory_summary(gpu).graph_pool, 60 * mebibyte);
+    EXPECT_LE(memory_summary(gpu).graph_pool, 64 * mebibyte)
+        << "the larger one took what it lacked";
   }
   for (size_t i = 0; i < blocks.size(); ++i) free(blocks[i], sizes[i]);
   backend().empty_cache();
   EXPECT_EQ(reserved(), before + reserve) << "it is kept";
-  free(allocate(300 * mebi), 300 * mebi);
+  free(allocate(300 * mebibyte), 300 * mebibyte);
   EXPECT_EQ(reserved(), before + reserve) << "the blocks have merged again";
   backend().set_memory_options({});
 }
@@ -134,13 +138,14 @@ TEST_F(CudaMemory, AReserveServesEverySizeAndGraphs) {
 TEST_F(CudaMemory, AReserveThatIsGivenUpGoesBack) {
   const Tensor x = ones({1000}, {.device = gpu});
   const int64_t before = reserved();
-  backend().set_memory_options({.preallocate_bytes = 128 * mebi});
+  backend().set_memory_options({.preallocate_bytes = 128 * mebibyte});
   {
     const auto graph = backend().capture([&] { add(x, x); });
     backend().set_memory_options({});
   }
-  free(allocate(127 * mebi), 127 * mebi);
-  EXPECT_LE(reserved(), before + 128 * mebi) << "what the graph had of it is a part of it again";
+  free(allocate(127 * mebibyte), 127 * mebibyte);
+  EXPECT_LE(reserved(), before + 128 * mebibyte)
+      << "what the graph had of it is a part of it again";
   backend().empty_cache();
   EXPECT_LE(reserved(), before);
 }
@@ -165,7 +170,7 @@ TEST_F(CudaMemory, AClockMarksTheOrderOfWork) {
 TEST_F(CudaMemory, TheSummaryAddsUp) {
   constexpr int64_t bytes = int64_t{1} << 30;
   int64_t least = INT64_MAX;
-  for (int look = 0; look < 50 && least > 2 * mebi; ++look) {
+  for (int look = 0; look < 50 && least > 2 * mebibyte; ++look) {
     backend().empty_cache();
     const MemorySummary before = memory_summary(gpu);
     void* const memory = allocate(bytes);
@@ -176,7 +181,7 @@ TEST_F(CudaMemory, TheSummaryAddsUp) {
     least = std::min(least, std::abs(after.context - before.context));
     if (look == 0) std::cout << to_text(after, gpu);
   }
-  EXPECT_LE(least, 2 * mebi) << "what was allocated is not what the driver gave";
+  EXPECT_LE(least, 2 * mebibyte) << "what was allocated is not what the driver gave";
 }
 
 TEST_F(CudaMemory, AnExhaustedGpuSaysWhatHoldsItsMemory) {
