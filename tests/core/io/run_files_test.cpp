@@ -153,31 +153,45 @@ TEST(FolderLock, WhereFoldersCannotBeLockedItsFileIs) {
   }
 }
 
-// How many of eight processes got in; without a lock all do.
+// How many of eight processes got in; without a lock all do. Those that did stay until all have
+// tried.
 int winners_of_a_race(bool locked) {
   const ScratchFolder folder;
+  int tried[2], finish[2];
+  EXPECT_EQ(::pipe(tried), 0);
+  EXPECT_EQ(::pipe(finish), 0);
+  char byte = 0;
   std::vector<pid_t> starters;
   for (int i = 0; i < 8; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
+      ::close(finish[1]);
+      std::optional<FolderLock> lock;
+      int status = 0;
       try {
-        std::optional<FolderLock> lock;
         if (locked) lock.emplace(folder.path());
-        ::usleep(200'000);  // longer than the start of all
       } catch (const Error&) {
-        ::_exit(2);
+        status = 2;
       }
-      ::_exit(0);
+      if (::write(tried[1], &byte, 1) != 1) status = 3;
+      if (::read(finish[0], &byte, 1) != 0) status = 3;  // until the parent closes its end
+      ::_exit(status);
     }
     starters.push_back(child);
   }
+  ::close(tried[1]);
+  for (size_t i = 0; i < starters.size(); ++i) EXPECT_EQ(::read(tried[0], &byte, 1), 1);
+  ::close(finish[1]);
   int winners = 0;
   for (const pid_t child : starters) {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_NE(WEXITSTATUS(status), 3);
     winners += WEXITSTATUS(status) == 0 ? 1 : 0;
   }
+  ::close(tried[0]);
+  ::close(finish[0]);
   return winners;
 }
 
