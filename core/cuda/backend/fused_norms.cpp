@@ -1,7 +1,6 @@
 // Tensors to pointers.
 #include "core/cuda/backend/fused_norms.h"
 
-#include "core/autograd/autograd.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/add_norms.h"
 #include "core/cuda/norm/batch_norm.h"

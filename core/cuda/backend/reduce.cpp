@@ -1,4 +1,4 @@
-// The backend's reductions over axes.
+// Reductions over axes.
 #include "core/cuda/kernels/reduce.h"
 
 #include "core/backend/reduction.h"

@@ -15,7 +15,7 @@ class CudnnRecurrent {
   CudnnRecurrent(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
       : context_(context), allocator_(allocator), algorithms_(plans) {}
 
-  /// As Backend's recurrent methods, for a `g` without lengths.
+  /// As the methods of RecurrentKernels, for a `g` without lengths.
   int64_t reserve_bytes(const RecurrentGeometry& g);
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,

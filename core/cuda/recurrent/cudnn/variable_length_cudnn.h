@@ -20,7 +20,7 @@ class VariableLengthCudnn {
   VariableLengthCudnn(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
       : context_(context), allocator_(allocator), algorithms_(plans) {}
 
-  /// As Backend's recurrent methods, for a `g` with lengths; chooses the cells' algorithms.
+  /// As the methods of RecurrentKernels, for a `g` with lengths; chooses the cells' algorithms.
   int64_t reserve_bytes(const RecurrentGeometry& g);
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
   /// Changes the reserve in a capture: call it once after each forward.

@@ -21,8 +21,8 @@ class PersistentLayers {
   /// Whether kernels fit `g` on this GPU.
   bool fits(const RecurrentGeometry& g) const { return tiling(g).has_value(); }
 
-  /// As Backend's recurrent methods, for a `g` that fits. Nothing waits for the device; backward
-  /// does not change the reserve.
+  /// As the methods of RecurrentKernels, for a `g` that fits. Nothing waits for the device;
+  /// backward does not change the reserve.
   int64_t reserve_bytes(const RecurrentGeometry& g) const;
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
