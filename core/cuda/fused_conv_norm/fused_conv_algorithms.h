@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct ConvNormKey {
   std::string describe() const;
 };
 
+/// Both ways to compute a norm and its convolution, on memory of its own.
+class FusionBenchmark {
+ public:
+  virtual ~FusionBenchmark() = default;
+  virtual void fused() = 0;
+  virtual void unfused() = 0;
+};
+
 class FusedConvAlgorithms {
  public:
   FusedConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
@@ -36,10 +45,10 @@ class FusedConvAlgorithms {
         table_(table),
         convolutions_(convolutions) {}
 
-  /// Enqueues all of a norm and its convolution, on memory of its own.
-  using Way = std::function<void()>;
+  /// Called where both are timed.
+  using MakeBenchmark = std::function<std::unique_ptr<FusionBenchmark>()>;
   /// True where fused() is known to be faster than unfused().
-  bool prefers_fused(const ConvNormKey& key, const Way& fused, const Way& unfused);
+  bool prefers_fused(const ConvNormKey& key, const MakeBenchmark& make);
 
   /// Forgets the choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
@@ -51,10 +60,9 @@ class FusedConvAlgorithms {
   };
   bool possible(const ConvNormKey& key);
   Choice untested(const ConvNormKey& key, const std::string& name);
-  Choice tested(const ConvNormKey& key, const std::string& name, const Way& fused,
-                const Way& unfused);
+  Choice tested(const ConvNormKey& key, const std::string& name, const MakeBenchmark& make);
   /// Milliseconds of a replay.
-  float time_of(const Way& way, float hopeless);
+  float time_of(const std::function<void()>& way, float hopeless);
 
   Context& context_;
   Allocator& allocator_;
