@@ -3,14 +3,17 @@
 // symbols from the program; the program uses two C functions of the library.
 #pragma once
 
-#include "core/backend/backend.h"
 #include "core/nvidia/cuda_start_times.h"
+#include "core/tensor/device.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace whisker {
+
+class Backend;
 
 /// Whether convolutions do parts of the batch norms around them (docs/internals/kernels.md, "Fused
 /// convolution and batch norm"); never when `deterministic`.
