@@ -17,12 +17,9 @@
 // and waits, which a capture does not allow: warm up first.
 #pragma once
 
-#include "core/cuda/autotune/autotune_table.h"
-#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 #include "core/cuda/convolution/cudnn/padded_convolution.h"
-#include "core/cuda/memory/allocator.h"
-#include "core/nvidia/cuda_library.h"
 
 #include <functional>
 #include <optional>
@@ -33,15 +30,9 @@ namespace whisker::cuda {
 /// Name of the unfused choice in the autotune table (stored tables have it).
 inline constexpr std::string_view unfused_name = "separate";
 
-class ConvAlgorithms {
+class ConvAlgorithms : Autotuned {
  public:
-  ConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
-                 SearchBudget& budget, AutotuneTable& table)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table) {}
+  using Autotuned::Autotuned;
 
   /// Computes a request with an epilogue, or of both gradients, by plain requests and kernels.
   using Unfused = std::function<void()>;
@@ -93,11 +84,6 @@ class ConvAlgorithms {
   const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
 };
 

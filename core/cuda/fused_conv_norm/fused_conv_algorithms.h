@@ -34,16 +34,10 @@ class FusionBenchmark {
   virtual void unfused() = 0;
 };
 
-class FusedConvAlgorithms {
+class FusedConvAlgorithms : Autotuned {
  public:
-  FusedConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
-                      SearchBudget& budget, AutotuneTable& table, ConvAlgorithms& convolutions)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table),
-        convolutions_(convolutions) {}
+  FusedConvAlgorithms(const Autotuned& tuned, ConvAlgorithms& convolutions)
+      : Autotuned(tuned), convolutions_(convolutions) {}
 
   /// Called where both are timed.
   using MakeBenchmark = std::function<std::unique_ptr<FusionBenchmark>()>;
@@ -64,11 +58,6 @@ class FusedConvAlgorithms {
   /// Milliseconds of a replay.
   float time_of(const std::function<void()>& way, float hopeless);
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   ConvAlgorithms& convolutions_;
   std::map<std::string, Choice> choices_;  // by ConvNormKey::describe()
 };
