@@ -68,6 +68,7 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
                             .w = shape[2],
                             .activation = {Activation::relu},
                             .residual = residual,
+                            .training = true,
                             .dtype = DType::bf16};
   const Tensor x = random(shape, 1), y = empty(shape, bf16);
   const Tensor added = residual ? random(shape, 2) : Tensor();
@@ -113,6 +114,7 @@ Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
                                      .h = shape[1],
                                      .w = shape[2],
                                      .activation = {},
+                                     .training = true,
                                      .dtype = DType::bf16},
                         .x = random(shape, stream),
                         .gamma = ones(channels, f32),
@@ -138,7 +140,7 @@ Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   forward();
   const UnsummedGrads dy{random(shape, 3), random(shape, 4)};
   const auto gradients = [&] {
-    return NormGradients{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+    return NormGrads{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   };
   const AddNormsGradients out{gradients(), gradients()};
   const auto run = [=, &backend] {
@@ -168,6 +170,7 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
                                        .h = shape[1],
                                        .w = shape[2],
                                        .activation = {Activation::relu},
+                                       .training = true,
                                        .dtype = DType::bf16},
                           .x = random(shape, 1),
                           .gamma = ones(channels, f32),
@@ -193,7 +196,7 @@ Run batch_norm_max_pool(const Shape& shape, const Pool2dOptions& options, bool b
   }
   forward();
   const UnsummedGrads dy{random(windows, 3), random(windows, 4)};
-  const NormGradients of_norm{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
+  const NormGrads of_norm{empty(shape, bf16), empty(channels, f32), empty(channels, f32)};
   const Tensor sum = fused ? Tensor() : empty(windows, bf16);
   const Tensor gathered = fused ? Tensor() : empty(shape, bf16);
   const auto run = [=, &backend] {

@@ -3,7 +3,6 @@
 // inputs: Residual, Concat and Multiply are containers whose branches read the same one.
 #pragma once
 
-#include "core/backend/recurrent_operands.h"
 #include "core/parameters/parameters.h"
 #include "core/tensor/tensor.h"
 
@@ -19,6 +18,7 @@
 namespace whisker {
 
 class MemoryPlan;
+struct RecurrentState;
 
 /// States of recurrent layers by the layers' paths, carried from one stretch of long sequences to
 /// the next (truncated back-propagation through time).

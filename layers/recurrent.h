@@ -3,6 +3,7 @@
 // parameters.
 #pragma once
 
+#include "core/backend/geometry.h"
 #include "layers/module.h"
 
 #include <vector>

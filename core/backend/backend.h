@@ -58,24 +58,33 @@ class ReductionKernels;
 class ShapeIndexKernels;
 class TrainingStepKernels;
 
-/// A device's kernels by family; the header of each stands beside this one. They own no memory.
+/// A device's kernels by family; the header of each stands beside this one, those of fused kernels
+/// are convolution.h (ConvPoolKernels) and fused_ops.h. They own no memory.
 struct KernelFamilies {
   std::shared_ptr<ElementwiseKernels> elementwise;
   std::shared_ptr<ShapeIndexKernels> shape_index;
   std::shared_ptr<ReductionKernels> reduction;
   std::shared_ptr<GemmKernels> gemm;
   std::shared_ptr<ConvolutionKernels> convolution;
-  std::shared_ptr<ConvPoolKernels> conv_pool = nullptr;  // null where there are none
   std::shared_ptr<PoolingKernels> pooling;
   std::shared_ptr<NormalizationKernels> normalization;
   std::shared_ptr<RecurrentKernels> recurrent;
   std::shared_ptr<LossKernels> losses;
   std::shared_ptr<TrainingStepKernels> training_step;
+  // Fused kernels: null where there are none.
+  std::shared_ptr<ConvPoolKernels> conv_pool = nullptr;
+  std::shared_ptr<FusedConvNorm> fused_conv_norm = nullptr;
+  std::shared_ptr<FusedAddNorms> fused_add_norms = nullptr;
+  std::shared_ptr<FusedNormPool> fused_norm_pool = nullptr;
 };
 
 class Backend {
  public:
+  /// `kernels` is a member of the device's class, the last one: it goes before what it uses.
+  explicit Backend(const KernelFamilies& kernels) : kernels_(kernels) {}
   virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
 
   /// What it computes on and with, for people.
   virtual std::vector<BackendProperty> properties() const = 0;
@@ -91,6 +100,16 @@ class Backend {
   RecurrentKernels& recurrent() { return *kernels_.recurrent; }
   LossKernels& losses() { return *kernels_.losses; }
   TrainingStepKernels& training_step() { return *kernels_.training_step; }
+
+  // Fused kernels; null where there are none.
+  /// Convolution, activation and max-pooling at once.
+  ConvPoolKernels* conv_pool() { return kernels_.conv_pool.get(); }
+  /// Convolutions that do parts of the batch_norms around them.
+  FusedConvNorm* fused_conv_norm() { return kernels_.fused_conv_norm.get(); }
+  /// Two batch_norms whose results are added, in passes over both.
+  FusedAddNorms* fused_add_norms() { return kernels_.fused_add_norms.get(); }
+  /// Batch_norms and the max-pooling behind them in one pass.
+  FusedNormPool* fused_norm_pool() { return kernels_.fused_norm_pool.get(); }
 
   // --- timed choices -------------------------------------------------------------------------
   /// The algorithms that timing has chosen so far, with what the choice depends on (library
@@ -146,18 +165,8 @@ class Backend {
     return nullptr;
   }
 
-  // --- fused kernels -------------------------------------------------------------------------
-  /// Convolution, activation and max-pooling at once; null where there are none.
-  ConvPoolKernels* conv_pool() { return kernels_.conv_pool.get(); }
-  /// Convolutions that do parts of the batch_norms around them; null where there are none.
-  virtual FusedConvNorm* fused_conv_norm() { return nullptr; }
-  /// Two batch_norms whose results are added, in passes over both; null where there are none.
-  virtual FusedAddNorms* fused_add_norms() { return nullptr; }
-  /// Batch_norms and the max-pooling behind them in one pass; null where there are none.
-  virtual FusedNormPool* fused_norm_pool() { return nullptr; }
-
- protected:
-  KernelFamilies kernels_;  // made by the device's constructor
+ private:
+  const KernelFamilies& kernels_;
 };
 
 }  // namespace whisker

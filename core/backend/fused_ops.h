@@ -1,45 +1,35 @@
-// Kernels that compute a batch norm together with its neighbours. A backend that has them returns
-// them from fused_conv_norm(), fused_add_norms() and fused_norm_pool(), others null; the operators
-// in core/ops/fused/ then run unfused. docs/internals/kernels.md says what each spares.
+// Kernels that compute a batch norm together with its neighbours. Where a backend has none, the
+// operators in core/ops/fused/ run unfused. docs/internals/kernels.md says what each spares.
 #pragma once
 
 #include "core/backend/backend.h"
-#include "core/backend/geometry.h"
-#include "core/backend/operands.h"
-#include "core/backend/running_statistics.h"
+#include "core/backend/normalization.h"
 #include "core/backend/unsummed_grads.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
 namespace whisker {
 
-/// A batch's statistics, (channels) each, f32.
-struct BatchStatistics {
-  Tensor mean;
-  Tensor variance;  ///< biased; not wanted where undefined
-  Tensor inv_std;
+/// A batch_norm in training: (x - mean) inv_std gamma + beta, then perhaps relu. What a method does
+/// not speak of it does not need. Statistics are f32 (f64 of f64 x).
+struct TrainingNorm {
+  BatchNormGeometry geometry = {};  ///< of x
+  Tensor x = {};
+  Tensor gamma = {}, beta = {};    ///< (C)
+  Tensor residual = {};            ///< as x: added before relu at the end of a block
+  Tensor sums = {};                ///< forward: Convolved::sums of x, or undefined
+  Tensor mean = {}, inv_std = {};  ///< (C); forward writes them
+  Tensor variance = {};            ///< (C), biased: written from sums where defined
+  Tensor folded = {};              ///< (2, C), as x: its factor and what is added to that
+  RunningStatistics running = {};  ///< forward
 };
 
-/// The batch_norm in front of a convolution: relu((x - mean) inv_std gamma + beta), at
-/// the end of a block with the residual added before relu.
-struct InputNorm {
-  BatchNormGeometry geometry;  ///< of x, with relu
-  Tensor x;
-  Tensor gamma, beta;    ///< (C)
-  Tensor residual = {};  ///< as x, or undefined
-  Tensor sums = {};      ///< forward: of x, or undefined
-  BatchStatistics statistics = {};
-  Tensor folded = {};  ///< (2, C), as x: what x is multiplied with and what is added to that
-};
-
-/// A backward pass of a convolution behind a batch_norm: gradients that arrive and that are
-/// computed when defined.
-struct InputNormGradients {
+/// A backward pass of a convolution behind a batch_norm.
+struct ConvNormGradients {
   Tensor dy;           ///< of the convolution's result
   Tensor others = {};  ///< as x: of what else reads the batch_norm's result at the end of a block
-  Tensor dx, dgamma, dbeta;
-  Tensor dw = {};
-  Tensor dresidual = {};
+  NormGrads norm = {};
+  Tensor dw = {};  ///< computed when defined
 };
 
 /// What a convolution leaves. Sums are f32 (2, channels): of y and of its squares over all but the
@@ -58,43 +48,30 @@ class FusedConvNorm {
   /// conv2d and the pass over y that batch_norm makes otherwise.
   virtual bool convolve(const Conv2dGeometry& g, const AffineInputs& in,
                         const SummedOutput& out) = 0;
-  /// Writes norm.statistics, what batch_norm_train finds out about x: from its sums, or from x
-  /// itself without.
-  virtual void statistics(const InputNorm& norm, const RunningStatistics& running) = 0;
+  /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x itself
+  /// without.
+  virtual void statistics(const TrainingNorm& norm) = 0;
   /// True where the two methods below are known to be faster, all passes taken together, than
-  /// batch_norm and conv2d; at the end of a block, where the second is. norm.statistics and
+  /// batch_norm and conv2d; at the end of a block, where the second is. The statistics and
   /// norm.folded may be undefined here.
-  virtual bool prefers_fused(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w) = 0;
+  virtual bool prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm,
+                             const Tensor& w) = 0;
   /// y = norm(x) * w and the sums of y; also writes norm.folded.
-  virtual void convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
-                                   const SummedOutput& out) = 0;
+  virtual void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                   const Tensor& w, const SummedOutput& out) = 0;
   /// At the end of a block norm.folded and gradients.dw are undefined: the weights' gradient is
   /// conv2d_backward's to compute.
-  virtual void convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm,
+  virtual void convolve_normalised_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
                                             const Tensor& w,
-                                            const InputNormGradients& gradients) = 0;
-};
-
-/// (x - mean) inv_std gamma + beta, with the statistics of the batch.
-struct TrainingNorm {
-  BatchNormGeometry geometry;  ///< of x, without a residual
-  Tensor x;
-  Tensor gamma, beta;              ///< (C)
-  Tensor mean, inv_std;            ///< (C), f32 (f64 for f64 x); forward writes them
-  Tensor sums = {};                ///< forward: Convolved::sums of x, or undefined
-  RunningStatistics running = {};  ///< forward
-};
-
-/// Undefined ones are not wanted.
-struct NormGradients {
-  Tensor dx, dgamma, dbeta;
+                                            const ConvNormGradients& gradients) = 0;
 };
 
 struct AddNormsGradients {
-  NormGradients first, second;
+  NormGrads first, second;
 };
 
-/// Both norms are of one shape and dtype; relu or nothing, as `first` says, follows the sum.
+/// Both norms are of one shape and dtype, without residuals; relu or nothing, as `first` says,
+/// follows the sum.
 class FusedAddNorms {
  public:
   virtual ~FusedAddNorms() = default;
@@ -135,7 +112,7 @@ class FusedNormPool {
   virtual void normalise(const TrainingNorm& norm, const PoolArgmax& argmax, const Tensor& y) = 0;
   /// norm.x is undefined when gradients.dx is, dy.second unless adds_unsummed_grads().
   virtual void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
-                        const NormGradients& gradients) = 0;
+                        const NormGrads& gradients) = 0;
 };
 
 /// True for the windows that they take: squares of 2 or 3 with strides of 2, none of them beyond

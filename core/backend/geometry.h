@@ -176,6 +176,7 @@ struct BatchNormGeometry {
   double epsilon = 1e-5;
   ActivationSpec activation;  // none or relu
   bool residual = false;      // y = f(normalised + residual)
+  bool training = false;      // statistics are the batch's: backward goes through them
   DType dtype = DType::f32;
   bool operator==(const BatchNormGeometry&) const = default;
 };

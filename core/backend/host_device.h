@@ -9,6 +9,8 @@ namespace whisker {
 
 class HostDevice : public Backend {
  public:
+  using Backend::Backend;
+
   void upload(const void* host, void* device, int64_t bytes) override {
     HostDevice::copy(host, device, bytes);
   }

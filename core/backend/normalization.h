@@ -45,19 +45,16 @@ struct NormSaved {
   const Tensor& y = no_tensor;     ///< batch_norm's with an activation
   const Tensor& mean;
   const Tensor& inv_std;
-  bool batch_statistics = true;  ///< batch_norm: mean and inv_std depended on x (training)
 
   NormSaved map(auto&& fn) const {
-    return {fn(x), fn(gamma), fn(beta), fn(y), fn(mean), fn(inv_std), batch_statistics};
+    return {fn(x), fn(gamma), fn(beta), fn(y), fn(mean), fn(inv_std)};
   }
 };
 
 /// Each is computed when defined.
 struct NormGrads {
-  const Tensor& dx = no_tensor;
-  const Tensor& dgamma = no_tensor;
-  const Tensor& dbeta = no_tensor;
-  const Tensor& dresidual = no_tensor;  ///< batch_norm's
+  Tensor dx = {}, dgamma = {}, dbeta = {};
+  Tensor dresidual = {};  ///< batch_norm's
 
   NormGrads map(auto&& fn) const { return {fn(dx), fn(dgamma), fn(dbeta), fn(dresidual)}; }
 };

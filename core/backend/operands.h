@@ -2,7 +2,7 @@
 // common. They hold references, as they live for one call, and are filled by designated
 // initialisers; what is read and what is written stand in different structs. Their map(fn) is the
 // same struct with each tensor replaced by what fn returns for it, a reference as well. Those of
-// fused_ops.h and recurrent_operands.h own their tensors instead.
+// fused_ops.h and recurrent_operands.h, and NormGrads, own their tensors instead.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -31,6 +31,7 @@ class CpuBackend final : public HostDevice {
  private:
   int default_threads_;
   CpuDevice device_{*this};
+  KernelFamilies families_;
 };
 
 }  // namespace whisker::cpu

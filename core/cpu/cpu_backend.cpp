@@ -55,18 +55,19 @@ CpuDevice::CpuDevice(Backend& owner) : backend(owner) {}
 #endif
 CpuDevice::~CpuDevice() = default;
 
-CpuBackend::CpuBackend() : default_threads_(start_threads(most_threads())) {
-  kernels_ = {.elementwise = make_elementwise(device_),
-              .shape_index = make_shape_index(device_),
-              .reduction = make_reduction(device_),
-              .gemm = make_gemm(device_),
-              .convolution = make_convolution(device_),
-              .pooling = make_pooling(device_),
-              .normalization = make_normalization(device_),
-              .recurrent = make_recurrent(device_),
-              .losses = make_losses(device_),
-              .training_step = make_training_step(device_)};
-}
+CpuBackend::CpuBackend()
+    : HostDevice(families_),
+      default_threads_(start_threads(most_threads())),
+      families_{.elementwise = make_elementwise(device_),
+                .shape_index = make_shape_index(device_),
+                .reduction = make_reduction(device_),
+                .gemm = make_gemm(device_),
+                .convolution = make_convolution(device_),
+                .pooling = make_pooling(device_),
+                .normalization = make_normalization(device_),
+                .recurrent = make_recurrent(device_),
+                .losses = make_losses(device_),
+                .training_step = make_training_step(device_)} {}
 
 void refuse_dtype(DType expected, DType got) {
   fail(ErrorKind::internal, "cpu: a kernel of {} was handed {}.", expected, got);

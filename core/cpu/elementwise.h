@@ -1,5 +1,5 @@
-// Elementwise kernels: those of f32 and bf16 (pointwise.cpp), and of every dtype
-// (typed_pointwise.cpp).
+// Elementwise kernels: those of f32 and bf16 (elementwise.cpp), and of every dtype
+// (typed_elementwise.cpp).
 #pragma once
 
 #include "core/backend/elementwise.h"

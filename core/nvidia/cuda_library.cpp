@@ -3,6 +3,7 @@
 // management" and "Device management"), so that this file needs no CUDA header.
 #include "core/nvidia/cuda_library.h"
 
+#include "core/backend/backend.h"
 #include "core/error.h"
 #include "core/nvidia/cuda_usable.h"
 
@@ -115,6 +116,19 @@ int cuda_device_count() {
   return count;
 }
 
+void check_built_together(const CudaInterface* offered) {
+  if (!offered || std::string_view(offered->version) != WHISKER_VERSION) {
+    fail(ErrorKind::device, "{} is of Whisker {}, the program of {}. Build them together.",
+         library_name, offered ? offered->version : "?", WHISKER_VERSION);
+  }
+  if (offered->contract != WHISKER_CONTRACT) {
+    fail(ErrorKind::device,
+         "{} was built from other sources than the program, though both are of Whisker {}. Build "
+         "them together, and install both.",
+         library_name, WHISKER_VERSION);
+  }
+}
+
 namespace {
 
 struct OpenLibrary {
@@ -140,10 +154,7 @@ const OpenLibrary& open_library() {
     }
     auto* const enter = function<const CudaInterface*()>(library, "whisker_cuda_interface");
     const CudaInterface* const offered = enter ? enter() : nullptr;
-    if (!offered || std::string_view(offered->version) != WHISKER_VERSION) {
-      fail(ErrorKind::device, "{} is of Whisker {}, the program of {}. Build them together.",
-           library_name, offered ? offered->version : "?", WHISKER_VERSION);
-    }
+    check_built_together(offered);
     return {.interface = offered, .seconds = seconds_since(start)};
   }();
   return opened;

@@ -3,14 +3,17 @@
 // symbols from the program; the program uses two C functions of the library.
 #pragma once
 
-#include "core/backend/backend.h"
 #include "core/nvidia/cuda_start_times.h"
+#include "core/tensor/device.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace whisker {
+
+class Backend;
 
 /// Whether convolutions do parts of the batch norms around them (docs/internals/kernels.md, "Fused
 /// convolution and batch norm"); never when `deterministic`.
@@ -53,6 +56,7 @@ enum class CudaLibrary : uint8_t {
 /// What the library's C function whisker_cuda_interface() returns; the other lists versions.
 struct CudaInterface {
   const char* version;  ///< of Whisker: library and program are built together
+  uint64_t contract;    ///< a hash of the headers of core that both include
   std::unique_ptr<Backend> (*make_backend)(int index);
   CudaOptions (*options)(const Backend& backend);
   void (*set_options)(Backend& backend, const CudaOptions& options);
@@ -84,6 +88,8 @@ inline std::string why_no_cuda() {
 /// Number of GPUs that the driver reports; 0 whenever why_no_cuda() is not empty.
 int cuda_device_count();
 
+/// Throws device unless a library that offers this, or null, was built with this program.
+void check_built_together(const CudaInterface* offered);
 /// Opens libwhisker_cuda.so. Throws device, with the loader's message, when that fails.
 const CudaInterface& cuda_interface();
 /// The backend of cuda:`index`. Throws device when there is none, saying why.

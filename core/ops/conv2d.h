@@ -1,4 +1,4 @@
-// What conv2d_with_sums and the operators that fuse it with a batch_norm have in common.
+// What conv2d hands to its fused operators, and what those have in common with it.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -9,5 +9,9 @@ namespace whisker {
 /// conv2d_with_sums of the checked geometry, without a record of it, for devices with a
 /// FusedConvNorm.
 Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w);
+
+/// conv2d with max-pooling, of the checked geometry; is_monotonic() holds for its activation.
+Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& options,
+                         const Tensor& x, const Tensor& w, const Tensor& b);
 
 }  // namespace whisker

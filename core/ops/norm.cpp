@@ -11,11 +11,12 @@
 
 namespace whisker {
 
+namespace {
+
+// f32, f64 for x of f64.
 DType statistics_dtype(DType x) {
   return x == DType::f64 ? DType::f64 : DType::f32;
 }
-
-namespace {
 
 void check_epsilon(const char* op, double epsilon) {
   if (!(epsilon > 0 && std::isfinite(epsilon))) {
@@ -43,10 +44,8 @@ void check_statistic(const char* name, const Tensor& statistic, const Tensor& x)
   }
 }
 
-}  // namespace
-
-BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                      const BatchNormOptions& options, const Tensor& residual) {
+BatchNormGeometry batch_norm_geometry(const Tensor& x, const BatchNormOperands& norm) {
+  const auto& [gamma, beta, state, options, residual] = norm;
   if (x.rank() < 2) {
     fail(ErrorKind::usage, "batch_norm: expected x (N, ..., C), got {}.", x.shape());
   }
@@ -72,9 +71,11 @@ BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, cons
           .epsilon = options.epsilon,
           .activation = options.activation,
           .residual = residual.defined(),
+          .training = options.training,
           .dtype = x.dtype()};
 }
 
+// Undefined tensors where `state` has nothing pending.
 RunningStatistics running_statistics(const BatchNormState& state, const BatchNormOptions& options,
                                      const Tensor& x) {
   if (!state.pending_mean.defined() && !state.pending_var.defined()) return {};
@@ -98,17 +99,7 @@ void check_sums(const Tensor& sums, const Tensor& x) {
        x.extent(-1), x.shape(), sums.shape(), sums.dtype());
 }
 
-void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& options,
-                    const Tensor& x) {
-  if (geometry.rows < 2) {
-    fail(ErrorKind::usage,
-         "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
-         x.shape());
-  }
-  if (!(options.momentum >= 0 && options.momentum <= 1)) {
-    fail(ErrorKind::usage, "batch_norm: expected a momentum in [0, 1], got {}.", options.momentum);
-  }
-}
+}  // namespace
 
 void note_pending(const RunningStatistics& running) {
   for (const Tensor& pending : {running.pending_mean, running.pending_variance}) {
@@ -116,37 +107,89 @@ void note_pending(const RunningStatistics& running) {
   }
 }
 
-NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor& x,
-                                const BatchNormOperands& norm) {
-  check_training(geometry, norm.options, x);
+TrainingNorm checked_norm(const Tensor& x, const BatchNormOperands& norm) {
+  return {.geometry = batch_norm_geometry(x, norm),
+          .x = x,
+          .gamma = norm.gamma,
+          .beta = norm.beta,
+          .residual = norm.residual,
+          .sums = norm.state.sums};
+}
+
+void prepare_training(TrainingNorm& norm, const BatchNormOperands& operands) {
+  const Tensor& x = norm.x;
+  if (norm.geometry.rows < 2) {
+    fail(ErrorKind::usage,
+         "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
+         x.shape());
+  }
+  const double momentum = operands.options.momentum;
+  if (!(momentum >= 0 && momentum <= 1)) {
+    fail(ErrorKind::usage, "batch_norm: expected a momentum in [0, 1], got {}.", momentum);
+  }
+  check_sums(norm.sums, x);
   const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
-  NormalisedBatch batch{.y = empty_like(x),
-                        .mean = empty({geometry.channels}, statistics),
-                        .inv_std = empty({geometry.channels}, statistics)};
-  const RunningStatistics running = running_statistics(norm.state, norm.options, x);
-  const Tensor& sums = norm.state.sums;
-  check_sums(sums, x);
-  Backend& backend = backend_of(x.device());
-  const NormInputs in{.x = x, .gamma = norm.gamma, .beta = norm.beta, .residual = norm.residual};
+  norm.mean = empty({norm.geometry.channels}, statistics);
+  norm.inv_std = empty({norm.geometry.channels}, statistics);
+  norm.running = running_statistics(operands.state, operands.options, x);
+}
+
+TrainingNorm training_norm(const Tensor& x, const BatchNormOperands& norm) {
+  TrainingNorm checked = checked_norm(x, norm);
+  prepare_training(checked, norm);
+  return checked;
+}
+
+SavedNorm::SavedNorm(const TrainingNorm& norm, bool with_x)
+    : geometry_(norm.geometry),
+      x_(save_if(with_x, norm.x)),
+      gamma_(save(norm.gamma)),
+      beta_(save(norm.beta)),
+      residual_(save(norm.residual)),
+      mean_(save(norm.mean)),
+      inv_std_(save(norm.inv_std)),
+      folded_(save(norm.folded)) {}
+
+TrainingNorm SavedNorm::operator()(const Gradients& g) const {
+  return {.geometry = geometry_,
+          .x = x_(g),
+          .gamma = gamma_(g),
+          .beta = beta_(g),
+          .residual = residual_(g),
+          .mean = mean_(g),
+          .inv_std = inv_std_(g),
+          .folded = folded_(g)};
+}
+
+NormGrads wanted_gradients(Gradients& g, size_t first) {
+  return {.dx = g.grad_buffer_if_needed(first),
+          .dgamma = g.grad_buffer_if_needed(first + 1),
+          .dbeta = g.grad_buffer_if_needed(first + 2)};
+}
+
+UnsummedGrads grads_for(Device device, Gradients& g) {
+  return backend_of(device).normalization().adds_unsummed_grads() ? g.unsummed_grads()
+                                                                  : UnsummedGrads{g.dy(), {}};
+}
+
+Tensor normalise_batch(const TrainingNorm& norm) {
+  const Tensor y = empty_like(norm.x);
+  Backend& backend = backend_of(norm.x.device());
+  const NormInputs in{
+      .x = norm.x, .gamma = norm.gamma, .beta = norm.beta, .residual = norm.residual};
   FusedConvNorm* const fused = backend.fused_conv_norm();
-  if (fused && sums.defined()) {
-    const Tensor variance = empty({geometry.channels}, statistics);
-    fused->statistics(
-        {.geometry = geometry,
-         .x = x,
-         .gamma = norm.gamma,
-         .beta = norm.beta,
-         .sums = sums,
-         .statistics = {.mean = batch.mean, .variance = variance, .inv_std = batch.inv_std}},
-        running);
+  if (fused && norm.sums.defined()) {
+    TrainingNorm of_sums = norm;
+    of_sums.variance = empty_like(norm.mean);
+    fused->statistics(of_sums);
     backend.normalization().batch_norm_inference(
-        geometry, in, {.mean = batch.mean, .variance = variance}, batch.y);
+        norm.geometry, in, {.mean = norm.mean, .variance = of_sums.variance}, y);
   } else {
     backend.normalization().batch_norm_train(
-        geometry, in, {.y = batch.y, .mean = batch.mean, .inv_std = batch.inv_std}, running);
+        norm.geometry, in, {.y = y, .mean = norm.mean, .inv_std = norm.inv_std}, norm.running);
   }
-  note_pending(running);
-  return batch;
+  note_pending(norm.running);
+  return y;
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
@@ -157,52 +200,46 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     plain.activation = {};
     return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
   }
-  const BatchNormGeometry geometry = batch_norm_geometry(x, gamma, beta, options, residual);
-  Tensor y, mean, inv_std;
+  const BatchNormOperands operands{gamma, beta, state, options, residual};
+  TrainingNorm norm = checked_norm(x, operands);
+  const BatchNormGeometry& geometry = norm.geometry;
+  Tensor y;
   if (options.training) {
-    NormalisedBatch batch = normalise_batch(geometry, x, {gamma, beta, state, options, residual});
-    y = std::move(batch.y);
-    mean = std::move(batch.mean);
-    inv_std = std::move(batch.inv_std);
+    prepare_training(norm, operands);
+    y = normalise_batch(norm);
   } else {
     check_statistic("running_mean", state.running_mean, x);
     check_statistic("running_var", state.running_var, x);
     y = empty_like(x);
-    mean = state.running_mean;
+    norm.mean = state.running_mean;
     backend_of(x.device())
         .normalization()
         .batch_norm_inference(geometry,
                               {.x = x, .gamma = gamma, .beta = beta, .residual = residual},
-                              {.mean = mean, .variance = state.running_var}, y);
+                              {.mean = norm.mean, .variance = state.running_var}, y);
     if (needs_grad(x) || needs_grad(gamma)) {
       const NoGrad constant;
-      inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
+      norm.inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
     }
   }
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
-      [geometry, training = options.training, x = save_if(needs_grad(x) || needs_grad(gamma), x),
+      [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
        gamma = save_if(needs_grad(x), gamma), beta = save_if(needs_grad(x), beta),
-       mean = save(mean), inv_std = save(inv_std),
+       mean = save(norm.mean), inv_std = save(norm.inv_std),
        y = options.activation.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
-        const Tensor dx = g.grad_buffer_if_needed(0);
-        const Tensor dgamma = g.grad_buffer_if_needed(1);
-        const Tensor dbeta = g.grad_buffer_if_needed(2);
-        const Tensor dresidual = g.grad_buffer_if_needed(3);
-        NormalizationKernels& kernels = backend_of(mean(g).device()).normalization();
-        const UnsummedGrads dy =
-            kernels.adds_unsummed_grads() ? g.unsummed_grads() : UnsummedGrads{g.dy(), {}};
-        kernels.batch_norm_backward(
-            geometry,
-            {.x = x(g),
-             .gamma = gamma(g),
-             .beta = beta(g),
-             .y = y(g),
-             .mean = mean(g),
-             .inv_std = inv_std(g),
-             .batch_statistics = training},
-            dy, {.dx = dx, .dgamma = dgamma, .dbeta = dbeta, .dresidual = dresidual});
+        NormGrads wanted = wanted_gradients(g, 0);
+        wanted.dresidual = g.grad_buffer_if_needed(3);
+        const Device device = mean(g).device();
+        backend_of(device).normalization().batch_norm_backward(geometry,
+                                                               {.x = x(g),
+                                                                .gamma = gamma(g),
+                                                                .beta = beta(g),
+                                                                .y = y(g),
+                                                                .mean = mean(g),
+                                                                .inv_std = inv_std(g)},
+                                                               grads_for(device, g), wanted);
       });
   return y;
 }
@@ -228,14 +265,12 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),
           inv_std = save(inv_std)](Gradients& g) {
            g.no_double_backward();
-           const Tensor dx = g.grad_buffer_if_needed(0);
-           const Tensor dgamma = g.grad_buffer_if_needed(1);
-           const Tensor dbeta = g.grad_buffer_if_needed(2);
+           const NormGrads wanted = wanted_gradients(g, 0);
            backend_of(g.dy().device())
                .normalization()
                .layer_norm_backward(
                    geometry, {.x = x(g), .gamma = gamma(g), .mean = mean(g), .inv_std = inv_std(g)},
-                   g.dy(), {.dx = dx, .dgamma = dgamma, .dbeta = dbeta});
+                   g.dy(), wanted);
          });
   return y;
 }

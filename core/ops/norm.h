@@ -1,33 +1,39 @@
 // What batch_norm and the operators that fuse it with others check and compute alike.
 #pragma once
 
-#include "core/backend/backend.h"
-#include "core/backend/running_statistics.h"
+#include "core/autograd/autograd.h"
+#include "core/backend/fused_ops.h"
 #include "core/ops/ops.h"
 
 namespace whisker {
 
-/// f32, f64 for x of f64.
-DType statistics_dtype(DType x);
-/// Throws usage, naming what does not fit.
-BatchNormGeometry batch_norm_geometry(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                      const BatchNormOptions& options, const Tensor& residual);
-/// Undefined tensors where `state` has nothing pending. Throws usage for extents other than x's.
-RunningStatistics running_statistics(const BatchNormState& state, const BatchNormOptions& options,
-                                     const Tensor& x);
-/// Throws usage where sums are defined and not those of an x like this.
-void check_sums(const Tensor& sums, const Tensor& x);
-/// Throws usage where x has too few rows for statistics, or the momentum is none.
-void check_training(const BatchNormGeometry& geometry, const BatchNormOptions& options,
-                    const Tensor& x);
-/// What a batch_norm computes in training; statistics are (C).
-struct NormalisedBatch {
-  Tensor y, mean, inv_std;
-};
-/// The forward pass of training, without a record of it; the pending statistics are written.
-NormalisedBatch normalise_batch(const BatchNormGeometry& geometry, const Tensor& x,
-                                const BatchNormOperands& norm);
+/// The norm's geometry and operands, its statistics undefined. Throws usage, naming what does not
+/// fit.
+TrainingNorm checked_norm(const Tensor& x, const BatchNormOperands& norm);
+/// Adds memory for the statistics, and the running ones. Throws usage where x has too few rows for
+/// statistics or the state does not fit.
+void prepare_training(TrainingNorm& norm, const BatchNormOperands& operands);
+/// Both.
+TrainingNorm training_norm(const Tensor& x, const BatchNormOperands& norm);
+/// The forward pass of training, without a record of it; the statistics are written.
+Tensor normalise_batch(const TrainingNorm& norm);
 /// Tells the version checks that the pending statistics were written.
 void note_pending(const RunningStatistics& running);
+
+/// A norm as backward wants it.
+class SavedNorm {
+ public:
+  /// Without x where `with_x` is false.
+  explicit SavedNorm(const TrainingNorm& norm, bool with_x = true);
+  TrainingNorm operator()(const Gradients& g) const;
+
+ private:
+  BatchNormGeometry geometry_;
+  Saved x_, gamma_, beta_, residual_, mean_, inv_std_, folded_;
+};
+/// Targets for the inputs x, gamma and beta, the first of which is input `first`.
+NormGrads wanted_gradients(Gradients& g, size_t first);
+/// The gradient of the result, in parts where the device adds them.
+UnsummedGrads grads_for(Device device, Gradients& g);
 
 }  // namespace whisker

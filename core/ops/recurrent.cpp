@@ -1,8 +1,9 @@
 // Recurrent layers as one operator: all steps, layers and directions in one call of the backend.
-#include "core/backend/recurrent.h"
+#include "core/ops/recurrent.h"
 
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
+#include "core/backend/recurrent.h"
 #include "core/ops/checks.h"
 
 #include <array>

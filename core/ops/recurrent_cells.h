@@ -3,8 +3,7 @@
 #pragma once
 
 #include "core/ops/ops.h"
-
-#include <span>
+#include "core/ops/recurrent.h"
 
 namespace whisker {
 

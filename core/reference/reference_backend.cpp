@@ -5,18 +5,18 @@
 
 namespace whisker {
 
-ReferenceBackend::ReferenceBackend() {
-  kernels_ = {.elementwise = reference::make_elementwise(),
-              .shape_index = reference::make_shape_index(),
-              .reduction = reference::make_reduction(),
-              .gemm = reference::make_gemm(),
-              .convolution = reference::make_convolution(),
-              .pooling = reference::make_pooling(),
-              .normalization = reference::make_normalization(),
-              .recurrent = reference::make_recurrent(),
-              .losses = reference::make_losses(),
-              .training_step = reference::make_training_step()};
-}
+ReferenceBackend::ReferenceBackend()
+    : HostDevice(families_),
+      families_{.elementwise = reference::make_elementwise(),
+                .shape_index = reference::make_shape_index(),
+                .reduction = reference::make_reduction(),
+                .gemm = reference::make_gemm(),
+                .convolution = reference::make_convolution(),
+                .pooling = reference::make_pooling(),
+                .normalization = reference::make_normalization(),
+                .recurrent = reference::make_recurrent(),
+                .losses = reference::make_losses(),
+                .training_step = reference::make_training_step()} {}
 
 std::vector<BackendProperty> ReferenceBackend::properties() const {
   return {{"computes with", "plain loops, one thread"}, {"types", "f32, f64"}};

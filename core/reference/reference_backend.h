@@ -24,6 +24,7 @@ class ReferenceBackend final : public HostDevice {
 
  private:
   HostMemory memory_{"reference"};
+  KernelFamilies families_;
 };
 
 std::unique_ptr<Backend> make_reference_backend();

@@ -1,6 +1,7 @@
 // Shapes and ranges are such that finite differences cross no tie and no kink.
 #include "core/trace/operator_table.h"
 
+#include "core/ops/recurrent.h"
 #include "core/tensor/philox.h"
 
 #include <array>

@@ -17,19 +17,20 @@ namespace whisker::test {
 class RecordingBackend final : public HostDevice {
  public:
   /// `device` has no private layouts: the reference.
-  explicit RecordingBackend(Backend& device) : device_(device) {
-    kernels_ = {
-        .elementwise = std::make_shared<RecordedElementwise>(recorder_, device.elementwise()),
-        .shape_index = std::make_shared<RecordedShapeIndex>(recorder_, device.shape_index()),
-        .reduction = std::make_shared<RecordedReduction>(recorder_, device.reduction()),
-        .gemm = std::make_shared<RecordedGemm>(recorder_, device.gemm()),
-        .convolution = std::make_shared<RecordedConvolution>(recorder_, device.convolution()),
-        .pooling = std::make_shared<RecordedPooling>(recorder_, device.pooling()),
-        .normalization = std::make_shared<RecordedNormalization>(recorder_, device.normalization()),
-        .recurrent = std::make_shared<RecordedRecurrent>(recorder_, device.recurrent()),
-        .losses = std::make_shared<RecordedLosses>(recorder_, device.losses()),
-        .training_step = std::make_shared<RecordedTrainingStep>(recorder_, device.training_step())};
-  }
+  explicit RecordingBackend(Backend& device)
+      : HostDevice(families_),
+        device_(device),
+        families_{
+            .elementwise = std::make_shared<RecordedElementwise>(recorder_, device.elementwise()),
+            .shape_index = std::make_shared<RecordedShapeIndex>(recorder_, device.shape_index()),
+            .reduction = std::make_shared<RecordedReduction>(recorder_, device.reduction()),
+            .gemm = std::make_shared<RecordedGemm>(recorder_, device.gemm()),
+            .convolution = std::make_shared<RecordedConvolution>(recorder_, device.convolution()),
+            .pooling = std::make_shared<RecordedPooling>(recorder_, device.pooling()),
+            .normalization = std::make_shared<RecordedNormalization>(recorder_, device.normalization()),
+            .recurrent = std::make_shared<RecordedRecurrent>(recorder_, device.recurrent()),
+            .losses = std::make_shared<RecordedLosses>(recorder_, device.losses()),
+            .training_step = std::make_shared<RecordedTrainingStep>(recorder_, device.training_step())} {}
 
   int captures() const { return captures_; }
 
@@ -116,6 +117,7 @@ class RecordingBackend final : public HostDevice {
   Graph* recording_ = nullptr;
   std::unordered_set<void*> reserved_;  // by graphs
   int captures_ = 0;
+  KernelFamilies families_;
 };
 
 }  // namespace whisker::test

@@ -1,6 +1,7 @@
 // Snapshots, the background writer, and restoring.
 #include "train/checkpoint/checkpoint.h"
 
+#include "core/backend/recurrent_operands.h"
 #include "core/io/file.h"
 #include "core/io/hash.h"
 #include "core/io/json.h"

@@ -1,6 +1,7 @@
 #include "train/inference/text_generator.h"
 
 #include "core/autograd/autograd.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/error.h"
 #include "core/io/utf8.h"
 #include "core/tensor/philox.h"

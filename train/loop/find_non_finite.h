@@ -1,6 +1,7 @@
 // Finds the first tensor with a NaN or Inf after a step whose loss or gradients were not finite.
 #pragma once
 
+#include "core/backend/recurrent_operands.h"
 #include "train/experiment.h"
 
 #include <string>

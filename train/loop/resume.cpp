@@ -1,6 +1,7 @@
 #include "train/loop/resume.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
 

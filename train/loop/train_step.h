@@ -13,6 +13,7 @@
 #pragma once
 
 #include "core/backend/backend.h"
+#include "core/backend/recurrent_operands.h"
 #include "train/experiment.h"
 #include "train/loop/step_trace.h"
 

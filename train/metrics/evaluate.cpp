@@ -3,6 +3,7 @@
 #include "train/metrics/evaluate.h"
 
 #include "core/autograd/autograd.h"
+#include "core/backend/recurrent_operands.h"
 
 namespace whisker {
 namespace {

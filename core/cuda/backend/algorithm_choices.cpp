@@ -20,7 +20,7 @@ AlgorithmChoices::AlgorithmChoices(Context& context, Allocator& allocator,
                                    const CudaOptions& options)
     : table_([&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
-      conv_norm_(context, allocator, options, budget_, table_, convolutions_),
+      conv_norm_({context, allocator, options, budget_, table_}, convolutions_),
       gemms_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_),
       recurrent_choice_(context, allocator, options, budget_, table_) {

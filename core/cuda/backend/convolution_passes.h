@@ -1,4 +1,4 @@
-// Convolutions: conv2d.cpp, and with pooling conv2d_pool.cpp.
+// Convolutions: convolution.cpp, and with pooling conv_pool.cpp.
 #pragma once
 
 #include "core/backend/convolution.h"

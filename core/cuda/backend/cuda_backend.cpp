@@ -1,24 +1,29 @@
 // The backend's construction and options.
 #include "core/cuda/backend/cuda_backend.h"
 
+#include "core/cuda/fused_conv_norm/fused_conv_norm.h"
+
 namespace whisker::cuda {
 
 CudaBackend::CudaBackend(int index)
-    : device_(index),
-      conv_norm_(device_.context, device_.allocator, device_.options,
-                 device_.algorithms.convolutions(), device_.algorithms.conv_norm()) {
-  kernels_ = {.elementwise = make_elementwise(device_),
-              .shape_index = make_shape_index(device_),
-              .reduction = make_reduction(device_),
-              .gemm = make_gemm(device_),
-              .convolution = make_convolution(device_),
-              .conv_pool = make_conv_pool(device_),
-              .pooling = make_pooling(device_),
-              .normalization = make_normalization(device_),
-              .recurrent = make_recurrent(device_),
-              .losses = make_losses(device_),
-              .training_step = make_training_step(device_)};
-}
+    : Backend(families_),
+      device_(index),
+      families_{.elementwise = make_elementwise(device_),
+                .shape_index = make_shape_index(device_),
+                .reduction = make_reduction(device_),
+                .gemm = make_gemm(device_),
+                .convolution = make_convolution(device_),
+                .pooling = make_pooling(device_),
+                .normalization = make_normalization(device_),
+                .recurrent = make_recurrent(device_),
+                .losses = make_losses(device_),
+                .training_step = make_training_step(device_),
+                .conv_pool = make_conv_pool(device_),
+                .fused_conv_norm = std::make_shared<CudaFusedConvNorm>(
+                    device_.context, device_.allocator, device_.options,
+                    device_.algorithms.convolutions(), device_.algorithms.conv_norm()),
+                .fused_add_norms = make_fused_add_norms(device_),
+                .fused_norm_pool = make_fused_norm_pool(device_)} {}
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::set_options(const CudaOptions& options) {

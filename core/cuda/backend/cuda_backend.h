@@ -11,8 +11,6 @@
 
 #include "core/backend/backend.h"
 #include "core/cuda/backend/cuda_kernels.h"
-#include "core/cuda/backend/fused_norms.h"
-#include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 #include "core/nvidia/cuda_library.h"
 
 #include <functional>
@@ -51,15 +49,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<ImagePipeline> make_image_pipeline() override;
   std::shared_ptr<JpegDecoder> make_jpeg_decoder(std::string& why) override;
 
-  FusedConvNorm* fused_conv_norm() override { return &conv_norm_; }
-  FusedAddNorms* fused_add_norms() override { return &add_norms_; }
-  FusedNormPool* fused_norm_pool() override { return &norm_pool_; }
-
  private:
   CudaDevice device_;
-  CudaFusedConvNorm conv_norm_;
-  CudaFusedAddNorms add_norms_{device_.context, device_.allocator};
-  CudaFusedNormPool norm_pool_{device_.context, device_.allocator};
+  KernelFamilies families_;
 };
 
 }  // namespace whisker::cuda

@@ -34,6 +34,7 @@ void open(Backend& backend, CudaLibrary library) {
 }
 
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
+                                .contract = WHISKER_CONTRACT,
                                 .make_backend = make,
                                 .options = options,
                                 .set_options = set_options,

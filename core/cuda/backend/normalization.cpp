@@ -9,15 +9,6 @@
 
 namespace whisker::cuda {
 
-kernels::Running kernels::Running::of(const RunningStatistics& running) {
-  return {.mean = f32(running.mean),
-          .variance = f32(running.variance),
-          .pending_mean = f32(running.pending_mean),
-          .pending_variance = f32(running.pending_variance),
-          .kept = static_cast<float>(1 - running.momentum),
-          .added = static_cast<float>(running.momentum)};
-}
-
 namespace {
 
 class Normalization final : public NormalizationKernels, CudaKernels {
@@ -56,7 +47,7 @@ class Normalization final : public NormalizationKernels, CudaKernels {
   void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
                            const UnsummedGrads& dy, const NormGrads& out) override {
     context_.enter();
-    kernels::batch_norm_backward(context_, allocator_, g, saved.batch_statistics,
+    kernels::batch_norm_backward(context_, allocator_, g,
                                  {.x = pointer(saved.x),
                                   .y = pointer(saved.y),
                                   .dy = dy.first.raw(),

@@ -56,9 +56,8 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
   if (*known == few_channels_name || *known == "thin") {  // "thin" until 0.1
     choice.algorithm = few_channels_conv(request, site());
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
-    const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
-    PaddingCheck padding(context_, allocator_, request);
-    auto algorithm = graph ? usable(graph, request, *engine, padding) : nullptr;
+    const auto graph = graph_of(request);
+    auto algorithm = graph ? usable(graph, request, *engine) : nullptr;
     const bool fits = algorithm && (options_.deterministic ||
                                     can_allocate(allocator_, algorithm->workspace_bytes()));
     if (fits) choice.algorithm = std::move(algorithm);
@@ -74,24 +73,28 @@ ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& re
   return first_engine(request);
 }
 
-std::unique_ptr<CudnnConvolution> ConvAlgorithms::usable(
+std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
+    const ConvolutionRequest& request) {
+  return convolution_graph({.handle = context_.cudnn()}, padded_evenly(request));
+}
+
+ConvolutionAlgorithmPointer ConvAlgorithms::usable(
     std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine, PaddingCheck& padding) {
-  auto algorithm = CudnnConvolution::make(std::move(graph), request, engine);
+    const cudnn::EngineChoice& engine) {
+  auto algorithm = CudnnConvolution::make(std::move(graph), padded_evenly(request), engine);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
   if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
-  if (!padding.passed_by(engine)) return nullptr;
-  return algorithm;
+  if (pads_evenly(request.geometry)) return algorithm;
+  return pad_around(request, std::move(algorithm));
 }
 
 ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {
-  const auto graph = convolution_graph({.handle = context_.cudnn()}, request);
+  const auto graph = graph_of(request);
   if (!graph) return nullptr;
-  PaddingCheck padding(context_, allocator_, request);
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const auto& engine :
          convolution_engines(*graph, request, heuristic, options_.deterministic)) {
-      if (auto algorithm = usable(graph, request, engine, padding)) return algorithm;
+      if (auto algorithm = usable(graph, request, engine)) return algorithm;
     }
   }
   return nullptr;
@@ -117,7 +120,7 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
   const auto consider = [&](const auto& make) {
     try {
       ConvolutionAlgorithmPointer candidate = make();
-      if (!candidate || candidate->workspace_bytes() > options_.workspace_limit) return;
+      if (!candidate) return;
       const DriverMemory workspace(allocator_, candidate->workspace_bytes());
       const float time =
           stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
@@ -133,15 +136,14 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
     }
   };
   consider([&] { return few_channels_conv(request, site()); });
-  if (const auto graph = convolution_graph({.handle = context_.cudnn()}, request)) {
-    PaddingCheck padding(context_, allocator_, request);
+  if (const auto graph = graph_of(request)) {
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {
       for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
         if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
         const double longest = std::min(longest_search_seconds, budget_.worth(best_time));
         if (found && use.seconds() > longest) break;
-        consider([&] { return usable(graph, request, engine, padding); });
+        consider([&] { return usable(graph, request, engine); });
         seen.push_back(std::move(engine));
       }
     }

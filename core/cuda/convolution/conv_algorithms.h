@@ -5,7 +5,7 @@
 //  1. the autotune table's choice;
 //  2. the few-channel kernel (libraries take six times the memory floor on first layers);
 //  3. in a short-lived process, the direct kernel where it takes milliseconds;
-//  4. the first engine of heuristic A that works and passes PaddingCheck;
+//  4. the first engine of heuristic A that works;
 //  5. the direct kernel.
 // A request that comes again, while searching is allowed and the table had no choice, is decided
 // once more by timing the own kernels and every engine that cuDNN's heuristics propose. Where
@@ -17,12 +17,9 @@
 // and waits, which a capture does not allow: warm up first.
 #pragma once
 
-#include "core/cuda/autotune/autotune_table.h"
-#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
-#include "core/cuda/convolution/cudnn/padding_check.h"
-#include "core/cuda/memory/allocator.h"
-#include "core/nvidia/cuda_library.h"
+#include "core/cuda/convolution/cudnn/padded_convolution.h"
 
 #include <functional>
 #include <optional>
@@ -33,15 +30,9 @@ namespace whisker::cuda {
 /// Name of the unfused choice in the autotune table (stored tables have it).
 inline constexpr std::string_view unfused_name = "separate";
 
-class ConvAlgorithms {
+class ConvAlgorithms : Autotuned {
  public:
-  ConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
-                 SearchBudget& budget, AutotuneTable& table)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table) {}
+  using Autotuned::Autotuned;
 
   /// Computes a request with an epilogue, or of both gradients, by plain requests and kernels.
   using Unfused = std::function<void()>;
@@ -74,12 +65,14 @@ class ConvAlgorithms {
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
-  /// Null where `engine` is not admissible() or cannot compute `request`, needs too large a
-  /// workspace, or fails the padding check.
-  std::unique_ptr<CudnnConvolution> usable(std::shared_ptr<const cudnn::OperationGraph> graph,
-                                           const ConvolutionRequest& request,
-                                           const cudnn::EngineChoice& engine,
-                                           PaddingCheck& padding);
+  /// What cuDNN is asked for, see Note [Padding that differs by side]; null where it has no such
+  /// operation.
+  std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);
+  /// Null where `engine` is not admissible() or cannot compute `request`, or needs too large a
+  /// workspace besides padded images. `graph` is graph_of(request).
+  ConvolutionAlgorithmPointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                     const ConvolutionRequest& request,
+                                     const cudnn::EngineChoice& engine);
   void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
   /// Replaces an untimed choice by the fastest.
   void search(Choice& choice, const ConvolutionRequest& request,
@@ -91,11 +84,6 @@ class ConvAlgorithms {
   const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
 };
 

@@ -38,7 +38,7 @@ std::string_view name_of(ConvolutionPass pass);
 /// A forward request applies the geometry's bias and activation and, when `pooled`, max-pooling of
 /// 2x2 windows with stride 2. A backward_weights request with a bias also computes db; with an
 /// activation it reads dy and the activation's result, when pooled those of the pooled image and
-/// argmax (core/cuda/kernels/pool2d.h). With `both` it also computes dx from the same operands; a
+/// argmax (core/cuda/kernels/pooling.h). With `both` it also computes dx from the same operands; a
 /// plain backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;

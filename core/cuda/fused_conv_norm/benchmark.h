@@ -5,64 +5,51 @@
 #include "core/cuda/autotune/driver_memory.h"
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 #include "core/cuda/memory/aligned.h"
-
-#include <optional>
+#include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda {
 
 /// The operands of both benchmarks, aligned.
-class CudaFusedConvNorm::Benchmark {
- public:
-  /// Cheap: memory is taken when something is computed first.
-  Benchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const InputNorm& norm,
-            const Tensor& w)
-      : owner_(owner), g_(g), norm_(norm), w_(w) {}
-
+class CudaFusedConvNorm::Benchmark : public FusionBenchmark {
  protected:
-  /// Fills of operands_ what both have.
-  void take_operands();
-  int64_t results() const { return g_.n * g_.h_out * g_.w_out * g_.c_out; }
+  Benchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const TrainingNorm& norm,
+            const Tensor& w);
+
+  void* as_x() { return memory_.take(x_bytes_); }
+  void batch_norm_backward(const kernels::BatchNormGradient& gradient);
 
   CudaFusedConvNorm& owner_;
-  const Conv2dGeometry& g_;
-  const InputNorm& norm_;
-  const Tensor& w_;
+  AlignedInput in_, filter_, gamma_, beta_;
+  int64_t x_bytes_;
   DriverMemories memory_{owner_.allocator_};
   Operands operands_;
-  bool prepared_ = false;
-
- private:
-  std::optional<AlignedInput> in_, filter_, gamma_, beta_;
 };
 
 /// All three passes of a convolution behind a norm. The result stands in for its own gradient.
-class CudaFusedConvNorm::ConvNormBenchmark : Benchmark {
+class CudaFusedConvNorm::ConvNormBenchmark final : public Benchmark {
  public:
-  using Benchmark::Benchmark;
+  ConvNormBenchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const TrainingNorm& norm,
+                    const Tensor& w);
 
-  void fused();
-  void unfused();
+  void fused() override;
+  void unfused() override;
 
  private:
-  void prepare();
-  void find_statistics();
-
-  float* variance_ = nullptr;          // (c)
+  kernels::BatchNorm statistics_;      // of x or of given sums
   void *z_ = nullptr, *dz_ = nullptr;  // the normalised x, its gradient
 };
 
 /// The gradient of a residual tail with the convolution's input gradient.
-class CudaFusedConvNorm::ResidualTailBenchmark : Benchmark {
+class CudaFusedConvNorm::ResidualTailBenchmark final : public Benchmark {
  public:
-  using Benchmark::Benchmark;
+  ResidualTailBenchmark(CudaFusedConvNorm& owner, const Conv2dGeometry& g, const TrainingNorm& norm,
+                        const Tensor& w);
 
-  void fused();
-  void unfused();
+  void fused() override;
+  void unfused() override;
 
  private:
-  void prepare();
-
-  std::optional<AlignedInput> residual_;
+  AlignedInput residual_;
   void* y_ = nullptr;         // the block's result, as x
   void* gradient_ = nullptr;  // the convolution's input's, as x
 };

@@ -42,23 +42,24 @@ FusedConvAlgorithms::Choice FusedConvAlgorithms::untested(const ConvNormKey& key
   return {.fused = *known == fused_name && possible(key), .settled = true};
 }
 
-float FusedConvAlgorithms::time_of(const Way& way, float hopeless) {
+float FusedConvAlgorithms::time_of(const std::function<void()>& way, float hopeless) {
   const auto graph = captured(context_, allocator_, way);
   return Stopwatch(context_, allocator_).median([&] { graph->replay(); }, hopeless);
 }
 
 FusedConvAlgorithms::Choice FusedConvAlgorithms::tested(const ConvNormKey& key,
-                                                        const std::string& name, const Way& fused,
-                                                        const Way& unfused) {
+                                                        const std::string& name,
+                                                        const MakeBenchmark& make) {
   Choice choice{.fused = false, .settled = true};
   if (!possible(key)) return choice;
   try {
     // What steps and other benchmarks left goes back first: this one takes memory of its own.
     allocator_.empty_cache();
-    for (const Way* way : {&fused, &unfused}) {  // settles what they consist of
-      (*way)();
-      (*way)();
-    }
+    const std::unique_ptr<FusionBenchmark> benchmark = make();
+    const auto fused = [&] { benchmark->fused(); };
+    const auto unfused = [&] { benchmark->unfused(); };
+    for (int round = 0; round < 2; ++round) fused();  // settles what they consist of
+    for (int round = 0; round < 2; ++round) unfused();
     if (!budget_.may_search(context_.stream())) return {};  // parts of it stayed untimed
     const SearchBudget::Use use(budget_);
     const float longest = time_of(unfused, std::numeric_limits<float>::infinity());
@@ -74,14 +75,13 @@ FusedConvAlgorithms::Choice FusedConvAlgorithms::tested(const ConvNormKey& key,
   return choice;
 }
 
-bool FusedConvAlgorithms::prefers_fused(const ConvNormKey& key, const Way& fused,
-                                        const Way& unfused) {
+bool FusedConvAlgorithms::prefers_fused(const ConvNormKey& key, const MakeBenchmark& make) {
   const std::string name = key.describe();
   auto found = choices_.find(name);
   if (found == choices_.end()) {
     found = choices_.emplace(name, untested(key, name)).first;
   } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    found->second = tested(key, name, fused, unfused);
+    found->second = tested(key, name, make);
   }
   return found->second.fused;
 }

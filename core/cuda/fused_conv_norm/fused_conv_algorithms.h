@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,21 +26,23 @@ struct ConvNormKey {
   std::string describe() const;
 };
 
-class FusedConvAlgorithms {
+/// Both ways to compute a norm and its convolution, on memory of its own.
+class FusionBenchmark {
  public:
-  FusedConvAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
-                      SearchBudget& budget, AutotuneTable& table, ConvAlgorithms& convolutions)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table),
-        convolutions_(convolutions) {}
+  virtual ~FusionBenchmark() = default;
+  virtual void fused() = 0;
+  virtual void unfused() = 0;
+};
 
-  /// Enqueues all of a norm and its convolution, on memory of its own.
-  using Way = std::function<void()>;
+class FusedConvAlgorithms : Autotuned {
+ public:
+  FusedConvAlgorithms(const Autotuned& tuned, ConvAlgorithms& convolutions)
+      : Autotuned(tuned), convolutions_(convolutions) {}
+
+  /// Called where both are timed.
+  using MakeBenchmark = std::function<std::unique_ptr<FusionBenchmark>()>;
   /// True where fused() is known to be faster than unfused().
-  bool prefers_fused(const ConvNormKey& key, const Way& fused, const Way& unfused);
+  bool prefers_fused(const ConvNormKey& key, const MakeBenchmark& make);
 
   /// Forgets the choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
@@ -51,16 +54,10 @@ class FusedConvAlgorithms {
   };
   bool possible(const ConvNormKey& key);
   Choice untested(const ConvNormKey& key, const std::string& name);
-  Choice tested(const ConvNormKey& key, const std::string& name, const Way& fused,
-                const Way& unfused);
+  Choice tested(const ConvNormKey& key, const std::string& name, const MakeBenchmark& make);
   /// Milliseconds of a replay.
-  float time_of(const Way& way, float hopeless);
+  float time_of(const std::function<void()>& way, float hopeless);
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   ConvAlgorithms& convolutions_;
   std::map<std::string, Choice> choices_;  // by ConvNormKey::describe()
 };

@@ -99,25 +99,12 @@ bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const AffineInputs& in
   return convolve(g, operands);
 }
 
-void CudaFusedConvNorm::statistics(const InputNorm& norm, const RunningStatistics& running) {
+void CudaFusedConvNorm::statistics(const TrainingNorm& norm) {
   context_.enter();
-  const kernels::Running pending = kernels::Running::of(running);
-  const BatchStatistics& out = norm.statistics;
-  if (norm.sums.defined()) {
-    kernels::statistics_of_sums(context_, norm.geometry,
-                                {.sums = f32(norm.sums),
-                                 .mean = f32(out.mean),
-                                 .variance = f32(out.variance),
-                                 .inv_std = f32(out.inv_std)},
-                                pending);
-  } else {
-    kernels::batch_norm_statistics(
-        context_, allocator_, norm.geometry,
-        {.x = norm.x.raw(), .mean = f32(out.mean), .inv_std = f32(out.inv_std)}, pending);
-  }
+  kernels::batch_norm_statistics(context_, allocator_, norm);
 }
 
-bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const InputNorm& norm,
+bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm,
                                       const Tensor& w) {
   if (!allowed(g) || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
   context_.enter();
@@ -125,20 +112,19 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const InputNorm& 
     ConvolutionRequest fused = request(ConvolutionPass::backward_input, g);
     fused.normalised = true;
     fused.added = true;
-    ResidualTailBenchmark benchmark(*this, g, norm, w);
-    return fusion_.prefers_fused(
-        {.request = fused}, [&] { benchmark.fused(); }, [&] { benchmark.unfused(); });
+    return fusion_.prefers_fused({.request = fused}, [&] {
+      return std::make_unique<ResidualTailBenchmark>(*this, g, norm, w);
+    });
   }
   ConvolutionRequest fused = request(ConvolutionPass::forward, g);
   fused.normalised = true;
   fused.sums = true;
-  ConvNormBenchmark benchmark(*this, g, norm, w);
-  return fusion_.prefers_fused(
-      {.request = fused, .given_sums = norm.sums.defined()}, [&] { benchmark.fused(); },
-      [&] { benchmark.unfused(); });
+  return fusion_.prefers_fused({.request = fused, .given_sums = norm.sums.defined()}, [&] {
+    return std::make_unique<ConvNormBenchmark>(*this, g, norm, w);
+  });
 }
 
-void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm,
+void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
                                             const Tensor& w, const SummedOutput& out) {
   context_.enter();
   const AlignedInput in(context_, allocator_, norm.x);
@@ -151,14 +137,14 @@ void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Input
            .sums = f32(out.sums),
            .gamma = f32(norm.gamma),
            .beta = f32(norm.beta),
-           .mean = f32(norm.statistics.mean),
-           .inv_std = f32(norm.statistics.inv_std),
+           .mean = f32(norm.mean),
+           .inv_std = f32(norm.inv_std),
            .folded = norm.folded.raw()});
 }
 
-void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm,
-                                                     const Tensor& w,
-                                                     const InputNormGradients& gradients) {
+void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
+                                                     const TrainingNorm& norm, const Tensor& w,
+                                                     const ConvNormGradients& gradients) {
   context_.enter();
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
@@ -167,11 +153,11 @@ void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, co
   const AlignedInput more(context_, allocator_, gradients.others);
   const AlignedInput gamma(context_, allocator_, norm.gamma);
   const AlignedInput beta(context_, allocator_, norm.beta);
-  AlignedOutput dx(context_, allocator_, gradients.dx);
+  AlignedOutput dx(context_, allocator_, gradients.norm.dx);
   AlignedOutput dw(context_, allocator_, gradients.dw);
-  AlignedOutput dgamma(context_, allocator_, gradients.dgamma);
-  AlignedOutput dbeta(context_, allocator_, gradients.dbeta);
-  AlignedOutput dresidual(context_, allocator_, gradients.dresidual);
+  AlignedOutput dgamma(context_, allocator_, gradients.norm.dgamma);
+  AlignedOutput dbeta(context_, allocator_, gradients.norm.dbeta);
+  AlignedOutput dresidual(context_, allocator_, gradients.norm.dresidual);
   const Scratch unwanted(allocator_, 2 * g.c * int64_t{sizeof(float)});
   const auto or_unwanted = [&](const AlignedOutput& output, int64_t place) {
     void* const wanted = output.data();
@@ -183,8 +169,8 @@ void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g, co
                    .w = filter.data(),
                    .gamma = static_cast<float*>(gamma.data()),
                    .beta = static_cast<float*>(beta.data()),
-                   .mean = f32(norm.statistics.mean),
-                   .inv_std = f32(norm.statistics.inv_std),
+                   .mean = f32(norm.mean),
+                   .inv_std = f32(norm.inv_std),
                    .folded = pointer(norm.folded),
                    .residual = residual.data(),
                    .others = more.data(),

@@ -19,12 +19,12 @@ class CudaFusedConvNorm final : public FusedConvNorm {
         fusion_(fusion) {}
 
   bool convolve(const Conv2dGeometry& g, const AffineInputs& in, const SummedOutput& out) override;
-  void statistics(const InputNorm& norm, const RunningStatistics& running) override;
-  bool prefers_fused(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w) override;
-  void convolve_normalised(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
+  void statistics(const TrainingNorm& norm) override;
+  bool prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w) override;
+  void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
                            const SummedOutput& out) override;
-  void convolve_normalised_backward(const Conv2dGeometry& g, const InputNorm& norm, const Tensor& w,
-                                    const InputNormGradients& gradients) override;
+  void convolve_normalised_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                    const Tensor& w, const ConvNormGradients& gradients) override;
 
  private:
   /// Both ways to compute, to be timed.
@@ -51,7 +51,7 @@ class CudaFusedConvNorm final : public FusedConvNorm {
     return {.pass = pass, .geometry = g, .tf32 = options_.tf32 && !options_.deterministic};
   }
   // cuDNN's fused kernels do not repeat, though no engine carries the note: gradients of one and
-  // the same step differed in their last bits on an H200 (9.14). Nor is it checked how they pad.
+  // the same step differed in their last bits on an H200 (9.14). And none is padded explicitly.
   bool allowed(const Conv2dGeometry& g) const {
     return options_.conv_norm_fusion != ConvNormFusion::never && !options_.deterministic &&
            pads_evenly(g);

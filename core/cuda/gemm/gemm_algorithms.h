@@ -5,25 +5,16 @@
 // core/cuda/convolution/conv_algorithms.h.
 #pragma once
 
-#include "core/cuda/autotune/autotune_table.h"
-#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/gemm/cublaslt_gemm.h"
-#include "core/cuda/memory/allocator.h"
-#include "core/nvidia/cuda_library.h"
 
 #include <unordered_map>
 
 namespace whisker::cuda {
 
-class GemmAlgorithms {
+class GemmAlgorithms : Autotuned {
  public:
-  GemmAlgorithms(Context& context, Allocator& allocator, const CudaOptions& options,
-                 SearchBudget& budget, AutotuneTable& table)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table) {}
+  using Autotuned::Autotuned;
 
   /// Computes `request` on the operands; fills in its alignments. False, having done nothing, when
   /// cuBLASLt does not support the epilogue: run without it, then apply it.
@@ -41,11 +32,6 @@ class GemmAlgorithms {
   /// Throws OutOfMemory when memory does not suffice to time the next candidate.
   void settle(const GemmRequest& request, const GemmOperands& operands, Choice& choice);
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   std::unordered_map<GemmRequest, Choice, GemmRequestHash> choices_;
 };
 

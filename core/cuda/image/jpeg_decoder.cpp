@@ -1,7 +1,7 @@
 // A batch: device memory, nvJPEG's call, turning, and the wait.
 #include "core/cuda/image/jpeg_decoder.h"
 
-#include "core/cuda/image/upright.h"
+#include "core/cuda/image/images.h"
 #include "core/cuda/runtime/check.h"
 #include "core/error.h"
 

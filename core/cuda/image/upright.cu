@@ -1,7 +1,7 @@
 // One thread per pixel of the result, neighbours in a row of it. Images that need turning are few
 // and small: what counts is that this is simple.
 #include "core/cuda/device_code/launch.h"
-#include "core/cuda/image/upright.h"
+#include "core/cuda/image/images.h"
 #include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda::kernels {

@@ -2,7 +2,7 @@
 // from step to step are read from device memory.
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/step.h"
+#include "core/cuda/kernels/training_step.h"
 
 namespace whisker::cuda::kernels {
 namespace {
@@ -37,7 +37,7 @@ __device__ Rates rates_of(const OptimizerUpdate& u, int group) {
           .first = s.steps == 1};
 }
 
-/// The value after one step; m are this element's moments. Formulas: core/reference/step.cpp.
+/// The value after one step; m are this element's moments. Formulas: core/reference/training_step.cpp.
 __device__ float updated(const OptimizerUpdate& u, const Rates& r, float value, float gradient,
                          float (&m)[3]) {
   float g = gradient * r.factor;

@@ -148,7 +148,7 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
 // The two sums nearly cancel where the mean is large beside the deviation: f64 adds no further
 // error. A spread below zero by rounding becomes zero; NaN stays.
 __global__ void __launch_bounds__(block_threads)
-    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, SummedStatistics p,
+    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, BatchNorm p,
                               Running running) {
   wait_for_previous();
   const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
@@ -172,12 +172,10 @@ __global__ void __launch_bounds__(block_threads)
 
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running) {
-  const auto run = [&]<class T, int V>() { statistics<T, V>(context, allocator, g, p, running); };
-  with_packs(g.dtype, g.channels, run, p.x);
-}
-
-void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
-                        const Running& running) {
+  if (!p.sums) {
+    const auto run = [&]<class T, int V>() { statistics<T, V>(context, allocator, g, p, running); };
+    return with_packs(g.dtype, g.channels, run, p.x);
+  }
   launch_pdl(context, blocks_of(g.channels), block_threads, statistics_of_sums_kernel, g.channels,
              g.rows, static_cast<float>(g.epsilon), p, running);
   check_launch("statistics of sums");

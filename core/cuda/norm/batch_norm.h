@@ -10,6 +10,7 @@
 
 namespace whisker {
 struct RunningStatistics;
+struct TrainingNorm;
 }
 
 namespace whisker::cuda::kernels {
@@ -19,9 +20,10 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  float* mean = nullptr;            // (channels)
-  float* inv_std = nullptr;         // (channels); written in training
-  const float* variance = nullptr;  // (channels); read otherwise
+  const float* sums = nullptr;  // (2, channels) of x and of its squares: statistics' source, or null
+  float* mean = nullptr;        // (channels)
+  float* inv_std = nullptr;     // (channels); written in training
+  float* variance = nullptr;    // (channels), biased; read in inference, written from sums
 };
 /// whisker::RunningStatistics with pointers, (channels) each or all null.
 struct Running {
@@ -34,9 +36,12 @@ struct Running {
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running);
-/// Only the first pass of training: mean, inv_std and `running` from p.x.
+/// Only the first pass of training: mean, inv_std and `running` from p.x; from p.sums where not null,
+/// with p.variance.
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running);
+/// The same of tensors.
+void batch_norm_statistics(Context& context, Allocator& allocator, const TrainingNorm& norm);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
 
 /// As NormalizationKernels::batch_norm_backward; null is undefined.
@@ -45,15 +50,15 @@ struct BatchNormGradient {
   const void* y = nullptr;     // (rows, channels)
   const void* dy = nullptr;    // (rows, channels)
   const void* more = nullptr;  // (rows, channels): added to dy
-  Channels gamma, beta;
+  Channels gamma = {}, beta = {};
   const float* mean = nullptr;     // (channels)
   const float* inv_std = nullptr;  // (channels)
   void* dx = nullptr;              // (rows, channels)
-  Channels dgamma, dbeta;
+  Channels dgamma = {}, dbeta = {};
   void* dresidual = nullptr;  // (rows, channels)
 };
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                         bool batch_statistics, const BatchNormGradient& p);
+                         const BatchNormGradient& p);
 
 /// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each, or null.
 struct InputCoefficients {
@@ -65,16 +70,5 @@ struct InputCoefficients {
 /// `k` and p.dresidual = dz. relu's slope comes from p.x.
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const BatchNormGradient& p, const InputCoefficients& k);
-
-/// Statistics from the channel sums that another operator computed; f32 (channels) but for sums.
-struct SummedStatistics {
-  const float* sums = nullptr;  // (2, channels): of x and of its squares
-  float* mean = nullptr;
-  float* variance = nullptr;  // biased; may be null
-  float* inv_std = nullptr;
-};
-/// Writes mean, variance, inv_std and `running`.
-void statistics_of_sums(Context& context, const BatchNormGeometry& g, const SummedStatistics& p,
-                        const Running& running);
 
 }  // namespace whisker::cuda::kernels

@@ -174,8 +174,8 @@ void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& 
 
 template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              bool batch_statistics, const BatchNormGradient& p) {
-  const bool through_statistics = p.dx && batch_statistics;
+              const BatchNormGradient& p) {
+  const bool through_statistics = p.dx && g.training;
   const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
@@ -201,14 +201,14 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 }  // namespace
 
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                         bool batch_statistics, const BatchNormGradient& p) {
+                         const BatchNormGradient& p) {
   const bool relu = g.activation.kind == Activation::relu;
   // Without a residual z is computed from x, which is read anyway: each pass reads one tensor less.
   const Slope slope = !relu ? Slope::one : p.x && p.dx && !g.residual ? Slope::x : Slope::y;
   const auto run = [&]<class T, int V>() {
-    if (slope == Slope::one) backward<T, V, Slope::one>(context, allocator, g, batch_statistics, p);
-    if (slope == Slope::y) backward<T, V, Slope::y>(context, allocator, g, batch_statistics, p);
-    if (slope == Slope::x) backward<T, V, Slope::x>(context, allocator, g, batch_statistics, p);
+    if (slope == Slope::one) backward<T, V, Slope::one>(context, allocator, g, p);
+    if (slope == Slope::y) backward<T, V, Slope::y>(context, allocator, g, p);
+    if (slope == Slope::x) backward<T, V, Slope::x>(context, allocator, g, p);
   };
   with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.dx, p.dresidual);
 }

@@ -3,6 +3,7 @@
 // kernels where they fit. The reserve depends on it, so a choice is final.
 #pragma once
 
+#include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
@@ -12,15 +13,9 @@
 
 namespace whisker::cuda {
 
-class RecurrentChoice {
+class RecurrentChoice : Autotuned {
  public:
-  RecurrentChoice(Context& context, Allocator& allocator, const CudaOptions& options,
-                  SearchBudget& budget, AutotuneTable& table)
-      : context_(context),
-        allocator_(allocator),
-        options_(options),
-        budget_(budget),
-        table_(table) {}
+  using Autotuned::Autotuned;
 
   /// True: the persistent kernels. Timed only where `training`.
   bool by_own_kernels(const RecurrentGeometry& g, bool training, PersistentLayers own,
@@ -33,11 +28,6 @@ class RecurrentChoice {
   std::optional<bool> timed(const RecurrentGeometry& g, PersistentLayers& own,
                             CudnnRecurrent& cudnn);
 
-  Context& context_;
-  Allocator& allocator_;
-  const CudaOptions& options_;
-  SearchBudget& budget_;
-  AutotuneTable& table_;
   std::map<std::string, bool> choices_;  // by the table's key
 };
 

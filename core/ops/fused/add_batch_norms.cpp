@@ -1,9 +1,7 @@
 // Two batch norms whose results are added, as one operator where the device has kernels over both:
 // neither the second's result nor its gradient is stored, and relu's slope is found from both
 // tensors again.
-#include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
-#include "core/ops/fused/training_norm.h"
 #include "core/ops/norm.h"
 
 namespace whisker {

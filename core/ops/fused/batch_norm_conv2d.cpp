@@ -4,7 +4,6 @@
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
 #include "core/backend/convolution.h"
-#include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
 #include "core/ops/conv2d.h"
 #include "core/ops/norm.h"
@@ -16,7 +15,7 @@ namespace {
 struct FusedCall {
   FusedConvNorm* kernels = nullptr;
   Conv2dGeometry convolution;
-  InputNorm norm;
+  TrainingNorm norm;
 };
 
 FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
@@ -28,13 +27,7 @@ FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tenso
   check_alike("batch_norm_conv2d", "x", x, "w", w);
   FusedCall call{.kernels = kernels,
                  .convolution = conv2d_geometry(x.shape(), w.shape(), false, options, x.dtype()),
-                 .norm = {.geometry = batch_norm_geometry(x, norm.gamma, norm.beta, norm.options,
-                                                          norm.residual),
-                          .x = x,
-                          .gamma = norm.gamma,
-                          .beta = norm.beta,
-                          .residual = norm.residual,
-                          .sums = norm.state.sums}};
+                 .norm = checked_norm(x, norm)};
   if (!kernels->prefers_fused(call.convolution, call.norm, w)) return {};
   return call;
 }
@@ -57,75 +50,44 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
   if (norm.residual.defined()) return batch_norm_add_conv2d(x, norm, w, options).convolved;
   FusedCall call = fused_call(x, norm, w, options);
   if (!call.kernels) return unfused(x, norm, w, options).convolved;
-  check_training(call.norm.geometry, norm.options, x);
-  check_sums(norm.state.sums, x);
+  prepare_training(call.norm, norm);
   const Conv2dGeometry& geometry = call.convolution;
-  const Shape channels{geometry.c};
-  const TensorOptions f32{.device = x.device()};
-  call.norm.statistics = {
-      .mean = empty(channels, f32), .variance = {}, .inv_std = empty(channels, f32)};
   call.norm.folded = empty({2, geometry.c}, x.options());
-  const RunningStatistics running = running_statistics(norm.state, norm.options, x);
-  call.kernels->statistics(call.norm, running);
-  note_pending(running);
+  call.kernels->statistics(call.norm);
+  note_pending(call.norm.running);
   const Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
-      .sums = empty({2, geometry.c_out}, f32)};
+      .sums = empty({2, geometry.c_out}, {.device = x.device()})};
   call.kernels->convolve_normalised(geometry, call.norm, w, {.y = result.y, .sums = result.sums});
   record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
-         [kernels = call.kernels, geometry, norm_geometry = call.norm.geometry, x = save(x),
-          gamma = save(norm.gamma), beta = save(norm.beta), w = save(w),
-          mean = save(call.norm.statistics.mean), inv_std = save(call.norm.statistics.inv_std),
-          folded = save(call.norm.folded)](Gradients& g) {
+         [kernels = call.kernels, geometry, norm = SavedNorm(call.norm),
+          w = save(w)](Gradients& g) {
            g.no_double_backward();
-           kernels->convolve_normalised_backward(
-               geometry,
-               {.geometry = norm_geometry,
-                .x = x(g),
-                .gamma = gamma(g),
-                .beta = beta(g),
-                .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)},
-                .folded = folded(g)},
-               w(g),
-               {.dy = g.dy(),
-                .dx = g.grad_buffer_if_needed(0),
-                .dgamma = g.grad_buffer_if_needed(1),
-                .dbeta = g.grad_buffer_if_needed(2),
-                .dw = g.grad_buffer_if_needed(3)});
+           kernels->convolve_normalised_backward(geometry, norm(g), w(g),
+                                                 {.dy = g.dy(),
+                                                  .norm = wanted_gradients(g, 0),
+                                                  .dw = g.grad_buffer_if_needed(3)});
          });
   return result;
 }
 
 ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                    const Conv2dOptions& options) {
-  const FusedCall call = fused_call(x, norm, w, options);
+  FusedCall call = fused_call(x, norm, w, options);
   if (!call.kernels || !norm.residual.defined()) return unfused(x, norm, w, options);
-  const NormalisedBatch batch = normalise_batch(call.norm.geometry, x, norm);
-  const ResidualTail result{.y = batch.y,
-                            .convolved = convolve_with_sums(call.convolution, batch.y, w)};
+  prepare_training(call.norm, norm);
+  const Tensor y = normalise_batch(call.norm);
+  const ResidualTail result{.y = y, .convolved = convolve_with_sums(call.convolution, y, w)};
   const Tensor* const inputs[] = {&x, &norm.gamma, &norm.beta, &norm.residual, &w};
   const Tensor* const outputs[] = {&result.y, &result.convolved.y};
   record("batch_norm_add_conv2d", inputs, outputs,
-         [kernels = call.kernels, geometry = call.convolution, norm_geometry = call.norm.geometry,
-          x = save(x), gamma = save(norm.gamma), beta = save(norm.beta),
-          residual = save(norm.residual), w = save(w), y = save_output(result.y),
-          mean = save(batch.mean), inv_std = save(batch.inv_std)](Gradients& g) {
+         [kernels = call.kernels, geometry = call.convolution, norm = SavedNorm(call.norm),
+          w = save(w), y = save_output(y)](Gradients& g) {
            g.no_double_backward();
+           NormGrads wanted = wanted_gradients(g, 0);
+           wanted.dresidual = g.grad_buffer_if_needed(3);
            kernels->convolve_normalised_backward(
-               geometry,
-               {.geometry = norm_geometry,
-                .x = x(g),
-                .gamma = gamma(g),
-                .beta = beta(g),
-                .residual = residual(g),
-                .statistics = {.mean = mean(g), .variance = {}, .inv_std = inv_std(g)}},
-               w(g),
-               {.dy = g.dy(1),
-                .others = g.dy(0),
-                .dx = g.grad_buffer_if_needed(0),
-                .dgamma = g.grad_buffer_if_needed(1),
-                .dbeta = g.grad_buffer_if_needed(2),
-                .dresidual = g.grad_buffer_if_needed(3)});
+               geometry, norm(g), w(g), {.dy = g.dy(1), .others = g.dy(0), .norm = wanted});
            const Tensor dw = g.grad_buffer_if_needed(4);
            if (!dw.defined()) return;
            backend_of(dw.device())

@@ -1,8 +1,6 @@
 // A batch norm and the max-pooling behind it, as one operator where the device has passes over
 // both: it keeps x at each window's argmax instead of the norm's result.
-#include "core/backend/fused_ops.h"
 #include "core/ops/checks.h"
-#include "core/ops/fused/training_norm.h"
 #include "core/ops/norm.h"
 
 namespace whisker {
@@ -38,7 +36,7 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
          [norms, geometry, norm = SavedNorm(checked, needs_grad(x)), x_at_argmax = save(argmax.x),
           positions = save_if(needs_grad(x), argmax.positions)](Gradients& g) {
            g.no_double_backward();
-           const NormGradients wanted = wanted_gradients(g, 0);
+           const NormGrads wanted = wanted_gradients(g, 0);
            const PoolArgmax saved{
                .geometry = geometry, .x = x_at_argmax(g), .positions = positions(g)};
            norms->backward(norm(g), saved, grads_for(saved.x.device(), g), wanted);

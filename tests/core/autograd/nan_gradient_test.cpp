@@ -1,6 +1,7 @@
 // A NaN goes backwards where relu lets gradients through, in every form of the operator alike: Note
 // [relu's gradient and NaN] in core/reference/activation_functions.h.
 #include "core/autograd/autograd.h"
+#include "core/ops/recurrent.h"
 #include "tests/support/nans.h"
 
 #include <algorithm>

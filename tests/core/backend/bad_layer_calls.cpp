@@ -1,5 +1,6 @@
 // Wrong calls of the operators that layers and losses are made of: convolution and pooling,
 // recurrent layers, norms and losses.
+#include "core/ops/recurrent.h"
 #include "tests/core/backend/bad_calls.h"
 
 #include <array>

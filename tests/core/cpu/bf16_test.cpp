@@ -3,6 +3,7 @@
 #include "core/autograd/autograd.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/layout/blocked_layout.h"
+#include "core/ops/recurrent.h"
 #include "tests/support/agreement.h"
 
 #include <bit>

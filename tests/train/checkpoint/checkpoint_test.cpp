@@ -1,5 +1,6 @@
 // Loading is all or nothing. Damaged files, and whole ones of another model, leave weights,
 // moments and steps as they were. And what last/ holds after a save, a kill and another save.
+#include "core/backend/recurrent_operands.h"
 #include "core/io/file.h"
 #include "core/tensor/philox.h"
 #include "layers/weights/weights.h"

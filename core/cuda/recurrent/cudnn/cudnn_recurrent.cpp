@@ -4,7 +4,7 @@
 // training step, needs none.
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 
-#include "core/cuda/kernels/pointwise.h"
+#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/recurrent/cudnn/batched_copy.h"

@@ -1,6 +1,6 @@
 #include "core/cuda/recurrent/cudnn/variable_length_cudnn.h"
 
-#include "core/cuda/kernels/pointwise.h"
+#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/recurrent/cudnn/sequence_steps.h"

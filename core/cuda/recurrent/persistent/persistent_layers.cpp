@@ -4,7 +4,7 @@
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
-#include "core/cuda/kernels/pointwise.h"
+#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/recurrent/cudnn/sequence_steps.h"

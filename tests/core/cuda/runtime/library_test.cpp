@@ -98,6 +98,25 @@ TEST(CudaLibrary, OpensWithoutAGpu) {
   EXPECT_NE(library.make_backend, nullptr);
 }
 
+TEST(CudaLibrary, ThatIsStaleIsRefused) {
+  if (!cuda_facts().built) GTEST_SKIP() << "skipped: built without CUDA";
+  CudaInterface offered = cuda_interface();
+  EXPECT_NO_THROW(check_built_together(&offered));
+  const auto refusal = [&] {
+    try {
+      check_built_together(&offered);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  ++offered.contract;
+  EXPECT_THAT(refusal(), HasSubstr("built from other sources than the program"));
+  offered.version = "0.0";
+  EXPECT_THAT(refusal(), HasSubstr("is of Whisker 0.0"));
+}
+
 // Half a gigabyte: a start that multiplies nothing large does without it.
 TEST(CudaLibrary, OpensWithoutCublasLt) {
   if (!cuda_facts().built) GTEST_SKIP() << "skipped: built without CUDA";

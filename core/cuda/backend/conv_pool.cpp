@@ -5,7 +5,7 @@
 #include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/convolution_passes.h"
 #include "core/cuda/kernels/output_gradient.h"
-#include "core/cuda/kernels/pool2d.h"
+#include "core/cuda/kernels/pooling.h"
 #include "core/cuda/memory/aligned.h"
 
 namespace whisker::cuda {

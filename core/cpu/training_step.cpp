@@ -1,7 +1,7 @@
 // The training step: counting batches, the norm of the gradients, the verdict on the update
 // (core/backend/step_state.h), averages of weights, and the optimizer's one pass over the arena,
 // block by block of 256 bytes (64 elements, one group). Constants are folded in f64 once per step
-// and group; formulas as in core/reference/step.cpp.
+// and group; formulas as in core/reference/training_step.cpp.
 #include "core/backend/training_step.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/element.h"

@@ -111,9 +111,8 @@ class Normalization final : public NormalizationKernels {
         const double scale = double{elements<T>(saved.gamma)[c]} * inverse;
         for (int64_t at = c; at < g.rows * g.channels; at += g.channels) {
           const double through_statistics = sum + normalised(at) * correlation;
-          const double d = saved.batch_statistics
-                               ? dz(at) - through_statistics / static_cast<double>(g.rows)
-                               : dz(at);
+          const double d =
+              g.training ? dz(at) - through_statistics / static_cast<double>(g.rows) : dz(at);
           elements<T>(out.dx)[at] = convert<T>(scale * d);
         }
       }

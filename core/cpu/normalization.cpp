@@ -229,7 +229,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         LayoutOutput for_x(allocator_, out.dx, a);
         norm_backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(), center.data(),
                             scale.data(), offset.data(),
-                            saved.batch_statistics ? slope.data() : nullptr, for_x.data<T>());
+                            g.training ? slope.data() : nullptr, for_x.data<T>());
         for_x.finish();
       }
       // Last: the gradient may be read from the memory that finishing replaces.

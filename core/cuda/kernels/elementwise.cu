@@ -3,8 +3,8 @@
 // small.
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/kernels/number.cuh"
-#include "core/cuda/kernels/pointwise.h"
 #include "core/cuda/kernels/walk.cuh"
 
 namespace whisker::cuda::kernels {

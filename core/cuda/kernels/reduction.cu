@@ -5,7 +5,7 @@
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
-#include "core/cuda/kernels/reduce.h"
+#include "core/cuda/kernels/reduction.h"
 #include "core/cuda/kernels/walk.cuh"
 
 #include <limits>

@@ -1,10 +1,10 @@
 // Work split: one thread per pack of channels of one window (forward, and backward where windows do
 // not overlap), of one image element (backward elsewhere), or of a strip of either
-// (pool2d_strips.cuh). Each element of a result has one writer. Blocks run along (columns x packs),
+// (pooling_strips.cuh). Each element of a result has one writer. Blocks run along (columns x packs),
 // rows and images.
-#include "core/cuda/kernels/pool2d.h"
-#include "core/cuda/kernels/pool2d_launch.cuh"
-#include "core/cuda/kernels/pool2d_strips.cuh"
+#include "core/cuda/kernels/pooling.h"
+#include "core/cuda/kernels/pooling_launch.cuh"
+#include "core/cuda/kernels/pooling_strips.cuh"
 #include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {

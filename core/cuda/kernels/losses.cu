@@ -6,7 +6,7 @@
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/loss.h"
+#include "core/cuda/kernels/losses.h"
 
 namespace whisker::cuda::kernels {
 namespace {
@@ -106,7 +106,7 @@ struct MeanOf {
 
 // With t[r,c] the target of class c in row r,
 //   loss = -1/D sum t[r,c] log p[r,c],  dlogits[r,c] = (p[r,c] sum_k t[r,k] - t[r,c]) / D:
-// see core/reference/loss.cpp. G threads per row.
+// see core/reference/losses.cpp. G threads per row.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,

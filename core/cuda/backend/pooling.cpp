@@ -1,5 +1,5 @@
 // Pooling.
-#include "core/cuda/kernels/pool2d.h"
+#include "core/cuda/kernels/pooling.h"
 
 #include "core/backend/pooling.h"
 #include "core/cuda/backend/cuda_kernels.h"

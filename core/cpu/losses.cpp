@@ -1,5 +1,5 @@
 // Softmax and the losses. Exponents are taken after the largest logit is subtracted; sums are f64.
-// Formulas of the cross-entropy's weights: core/reference/loss.cpp.
+// Formulas of the cross-entropy's weights: core/reference/losses.cpp.
 #include "core/backend/host_label.h"
 #include "core/backend/losses.h"
 #include "core/cpu/cpu_kernels.h"

@@ -1,0 +1,31 @@
+// What a class that chooses algorithms by timing works with.
+#pragma once
+
+#include "core/cuda/autotune/autotune_table.h"
+#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/memory/allocator.h"
+#include "core/nvidia/cuda_library.h"
+
+namespace whisker::cuda {
+
+class Autotuned {
+ public:
+  Autotuned(Context& context, Allocator& allocator, const CudaOptions& options,
+            SearchBudget& budget, AutotuneTable& table)
+      : context_(context),
+        allocator_(allocator),
+        options_(options),
+        budget_(budget),
+        table_(table) {}
+
+ protected:
+  bool tf32() const { return options_.tf32 && !options_.deterministic; }
+
+  Context& context_;
+  Allocator& allocator_;
+  const CudaOptions& options_;
+  SearchBudget& budget_;
+  AutotuneTable& table_;
+};
+
+}  // namespace whisker::cuda
