@@ -188,6 +188,16 @@ struct LayerNormGeometry {
   bool operator==(const LayerNormGeometry&) const = default;
 };
 
+/// Normalisation of x (n, positions, channels) per example and group of adjacent channels.
+struct GroupNormGeometry {
+  int64_t n = 0, positions = 0, channels = 0;
+  int64_t groups = 1;
+  double epsilon = 1e-5;
+  bool operator==(const GroupNormGeometry&) const = default;
+
+  constexpr int64_t per_group() const { return channels / groups; }  // channels
+};
+
 /// Softmax along the middle axis of (outer, classes, inner).
 struct SoftmaxGeometry {
   int64_t outer = 0, classes = 0, inner = 1;

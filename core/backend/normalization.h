@@ -1,5 +1,6 @@
-// The kernels of batch and layer normalisation. Statistics are f32, of f64 x f64: (channels) of
-// batch_norm, (rows) of layer_norm. gamma and beta are (channels) or (features).
+// The kernels of batch, layer and group normalisation. Statistics are f32, of f64 x f64: (channels)
+// of batch_norm, (rows) of layer_norm, (n, groups) of group_norm. gamma and beta are (channels) or
+// (features).
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -11,7 +12,7 @@ namespace whisker {
 struct UnsummedGrads;
 
 struct NormInputs {
-  const Tensor& x;  ///< (rows, channels) or (rows, features)
+  const Tensor& x;  ///< (rows, channels), (rows, features) or (n, positions, channels)
   const Tensor& gamma;
   const Tensor& beta;
   const Tensor& residual = no_tensor;  ///< as x, where g.residual
@@ -78,6 +79,10 @@ class NormalizationKernels {
   virtual void layer_norm(const LayerNormGeometry& g, const NormInputs& in,
                           const NormOutputs& out) = 0;
   virtual void layer_norm_backward(const LayerNormGeometry& g, const NormSaved& saved,
+                                   const Tensor& dy, const NormGrads& out) = 0;
+  virtual void group_norm(const GroupNormGeometry& g, const NormInputs& in,
+                          const NormOutputs& out) = 0;
+  virtual void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved,
                                    const Tensor& dy, const NormGrads& out) = 0;
 };
 

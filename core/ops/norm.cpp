@@ -1,4 +1,4 @@
-// Batch and layer normalisation. Statistics are f32 (f64 for f64 x), whatever x is.
+// Batch, layer and group normalisation. Statistics are f32 (f64 for f64 x), whatever x is.
 #include "core/ops/norm.h"
 
 #include "core/autograd/autograd.h"
@@ -271,6 +271,51 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
                .layer_norm_backward(
                    geometry, {.x = x(g), .gamma = gamma(g), .mean = mean(g), .inv_std = inv_std(g)},
                    g.dy(), wanted);
+         });
+  return y;
+}
+
+Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const GroupNormOptions& options) {
+  if (x.rank() < 2) {
+    fail(ErrorKind::usage, "group_norm: expected x (N, ..., C), got {}.", x.shape());
+  }
+  check_computes("group_norm", "x", x);
+  check_not_empty("group_norm", "x", x);
+  check_epsilon("group_norm", options.epsilon);
+  check_scale_and_shift("group_norm", x, gamma, beta);
+  const int64_t channels = x.extent(-1);
+  if (options.groups < 1 || channels % options.groups != 0) {
+    fail(ErrorKind::usage,
+         "group_norm: expected groups that divide the {} channels of x {}, got {}.", channels,
+         x.shape(), options.groups);
+  }
+  const GroupNormGeometry geometry{.n = x.extent(0),
+                                   .positions = x.count() / (x.extent(0) * channels),
+                                   .channels = channels,
+                                   .groups = options.groups,
+                                   .epsilon = options.epsilon};
+  const TensorOptions statistics{.dtype = statistics_dtype(x.dtype()), .device = x.device()};
+  const Tensor y = empty_like(x);
+  const Tensor mean = empty({geometry.n, geometry.groups}, statistics);
+  const Tensor inv_std = empty({geometry.n, geometry.groups}, statistics);
+  backend_of(x.device())
+      .normalization()
+      .group_norm(geometry, {.x = x, .gamma = gamma, .beta = beta},
+                  {.y = y, .mean = mean, .inv_std = inv_std});
+  record("group_norm", {&x, &gamma, &beta}, y,
+         [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
+          gamma = save_if(needs_grad(x), gamma), mean = save(mean),
+          inv_std = save(inv_std)](Gradients& g) {
+           g.no_double_backward();
+           const Tensor dx = g.grad_buffer_if_needed(0);
+           const Tensor dgamma = g.grad_buffer_if_needed(1);
+           const Tensor dbeta = g.grad_buffer_if_needed(2);
+           backend_of(g.dy().device())
+               .normalization()
+               .group_norm_backward(
+                   geometry, {.x = x(g), .gamma = gamma(g), .mean = mean(g), .inv_std = inv_std(g)},
+                   g.dy(), {.dx = dx, .dgamma = dgamma, .dbeta = dbeta});
          });
   return y;
 }

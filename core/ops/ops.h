@@ -249,6 +249,14 @@ bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, 
                                 const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+struct GroupNormOptions {
+  int64_t groups = 1;  ///< of adjacent channels; divides them
+  double epsilon = 1e-5;
+};
+/// Per example (first axis) and group of channels (last axis) over all other axes (Wu and He 2018).
+/// gamma, beta (C).
+Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const GroupNormOptions& options = {});
 
 // --- losses: scalars, f32 for 16-bit logits ------------------------------------------------------
 Tensor softmax(const Tensor& x, int axis = -1);

@@ -1,5 +1,6 @@
-// Batch normalisation (Ioffe and Szegedy 2015, section 3 for both passes) and layer normalisation
-// (Ba, Kiros and Hinton 2016). Both are one formula over a set of values v with gradient d:
+// Batch normalisation (Ioffe and Szegedy 2015, section 3 for both passes), layer normalisation
+// (Ba, Kiros and Hinton 2016) and group normalisation (Wu and He 2018). All are one formula over a
+// set of values v with gradient d:
 //   normalised = (v - mean) / sqrt(variance + epsilon)
 //   dv = (d - mean(d) - normalised mean(d normalised)) / sqrt(variance + epsilon)
 #include "core/backend/normalization.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace whisker::reference {
 namespace {
@@ -30,6 +32,17 @@ Moments moments_of(const T* values, int64_t count, int64_t stride) {
     m.squares += deviation * deviation;
   }
   return m;
+}
+
+/// Calls fn(index in x, channel) for the elements of set `s`, which counts examples and groups.
+template <class Fn>
+void for_each_of_group(const GroupNormGeometry& g, int64_t s, Fn&& fn) {
+  const int64_t first = s % g.groups * g.per_group();
+  for (int64_t position = 0; position < g.positions; ++position) {
+    for (int64_t c = first; c < first + g.per_group(); ++c) {
+      fn((s / g.groups * g.positions + position) * g.channels + c, c);
+    }
+  }
 }
 
 class Normalization final : public NormalizationKernels {
@@ -176,6 +189,72 @@ class Normalization final : public NormalizationKernels {
         }
         if (out.dbeta.defined()) elements<T>(out.dbeta)[f] = convert<T>(sum);
         if (out.dgamma.defined()) elements<T>(out.dgamma)[f] = convert<T>(correlation);
+      }
+    });
+  }
+
+  void group_norm(const GroupNormGeometry& g, const NormInputs& in,
+                  const NormOutputs& out) override {
+    visit_real("group_norm", in.x.dtype(), [&]<class T>() {
+      const T* from = elements<T>(in.x);  // (n, positions, channels)
+      for (int64_t s = 0; s < g.n * g.groups; ++s) {
+        double mean = 0;
+        for_each_of_group(g, s, [&](int64_t at, int64_t) { mean += double{from[at]}; });
+        mean /= static_cast<double>(g.positions * g.per_group());
+        double squares = 0;
+        for_each_of_group(g, s, [&](int64_t at, int64_t) {
+          squares += (double{from[at]} - mean) * (double{from[at]} - mean);
+        });
+        const double variance = squares / static_cast<double>(g.positions * g.per_group());
+        const double inverse = 1 / std::sqrt(variance + g.epsilon);
+        for_each_of_group(g, s, [&](int64_t at, int64_t c) {  // gamma, beta: (channels)
+          const double normalised = (double{from[at]} - mean) * inverse;
+          elements<T>(out.y)[at] = convert<T>(normalised * double{elements<T>(in.gamma)[c]} +
+                                              double{elements<T>(in.beta)[c]});
+        });
+        elements<T>(out.mean)[s] = convert<T>(mean);  // mean, inv_std: (n, groups)
+        elements<T>(out.inv_std)[s] = convert<T>(inverse);
+      }
+    });
+  }
+
+  void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
+                           const NormGrads& out) override {
+    visit_real("group_norm", dy.dtype(), [&]<class T>() {
+      const T* from = elements<T>(saved.x);  // (n, positions, channels), null: only dbeta is wanted
+      const T* gradient = elements<T>(dy);   // (n, positions, channels)
+      std::vector<double> dgamma(static_cast<size_t>(g.channels)), dbeta = dgamma;
+      for (int64_t s = 0; s < g.n * g.groups; ++s) {
+        const auto normalised = [&](int64_t at) {
+          return from ? (double{from[at]} - double{elements<T>(saved.mean)[s]}) *
+                            double{elements<T>(saved.inv_std)[s]}
+                      : 0;
+        };
+        for_each_of_group(g, s, [&](int64_t at, int64_t c) {
+          dbeta[static_cast<size_t>(c)] += double{gradient[at]};
+          dgamma[static_cast<size_t>(c)] += double{gradient[at]} * normalised(at);
+        });
+        if (!out.dx.defined()) continue;
+        const auto d = [&](int64_t at, int64_t c) {
+          return double{gradient[at]} * double{elements<T>(saved.gamma)[c]};
+        };
+        double sum = 0;
+        double correlation = 0;
+        for_each_of_group(g, s, [&](int64_t at, int64_t c) {
+          sum += d(at, c);
+          correlation += d(at, c) * normalised(at);
+        });
+        const auto values = static_cast<double>(g.positions * g.per_group());
+        for_each_of_group(g, s, [&](int64_t at, int64_t c) {
+          elements<T>(out.dx)[at] =
+              convert<T>((d(at, c) - (sum + normalised(at) * correlation) / values) *
+                         double{elements<T>(saved.inv_std)[s]});
+        });
+      }
+      for (int64_t c = 0; c < g.channels; ++c) {
+        const auto i = static_cast<size_t>(c);
+        if (out.dbeta.defined()) elements<T>(out.dbeta)[c] = convert<T>(dbeta[i]);
+        if (out.dgamma.defined()) elements<T>(out.dgamma)[c] = convert<T>(dgamma[i]);
       }
     });
   }

@@ -419,6 +419,14 @@ constexpr OperatorRow rows[] = {
        const Tensor beta = a.operand("beta", features);
        return layer_norm(x, gamma, beta, a.real(1e-5));
      }},
+    {"group_norm",
+     [](Arguments& a) {
+       const Shape shape = a.shape({2, 3, 2, 6}), channels{shape[-1]};
+       const Tensor x = a.operand("x", shape), gamma = a.operand("gamma", channels, 0.5, 2);
+       const Tensor beta = a.operand("beta", channels);
+       const int64_t groups = a.integer(3, 1, 3);
+       return group_norm(x, gamma, beta, {.groups = groups, .epsilon = a.real(1e-5)});
+     }},
     {"softmax", along_axis<softmax>},
     {"log_softmax", along_axis<log_softmax>},
     {"cross_entropy",

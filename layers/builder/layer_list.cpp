@@ -62,8 +62,8 @@ void refuse_flatten_of_sequence(const std::string& type, const std::string& plac
 // A flatten's channel count travels through layers that keep the order of features.
 void note_flatten(const std::string& type, const Shape& before, Flow& flow) {
   if (type == "flatten") {
-    const bool image = before.rank() == 4 && before[1] * before[2] > 1;
-    flow.flattened_channels = image ? before[3] : 0;
+    if (before.rank() != 4) return;  // changes nothing
+    flow.flattened_channels = before[1] * before[2] > 1 ? before[3] : 0;
   } else if (type == "dense" || type == "embedding" || flow.shape.rank() != 2) {
     flow.flattened_channels = 0;
   }

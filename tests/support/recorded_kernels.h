@@ -157,6 +157,8 @@ struct RecordedNormalization final : Recorded<NormalizationKernels> {
   WHISKER_RECORD_4(batch_norm_backward)
   WHISKER_RECORD_3(layer_norm)
   WHISKER_RECORD_4(layer_norm_backward)
+  WHISKER_RECORD_3(group_norm)
+  WHISKER_RECORD_4(group_norm_backward)
 };
 
 struct RecordedRecurrent final : Recorded<RecurrentKernels> {

@@ -1,10 +1,11 @@
-// Batch and layer normalisation.
+// Batch, layer and group normalisation.
 #include "core/backend/normalization.h"
 
 #include "core/backend/unsummed_grads.h"
 #include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/norm/group_norm.h"
 #include "core/cuda/norm/layer_norm.h"
 
 namespace whisker::cuda {
@@ -79,6 +80,34 @@ class Normalization final : public NormalizationKernels, CudaKernels {
                            const NormGrads& out) override {
     context_.enter();
     kernels::layer_norm_backward(context_, allocator_, g,
+                                 {.dtype = dy.dtype(),
+                                  .x = pointer(saved.x),
+                                  .dy = dy.raw(),
+                                  .gamma = channels(saved.gamma),
+                                  .mean = f32(saved.mean),
+                                  .inv_std = f32(saved.inv_std),
+                                  .dx = pointer(out.dx),
+                                  .dgamma = channels(out.dgamma),
+                                  .dbeta = channels(out.dbeta)});
+  }
+
+  void group_norm(const GroupNormGeometry& g, const NormInputs& in,
+                  const NormOutputs& out) override {
+    context_.enter();
+    kernels::group_norm(context_, allocator_, g,
+                        {.dtype = in.x.dtype(),
+                         .x = in.x.raw(),
+                         .y = out.y.raw(),
+                         .gamma = channels(in.gamma),
+                         .beta = channels(in.beta),
+                         .mean = f32(out.mean),
+                         .inv_std = f32(out.inv_std)});
+  }
+
+  void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
+                           const NormGrads& out) override {
+    context_.enter();
+    kernels::group_norm_backward(context_, allocator_, g,
                                  {.dtype = dy.dtype(),
                                   .x = pointer(saved.x),
                                   .dy = dy.raw(),

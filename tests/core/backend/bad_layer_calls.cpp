@@ -209,6 +209,11 @@ std::vector<BadCall> bad_norms_and_losses() {
          layer_norm(zeros({4, 3}, o), ones({3}, o), zeros({1}, o));
        },
        "layer_norm: expected beta of shape (3) for x (4,3), got (1)."},
+      {"group_norm_groups",
+       [](auto o) {
+         group_norm(zeros({4, 2, 2, 6}, o), ones({6}, o), zeros({6}, o), {.groups = 4});
+       },
+       "group_norm: expected groups that divide the 6 channels of x (4,2,2,6), got 4."},
       {"softmax_axis",
        [](auto o) {
          softmax(zeros({4, 3}, o), -3);

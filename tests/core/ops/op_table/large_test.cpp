@@ -223,6 +223,32 @@ Cases layer_norm_cases() {
   return cases;
 }
 
+/// Groups of fewer channels than a pack, of packs, of all channels and of one; one chunk of
+/// positions to many, one example to more than a grid has, no packs.
+Cases group_norm_cases() {
+  struct Groups {
+    Shape shape;
+    int64_t groups;
+  };
+  Cases cases;
+  for (const auto& [shape, groups] : {Groups{{3, 56, 55, 64}, 32},
+                                      {{2, 28, 28, 256}, 32},
+                                      {{40, 7, 7, 640}, 32},
+                                      {{2, 15, 13, 2048}, 1},
+                                      {{1, 130, 120, 24}, 3},
+                                      {{5, 13, 14, 35}, 7},
+                                      {{4, 29, 31, 3}, 3},
+                                      {{66'000, 16}, 2},
+                                      {{300, 640}, 20}}) {
+    const int64_t positions = shape.count() / (shape[0] * shape[-1]);
+    cases.push_back({{shape},
+                     shape.count() / shape[-1] + positions * shape[-1] / groups,
+                     0,
+                     {groups}});
+  }
+  return cases;
+}
+
 Cases softmax_cases() {
   Cases cases;
   for (const Shape& shape : {Shape{3000, 2}, {300, 10}, {64, 1000}, {3, 5000}, {4, 60, 70}}) {
@@ -300,6 +326,7 @@ Cases cases_of(std::string_view op) {
       {"batch_norm", batch_norm_cases()},
       {"add_batch_norms", {{{{2000, 64}}, 2000}, {{{300, 5}}, 300}}},
       {"layer_norm", layer_norm_cases()},
+      {"group_norm", group_norm_cases()},
       {"softmax", softmax_cases()},
       {"log_softmax", softmax_cases()},
       {"cross_entropy", cross_entropy_cases()},

@@ -1,4 +1,4 @@
-// Batch and layer normalisation from their definitions, and what is fused with a batch norm.
+// Batch, layer and group normalisation from their definitions, and what is fused with a batch norm.
 #include "tests/core/ops/op_table/rows.h"
 
 #include <cmath>
@@ -259,12 +259,61 @@ std::vector<OpCase> norm_pool_rows() {
   return rows;
 }
 
+std::vector<OpCase> group_norm_rows() {
+  struct Case {
+    const char* name;
+    Shape shape;
+    int64_t groups;
+  };
+  const Case cases[] = {{"pairs", {2, 3, 2, 6}, 3},        {"one_group", {3, 2, 2, 5}, 1},
+                        {"group_per_channel", {2, 5, 3}, 3}, {"one_image", {1, 2, 3, 8}, 2},
+                        {"rank_2", {4, 17}, 1},              {"one_position", {3, 1, 1, 12}, 4}};
+  std::vector<OpCase> rows;
+  for (const Case& s : cases) {
+    const Shape channels{s.shape[-1]};
+    rows.push_back(
+        {.name = fmt::format("group_norm_{}", s.name),
+         .inputs = {variable(s.shape, -2, 3), variable(channels, 0.5, 1.5), variable(channels)},
+         .op =
+             [s](Inputs x) {
+               return group_norm(x[0], parameter(x[1]), parameter(x[2]), {.groups = s.groups});
+             },
+         .expected =
+             [s](Plain x) {
+               const auto width = static_cast<size_t>(s.shape[-1]);
+               const size_t per_group = width / static_cast<size_t>(s.groups);
+               const size_t example = x[0].size() / static_cast<size_t>(s.shape[0]);
+               Values y(x[0].size());
+               for (size_t n = 0; n < y.size(); n += example) {
+                 for (size_t first = 0; first < width; first += per_group) {
+                   Values group;
+                   for (size_t i = n; i < n + example; ++i) {
+                     if (i % width / per_group == first / per_group) group.push_back(x[0][i]);
+                   }
+                   const Statistics of = statistics_of(group);
+                   for (size_t i = n; i < n + example; ++i) {
+                     const size_t c = i % width;
+                     if (c / per_group != first / per_group) continue;
+                     y[i] = (x[0][i] - of.mean) / std::sqrt(of.variance + 1e-5) * x[1][c] + x[2][c];
+                   }
+                 }
+               }
+               return y;
+             },
+         .twice = Twice::refused,
+         .terms = s.shape.count(),
+         .scale = 3});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<OpCase> norm_rows() {
   std::vector<OpCase> rows = batch_norm_rows();
   append(rows, add_batch_norms_rows());
   append(rows, norm_pool_rows());
+  append(rows, group_norm_rows());
   rows.push_back(convolved_norm_row());
   rows.push_back(residual_tail_row());
   for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {

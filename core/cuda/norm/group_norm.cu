@@ -1,0 +1,354 @@
+// Group normalisation, in passes that read whole cache lines whatever the groups: blockIdx.z is the
+// example, blockIdx.x a tile of its channels and blockIdx.y a chunk of its positions.
+// Forward: a pass over x leaves two sums per example and channel; a warp per example and group adds
+// up its channels' to mean and deviation; a pass over x, by now often in the L2 cache, writes y.
+// Backward: a pass over x and dy leaves two sums per example and channel. Those are added up over
+// the examples to dbeta and dgamma, always in one order, and over a group's channels to what dx
+// needs; a second pass writes dx.
+#include "core/cuda/norm/group_norm.h"
+
+#include "core/cuda/norm/two_channel_sums.cuh"
+
+namespace whisker::cuda::kernels {
+namespace {
+
+constexpr int64_t most_examples = 65535;  // of gridDim.z; blocks go on to the examples behind
+
+// Calls body(n) for every example of this block.
+template <class Body>
+__device__ void for_each_example(const GroupNormGeometry& g, const Body& body) {
+  for (int64_t n = blockIdx.z; n < g.n; n += gridDim.z) {
+    body(n);
+    __syncthreads();  // shared memory is free again
+  }
+}
+
+// for_rows over this thread's positions of the block's chunk.
+template <int V, class Load, class Prepare, class Use>
+__device__ void for_positions(const ChannelLayout& t, const Load& load, const Prepare& prepare,
+                              const Use& use) {
+  if (own_channel<V>(t) >= t.channels) return;
+  const int64_t begin = blockIdx.y * t.chunk;
+  const int64_t end = min(begin + t.chunk, t.rows);
+  const auto own = static_cast<int>(threadIdx.x) / t.width;
+  const int step = channel_sums_threads / t.width;
+  const auto left = static_cast<int>(end - begin) - own;
+  const int64_t row = begin + own;
+  for_rows<4>(t, {row, row * t.channels + own_channel<V>(t)}, step, (left + step - 1) / step, load,
+              prepare, use);
+}
+
+// Partial sums and tickets of this block's example; unused where there is one chunk.
+__device__ float2* own_partials(const ChannelLayout& t, float2* partials) {
+  return partials + int64_t{blockIdx.z} * t.chunks * t.channels;
+}
+__device__ uint32_t* own_tickets(uint32_t* tickets) {
+  return tickets + blockIdx.z * gridDim.x;
+}
+
+// moments (n, channels): mean, and the sum of squared deviations from it. Sums are of differences
+// from the channel's first value: no cancellation, whatever the mean.
+template <class T, int V>
+__global__ void __launch_bounds__(channel_sums_threads)
+    channel_moments_kernel(GroupNormGeometry g, ChannelLayout t, const T* from, float2* moments,
+                           float2* partials, uint32_t* tickets) {
+  const auto positions = static_cast<float>(g.positions);
+  for_each_example(g, [&](int64_t n) {
+    const T* x = from + n * g.positions * g.channels;
+    float shift[V];
+    two_channel_sums<V, 4>(
+        t, own_partials(t, partials), own_tickets(tickets),
+        [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
+        [&] {
+          const Pack<T, V> first = load_pack<V>(x, own_channel<V>(t));
+#pragma unroll
+          for (int v = 0; v < V; ++v) shift[v] = to_f32(first.at[v]);
+        },
+        [&](const RowPosition&, const PackBytes<T, V>& bytes, float(&sum)[V], float(&squares)[V]) {
+          const Pack<T, V> in = unpack<T, V>(bytes);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            const float d = to_f32(in.at[v]) - shift[v];
+            sum[v] += d;
+            squares[v] = fmaf(d, d, squares[v]);
+          }
+        },
+        [&](int64_t c, float sum, float squares) {
+          const float d = sum / positions;
+          moments[n * g.channels + c] = {to_f32(x[c]) + d, fmaxf(squares - sum * d, 0)};
+        });
+  });
+}
+
+// Calls body(example and group, lane): a warp for each group of each example.
+template <class Body>
+__device__ void for_each_group(const GroupNormGeometry& g, const Body& body) {
+  constexpr int per_block = block_threads / 32;
+  for (int64_t s = int64_t{blockIdx.x} * per_block + threadIdx.x / 32; s < g.n * g.groups;
+       s += int64_t{gridDim.x} * per_block) {
+    body(s, static_cast<int>(threadIdx.x % 32));
+  }
+}
+
+// mean and inv_std (n, groups) from the moments of channels (Chan, Golub and LeVeque 1983).
+__global__ void __launch_bounds__(block_threads)
+    group_statistics_kernel(GroupNormGeometry g, const float2* moments, float* mean,
+                            float* inv_std) {
+  const int64_t per_group = g.per_group();
+  for_each_group(g, [&](int64_t s, int lane) {
+    const float2* own = moments + s * per_group;  // (per_group)
+    float sum = 0;
+    for (int64_t c = lane; c < per_group; c += 32) sum += own[c].x;
+    const float center = group_sum<32>(sum) / static_cast<float>(per_group);
+    float squares = 0;
+    for (int64_t c = lane; c < per_group; c += 32) {
+      const float d = own[c].x - center;
+      squares += fmaf(static_cast<float>(g.positions) * d, d, own[c].y);
+    }
+    const float variance = group_sum<32>(squares) / static_cast<float>(g.positions * per_group);
+    if (lane != 0) return;
+    mean[s] = center;
+    inv_std[s] = 1 / sqrtf(variance + static_cast<float>(g.epsilon));
+  });
+}
+
+// Calls use(v, c, s) for the channels c of this thread's pack, whose statistics are at s.
+template <int V, class Use>
+__device__ void for_own_channels(const GroupNormGeometry& g, const ChannelLayout& t, int64_t n,
+                                 const Use& use) {
+  const int64_t first = own_channel<V>(t);
+#pragma unroll
+  for (int v = 0; v < V; ++v) use(v, first + v, n * g.groups + (first + v) / g.per_group());
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(channel_sums_threads)
+    normalise_groups_kernel(GroupNormGeometry g, ChannelLayout t, GroupNorm p) {
+  for_each_example(g, [&](int64_t n) {
+    const T* x = static_cast<const T*>(p.x) + n * g.positions * g.channels;
+    T* y = static_cast<T*>(p.y) + n * g.positions * g.channels;
+    float center[V], scale[V], shift[V];
+    for_positions<V>(
+        t, [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
+        [&] {
+          for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
+            center[v] = p.mean[s];
+            scale[v] = p.inv_std[s] * load(p.gamma, c);
+            shift[v] = load(p.beta, c);
+          });
+        },
+        [&](const RowPosition& position, const PackBytes<T, V>& bytes) {
+          Pack<T, V> pack = unpack<T, V>(bytes);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            pack.at[v] = from_f32<T>(fmaf(to_f32(pack.at[v]) - center[v], scale[v], shift[v]));
+          }
+          store_pack<V>(y, position.at, pack);
+        });
+  });
+}
+
+template <class T, int V>
+struct GradientRow {
+  PackBytes<T, V> dy, x;
+};
+
+// sums (n, channels) of dy and of dy times the normalised x. x null: only those of dy are used.
+template <class T, int V>
+__global__ void __launch_bounds__(channel_sums_threads)
+    channel_gradients_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
+                             float2* sums, float2* partials, uint32_t* tickets) {
+  for_each_example(g, [&](int64_t n) {
+    const int64_t example = n * g.positions * g.channels;
+    const T* x = p.x ? static_cast<const T*>(p.x) + example : nullptr;
+    const T* dy = static_cast<const T*>(p.dy) + example;
+    float center[V] = {}, inverse[V] = {};
+    two_channel_sums<V, 4>(
+        t, own_partials(t, partials), own_tickets(tickets),
+        [&](const RowPosition& position) {
+          GradientRow<T, V> row{};
+          row.dy = load_pack_bytes<V>(dy, position.at);
+          if (x) row.x = load_pack_bytes<V>(x, position.at);
+          return row;
+        },
+        [&] {
+          if (!x) return;
+          for_own_channels<V>(g, t, n, [&](int v, int64_t, int64_t s) {
+            center[v] = p.mean[s];
+            inverse[v] = p.inv_std[s];
+          });
+        },
+        [&](const RowPosition&, const GradientRow<T, V>& row, float(&sum)[V],
+            float(&correlation)[V]) {
+          const Pack<T, V> gradient = unpack<T, V>(row.dy), in = unpack<T, V>(row.x);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            const float d = to_f32(gradient.at[v]);
+            sum[v] += d;
+            correlation[v] = fmaf(d, (to_f32(in.at[v]) - center[v]) * inverse[v], correlation[v]);
+          }
+        },
+        [&](int64_t c, float sum, float correlation) {
+          sums[n * g.channels + c] = {sum, correlation};
+        });
+  });
+}
+
+// dbeta and dgamma (channels): the sums of channels, over the examples.
+__global__ void __launch_bounds__(channel_sums_threads)
+    group_norm_parameters_kernel(ChannelLayout t, const float2* sums, Channels dgamma,
+                                 Channels dbeta, float2* partials, uint32_t* tickets) {
+  two_channel_sums<1, 4>(
+      t, partials, tickets, [&](const RowPosition& position) { return sums[position.at]; }, [] {},
+      [](const RowPosition&, const float2& own, float(&sum)[1], float(&correlation)[1]) {
+        sum[0] += own.x;
+        correlation[0] += own.y;
+      },
+      [&](int64_t c, float sum, float correlation) {
+        if (dbeta.data) store(dbeta, c, sum);
+        if (dgamma.data) store(dgamma, c, correlation);
+      });
+}
+
+// means (n, groups), over a group, of d = dy gamma and of d times the normalised x.
+__global__ void __launch_bounds__(block_threads)
+    group_gradients_kernel(GroupNormGeometry g, const float2* sums, Channels gamma, float2* means) {
+  const int64_t per_group = g.per_group();
+  const auto values = static_cast<float>(g.positions * per_group);
+  for_each_group(g, [&](int64_t s, int lane) {
+    const float2* own = sums + s * per_group;  // (per_group)
+    float sum = 0;
+    float correlation = 0;
+    for (int64_t c = lane; c < per_group; c += 32) {
+      const float scale = load(gamma, s % g.groups * per_group + c);
+      sum = fmaf(scale, own[c].x, sum);
+      correlation = fmaf(scale, own[c].y, correlation);
+    }
+    sum = group_sum<32>(sum);
+    correlation = group_sum<32>(correlation);
+    if (lane == 0) means[s] = {sum / values, correlation / values};
+  });
+}
+
+// dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
+template <class T, int V>
+__global__ void __launch_bounds__(channel_sums_threads)
+    group_norm_input_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
+                            const float2* means) {
+  for_each_example(g, [&](int64_t n) {
+    const int64_t example = n * g.positions * g.channels;
+    const T* x = static_cast<const T*>(p.x) + example;
+    const T* dy = static_cast<const T*>(p.dy) + example;
+    T* dx = static_cast<T*>(p.dx) + example;
+    float center[V], scale[V], offset[V], slope[V];
+    for_positions<V>(
+        t,
+        [&](const RowPosition& position) {
+          return GradientRow<T, V>{load_pack_bytes<V>(dy, position.at),
+                                   load_pack_bytes<V>(x, position.at)};
+        },
+        [&] {
+          for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
+            const float inverse = p.inv_std[s];
+            center[v] = p.mean[s];
+            scale[v] = load(p.gamma, c) * inverse;
+            offset[v] = means[s].x * inverse;
+            slope[v] = means[s].y * inverse * inverse;
+          });
+        },
+        [&](const RowPosition& position, const GradientRow<T, V>& row) {
+          Pack<T, V> gradient = unpack<T, V>(row.dy);
+          const Pack<T, V> in = unpack<T, V>(row.x);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            const float through_statistics =
+                fmaf(to_f32(in.at[v]) - center[v], slope[v], offset[v]);
+            gradient.at[v] =
+                from_f32<T>(fmaf(to_f32(gradient.at[v]), scale[v], -through_statistics));
+          }
+          store_pack<V>(dx, position.at, gradient);
+        });
+  });
+}
+
+// How the passes split x: about two blocks per multiprocessor over all examples. One chunk where
+// tickets would not suffice for more.
+struct ExampleLayout {
+  ChannelLayout layout;
+  dim3 grid;
+  int64_t partials_bytes;
+
+  static ExampleLayout of(const Context& context, const GroupNormGeometry& g, int pack) {
+    const int64_t blocks = (2 * int64_t{context.multiprocessors()} + g.n - 1) / g.n;
+    const int widest = std::min(tile_channels / pack, 32);
+    ChannelLayout t = ChannelLayout::of(g.positions, g.channels, pack, channel_sums_threads, blocks,
+                                        4, widest);
+    if (int64_t{t.tiles} * g.n > Context::ticket_count) {
+      t.chunk = t.rows;
+      t.chunks = 1;
+    }
+    return {.layout = t,
+            .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+            .partials_bytes =
+                t.chunks > 1 ? g.n * t.chunks * g.channels * int64_t{sizeof(float2)} : 0};
+  }
+};
+
+unsigned group_blocks(const GroupNormGeometry& g) {
+  return grid_for(g.n * g.groups * 32);
+}
+
+}  // namespace
+
+void group_norm(Context& context, Allocator& allocator, const GroupNormGeometry& g,
+                const GroupNorm& p) {
+  const Scratch moments(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+  const auto run = [&]<class T, int V>() {
+    const ExampleLayout e = ExampleLayout::of(context, g, V);
+    const Scratch partials(allocator, e.partials_bytes);
+    channel_moments_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
+        g, e.layout, static_cast<const T*>(p.x), moments.as<float2>(), partials.as<float2>(),
+        context.tickets());
+    check_launch("group_norm moments");
+    group_statistics_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
+        g, moments.as<float2>(), p.mean, p.inv_std);
+    check_launch("group_norm statistics");
+    normalise_groups_kernel<T, V>
+        <<<e.grid, channel_sums_threads, 0, context.stream()>>>(g, e.layout, p);
+    check_launch("group_norm");
+  };
+  with_packs(p.dtype, g.channels, run, p.x, p.y);
+}
+
+void group_norm_backward(Context& context, Allocator& allocator, const GroupNormGeometry& g,
+                         const GroupNormGradient& p) {
+  const Scratch sums(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+  const auto run = [&]<class T, int V>() {
+    const ExampleLayout e = ExampleLayout::of(context, g, V);
+    {
+      const Scratch partials(allocator, e.partials_bytes);
+      channel_gradients_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
+          g, e.layout, p, sums.as<float2>(), partials.as<float2>(), context.tickets());
+      check_launch("group_norm_backward sums");
+    }
+    if (p.dgamma.data || p.dbeta.data) {
+      const ChannelLayout t = sums_layout(context, g.n, g.channels, 1);
+      const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
+      group_norm_parameters_kernel<<<dim3(t.tiles, t.chunks), channel_sums_threads, 0,
+                                     context.stream()>>>(
+          t, sums.as<float2>(), p.dgamma, p.dbeta, partials.as<float2>(), context.tickets());
+      check_launch("group_norm_backward parameters");
+    }
+    if (!p.dx) return;
+    const Scratch means(allocator, g.n * g.groups * int64_t{sizeof(float2)});
+    group_gradients_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
+        g, sums.as<float2>(), p.gamma, means.as<float2>());
+    check_launch("group_norm_backward groups");
+    group_norm_input_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
+        g, e.layout, p, means.as<float2>());
+    check_launch("group_norm_backward input");
+  };
+  with_packs(p.dtype, g.channels, run, p.x, p.dy, p.dx);
+}
+
+}  // namespace whisker::cuda::kernels
