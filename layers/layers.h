@@ -9,6 +9,7 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/flatten.h"
+#include "layers/group_norm.h"
 #include "layers/layer_norm.h"
 #include "layers/pool.h"
 #include "layers/recurrent.h"

@@ -95,6 +95,19 @@ MadeLayer make_layer_norm(LayerArguments& arguments, const LayerContext& context
   return {std::make_shared<LayerNorm>(options)};
 }
 
+MadeLayer make_group_norm(LayerArguments& arguments, const LayerContext& context) {
+  if (context.flow.flattened_channels > 0) {
+    fail(ErrorKind::usage,
+         "behind a flatten, groups would be other features than in weights files, where channels "
+         "come first. Put group_norm before the flatten.");
+  }
+  const GroupNorm::Options options{
+      .channels = context.flow.channels(),
+      .groups = arguments.integer({"groups", "num_groups"}, {.min = 1, .max = most_channels}, 32),
+      .epsilon = arguments.number({"epsilon", "eps"}, {.min = 1e-12, .max = 1}, 1e-5)};
+  return {std::make_shared<GroupNorm>(options)};
+}
+
 MadeLayer make_dropout(LayerArguments& arguments, const LayerContext&) {
   return {std::make_shared<Dropout>(
       arguments.required({"rate", "p"}).as_double({.min = 0, .max = 0.999}))};
@@ -194,6 +207,7 @@ constexpr LayerType types[] = {
     {"global_avg_pool2d", "", make_global_avg_pool2d, {"globalaveragepooling2d", "globalavgpool"}},
     {"batch_norm", "", make_batch_norm, {"batchnormalization", "batchnorm2d", "batchnorm1d"}},
     {"layer_norm", "", make_layer_norm, {"layernormalization"}},
+    {"group_norm", "groups", make_group_norm, {"groupnormalization"}},
     {"dropout", "rate", make_dropout},
     {"flatten", "", make_flatten},
     {"embedding", "", make_embedding},

@@ -1,7 +1,8 @@
 // No layer is forgotten: every type of layers/builder/layer_factory.cpp stands in
 // docs/reference/models.md and in the list below, has the shape that it promises, keeps for
-// backward what its cost says, trains on every device as on the reference, and is made of operators
-// of the operator table.
+// backward what its cost says, trains on every device as on the reference, is made of operators of
+// the operator table, mixes no samples, reads no padding, and behind a flatten knows the order of
+// its features.
 #include "core/autograd/autograd.h"
 #include "core/io/file.h"
 #include "core/ops/ops.h"
@@ -10,9 +11,12 @@
 #include "layers/memory_plan.h"
 #include "tests/layers/step_training.h"
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <regex>
 #include <set>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -41,6 +45,7 @@ constexpr LayerCase cases[] = {
     {"global_avg_pool2d"},
     {"batch_norm: {activation: tanh}"},
     {"layer_norm"},
+    {"group_norm: 2"},
     {"dropout: 0.4"},
     {"flatten"},
     {"embedding: {input_dim: 9, output_dim: 6}", Kind::tokens},
@@ -67,21 +72,37 @@ constexpr LayerCase cases[] = {
     {"repeat: {n: 2, layers: [{conv2d: {filters: 4, kernel: 3}}]}"},
 };
 
-/// The layer behind one whose gradient it must give, and before a dense one.
-Model model_of(const LayerCase& c) {
+/// The case's layer between others.
+Model build(const std::string& before, const LayerCase& c, const BuildOptions& options) {
   const std::string text(c.text);
   const std::string layer = text.find(':') == std::string::npos ? text : "{" + text + "}";
+  return build_model(
+      YamlNode::parse(fmt::format("{{fuse: false, layers: [{}{}, {{dense: 3}}]}}", before, layer),
+                      "layer.yaml"),
+      options);
+}
+
+/// The layer behind one whose gradient it must give, and before a dense one. It sees four channels,
+/// in images as in sequences.
+Model model_of(const LayerCase& c) {
   const char* before = c.kind == Kind::image
                            ? "{conv2d: {filters: 4, kernel: 1, use_bias: false}}, "
                        : c.kind == Kind::sequence ? "layer_norm, "
                                                   : "";
   const Shape input = c.kind == Kind::image      ? Shape{2, 8, 8, 3}
-                      : c.kind == Kind::sequence ? Shape{5, 2, 3}
+                      : c.kind == Kind::sequence ? Shape{5, 2, 4}
                                                  : Shape{5, 2};
-  return build_model(
-      YamlNode::parse(fmt::format("{{fuse: false, layers: [{}{}, {{dense: 3}}]}}", before, layer),
-                      "layer.yaml"),
-      {.input = input, .batch_axis = c.kind == Kind::image ? 0 : 1});
+  return build(before, c, {.input = input, .batch_axis = c.kind == Kind::image ? 0 : 1});
+}
+
+/// What `make` builds, or nothing where the builder refuses it.
+std::optional<Model> if_accepted(const std::function<Model()>& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
+    return std::nullopt;
+  }
 }
 
 Tensor input_of(const LayerCase& c, const Model& model, DType dtype, Device device) {
@@ -164,6 +185,73 @@ bool freeze_layer(const Model& model, const LayerCase& c) {
   }
   if (!names.empty()) model.net->freeze(names);
   return !names.empty();
+}
+
+// Images have samples along the first axis, sequences along the second, and a layer that computes
+// on both has to know which.
+TEST(LayerTypes, MixNoSamples) {
+  int accepted = 0;
+  for (LayerCase c : cases) {
+    const bool tokens = c.kind == Kind::tokens;
+    for (const Kind kind : tokens ? std::vector{Kind::tokens}
+                                  : std::vector{Kind::image, Kind::sequence}) {
+      c.kind = kind;
+      const std::optional<Model> model = if_accepted([&] { return model_of(c); });
+      if (!model) continue;
+      SCOPED_TRACE(fmt::format("{} on {}", c.text, model->input));
+      ++accepted;
+      const ParameterArena arena(model->net->parameters(), reference_device, 3);
+      const Tensor x = input_of(c, *model, DType::f32, reference_device);
+      const int axis = kind == Kind::image ? 0 : 1;
+      const Tensor first = slice(x, axis, 0, 1);
+      const int result_axis = model->output.rank() == 3 ? 1 : 0;
+      const auto first_result = [&](const Tensor& second) {
+        const Tensor y = (*model->net)(concat({first, second}, axis));
+        return slice(y, result_axis, 0, 1).to_vector();
+      };
+      EXPECT_EQ(first_result(first), first_result(slice(x, axis, 1, 2)));
+    }
+  }
+  EXPECT_GT(accepted, 40) << "control: most layers were built";
+}
+
+TEST(LayerTypes, IgnorePaddedSteps) {
+  const TensorOptions index{.dtype = DType::i64, .device = reference_device};
+  const Pass pass{.lengths = from_vector({5, 3}, {2}, index)};
+  int accepted = 0;
+  for (LayerCase c : cases) {
+    if (c.kind == Kind::image) c.kind = Kind::sequence;
+    const std::optional<Model> model = if_accepted([&] { return model_of(c); });
+    if (!model) continue;
+    SCOPED_TRACE(c.text);
+    ++accepted;
+    const ParameterArena arena(model->net->parameters(), reference_device, 3);
+    const Tensor x = input_of(c, *model, DType::f32, reference_device);
+    // The second sequence's.
+    const auto result = [&](const Tensor& padding) {
+      const Tensor y = (*model->net)(concat({slice(x, 0, 0, 3), padding}, 0), pass);
+      const bool every_step = y.rank() == 3;
+      return slice(every_step ? slice(y, 0, 0, 3) : y, every_step ? 1 : 0, 1, 2).to_vector();
+    };
+    EXPECT_EQ(result(slice(x, 0, 3, 5)), result(slice(x, 0, 0, 2)));
+  }
+  EXPECT_GT(accepted, 15) << "control: layers for sequences were built";
+}
+
+// Files hold what follows a flatten with the channels first, memory with the channels last.
+TEST(LayerTypes, BehindAFlattenKnowTheOrderOfFeatures) {
+  int checked = 0;
+  for (const LayerCase& c : cases) {
+    const std::optional<Model> model =
+        if_accepted([&] { return build("flatten, ", c, {.input = {2, 4, 4, 3}}); });
+    if (!model) continue;
+    for (const auto& p : model->net->parameters()) {
+      if (p->shape()[-1] != 48) continue;
+      EXPECT_EQ(p->flattened_channels, 3) << c.text << ": " << p->name();
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 15) << "control: parameters of all features were found";
 }
 
 TEST(LayerTypes, KeepWhatTheirCostSays) {

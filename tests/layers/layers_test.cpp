@@ -42,6 +42,9 @@ TEST(Layers, ShapesAreThoseOfTheOperators) {
   EXPECT_EQ(run_shape(batch_norm, {2, 4, 4, 3}), (Shape{2, 4, 4, 3}));
   LayerNorm layer_norm({.features = 5});
   EXPECT_EQ(run_shape(layer_norm, {2, 5}), (Shape{2, 5}));
+  GroupNorm group_norm({.channels = 6, .groups = 3});
+  EXPECT_EQ(run_shape(group_norm, {2, 3, 4, 6}), (Shape{2, 3, 4, 6}));
+  EXPECT_EQ(run_shape(group_norm, {2, 6}), (Shape{2, 6}));
   Flatten flatten;
   EXPECT_EQ(run_shape(flatten, {2, 3, 4, 5}), (Shape{2, 60}));
   Softmax softmax;
@@ -109,6 +112,12 @@ TEST(Layers, BadOptionsAreRefusedByName) {
   EXPECT_TRUE(error_of([] { Dense({.in_features = 0, .units = 1}); }).starts_with("dense: "));
   EXPECT_TRUE(error_of([] { BatchNorm({.channels = 0}); }).starts_with("batch_norm: "));
   EXPECT_TRUE(error_of([] { LayerNorm({.features = 0}); }).starts_with("layer_norm: "));
+  EXPECT_EQ(error_of([] { GroupNorm({.channels = 6, .groups = 4}); }),
+            "group_norm: expected groups that divide the 6 channels, got 4");
+  EXPECT_EQ(error_of([] {
+              GroupNorm({.channels = 6, .groups = 3}).output_shape({5, 2, 6});
+            }),
+            "group_norm: expected (N, H, W, 6) or (N, 6), got (5,2,6)");
   EXPECT_TRUE(error_of([] { Embedding({.entries = 0, .features = 1}); }).starts_with("embedding"));
   EXPECT_TRUE(error_of([] { Dropout(1.0); }).starts_with("dropout: "));
   EXPECT_TRUE(error_of([] { Concat({}); }).starts_with("concat: "));
