@@ -3,10 +3,9 @@
 #include "apps/devices/gpu_facts.h"
 #include "core/backend/backend.h"
 #include "core/ops/ops.h"
+#include "tests/support/temporary_folder.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -53,18 +52,16 @@ TEST(DeviceProperties, AreNamedAndFilled) {
 }
 
 TEST(GpuFacts, AreReadFromTheDriversFiles) {
-  std::string pattern = ::testing::TempDir() + "proc-XXXXXX";
-  const std::filesystem::path proc = mkdtemp(pattern.data());
+  const TemporaryFolder folder;
+  const std::filesystem::path& proc = folder.path();
   EXPECT_EQ(describe_gpus(find_gpus(proc), "no driver."), "no driver.");
-  const auto nvidia = proc / "driver/nvidia";
-  std::filesystem::create_directories(nvidia / "gpus/0000:01:00.0");
-  std::ofstream(nvidia / "version") << "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  "
-                                       "Thu Jan 23 03:29:30 UTC 2025\nGCC version:  gcc 12.2.0\n";
-  std::ofstream(nvidia / "gpus/0000:01:00.0/information") << "Model: \t\t NVIDIA H200\nIRQ: 5\n";
+  folder.write("driver/nvidia/version",
+               "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  "
+               "Thu Jan 23 03:29:30 UTC 2025\nGCC version:  gcc 12.2.0\n");
+  folder.write("driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H200\nIRQ: 5\n");
   EXPECT_EQ(describe_gpus(find_gpus(proc), "too old."),
             "NVIDIA H200, NVIDIA driver 570.86.15; too old.");
   EXPECT_EQ(describe_gpus(find_gpus(proc), ""), "NVIDIA H200, NVIDIA driver 570.86.15");
-  std::filesystem::remove_all(proc);
 }
 
 }  // namespace

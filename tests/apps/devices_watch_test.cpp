@@ -6,6 +6,7 @@
 #include "core/backend/backend.h"
 #include "core/backend/memory_summary.h"
 #include "core/error.h"
+#include "tests/support/error_of.h"
 
 #include <cstdlib>
 
@@ -52,14 +53,8 @@ TEST(Nvml, FindsProcessesByTheBus) {
 }
 
 TEST(Nvml, SaysWhyItIsNotThere) {
-  const auto error = [](const std::string& library) -> std::string {
-    try {
-      const Nvml nvml(library);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::device);
-      return e.what();
-    }
-    return "";
+  const auto error = [](const std::string& library) {
+    return test::message_of(ErrorKind::device, [&] { const Nvml nvml(library); });
   };
   EXPECT_THAT(error("libno-such-nvml.so.1"),
               testing::AllOf(HasSubstr("libno-such-nvml.so.1 cannot be opened"),

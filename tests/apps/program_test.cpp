@@ -1,15 +1,17 @@
 // The program as a person runs it: exit codes, and docs/guide/study.md, whose commands
 // must print what the page shows.
+#include "tests/support/temporary_folder.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -107,8 +109,7 @@ TEST(Program, TheCheckTimesDevicesAndSaysWhetherTheGpuIsUsed) {
 }
 
 TEST(Program, GraphsAreWrittenToFiles) {
-  std::string pattern = testing::TempDir() + "graph-XXXXXX";
-  const std::filesystem::path folder = mkdtemp(pattern.data());
+  const whisker::TemporaryFolder folder;
   const std::string svg = (folder / "tape.svg").string();
   EXPECT_EQ(run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg).exit_code, 0);
   std::ifstream file(svg);
@@ -121,7 +122,6 @@ TEST(Program, GraphsAreWrittenToFiles) {
   EXPECT_THAT(bad.output, HasSubstr("-o: expected a name ending in .svg or .dot"));
   EXPECT_THAT(run("whisker study graph configs/keras_cats_vs_dogs.yaml").output,
               HasSubstr("digraph tape {"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Program, TheSummarySaysWhichImagesItIsOf) {
@@ -148,11 +148,11 @@ TEST(Program, TheSummaryRefusesANetworkForOneOfTwoSizes) {
 }
 
 TEST(Program, BenchCountsExamplesOfEveryKind) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "bench_words";
-  std::filesystem::create_directories(folder / "words");
+  const whisker::TemporaryFolder folder;
   for (const char* name : {"a", "b"}) {
-    std::ofstream file(folder / "words" / (std::string(name) + ".txt"));
-    for (int i = 0; i < 10; ++i) file << "word " << name << "\n";
+    std::string lines;
+    for (int i = 0; i < 10; ++i) lines += fmt::format("word {}\n", name);
+    folder.write(fmt::format("words/{}.txt", name), lines);
   }
   std::ofstream(folder / "words.yaml")
       << "name: words\ndevice: cpu\ndata: {kind: text, train: " << (folder / "words").string()
@@ -166,7 +166,6 @@ TEST(Program, BenchCountsExamplesOfEveryKind) {
   EXPECT_THAT(text.output, testing::Not(HasSubstr("image")));
   EXPECT_THAT(run(command + " --json").output,
               HasSubstr("\"images_per_s\":"));  // docs/reference/formats.md
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Program, UnknownOperatorsExitWithTwo) {

@@ -4,10 +4,9 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,14 +29,8 @@ model:
 
 class StudyTest : public ::testing::Test {
  protected:
-  StudyTest() {
-    std::string pattern = ::testing::TempDir() + "study-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(file()) << tiny;
-  }
-  ~StudyTest() override { std::filesystem::remove_all(folder_); }
-  std::string file() const { return (folder_ / "tiny.yaml").string(); }
-  std::filesystem::path folder_;
+  std::string file() const { return folder_.write("tiny.yaml", tiny).string(); }
+  TemporaryFolder folder_;
 };
 
 std::string error_of(const GradcheckRequest& request) {
@@ -179,23 +172,22 @@ TEST(StudySequences, CellsAreTheLayerOperatorByOperator) {
 }
 
 TEST(StudySequences, LongOnesAreCutUntilACheckTakesSeconds) {
-  const std::string path = ::testing::TempDir() + "study_long.yaml";
-  std::ofstream(path) << R"(
+  const TemporaryFolder folder;
+  const std::string path = (folder / "long.yaml").string();
+  folder.write("long.yaml", R"(
 name: long
 data: {kind: rows, train: nowhere, val_split: 0.1}
 model: {layers: [{gru: 2}, {dense: {units: classes}}]}
-)";
+)");
   const GradcheckReport report =
       run_gradcheck({.what = path, .network = {.batch = 2, .steps = 4096}, .elements = 100000});
   EXPECT_TRUE(report.passed) << report.text;
   EXPECT_THAT(report.text, ::testing::ContainsRegex("\\([0-9]+ instead of 4096 steps, so that"));
-  std::filesystem::remove(path);
 }
 
 TEST_F(StudyTest, ClassesAreTheFoldersOfTheData) {
   for (const char* name : {"ants", "bees", "cats", ".hidden"}) {
-    std::filesystem::create_directories(folder_ / "data" / name);
-    std::ofstream(folder_ / "data" / name / "1.jpg") << "not read for its class";
+    folder_.write(fmt::format("data/{}/1.jpg", name), "not read for its class");
   }
   const StudyNetwork network(read_config(file(), {"data.train=" + (folder_ / "data").string()}),
                              {.batch = 1});

@@ -3,25 +3,12 @@
 #include "core/ops/ops.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 namespace whisker::traces {
 
 const JsonValue& file() {
-  static const JsonValue parsed = [] {
-    std::ifstream stream(WHISKER_OPTIMIZER_TRACES);
-    std::stringstream text;
-    text << stream.rdbuf();
-    return JsonValue::parse(text.str(), {.name = WHISKER_OPTIMIZER_TRACES});
-  }();
+  static const JsonValue parsed = test::json_fixture(WHISKER_OPTIMIZER_TRACES);
   return parsed;
-}
-
-std::vector<double> numbers(const JsonValue& list) {
-  std::vector<double> values;
-  for (const JsonValue& item : list.items()) values.push_back(item.as_double());
-  return values;
 }
 
 double number_or(const JsonValue& object, std::string_view key, double fallback) {

@@ -2,8 +2,8 @@
 // scripts/make_optimizer_traces.py) and the closed formulas they started from.
 #pragma once
 
-#include "core/io/json.h"
 #include "core/parameters/parameters.h"
+#include "tests/support/json_fixture.h"
 
 #include <string_view>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace whisker::traces {
 
 const JsonValue& file();
-std::vector<double> numbers(const JsonValue& list);
+using test::numbers_of;
 double number_or(const JsonValue& object, std::string_view key, double fallback);
 
 inline constexpr int parameter_count = 7;

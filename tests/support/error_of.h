@@ -32,4 +32,12 @@ std::string message_of(ErrorKind kind, Fn&& fn) {
   return "no error";
 }
 
+/// Whether fn throws an error of this kind, which is to be one line.
+template <class Fn>
+bool refused(ErrorKind kind, Fn&& fn) {
+  const std::string message = message_of(kind, fn);
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message != "no error";
+}
+
 }  // namespace whisker::test

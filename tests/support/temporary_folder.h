@@ -1,8 +1,10 @@
 // A folder that lives as long as a test, and small files in it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,6 +38,10 @@ class TemporaryFolder {
     out << content;
     if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
     return file;
+  }
+
+  std::filesystem::path write(const std::string& name, std::span<const uint8_t> bytes) const {
+    return write(name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
 
  private:

@@ -8,6 +8,9 @@
 #include <cmath>
 #include <fstream>
 #include <regex>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
 
 namespace whisker::test {
 namespace {
@@ -135,6 +138,35 @@ TestRun::TestRun(Config config, const std::optional<std::filesystem::path>& resu
 
 TrainResult TestRun::train() {
   return trainer.run();
+}
+
+std::filesystem::path stopped_at(const Config& config, int64_t k) {
+  TestRun run(config);
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step >= k) run.stop = 15;
+  };
+  EXPECT_EQ(run.train().reason, StopReason::signal);
+  return run.folder.path();
+}
+
+std::string hash_of_run(const Config& config, const std::optional<std::filesystem::path>& resume) {
+  TestRun run(config, resume);
+  EXPECT_EQ(run.train().reason, StopReason::finished);
+  return hash_of(run.experiment);
+}
+
+const Parameter& parameter_named(const Experiment& experiment, const std::string& name) {
+  for (const auto& parameter : experiment.arena->parameters()) {
+    if (parameter->name() == name) return *parameter;
+  }
+  throw std::invalid_argument("no parameter " + name);
+}
+
+void poison(const Experiment& experiment, const std::string& name, float value) {
+  const Parameter& parameter = parameter_named(experiment, name);
+  std::vector<float> values = experiment.arena->read(parameter);
+  values[values.size() / 2] = value;
+  experiment.arena->write(parameter, values);
 }
 
 std::vector<double> weights_of(const Experiment& experiment) {

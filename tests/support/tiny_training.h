@@ -71,6 +71,15 @@ struct TestRun {
   Trainer trainer;
 };
 
+/// Trains until optimizer step `k`, as a signal would stop it; returns the run's folder.
+std::filesystem::path stopped_at(const Config& config, int64_t k);
+/// The hash of what training to the end leaves, from the start or from where `resume` stopped.
+std::string hash_of_run(const Config& config,
+                        const std::optional<std::filesystem::path>& resume = std::nullopt);
+
+const Parameter& parameter_named(const Experiment& experiment, const std::string& name);
+/// Writes `value` into the middle of a parameter.
+void poison(const Experiment& experiment, const std::string& name, float value);
 /// All parameters and statistics.
 std::vector<double> weights_of(const Experiment& experiment);
 /// Euclidean.

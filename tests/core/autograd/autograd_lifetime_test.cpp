@@ -58,22 +58,6 @@ TEST(LongChain, DroppedWithoutBackwardWithEverythingSaved) {
   EXPECT_EQ(live_storages(), before);
 }
 
-TEST(LiveStorages, NoneAfterATrainingStep) {
-  const int64_t before = live_storages();
-  {
-    const Tensor x = ones({4, 6, 6, 2}, exact);
-    const Tensor w = rand_normal({3, 3, 3, 2}, 0, 1, 7, 1, exact).set_requires_grad();
-    const Tensor v = rand_normal({5, 3}, 0, 1, 7, 2, exact).set_requires_grad();
-    const Tensor h = max_pool2d(conv2d(x, w, {}, {.activation = {Activation::relu}}), {});
-    const Tensor loss =
-        cross_entropy(linear(global_avg_pool2d(h), v, {}),
-                      from_vector({0, 1, 2, 3}, {4}, {DType::i64, reference_device}));
-    backward(loss);
-    EXPECT_TRUE(w.grad().defined() && v.grad().defined());
-  }
-  EXPECT_EQ(live_storages(), before);
-}
-
 TEST(LiveStorages, NoneAfterDoubleBackward) {
   const int64_t before = live_storages();
   {

@@ -10,10 +10,18 @@
 
 namespace whisker::test {
 
+/// o(2, 3) makes an operand of zeros, (2,3).
+struct Operands : TensorOptions {
+  template <class... Extents>
+  Tensor operator()(Extents... extents) const {
+    return zeros({static_cast<int64_t>(extents)...}, *this);
+  }
+};
+
 struct BadCall {
   const char* name;
-  /// Makes tensors with `o` and calls an operator wrongly.
-  std::function<void(TensorOptions o)> call;
+  /// Calls an operator wrongly, with operands that `o` makes or that are made like those.
+  std::function<void(Operands o)> call;
   /// The whole message.
   const char* message;
   ErrorKind kind = ErrorKind::usage;
@@ -29,8 +37,8 @@ std::vector<BadCall> bad_windows();
 std::vector<BadCall> bad_recurrent_layers();
 std::vector<BadCall> bad_norms_and_losses();
 
-inline TensorOptions i64(TensorOptions o) {
-  return {.dtype = DType::i64, .device = o.device};
+inline Operands i64(TensorOptions o) {
+  return {{.dtype = DType::i64, .device = o.device}};
 }
 
 }  // namespace whisker::test

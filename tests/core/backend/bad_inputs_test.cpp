@@ -16,7 +16,7 @@ class BadInputs : public ::testing::TestWithParam<BadCall> {};
 TEST_P(BadInputs, Message) {
   for (const Device device : test_devices()) {
     try {
-      GetParam().call({.dtype = DType::f32, .device = device});
+      GetParam().call({{.dtype = DType::f32, .device = device}});
       backend_of(device).synchronize();  // a GPU tells of bad labels and indices when waited for
       ADD_FAILURE() << device.str() << ": expected an error";
     } catch (const Error& error) {

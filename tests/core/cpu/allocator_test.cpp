@@ -2,6 +2,7 @@
 #include "core/cpu/support/allocator.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/failing_new.h"
 
 #include <cstdint>
@@ -66,16 +67,6 @@ TEST(Allocator, FreeingAsksForNoMemory) {
   EXPECT_EQ(allocator.books().stats().reserved, 0);
 }
 
-TEST(Allocator, EverySizeFitsItsBlock) {
-  Allocator allocator;
-  for (int64_t bytes = 1; bytes < 5000; bytes += 7) {
-    // Writing to the last byte is what the sanitizers check.
-    auto* memory = static_cast<char*>(allocator.allocate(bytes, category));
-    memory[bytes - 1] = 1;
-    allocator.deallocate(memory, bytes, category);
-  }
-}
-
 TEST(Allocator, KeepsToItsLimit) {
   Allocator allocator;
   allocator.books().set_options({.limit_bytes = 10000});
@@ -91,12 +82,9 @@ TEST(Allocator, RefusesWhatNoMachineHas) {
   GTEST_SKIP() << "the sanitizers' own allocators stop the program instead of returning null";
 #endif
   Allocator allocator;
-  try {
-    allocator.allocate(int64_t{1} << 60, category);
-    FAIL() << "an exbibyte was allocated";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::device);
-  }
+  EXPECT_NE(
+      test::message_of(ErrorKind::device, [&] { allocator.allocate(int64_t{1} << 60, category); }),
+      "no error");
   EXPECT_EQ(allocator.books().stats().allocated, 0);
 }
 

@@ -6,10 +6,6 @@
 #include "core/ops/recurrent.h"
 #include "tests/support/agreement.h"
 
-#include <bit>
-#include <cmath>
-#include <limits>
-
 #include <gtest/gtest.h>
 
 namespace whisker::test {
@@ -34,31 +30,6 @@ class CpuBf16 : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(, CpuBf16, ::testing::Values(true, false), [](const auto& native) {
   return std::string(native.param ? "Native" : "ThroughF32");
 });
-
-TEST_P(CpuBf16, Recurrent) {
-  const std::vector<Shape> shapes = {{5, 9, 33}, {4 * 48, 33}, {4 * 48, 48}, {4 * 48}, {4 * 48}};
-  agree(
-      "lstm", shapes,
-      [](Operands x) {
-        const std::vector<RecurrentParameters> cells = {{x[1], x[2], x[3], x[4]}};
-        return recurrent(x[0], cells).y;
-      },
-      4);
-}
-
-TEST_P(CpuBf16, MaximaSendTheirGradientToTheWinner) {
-  // 0, 1, ... in an order that visits every place of a window.
-  std::vector<double> values(16 * 16 * 16);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<double>((i * 37 + i / 16 * 11) % 251);
-  }
-  const auto gradient = [&](TensorOptions options) {
-    const Tensor x = from_vector(values, {1, 16, 16, 16}, options).set_requires_grad();
-    backward(sum(max_pool2d(x, {.kernel = 3, .stride = Pair(2), .padding = 1})));
-    return x.grad().to_vector();
-  };
-  EXPECT_EQ(gradient({.dtype = DType::bf16}), gradient({.device = reference_device}));
-}
 
 Tensor small_network(Operands x, bool training) {
   const TensorOptions options{.device = x[0].device()};
@@ -107,20 +78,6 @@ TEST_P(CpuBf16, BlockedImagesStayBlockedThroughACast) {
   const Tensor wide = y.to(DType::f32);
   EXPECT_EQ(cpu::blocked_form(wide) != nullptr, blocked);
   EXPECT_EQ(wide.to_vector(), y.to_vector());
-}
-
-TEST(Bf16, RoundsToNearestEven) {
-  const auto rounded = [](float v) { return static_cast<float>(bf16_t(v)); };
-  EXPECT_EQ(rounded(1 + 0x1p-8f), 1);            // a tie goes to the even neighbour,
-  EXPECT_EQ(rounded(1 + 0x3p-8f), 1 + 0x1p-6f);  // here above
-  EXPECT_EQ(rounded(1 + 0x1.8p-8f), 1 + 0x1p-7f);
-  EXPECT_EQ(rounded(-3.4e38f), -std::numeric_limits<float>::infinity());
-  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()),
-            std::numeric_limits<float>::infinity());
-  EXPECT_EQ(rounded(0x1p-133f), 0x1p-133f);  // below the normal range
-  // A NaN whose upper half would be an infinity's.
-  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
-  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0xffffffffu))));
 }
 
 }  // namespace

@@ -163,20 +163,6 @@ TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
   EXPECT_EQ(conv2d(y, w, {}).data<float>()[0], 33.0f);
 }
 
-TEST_F(CpuPrivateLayout, NothingIsLeftBehind) {
-  const int64_t before = live_storages();
-  const int64_t held = backend_of(cpu_device).memory_stats().allocated;
-  {
-    const Tensor w = rand_normal({16, 3, 3, 3}, 0, 1, 1, 1);
-    w.set_requires_grad();
-    const Tensor y =
-        max_pool2d(conv2d(ones({2, 12, 12, 3}), w, {}, {.activation = relu_spec}), {.kernel = 2});
-    backward(sum(y));
-  }
-  EXPECT_EQ(live_storages(), before);
-  EXPECT_EQ(backend_of(cpu_device).memory_stats().allocated, held);
-}
-
 // Note [Winograd tolerance]
 // F(4x4, 3x3) adds and multiplies with constants up to 8 in f32 (Lavin and Gray 2016, section
 // 4.3): its error is about 30 times that of direct summation. Accuracy class `winograd`: 1e-4 of

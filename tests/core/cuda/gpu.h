@@ -3,10 +3,13 @@
 
 #include "core/backend/backend.h"
 #include "core/nvidia/cuda_library.h"
+#include "core/ops/ops.h"
 #include "core/tensor/device.h"
 #include "tests/support/poisoned_memory.h"
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +19,20 @@ inline constexpr Device gpu{DeviceKind::cuda, 0};
 
 /// Seconds that no test spends, however often it is repeated in one process, which has one account.
 inline constexpr double time_for_any_search = 1e6;
+
+/// A captured step and where each replay leaves its results.
+struct CapturedResults {
+  template <typename Step>
+  CapturedResults(const std::vector<Tensor>& like, const Step& step) {
+    for (const Tensor& one : like) results.push_back(zeros(one.shape(), one.options()));
+    graph = backend_of(gpu).capture([&] {
+      const std::vector<Tensor> got = step();
+      for (size_t i = 0; i < got.size(); ++i) results[i].copy_(got[i]);
+    });
+  }
+  std::vector<Tensor> results;
+  std::unique_ptr<CapturedGraph> graph;
+};
 
 /// Skips where there is no GPU; starts from exact f32 and poisoned memory and puts the options back
 /// afterwards.

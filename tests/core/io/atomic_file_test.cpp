@@ -5,6 +5,7 @@
 #include "core/io/hash.h"
 #include "faulty_calls.h"
 #include "scratch.h"
+#include "tests/support/error_of.h"
 
 #include <algorithm>
 #include <csignal>
@@ -53,7 +54,7 @@ size_t entries_in(const std::filesystem::path& folder) {
 }
 
 TEST(AtomicFile, OrderIsWriteFsyncCloseRenameFsyncOfTheFolder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const FaultyCalls calls;
   write_atomically(folder / "a", std::string(150'000, 'x'), calls);
   EXPECT_THAT(calls.calls(), ElementsAre("open", "write", "write", "fsync", "close", "rename",
@@ -65,7 +66,7 @@ TEST(AtomicFile, OrderIsWriteFsyncCloseRenameFsyncOfTheFolder) {
 }
 
 TEST(AtomicFile, WithoutCommitNothingChanges) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   put_file(folder / "a", "old");
   { AtomicFile(folder / "a").write("new"); }
   EXPECT_EQ(content_of(folder / "a"), "old");
@@ -73,7 +74,7 @@ TEST(AtomicFile, WithoutCommitNothingChanges) {
 }
 
 TEST(AtomicFile, CountsAndHashesWhatItWrites) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   AtomicFile file(folder / "a");
   file.write("ab");
   file.write("c");
@@ -83,16 +84,11 @@ TEST(AtomicFile, CountsAndHashesWhatItWrites) {
 }
 
 TEST(AtomicFile, WrongPathsAreUsageErrors) {
-  const ScratchFolder folder;
-  try {
-    write_file_atomically(folder / "absent/a", "x");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.what(), (folder / "absent/a").string() +
-                                ": cannot create: No such file or directory. Check the path and "
-                                "its permissions.");
-  }
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      test::message_of(ErrorKind::usage, [&] { write_file_atomically(folder / "absent/a", "x"); }),
+      (folder / "absent/a").string() +
+          ": cannot create: No such file or directory. Check the path and its permissions.");
 }
 
 // Runs `writer` once per call and error, that call failing; returns how often the promise broke:
@@ -103,7 +99,7 @@ int broken_promises(Writer writer, int& n) {
   const std::string old_content(200'000, 'o'), new_content(250'000, 'n');
   for (const int error : {ENOSPC, EIO}) {
     for (int index = 0;; ++index) {
-      const ScratchFolder folder;
+      const TemporaryFolder folder;
       const std::filesystem::path path = folder / "weights";
       put_file(path, old_content);
       const FaultyCalls calls(index, error);
@@ -141,7 +137,7 @@ TEST(AtomicFile, FailingCallsGiveDiskErrorsAndKeepTheOldFile) {
 // Kills a child that replaces one file again and again; returns how many of `n` kills left a file
 // that is not one complete version.
 int torn_after_kills(Writer writer, int n) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "state";
   constexpr size_t bytes = 2'000'000;
   put_file(path, std::string(bytes, 'a'));
@@ -185,7 +181,7 @@ TEST(AtomicFile, KillNineLeavesACompleteFile) {
 }
 
 TEST(AtomicFile, StaleTemporariesAreRemoved) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   put_file(folder / ".123-0.whisker-tmp", "left by a killed writer");
   put_file(folder / "weights", "kept");
   EXPECT_EQ(remove_stale_temporaries(folder.path()), 1);

@@ -2,6 +2,7 @@
 #include "core/io/file.h"
 
 #include "scratch.h"
+#include "tests/support/error_of.h"
 
 #include <functional>
 #include <thread>
@@ -13,7 +14,7 @@ namespace whisker {
 namespace {
 
 TEST(ReadFile, ReadsWholeAndRefusesMissingAndLarge) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string content(100'000, 'x');
   put_file(folder / "a", content);
   EXPECT_EQ(read_file(folder / "a", 100'000, ErrorKind::data), content);
@@ -21,18 +22,17 @@ TEST(ReadFile, ReadsWholeAndRefusesMissingAndLarge) {
        {std::tuple("a", 99'999, ": expected at most 97.7 KiB, the file is larger."),
         std::tuple("b", 1, ": cannot open: No such file or directory."),
         std::tuple(".", 1, ": expected a regular file, got a folder.")}) {
-    try {
-      read_file(folder / name, static_cast<size_t>(cap), ErrorKind::data);
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data);
-      EXPECT_EQ(error.what(), (folder / name).string() + message);
-    }
+    EXPECT_EQ(test::message_of(ErrorKind::data,
+                               [&, name = name, cap = cap] {
+                                 read_file(folder / name, static_cast<size_t>(cap),
+                                           ErrorKind::data);
+                               }),
+              (folder / name).string() + message);
   }
 }
 
 TEST(MappedFile, MapsFilesAndRefusesPipesAndFolders) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   put_file(folder / "a", "abc");
   put_file(folder / "empty", "");
   const MappedFile whole(folder / "a", ErrorKind::checkpoint);
@@ -44,33 +44,24 @@ TEST(MappedFile, MapsFilesAndRefusesPipesAndFolders) {
   const auto read = [&](const char* name) { read_file(folder / name, 9, ErrorKind::checkpoint); };
   for (const auto& [name, what] : {std::pair("pipe", "a pipe"), std::pair(".", "a folder")}) {
     for (const auto& opens : {std::function<void(const char*)>(map), {read}}) {
-      try {
-        opens(name);
-        FAIL();
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
-        EXPECT_EQ(error.what(),
-                  (folder / name).string() + ": expected a regular file, got " + what + ".");
-      }
+      EXPECT_EQ(test::message_of(ErrorKind::checkpoint, [&, name = name] { opens(name); }),
+                (folder / name).string() + ": expected a regular file, got " + what + ".");
     }
   }
 }
 
 // What a user names may be <(...) or a FIFO, which is waited for.
 TEST(ReadFile, AStreamMayBeAPipe) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   put_file(folder / "file", "rows");
   const std::jthread writer([&] { put_file(folder / "pipe", "rows"); });
   for (const char* name : {"pipe", "file"}) {
     EXPECT_EQ(read_file(folder / name, 4, ErrorKind::data, Source::stream), "rows");
   }
-  try {
-    read_file(folder.path(), 4, ErrorKind::data, Source::stream);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), folder.path().string() + ": expected a file or a pipe, got a folder.");
-  }
+  EXPECT_EQ(test::message_of(ErrorKind::data,
+                             [&] { read_file(folder.path(), 4, ErrorKind::data, Source::stream); }),
+            folder.path().string() + ": expected a file or a pipe, got a folder.");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "faulty_calls.h"
 #include "scratch.h"
+#include "tests/support/error_of.h"
 
 #include <cstdlib>
 #include <functional>
@@ -20,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(LogFile, AppendsTruncatesAndRefusesToGrow) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   put_file(folder / "metrics.jsonl", "{}\n");
   LogFile log(folder / "metrics.jsonl");
   EXPECT_EQ(log.offset(), 3u);
@@ -31,49 +32,41 @@ TEST(LogFile, AppendsTruncatesAndRefusesToGrow) {
   log.append("{\"b\":3}\n");
   log.sync();
   EXPECT_EQ(content_of(folder / "metrics.jsonl"), "{}\n{\"a\":1}\n{\"b\":3}\n");
-  try {
-    log.truncate_to(1000);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
-    EXPECT_EQ(error.what(),
-              (folder / "metrics.jsonl").string() +
-                  ": expected at least 1000 bytes from the checkpoint, got 19. The log was "
-                  "shortened or replaced after the checkpoint.");
-  }
+  EXPECT_EQ(test::message_of(ErrorKind::checkpoint, [&] { log.truncate_to(1000); }),
+            (folder / "metrics.jsonl").string() +
+                ": expected at least 1000 bytes from the checkpoint, got 19. The log was "
+                "shortened or replaced after the checkpoint.");
 }
 
 TEST(LogFile, FailedWritesFlushesAndClosesAreDiskErrors) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const int index : {1, 2, 3}) {
     const FaultyCalls calls(index, ENOSPC);
     LogFile log(folder / "log", calls);
-    try {
-      log.append("line\n");
-      log.sync();
-      log.close();
-      FAIL() << calls.calls().back() << " failed unseen";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::disk);
-      EXPECT_THAT(error.what(), HasSubstr("No space left on device"));
-    }
+    EXPECT_THAT(test::message_of(ErrorKind::disk,
+                                 [&] {
+                                   log.append("line\n");
+                                   log.sync();
+                                   log.close();
+                                 }),
+                HasSubstr("No space left on device"))
+        << index;
   }
 }
 
+std::string refusal_of(const std::filesystem::path& folder,
+                       const FileCalls& calls = system_file_calls()) {
+  return test::message_of(ErrorKind::usage, [&] { FolderLock(folder, calls); });
+}
+
 TEST(FolderLock, LetsOneWriterInAndNamesIt) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   {
     const FolderLock lock(folder.path());
-    try {
-      const FolderLock second(folder.path());
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_EQ(error.what(),
-                fmt::format("{}: expected a free run folder, process {} is writing to it. Stop it "
-                            "or wait for it.",
-                            folder.path().string(), ::getpid()));
-    }
+    EXPECT_EQ(refusal_of(folder.path()),
+              fmt::format("{}: expected a free run folder, process {} is writing to it. Stop it or "
+                          "wait for it.",
+                          folder.path().string(), ::getpid()));
   }
   const FolderLock again(folder.path());
 }
@@ -92,36 +85,23 @@ TEST(RunFiles, LinksPipesAndFoldersAreRefused) {
       };
   for (const auto& [says, put] : cases) {
     for (const bool log : {true, false}) {
-      const ScratchFolder elsewhere, run;
+      const TemporaryFolder elsewhere, run;
       put_file(elsewhere / "thesis.txt", "years of work");
       put(run / "lock", elsewhere / "thesis.txt");
-      try {
+      const std::string error = test::message_of(ErrorKind::checkpoint, [&, log = log] {
         if (log) LogFile(run / "lock").append("line\n");
         if (!log) FolderLock(run.path());
-        ADD_FAILURE() << says << ": accepted";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
-        EXPECT_THAT(error.what(), HasSubstr((run / "lock").string() + ": expected a regular file"));
-        EXPECT_THAT(error.what(), HasSubstr(says));
-      }
+      });
+      EXPECT_THAT(error, HasSubstr((run / "lock").string() + ": expected a regular file"));
+      EXPECT_THAT(error, HasSubstr(says));
       EXPECT_EQ(content_of(elsewhere / "thesis.txt"), "years of work");
       EXPECT_FALSE(fs::exists(elsewhere / "absent"));
     }
   }
 }
 
-std::string refusal_of(const std::filesystem::path& folder) {
-  try {
-    const FolderLock second(folder);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "";
-}
-
 TEST(FolderLock, WithoutItsFileItStillKeepsOthersOut) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const FolderLock lock(folder.path());
   std::filesystem::remove(folder / "lock");
   EXPECT_THAT(refusal_of(folder.path()), HasSubstr("process of unknown id is writing to it"));
@@ -142,21 +122,17 @@ class NetworkCalls : public FileCalls {
 };
 
 TEST(FolderLock, WhereFoldersCannotBeLockedItsFileIs) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const NetworkCalls calls;
   const FolderLock lock(folder.path(), calls);
-  try {
-    const FolderLock second(folder.path(), calls);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(fmt::format("process {} is writing to it", ::getpid())));
-  }
+  EXPECT_THAT(refusal_of(folder.path(), calls),
+              HasSubstr(fmt::format("process {} is writing to it", ::getpid())));
 }
 
 // How many of eight processes got in; without a lock all do. Those that did stay until all have
 // tried.
 int winners_of_a_race(bool locked) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   int tried[2], finish[2];
   EXPECT_EQ(::pipe(tried), 0);
   EXPECT_EQ(::pipe(finish), 0);

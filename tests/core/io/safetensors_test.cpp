@@ -206,7 +206,7 @@ SafetensorsEntry entry(std::string name, DType dtype, std::vector<uint64_t> shap
 }
 
 TEST(Safetensors, WritesSortedPaddedAndReadsBack) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "w.safetensors";
   const WrittenFile written =
       write_safetensors(path, {{"format", "pt"}, {"classes", "[\"c\xc3\xa9\"]"}},
@@ -232,7 +232,7 @@ TEST(Safetensors, WritesSortedPaddedAndReadsBack) {
 }
 
 TEST(Safetensors, WriterRefusesBadEntriesAndKeepsTheOldFile) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "w.safetensors";
   put_file(path, "old");
   const auto refused = [&](std::vector<SafetensorsEntry> entries) -> std::string {
@@ -254,7 +254,7 @@ TEST(Safetensors, WriterRefusesBadEntriesAndKeepsTheOldFile) {
 }
 
 TEST(Safetensors, AFullDiskKeepsTheOldFile) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "w.safetensors";
   const std::string big(300'000, 'w');
   int n = 0;

@@ -1,5 +1,7 @@
-// A folder of its own for a test, removed with everything in it.
+// Whole files of tests, written and read without the code under test.
 #pragma once
+
+#include "tests/support/temporary_folder.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,26 +9,8 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace whisker {
-
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "whisker-io-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::string content_of(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);

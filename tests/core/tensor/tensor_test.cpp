@@ -113,16 +113,5 @@ TEST(Tensors, OnlyFloatingTensorsHaveGradients) {
   EXPECT_THAT(error_of([] { zeros({2}).grad(); }), HasSubstr("leaves"));
 }
 
-TEST(Tensors, OperandsOnTwoDevicesAreNamed) {
-  EXPECT_THAT(error_of([] {
-                add(zeros({2}, {DType::f32, reference_device}), zeros({2}));
-              }),
-              AllOf(HasSubstr("add"), HasSubstr("reference"), HasSubstr("cpu")));
-  EXPECT_THAT(error_of([] {
-                add(zeros({2}, exact), zeros({2}, {DType::f32, reference_device}));
-              }),
-              AllOf(HasSubstr("f64"), HasSubstr("f32")));
-}
-
 }  // namespace
 }  // namespace whisker

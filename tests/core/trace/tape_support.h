@@ -27,21 +27,13 @@ inline std::vector<double> values(const Tensor& x) {
   return x.to_vector();
 }
 
-/// Names every recorded operator, and every node that backward ran.
+/// Names every node that backward ran.
 struct Listing final : TapeObserver {
   Listing() { grad_mode.observer = this; }
   ~Listing() override { grad_mode.observer = nullptr; }
-  void on_save(const Tensor& x) override { pending_bytes += x.bytes(); }
-  void on_record(const Node& node, Tensors, Tensors) override {
-    recorded.emplace_back(node.name());
-    saved_bytes.push_back(std::exchange(pending_bytes, 0));
-  }
-  void on_unrecorded(const char*, Tensors, Tensors) override { pending_bytes = 0; }
   void on_backward_begin(const Node& node) override { ran.emplace_back(node.name()); }
 
-  std::vector<std::string> recorded, ran;
-  std::vector<int64_t> saved_bytes;
-  int64_t pending_bytes = 0;
+  std::vector<std::string> ran;
 };
 
 }  // namespace whisker

@@ -19,33 +19,12 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Trains until optimizer step `k`, as a signal would stop it, or to the end; returns the run
-/// folder.
-fs::path train_until(TestRun& run, int64_t k) {
-  run.recorder.each_step = [&run, k](const StepEvent& event) {
-    if (event.step >= k) run.stop = 15;
-  };
-  run.train();
-  return run.folder.path();
-}
-
-fs::path folder_stopped_at(const Config& config, int64_t k) {
-  TestRun run(config);
-  return train_until(run, k);
-}
-
-std::string trained(const Config& config, const std::optional<fs::path>& resume = std::nullopt) {
-  TestRun run(config, resume);
-  run.train();
-  return hash_of(run.experiment);
-}
-
 // A copied or checked out folder has new times and the old content; then its times are the run's.
 TEST(ResumedImages, MayBeCopied) {
   const StripeFolder data;
   Config config = data.config();
-  const std::string expected = trained(config);
-  const fs::path folder = folder_stopped_at(config, 3);
+  const std::string expected = hash_of_run(config);
+  const fs::path folder = stopped_at(config, 3);
   fs::copy(data / "train", data / "copy", fs::copy_options::recursive);
   for (const auto& entry : fs::recursive_directory_iterator(data / "copy")) {
     fs::last_write_time(entry.path(), fs::file_time_type() + std::chrono::hours(1));
@@ -53,7 +32,8 @@ TEST(ResumedImages, MayBeCopied) {
   config.data.train = (data / "copy").string();
   {
     TestRun part(config, folder);
-    train_until(part, 4);
+    part.recorder.each_step = [&](const StepEvent&) { part.stop = 15; };
+    part.train();
   }
   const LoadedCheckpoint checkpoint = load_last(folder / "last");
   const SafetensorsTensor* const stamps = checkpoint.optimizer.find("data.train");
@@ -65,7 +45,7 @@ TEST(ResumedImages, MayBeCopied) {
     EXPECT_EQ(stamp.modified_ns, copied[0].modified_ns);
     EXPECT_NE(stamp.content, 0U);
   }
-  EXPECT_EQ(trained(config, folder), expected);
+  EXPECT_EQ(hash_of_run(config, folder), expected);
 }
 
 // A run stopped by kill -9 in its first epoch has not read all.
@@ -107,11 +87,11 @@ void remove_stamps(const fs::path& last) {
 TEST(ResumedImages, OldCheckpointsAreComparedAsTheyWere) {
   const StripeFolder data;
   const Config config = data.config();
-  const std::string expected = trained(config);
-  const fs::path folder = folder_stopped_at(config, 3);
+  const std::string expected = hash_of_run(config);
+  const fs::path folder = stopped_at(config, 3);
   remove_stamps(folder / "last");
-  EXPECT_EQ(trained(config, folder), expected);
-  const fs::path other = folder_stopped_at(config, 3);
+  EXPECT_EQ(hash_of_run(config, folder), expected);
+  const fs::path other = stopped_at(config, 3);
   remove_stamps(other / "last");
   fs::remove(data / "train/c0/000.jpg");
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, other); }),

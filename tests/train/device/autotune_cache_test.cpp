@@ -7,6 +7,7 @@
 #include "core/io/file.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
+#include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
 
 #include <cstdlib>
@@ -37,20 +38,9 @@ std::string other_algorithms(std::string table) {
 }
 
 // Wide enough for Winograd where the processor has it.
-constexpr const char* yaml_text = R"(device: cpu
-data: {image_size: 16, workers: 0}
-model:
-  layers:
-    - conv2d: {filters: 32, kernel: 3}
-    - batch_norm: {activation: relu}
-    - conv2d: {filters: 32, kernel: 3}
-    - batch_norm: {activation: relu}
-    - global_avg_pool2d
-  head:
-    - dense: {units: classes}
-optimizer: {kind: adam, lr: 0.01}
-train: {epochs: 3, batch_size: 8, log_every: 1}
-)";
+constexpr const char* wide_layers =
+    "model.layers=[{conv2d: {filters: 32, kernel: 3}}, {batch_norm: {activation: relu}}, "
+    "{conv2d: {filters: 32, kernel: 3}}, {batch_norm: {activation: relu}}, global_avg_pool2d]";
 
 class TrainingAlgorithms : public ::testing::Test {
  protected:
@@ -68,23 +58,15 @@ class TrainingAlgorithms : public ::testing::Test {
     forget_choices();
   }
 
-  Config config(std::vector<std::string> overrides = {}) const {
-    for (const char* set : {"train", "val"}) {
-      overrides.push_back(fmt::format("data.{}={}", set, (data_ / set).string()));
-    }
-    overrides.push_back("runs=" + (data_ / "runs").string());
-    return read_config_text(yaml_text, "plans.yaml", overrides);
+  Config config(const std::vector<std::string>& overrides = {}) const {
+    return data_.config(joined({wide_layers, "data.workers=0"}, overrides));
   }
   fs::path cache() const { return data_ / "cache/whisker/cpu_algorithms.json"; }
   void write_cache(const std::string& text, const char* name = "cpu_algorithms.json") const {
     fs::create_directories(cache().parent_path());
     std::ofstream(cache().parent_path() / name) << text;
   }
-  std::string hash_of_run() const {
-    TestRun run(config());
-    run.train();
-    return hash_of(run.experiment);
-  }
+  std::string hash_of_run() const { return test::hash_of_run(config()); }
 
   StripeFolder data_;
   std::optional<std::string> before_;
@@ -94,15 +76,7 @@ TEST_F(TrainingAlgorithms, ResumeFollowsItsCheckpointNotThePoisonedCache) {
   const std::string expected = hash_of_run();
   const std::string table = choices();
   if (table.empty()) GTEST_SKIP() << "this build or processor has one algorithm only";
-  fs::path folder;
-  {
-    TestRun stopped(config());
-    folder = stopped.folder.path();
-    stopped.recorder.each_step = [&](const StepEvent& event) {
-      if (event.step >= 7) stopped.stop = 15;  // in the second epoch
-    };
-    EXPECT_EQ(stopped.train().reason, StopReason::signal);
-  }
+  const fs::path folder = stopped_at(config(), 7);  // in the second epoch
 
   forget_choices();
   write_cache(other_algorithms(table));

@@ -4,6 +4,7 @@
 
 #include "core/backend/backend.h"
 #include "layers/builder/model_builder.h"
+#include "tests/support/error_of.h"
 #include "tests/support/tiny_training.h"
 #include "train/device/device_choice.h"
 #include "train/planning/batch_size_search.h"
@@ -49,21 +50,11 @@ bool is_open(const char* library) {
 TEST(DeviceStart, WhatIsWrongIsSaidByWhoeverUsesTheDevice) {
   for (const char* device : {"cuda:63", "cuda:99"}) {
     const DeviceStart starting(device);
-    try {
-      choose_device(device);
-      FAIL() << "no machine has so many GPUs";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::device);
-      EXPECT_THAT(error.what(), HasSubstr(fmt::format("device {}: ", device)));
-    }
+    EXPECT_THAT(message_of(ErrorKind::device, [&] { choose_device(device); }),
+                HasSubstr(fmt::format("device {}: ", device)));
   }
   const DeviceStart starting("cuda:x");
-  try {
-    choose_device("cuda:x");
-    FAIL() << "x is no number";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-  }
+  EXPECT_NE(message_of(ErrorKind::usage, [] { choose_device("cuda:x"); }), "no error");
 }
 
 TEST(DeviceStart, DevicesThatAreThereAreStarted) {
@@ -163,31 +154,23 @@ TEST(LibraryStart, OpensThoseAndNoOthersAndCountsTheTime) {
 // What a person mistyped is told before a device is asked for.
 TEST(DeviceStart, DataAndLayersAreReadBeforeTheDeviceIsThere) {
   const StripeFolder data;
-  const auto error_of = [&](const std::string& override_with) {
-    try {
+  const auto error_with = [&](const std::string& override_with) {
+    return error_of([&] {
       Config config = data.config({"device=cuda:63", override_with});
       settle_batch_size(config);
       const Experiment experiment(std::move(config));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    });
   };
-  EXPECT_THAT(error_of("data.train=nowhere"), HasSubstr("nowhere"));
-  EXPECT_THAT(error_of("model=[convolution]"), HasSubstr("convolution"));
-  EXPECT_THAT(error_of("freeze=['nothing*']"), HasSubstr("nothing*"));
-  EXPECT_THAT(error_of("optimizer.groups=[{pattern: 'nothing*'}]"), HasSubstr("nothing*"));
-  EXPECT_THAT(error_of("train.epochs=1"), HasSubstr("device cuda:63: "));
-  EXPECT_THAT(error_of("train.batch_size=auto"), HasSubstr("device cuda:63: "));
+  EXPECT_THAT(error_with("data.train=nowhere"), HasSubstr("nowhere"));
+  EXPECT_THAT(error_with("model=[convolution]"), HasSubstr("convolution"));
+  EXPECT_THAT(error_with("freeze=['nothing*']"), HasSubstr("nothing*"));
+  EXPECT_THAT(error_with("optimizer.groups=[{pattern: 'nothing*'}]"), HasSubstr("nothing*"));
+  EXPECT_THAT(error_with("train.epochs=1"), HasSubstr("device cuda:63: "));
+  EXPECT_THAT(error_with("train.batch_size=auto"), HasSubstr("device cuda:63: "));
   const auto error_of_search = [&](const std::vector<std::string>& mistyped) {
     std::vector<std::string> overrides = {"device=cuda:63", "train.batch_size=auto"};
     overrides.insert(overrides.end(), mistyped.begin(), mistyped.end());
-    try {
-      find_batch_size(data.config(overrides));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("found");
+    return error_of([&] { find_batch_size(data.config(overrides)); });
   };
   EXPECT_THAT(error_of_search({"model=[convolution]"}), HasSubstr("convolution"));
   EXPECT_THAT(

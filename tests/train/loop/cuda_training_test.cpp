@@ -68,15 +68,8 @@ std::vector<double> weights_over(const StripeFolder& data, const char* first, co
                                  int64_t k, bool forgotten = false) {
   const Overrides base = {"train.epochs=3",     "precision=f32",          "deterministic=true",
                           "optimizer.kind=sgd", "optimizer.momentum=0.9", "optimizer.lr=0.02"};
-  fs::path folder;
-  {
-    TestRun run(data.config(joined(base, {fmt::format("device={}", first)})));
-    run.recorder.each_step = [&](const StepEvent& event) {
-      if (event.step >= k) run.stop = 15;
-    };
-    EXPECT_EQ(run.train().reason, StopReason::signal);
-    folder = run.folder.path();
-  }
+  const fs::path folder =
+      stopped_at(data.config(joined(base, {fmt::format("device={}", first)})), k);
   TestRun rest(data.config(joined(base, {fmt::format("device={}", second)})), folder);
   if (forgotten) rest.experiment.optimizer->moments()[0].flat.fill_(0);
   EXPECT_EQ(rest.train().reason, StopReason::finished);
@@ -105,15 +98,7 @@ TEST_F(CudaTraining, AResumeGivesTheUninterruptedRunBitForBit) {
     TestRun whole(config);
     whole.train();
     for (const int64_t k : {1, 5}) {  // of three steps an epoch
-      fs::path folder;
-      {
-        TestRun run(config);
-        run.recorder.each_step = [&](const StepEvent& event) {
-          if (event.step >= k) run.stop = 15;
-        };
-        EXPECT_EQ(run.train().reason, StopReason::signal);
-        folder = run.folder.path();
-      }
+      const fs::path folder = stopped_at(config, k);
       TestRun rest(config, folder);
       EXPECT_EQ(rest.train().reason, StopReason::finished);
       EXPECT_EQ(hash_of(rest.experiment), hash_of(whole.experiment))

@@ -1,5 +1,7 @@
 // A NaN or Inf, wherever it comes up, ends the run before anything is saved; the message names
 // the first tensor that held one.
+#include "tests/support/error_of.h"
+#include "tests/support/tiny_sequences.h"
 #include "tests/support/training_on.h"
 #include "train/loop/find_non_finite.h"
 
@@ -18,14 +20,9 @@ namespace fs = std::filesystem;
 
 /// Trains, and returns the message of the divergence that must end it.
 std::string diverges(TestRun& run) {
-  try {
-    run.train();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::diverged) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "finished";
-  return "";
+  const std::string message = message_of(ErrorKind::diverged, [&] { run.train(); });
+  EXPECT_NE(message, "no error");
+  return message;
 }
 
 /// Every f32 value of every weights file of a run is finite; returns the number of files.
@@ -48,17 +45,6 @@ int expect_finite_files(const fs::path& folder) {
   return files;
 }
 
-void poison(const TestRun& run, const std::string& name, float value) {
-  for (const auto& parameter : run.experiment.arena->parameters()) {
-    if (parameter->name() != name) continue;
-    std::vector<float> values = run.experiment.arena->read(*parameter);
-    values[values.size() / 2] = value;
-    run.experiment.arena->write(*parameter, values);
-    return;
-  }
-  FAIL() << "no parameter " << name;
-}
-
 using DivergenceOn = TrainingOn;
 INSTANTIATE_TEST_SUITE_P(, DivergenceOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
@@ -71,7 +57,7 @@ TEST_P(DivergenceOn, NamesThePoisonedWeightAndKeepsTheLastGoodFile) {
     // Alternately a convolution's weight and a statistic of the batch_norm.
     const std::string name = at % 2 == 0 ? "conv2d_1.weight" : "batch_norm.running_var";
     run.recorder.each_step = [&](const StepEvent& event) {
-      if (event.step == at) poison(run, name, at % 3 == 0 ? INFINITY : NAN);
+      if (event.step == at) poison(run.experiment, name, at % 3 == 0 ? INFINITY : NAN);
     };
     const std::string message = diverges(run);
     const std::string kind = at % 2 == 0 ? "the weights " : "the running statistic ";
@@ -107,22 +93,7 @@ std::map<std::string, std::vector<double>> values_of(const CarriedStates& states
 // A language model's batch begins with states: the search for what failed does so, too.
 TEST(Divergence, TheSearchBeginsWithTheCarriedStates) {
   const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "the cat sat. ";
-  folder.write("text.txt", text);
-  const Config config = read_config_text(
-      R"(
-name: text
-device: cpu
-data: {kind: language, val_split: 0.1, text: {steps: 8}}
-model:
-  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}},
-           {lstm: {units: 12, return_sequences: true}}]
-  head: [{dense: {units: classes}}]
-train: {epochs: 1, batch_size: 4}
-)",
-      "text.yaml",
-      {"data.train=" + (folder / "text.txt").string(), "runs=" + (folder / "runs").string()});
+  const Config config = language_config(folder);
   for (const char* poisoned : {"dense.bias", "lstm"}) {
     Experiment experiment(config);
     TrainStep step(experiment);
@@ -135,18 +106,14 @@ train: {epochs: 1, batch_size: 4}
       return *batch;
     };
     for (int i = 0; i < 3; ++i) run();
-    for (const auto& parameter : experiment.arena->parameters()) {
-      if (parameter->name() != poisoned) continue;
-      std::vector<float> values = experiment.arena->read(*parameter);
-      values[0] = NAN;
-      experiment.arena->write(*parameter, values);
-    }
-    if (poisoned == std::string("lstm")) step.states().at("lstm").c.fill_(INFINITY);
+    const bool state = poisoned == std::string("lstm");
+    if (!state) poison(experiment, poisoned, NAN);
+    if (state) step.states().at("lstm").c.fill_(INFINITY);
     const auto before = values_of(step.states());
     EXPECT_NE(before.at("lstm h"), std::vector<double>(before.at("lstm h").size(), 0));
     const Batch failed = run();
     ASSERT_TRUE(failed.continues);
-    const bool state = poisoned == std::string("lstm");  // tanh hides it from the loss
+    // tanh hides a state from the loss.
     EXPECT_EQ(step.read().failure, state ? StepFailure::gradient : StepFailure::loss);
     run();  // as a GPU's steps go on until they are read
     EXPECT_EQ(values_of(step.states()), before) << "not those that the failed batch began with";
@@ -163,7 +130,7 @@ train: {epochs: 1, batch_size: 4}
 TEST_P(DivergenceOn, NothingIsSavedUnseen) {
   TestRun run(config({"checkpoint.every=1"}));
   run.recorder.each_step = [&](const StepEvent& event) {
-    if (event.step == 3) poison(run, "conv2d.weight", NAN);
+    if (event.step == 3) poison(run.experiment, "conv2d.weight", NAN);
   };
   EXPECT_THAT(diverges(run),
               HasSubstr("a tensor about to be saved is NaN or Inf; first seen in the weights "
@@ -187,24 +154,17 @@ TEST(Divergence, TensorsOfACheckpointAreNamedByTheirKind) {
 // A resume from the last good file goes on as if nothing had happened.
 TEST_P(DivergenceOn, ResumesFromTheLastGoodFile) {
   const Config same = config({"deterministic=true"});
-  std::string expected;
-  {
-    TestRun run(same);
-    run.train();
-    expected = hash_of(run.experiment);
-  }
+  const std::string expected = hash_of_run(same);
   fs::path folder;
   {
     TestRun run(same);
     folder = run.folder.path();
     run.recorder.each_step = [&](const StepEvent& event) {
-      if (event.step == 8) poison(run, "dense.weight", NAN);
+      if (event.step == 8) poison(run.experiment, "dense.weight", NAN);
     };
     diverges(run);
   }
-  TestRun resumed(same, folder);
-  resumed.train();
-  EXPECT_EQ(hash_of(resumed.experiment), expected);
+  EXPECT_EQ(hash_of_run(same, folder), expected);
 }
 
 TEST_P(DivergenceOn, IsLookedForInOrder) {
@@ -214,9 +174,9 @@ TEST_P(DivergenceOn, IsLookedForInOrder) {
   const Pass pass{.training = true};
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass),
             "the sum of squared gradients, which overflowed");
-  poison(run, "conv2d_1.weight", 3e38F);  // finite, but its products are not
+  poison(run.experiment, "conv2d_1.weight", 3e38F);  // finite, but its products are not
   EXPECT_THAT(find_non_finite(run.experiment, batch, pass), HasSubstr("operator"));
-  poison(run, "dense.bias", NAN);
+  poison(run.experiment, "dense.bias", NAN);
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the weights dense.bias");
   batch.inputs.fill_(std::numeric_limits<double>::infinity());
   EXPECT_EQ(find_non_finite(run.experiment, batch, pass), "the inputs");

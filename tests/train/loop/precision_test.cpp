@@ -1,5 +1,6 @@
 // Training in bf16 on the CPU: it learns, files hold the f32 masters, a resume is exact, and what a
 // device cannot train in is refused.
+#include "tests/support/error_of.h"
 #include "tests/support/tiny_training.h"
 
 #include <gmock/gmock.h>
@@ -34,15 +35,8 @@ TEST(Precision, OfEachDevice) {
   EXPECT_EQ(compute_dtype(PrecisionKind::bf16, first_gpu, ampere), DType::bf16);
   EXPECT_EQ(compute_dtype(PrecisionKind::bf16, cpu_device), DType::bf16);
   EXPECT_EQ(compute_dtype(PrecisionKind::f16, first_gpu, turing), DType::f16);
-  const auto message = [](PrecisionKind precision, Device device,
-                          const CudaGpu& card = {}) -> std::string {
-    try {
-      compute_dtype(precision, device, card);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.what();
-    }
-    return "accepted";
+  const auto message = [](PrecisionKind precision, Device device, const CudaGpu& card = {}) {
+    return message_of(ErrorKind::usage, [&] { compute_dtype(precision, device, card); });
   };
   EXPECT_THAT(message(PrecisionKind::f16, cpu_device),
               AllOf(HasSubstr("cpu"), HasSubstr("Use precision: bf16 or f32.")));
@@ -53,30 +47,13 @@ TEST(Precision, OfEachDevice) {
   EXPECT_THAT(message(PrecisionKind::bf16, reference_device), HasSubstr("Use precision: f32."));
 }
 
-TEST(Precision, Bf16LearnsAFewImagesByHeart) {
-  const StripeFolder data;
-  for (const char* head : {"model.head=[{dense: {units: classes}}]",
-                           "model.head=[{dense: {units: 1, activation: sigmoid}}]"}) {
-    TestRun run(data.config({head, "precision=bf16", "train.overfit_batches=1", "train.epochs=60",
-                             "train.validate_every=60"}));
-    const TrainResult result = run.train();
-    ASSERT_TRUE(result.validation);
-    EXPECT_EQ(result.validation->figure("accuracy").value, 1.0) << head;
-    EXPECT_LT(run.recorder.epochs.back().train_loss, 0.2) << head;
-    EXPECT_EQ(expect_views_follow(*run.experiment.arena), 6) << head;
-  }
-}
-
 TEST(Precision, Bf16FilesHoldTheMasters) {
   const StripeFolder data;
   TestRun run(data.config({"precision=bf16"}));
   run.train();
   const LoadedCheckpoint last = load_last(run.folder.last());
-  const auto find = [&](const std::string& name) {
-    for (const auto& parameter : run.experiment.arena->parameters()) {
-      if (parameter->name() == name) return run.experiment.arena->read(*parameter);
-    }
-    return std::vector<float>();
+  const auto find = [&](const char* name) {
+    return run.experiment.arena->read(parameter_named(run.experiment, name));
   };
   for (const char* name : {"conv2d.bias", "dense.bias", "batch_norm.weight"}) {
     const SafetensorsTensor* tensor = last.model.find(name);
@@ -106,15 +83,7 @@ TEST(Precision, Bf16ResumesBitForBit) {
     expect_views_follow(*run.experiment.arena);
   }
   for (const int64_t k : {1, 4, 7}) {
-    std::filesystem::path folder;
-    {
-      TestRun run(config);
-      folder = run.folder.path();
-      run.recorder.each_step = [&](const StepEvent& event) {
-        if (event.step >= k) run.stop = 15;
-      };
-      EXPECT_EQ(run.train().reason, StopReason::signal);
-    }
+    const std::filesystem::path folder = stopped_at(config, k);
     TestRun resumed(config, folder);
     EXPECT_EQ(expect_views_follow(*resumed.experiment.arena), 6);
     resumed.train();

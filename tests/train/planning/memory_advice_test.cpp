@@ -4,6 +4,7 @@
 
 #include "core/backend/backend.h"
 #include "tests/support/devices.h"
+#include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
@@ -43,17 +44,13 @@ using MemoryAdviceOn = NetworkOn;
 INSTANTIATE_TEST_SUITE_P(, MemoryAdviceOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
-// "" when the run fits, else its error.
+// "no error" when the run fits.
 std::string error_with(const StripeFolder& data, Device device, int64_t batch, int64_t limit) {
   const Limit limited(device, limit);
-  try {
+  return message_of(ErrorKind::device, [&] {
     dry_run(data.config({"device=" + device.str(), "precision=f32",
                          fmt::format("train.batch_size={}", batch), "data.image_size=128"}));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::device) << error.what();
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST_P(MemoryAdviceOn, TheBatchItNamesFits) {
@@ -70,7 +67,7 @@ TEST_P(MemoryAdviceOn, TheBatchItNamesFits) {
     const size_t at = error.find("train.batch_size=");
     ASSERT_NE(at, std::string::npos) << error;
     const int64_t fits = std::stoll(error.substr(at + 17));
-    EXPECT_EQ(error_with(data, GetParam(), fits, limit), "")
+    EXPECT_EQ(error_with(data, GetParam(), fits, limit), "no error")
         << fits << " images in " << limit_mib << " MiB";
     ++told;
   }

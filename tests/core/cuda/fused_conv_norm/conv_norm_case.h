@@ -51,15 +51,25 @@ inline std::vector<double> numbers(const Shape& shape, uint64_t stream, double c
 
 using Results = std::vector<std::pair<const char*, std::vector<double>>>;
 
+struct ConvNormLeaves {
+  Tensor x, gamma, beta, w;
+};
+
 /// No operand of relu is near zero, lest rounding turn whole gradients on and off.
+inline ConvNormLeaves conv_norm_leaves(const ConvNormCase& c, Device device) {
+  const Shape channels{c.x[3]};
+  ConvNormLeaves leaves{on(device, numbers(c.x, 0, 0, 1, 0.5), c.x, DType::f16),
+                        on(device, numbers(channels, 1, 1, 0, 0.25), channels, DType::f32),
+                        on(device, numbers(channels, 2, 0, 0, 0.25), channels, DType::f32),
+                        on(device, numbers(c.w, 3, 0, 0, 0.5), c.w, DType::f16)};
+  for (Tensor* leaf : {&leaves.x, &leaves.gamma, &leaves.beta, &leaves.w})
+    leaf->set_requires_grad();
+  return leaves;
+}
+
 inline Results run_conv_norm(const ConvNormCase& c, Device device, int passes = 1) {
   const Shape channels{c.x[3]};
-  const Tensor x = on(device, numbers(c.x, 0, 0, 1, 0.5), c.x, DType::f16).set_requires_grad();
-  const Tensor gamma =
-      on(device, numbers(channels, 1, 1, 0, 0.25), channels, DType::f32).set_requires_grad();
-  const Tensor beta =
-      on(device, numbers(channels, 2, 0, 0, 0.25), channels, DType::f32).set_requires_grad();
-  const Tensor w = on(device, numbers(c.w, 3, 0, 0, 0.5), c.w, DType::f16).set_requires_grad();
+  const auto& [x, gamma, beta, w] = conv_norm_leaves(c, device);
   const TensorOptions f32{.device = device};
   const BatchNormState state{.running_mean = zeros(channels, f32),
                              .running_var = ones(channels, f32),

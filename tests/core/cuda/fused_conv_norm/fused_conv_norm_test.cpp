@@ -59,14 +59,6 @@ TEST_F(CudaConvNorm, RepeatBitForBitWhenDeterministic) {
   }
 }
 
-TEST_F(CudaConvNorm, LeaveNoWorkspaceBehind) {
-  const MemoryStats before = backend_of(gpu).memory_stats();
-  use(ConvNormFusion::faster, 600);
-  for (int run = 0; run < 3; ++run) run_conv_norm(conv_norm_cases()[1], gpu);
-  backend_of(gpu).synchronize();
-  EXPECT_EQ(backend_of(gpu).memory_stats().allocated, before.allocated);
-}
-
 // Each sum within the rounding of its terms, whether those were rounded before or after.
 TEST_F(CudaConvNorm, SumsAreThoseOfTheResult) {
   for (const ConvNormCase& c : conv_norm_cases()) {

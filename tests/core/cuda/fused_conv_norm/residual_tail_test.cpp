@@ -15,14 +15,8 @@ std::vector<double> residuals(const Shape& shape) {
 
 /// The end of a block and what reads it: a convolution, and something that looks at y itself.
 Results run_residual_tail(const ConvNormCase& c, Device device) {
-  const Shape channels{c.x[3]};
-  const Tensor x = on(device, numbers(c.x, 0, 0, 1, 0.5), c.x, DType::f16).set_requires_grad();
+  const auto& [x, gamma, beta, w] = conv_norm_leaves(c, device);
   const Tensor residual = on(device, residuals(c.x), c.x, DType::f16).set_requires_grad();
-  const Tensor gamma =
-      on(device, numbers(channels, 1, 1, 0, 0.25), channels, DType::f32).set_requires_grad();
-  const Tensor beta =
-      on(device, numbers(channels, 2, 0, 0, 0.25), channels, DType::f32).set_requires_grad();
-  const Tensor w = on(device, numbers(c.w, 3, 0, 0, 0.5), c.w, DType::f16).set_requires_grad();
   const ResidualTail end =
       batch_norm_add_conv2d(x,
                             {.gamma = gamma,

@@ -33,6 +33,9 @@ class CudaPersistentRecurrent : public GpuTest {
 TEST_F(CudaPersistentRecurrent, OfEverySmoothKind) {
   for (const RecurrentKind kind : smooth_recurrent_kinds) {
     expect({.kind = kind, .steps = 7, .features = 20, .hidden = 64});
+    expect({.kind = kind, .steps = 6, .hidden = 64, .layers = 2, .directions = 2, .initial = true});
+    expect({.kind = kind, .steps = 6, .hidden = 64, .layers = 2, .bias = false});
+    expect({.kind = kind, .steps = 1, .hidden = 64, .layers = 2});
   }
 }
 
@@ -94,26 +97,8 @@ TEST_F(CudaPersistentRecurrent, AsAWavefrontOfLayers) {
   }
 }
 
-TEST_F(CudaPersistentRecurrent, DeepInBothDirectionsFromAnInitialState) {
-  for (const RecurrentKind kind : smooth_recurrent_kinds) {
-    expect({.kind = kind, .steps = 6, .hidden = 64, .layers = 2, .directions = 2, .initial = true});
-  }
-}
-
-TEST_F(CudaPersistentRecurrent, WithoutBias) {
-  for (const RecurrentKind kind : smooth_recurrent_kinds) {
-    expect({.kind = kind, .steps = 6, .hidden = 64, .layers = 2, .bias = false});
-  }
-}
-
 TEST_F(CudaPersistentRecurrent, WithDropoutBetweenLayers) {
   expect({.steps = 6, .hidden = 64, .layers = 3, .directions = 2, .dropout = 0.5});
-}
-
-TEST_F(CudaPersistentRecurrent, OfOneStep) {
-  for (const RecurrentKind kind : smooth_recurrent_kinds) {
-    expect({.kind = kind, .steps = 1, .hidden = 64, .layers = 2});
-  }
 }
 
 TEST_F(CudaPersistentRecurrent, OverSequencesOfTheirOwnLengths) {
@@ -183,27 +168,18 @@ TEST_F(CudaPersistentRecurrent, TimedOnceThereIsTime) {
 TEST_F(CudaPersistentRecurrent, ACapturedStepIsTheEagerOneBitForBit) {
   for (const RecurrentKind kind : smooth_recurrent_kinds) {
     const RecurrentCase s{.kind = kind, .steps = 600, .batch = 40, .hidden = 256, .layers = 2};
-    std::vector<Tensor> leaves;
-    uint64_t stream = 0;
-    for (const Shape& shape : s.shapes()) {
-      leaves.push_back(rand_normal(shape, 0, 1, 3, ++stream, {.device = gpu}).to(DType::bf16));
-      leaves.back().set_requires_grad();
-    }
+    const std::vector<Tensor> leaves = random_leaves(s, DType::bf16);
     const auto step = [&] { return grad(mean(s.run(leaves)), leaves); };
     const std::vector<Tensor> eager = step();
     const Tensor loss = mean(s.run(leaves));
     const std::vector<Tensor> first = grad(loss, leaves, {.retain_graph = true});
     const std::vector<Tensor> again = grad(loss, leaves);
-    std::vector<Tensor> replayed;
-    for (const Tensor& one : eager) replayed.push_back(zeros(one.shape(), one.options()));
-    const auto graph = backend_of(gpu).capture([&] {
-      const std::vector<Tensor> got = step();
-      for (size_t i = 0; i < got.size(); ++i) replayed[i].copy_(got[i]);
-    });
+    const CapturedResults replayed(eager, step);
     for (int round = 0; round < 20; ++round) {
-      graph->replay();
+      replayed.graph->replay();
       for (size_t i = 0; i < eager.size(); ++i) {
-        ASSERT_EQ(replayed[i].to_vector(), eager[i].to_vector()) << name_of(kind) << " " << i;
+        ASSERT_EQ(replayed.results[i].to_vector(), eager[i].to_vector())
+            << name_of(kind) << " " << i;
       }
     }
     for (size_t i = 0; i < eager.size(); ++i) {

@@ -104,6 +104,17 @@ inline constexpr RecurrentKind recurrent_kinds[] = {
 inline constexpr RecurrentKind smooth_recurrent_kinds[] = {RecurrentKind::rnn_tanh,
                                                            RecurrentKind::lstm, RecurrentKind::gru};
 
+/// Operands of `s` on the GPU, of normal numbers.
+inline std::vector<Tensor> random_leaves(const RecurrentCase& s, DType dtype = DType::f32) {
+  std::vector<Tensor> leaves;
+  uint64_t stream = 0;
+  for (const Shape& shape : s.shapes()) {
+    leaves.push_back(rand_normal(shape, 0, 1, 3, ++stream, {.device = gpu}).to(dtype));
+    leaves.back().set_requires_grad();
+  }
+  return leaves;
+}
+
 /// In `dtype`, to the tolerance of a type as coarse as `rounded`.
 inline void expect_recurrent(const RecurrentCase& s, DType dtype, DType rounded) {
   expect_agreement({.name = s.name(dtype),

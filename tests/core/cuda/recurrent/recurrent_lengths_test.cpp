@@ -100,21 +100,15 @@ class CudaRecurrentLengths : public GpuTest {
   static void expect_cells(const RecurrentCase& s, DType dtype = DType::f32) {
     Operands reference(s, dtype, reference_device), operands(s, dtype, gpu);
     operands.load(rounds[0]);
-    std::vector<Tensor> replayed;
-    for (const Tensor& result : operands.step(false)) {
-      replayed.push_back(zeros(result.shape(), result.options()));
-    }
-    const auto graph = backend_of(gpu).capture([&] {
-      const std::vector<Tensor> got = operands.step(false);
-      for (size_t i = 0; i < got.size(); ++i) replayed[i].copy_(got[i]);
-    });
+    const auto step = [&] { return operands.step(false); };
+    const CapturedResults replayed(step(), step);
     for (const Round& round : rounds) {
       reference.load(round);
       operands.load(round);
-      compare(s, dtype, reference.step(true), operands.step(false), "eager", round);
-      for (const Tensor& result : replayed) result.fill_(99);
-      graph->replay();
-      compare(s, dtype, reference.step(true), replayed, "captured", round);
+      compare(s, dtype, reference.step(true), step(), "eager", round);
+      for (const Tensor& result : replayed.results) result.fill_(99);
+      replayed.graph->replay();
+      compare(s, dtype, reference.step(true), replayed.results, "captured", round);
     }
   }
 
@@ -135,22 +129,20 @@ class CudaRecurrentLengths : public GpuTest {
 };
 
 TEST_F(CudaRecurrentLengths, OfEveryKind) {
-  for (const RecurrentKind kind : recurrent_kinds) expect_cells(layers_of(kind));
-}
-
-TEST_F(CudaRecurrentLengths, InBothDirections) {
-  for (const RecurrentKind kind : recurrent_kinds) expect_cells(layers_of(kind, 1, 2));
-}
-
-TEST_F(CudaRecurrentLengths, DeepInBothDirections) {
-  for (const RecurrentKind kind : recurrent_kinds) expect_cells(layers_of(kind, 2, 2));
-}
-
-TEST_F(CudaRecurrentLengths, FromZeroStatesWithoutBias) {
   for (const RecurrentKind kind : recurrent_kinds) {
-    RecurrentCase s = layers_of(kind, 2);
-    s.bias = s.initial = false;
-    expect_cells(s);
+    expect_cells(layers_of(kind));
+    expect_cells(layers_of(kind, 1, 2));
+    expect_cells(layers_of(kind, 2, 2));
+    RecurrentCase plain = layers_of(kind, 2);
+    plain.bias = plain.initial = false;
+    expect_cells(plain);
+    RecurrentCase dropping = layers_of(kind, 3, 2);
+    dropping.dropout = 0.5;
+    expect_cells(dropping);
+    RecurrentCase odd = layers_of(kind, 2, 2);  // rows that fill no pack of 16 bytes
+    odd.features = 7;
+    odd.hidden = 13;
+    expect_cells(odd);
   }
 }
 
@@ -160,27 +152,9 @@ TEST_F(CudaRecurrentLengths, WithAProjection) {
   expect_cells(s);
 }
 
-TEST_F(CudaRecurrentLengths, WithDropoutBetweenLayers) {
-  for (const RecurrentKind kind : recurrent_kinds) {
-    RecurrentCase s = layers_of(kind, 3, 2);
-    s.dropout = 0.5;
-    expect_cells(s);
-  }
-}
-
 TEST_F(CudaRecurrentLengths, InSixteenBits) {
   for (const RecurrentKind kind : smooth_recurrent_kinds) {
     for (const DType dtype : {DType::bf16, DType::f16}) expect_cells(layers_of(kind, 2, 2), dtype);
-  }
-}
-
-// Rows that fill no pack of 16 bytes.
-TEST_F(CudaRecurrentLengths, OfOddExtents) {
-  for (const RecurrentKind kind : recurrent_kinds) {
-    RecurrentCase s = layers_of(kind, 2, 2);
-    s.features = 7;
-    s.hidden = 13;
-    expect_cells(s);
   }
 }
 

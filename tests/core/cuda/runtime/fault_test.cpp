@@ -2,6 +2,7 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "tests/core/cuda/gpu.h"
+#include "tests/support/error_of.h"
 
 #include <cmath>
 
@@ -19,13 +20,7 @@ class CudaFault : public GpuTest {
                        {.dtype = DType::i64, .device = gpu});
   }
   void expect_fault(ErrorKind kind, const char* message) {
-    try {
-      backend_of(gpu).synchronize();
-      ADD_FAILURE() << "expected: " << message;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind);
-      EXPECT_STREQ(error.what(), message);
-    }
+    EXPECT_EQ(message_of(kind, [] { backend_of(gpu).synchronize(); }), message);
     EXPECT_NO_THROW(backend_of(gpu).synchronize()) << "thrown twice";
   }
 };

@@ -8,44 +8,58 @@
 namespace whisker::test {
 namespace {
 
+// Extents of an image of zeros around an image.
+struct Edges {
+  int64_t top, bottom, left, right;
+};
+
 struct ConvCase {
   const char* name;
-  int64_t n = 1, h = 5, w = 5, c = 1, c_out = 1, kernel_h = 3, kernel_w = 3;
+  Shape x, filter;
   Conv2dOptions options = {};
-  bool bias = true;
-  // Padding before and after each axis, and what the plain loops apply to the sum.
-  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  // What the plain loops apply to the sum.
   double (*plain)(double) = [](double z) { return z; };
+  bool bias = true;
+  // Padding of PaddingMode::same, counted by hand.
+  Edges edges = {};
 };
 
 Values plain_conv2d(const ConvCase& s, const Values& x, const Values& filter, const Values& bias) {
-  const int64_t rows = s.h + s.top + s.bottom;
-  const int64_t columns = s.w + s.left + s.right;
-  Values padded(static_cast<size_t>(s.n * rows * columns * s.c), 0.0);
+  const auto [pad_h, pad_w] = s.options.padding;
+  const auto [top, bottom, left, right] =
+      s.options.padding_mode == PaddingMode::number ? Edges{pad_h, pad_h, pad_w, pad_w} : s.edges;
+  const int64_t images = s.x[0];
+  const int64_t channels = s.x[3];
+  const int64_t rows = s.x[1] + top + bottom;
+  const int64_t columns = s.x[2] + left + right;
+  Values padded(static_cast<size_t>(images * rows * columns * channels), 0.0);
   const auto at = [&](int64_t n, int64_t i, int64_t j, int64_t k) -> double& {
-    return padded[static_cast<size_t>(((n * rows + i) * columns + j) * s.c + k)];
+    return padded[static_cast<size_t>(((n * rows + i) * columns + j) * channels + k)];
   };
   size_t next = 0;
-  for (int64_t n = 0; n < s.n; ++n) {
-    for (int64_t i = 0; i < s.h; ++i) {
-      for (int64_t j = 0; j < s.w; ++j) {
-        for (int64_t k = 0; k < s.c; ++k) at(n, i + s.top, j + s.left, k) = x[next++];
+  for (int64_t n = 0; n < images; ++n) {
+    for (int64_t i = 0; i < s.x[1]; ++i) {
+      for (int64_t j = 0; j < s.x[2]; ++j) {
+        for (int64_t k = 0; k < channels; ++k) at(n, i + top, j + left, k) = x[next++];
       }
     }
   }
-  const int64_t per_group = s.c / s.options.groups;
+  const int64_t c_out = s.filter[0];
+  const int64_t kernel_h = s.filter[1];
+  const int64_t kernel_w = s.filter[2];
+  const int64_t per_group = s.filter[3];
   Values y;
   const auto [stride_h, stride_w] = s.options.stride;
   const auto [dilation_h, dilation_w] = s.options.dilation;
-  for (int64_t n = 0; n < s.n; ++n) {
-    for (int64_t i = 0; i + (s.kernel_h - 1) * dilation_h < rows; i += stride_h) {
-      for (int64_t j = 0; j + (s.kernel_w - 1) * dilation_w < columns; j += stride_w) {
-        for (int64_t k = 0; k < s.c_out; ++k) {
-          const int64_t group = k * s.options.groups / s.c_out;
+  for (int64_t n = 0; n < images; ++n) {
+    for (int64_t i = 0; i + (kernel_h - 1) * dilation_h < rows; i += stride_h) {
+      for (int64_t j = 0; j + (kernel_w - 1) * dilation_w < columns; j += stride_w) {
+        for (int64_t k = 0; k < c_out; ++k) {
+          const int64_t group = k * s.options.groups / c_out;
           double sum = s.bias ? bias[static_cast<size_t>(k)] : 0;
-          auto tap = filter.begin() + k * s.kernel_h * s.kernel_w * per_group;
-          for (int64_t p = 0; p < s.kernel_h; ++p) {
-            for (int64_t q = 0; q < s.kernel_w; ++q) {
+          auto tap = filter.begin() + k * kernel_h * kernel_w * per_group;
+          for (int64_t p = 0; p < kernel_h; ++p) {
+            for (int64_t q = 0; q < kernel_w; ++q) {
               for (int64_t c = 0; c < per_group; ++c) {
                 sum +=
                     *tap++ * at(n, i + p * dilation_h, j + q * dilation_w, group * per_group + c);
@@ -62,8 +76,7 @@ Values plain_conv2d(const ConvCase& s, const Values& x, const Values& filter, co
 
 // The largest of each window of z, which is a result of `s`.
 Values plain_max_pool(const ConvCase& s, const Values& z) {
-  const Conv2dGeometry g = conv2d_geometry({s.n, s.h, s.w, s.c},
-                                           {s.c_out, s.kernel_h, s.kernel_w, s.c}, true, s.options);
+  const Conv2dGeometry g = conv2d_geometry(s.x, s.filter, true, s.options);
   const Pool2dOptions& pool = *s.options.max_pool;
   const Pair stride = pool.stride.value_or(pool.kernel);
   const int64_t h_out = (g.h_out + 2 * pool.padding.h - pool.kernel.h) / stride.h + 1;
@@ -74,159 +87,69 @@ Values plain_max_pool(const ConvCase& s, const Values& z) {
 }
 
 std::vector<ConvCase> cases() {
+  const auto same = [](double z) { return z; };
   const auto relu = [](double z) { return z > 0 ? z : 0; };
   const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
-  const auto tanh = [](double z) { return std::tanh(z); };
   return {
-      {.name = "1x1", .n = 2, .c = 3, .c_out = 4, .kernel_h = 1, .kernel_w = 1},
-      {.name = "one_element", .h = 1, .w = 1, .kernel_h = 1, .kernel_w = 1},
-      {.name = "3x3_valid",
-       .n = 2,
-       .c = 2,
-       .c_out = 3,
-       .options = {.padding_mode = PaddingMode::valid}},
-      {.name = "3x3_pad_1",
-       .n = 2,
-       .h = 6,
-       .w = 4,
-       .c = 3,
-       .c_out = 5,
-       .options = {.padding = 1},
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1},
-      {.name = "no_bias",
-       .c = 2,
-       .c_out = 2,
-       .options = {.padding = 1},
-       .bias = false,
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1},
-      {.name = "stride_2", .h = 7, .w = 6, .c = 2, .c_out = 3, .options = {.stride = 2}},
-      {.name = "stride_2x3_pad_2x1_kernel_5x2",
-       .h = 7,
-       .w = 9,
-       .c = 2,
-       .c_out = 2,
-       .kernel_h = 5,
-       .kernel_w = 2,
-       .options = {.stride = {2, 3}, .padding = {2, 1}},
-       .top = 2,
-       .bottom = 2,
-       .left = 1,
-       .right = 1},
-      {.name = "same_even_kernel",
-       .h = 5,
-       .w = 6,
-       .c = 2,
-       .c_out = 2,
-       .kernel_h = 2,
-       .kernel_w = 4,
-       .options = {.padding_mode = PaddingMode::same},
-       .top = 0,
-       .bottom = 1,
-       .left = 1,
-       .right = 2},
-      {.name = "same_stride_2",
-       .h = 6,
-       .w = 7,
-       .c = 2,
-       .c_out = 3,
-       .options = {.stride = 2, .padding_mode = PaddingMode::same},
-       .top = 0,
-       .bottom = 1,
-       .left = 1,
-       .right = 1},
-      {.name = "dilation_2", .h = 7, .w = 8, .c = 2, .c_out = 2, .options = {.dilation = 2}},
-      {.name = "dilation_3x1_pad_3x0",
-       .h = 5,
-       .w = 4,
-       .c = 1,
-       .c_out = 2,
-       .options = {.padding = {3, 0}, .dilation = {3, 1}},
-       .top = 3,
-       .bottom = 3},
-      {.name = "groups_2",
-       .n = 2,
-       .c = 4,
-       .c_out = 6,
-       .options = {.padding = 1, .groups = 2},
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1},
-      {.name = "depthwise", .h = 4, .c = 5, .c_out = 5, .options = {.groups = 5}},
-      {.name = "depthwise_multiplier_2_stride_2",
-       .h = 6,
-       .c = 3,
-       .c_out = 6,
-       .options = {.stride = 2, .padding = 1, .groups = 3},
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1},
-      {.name = "groups_dilation_stride",
-       .h = 8,
-       .w = 9,
-       .c = 4,
-       .c_out = 4,
-       .options = {.stride = {2, 1}, .padding = {1, 2}, .dilation = {2, 3}, .groups = 2},
-       .top = 1,
-       .bottom = 1,
-       .left = 2,
-       .right = 2},
-      {.name = "kernel_is_image", .h = 4, .w = 3, .c = 2, .c_out = 3, .kernel_h = 4},
-      {.name = "relu",
-       .c = 3,
-       .c_out = 8,
-       .options = {.padding = 1, .activation = {Activation::relu}},
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1,
-       .plain = relu},
-      {.name = "tanh",
-       .c = 2,
-       .c_out = 3,
-       .options = {.activation = {Activation::tanh}},
-       .plain = tanh},
-      {.name = "silu",
-       .c = 2,
-       .c_out = 3,
-       .options = {.activation = {Activation::silu}},
-       .plain = silu},
-      {.name = "max_pool2d_2_relu",
-       .n = 2,
-       .h = 6,
-       .w = 7,
-       .c = 3,
-       .c_out = 4,
-       .options = {.activation = {Activation::relu}, .max_pool = Pool2dOptions{}},
-       .plain = relu},
-      {.name = "max_pool2d_3_stride_2_pad_1_tanh",
-       .h = 6,
-       .c = 2,
-       .c_out = 3,
-       .options = {.padding = 1,
-                   .activation = {Activation::tanh},
-                   .max_pool = Pool2dOptions{.kernel = 3, .stride = Pair(2), .padding = 1}},
-       .top = 1,
-       .bottom = 1,
-       .left = 1,
-       .right = 1,
-       .plain = tanh},
-      {.name = "max_pool2d_2x1_linear_17_channels",
-       .h = 3,
-       .w = 3,
-       .c = 2,
-       .c_out = 17,
-       .kernel_h = 2,
-       .options = {.max_pool = Pool2dOptions{.kernel = {2, 1}}},
-       .bias = false},
-      {.name = "16_to_17_channels", .h = 3, .w = 3, .c = 16, .c_out = 17},
+      {"1x1", {2, 5, 5, 3}, {4, 1, 1, 3}},
+      {"one_element", {1, 1, 1, 1}, {1, 1, 1, 1}},
+      {"3x3_valid", {2, 5, 5, 2}, {3, 3, 3, 2}, {.padding_mode = PaddingMode::valid}},
+      {"3x3_pad_1", {2, 6, 4, 3}, {5, 3, 3, 3}, {.padding = 1}},
+      {"no_bias", {1, 5, 5, 2}, {2, 3, 3, 2}, {.padding = 1}, same, false},
+      {"stride_2", {1, 7, 6, 2}, {3, 3, 3, 2}, {.stride = 2}},
+      {"stride_2x3_pad_2x1_kernel_5x2",
+       {1, 7, 9, 2},
+       {2, 5, 2, 2},
+       {.stride = {2, 3}, .padding = {2, 1}}},
+      {"same_even_kernel",
+       {1, 5, 6, 2},
+       {2, 2, 4, 2},
+       {.padding_mode = PaddingMode::same},
+       same,
+       true,
+       {0, 1, 1, 2}},
+      {"same_stride_2",
+       {1, 6, 7, 2},
+       {3, 3, 3, 2},
+       {.stride = 2, .padding_mode = PaddingMode::same},
+       same,
+       true,
+       {0, 1, 1, 1}},
+      {"dilation_2", {1, 7, 8, 2}, {2, 3, 3, 2}, {.dilation = 2}},
+      {"dilation_3x1_pad_3x0", {1, 5, 4, 1}, {2, 3, 3, 1}, {.padding = {3, 0}, .dilation = {3, 1}}},
+      {"groups_2", {2, 5, 5, 4}, {6, 3, 3, 2}, {.padding = 1, .groups = 2}},
+      {"depthwise", {1, 4, 5, 5}, {5, 3, 3, 1}, {.groups = 5}},
+      {"depthwise_multiplier_2_stride_2",
+       {1, 6, 5, 3},
+       {6, 3, 3, 1},
+       {.stride = 2, .padding = 1, .groups = 3}},
+      {"groups_dilation_stride",
+       {1, 8, 9, 4},
+       {4, 3, 3, 2},
+       {.stride = {2, 1}, .padding = {1, 2}, .dilation = {2, 3}, .groups = 2}},
+      {"kernel_is_image", {1, 4, 3, 2}, {3, 4, 3, 2}},
+      {"relu", {1, 5, 5, 3}, {8, 3, 3, 3}, {.padding = 1, .activation = {Activation::relu}}, relu},
+      {"tanh", {1, 5, 5, 2}, {3, 3, 3, 2}, {.activation = {Activation::tanh}}, std::tanh},
+      {"silu", {1, 5, 5, 2}, {3, 3, 3, 2}, {.activation = {Activation::silu}}, silu},
+      {"max_pool2d_2_relu",
+       {2, 6, 7, 3},
+       {4, 3, 3, 3},
+       {.activation = {Activation::relu}, .max_pool = Pool2dOptions{}},
+       relu},
+      {"max_pool2d_3_stride_2_pad_1_tanh",
+       {1, 6, 5, 2},
+       {3, 3, 3, 2},
+       {.padding = 1,
+        .activation = {Activation::tanh},
+        .max_pool = Pool2dOptions{.kernel = 3, .stride = Pair(2), .padding = 1}},
+       std::tanh},
+      {"max_pool2d_2x1_linear_17_channels",
+       {1, 3, 3, 2},
+       {17, 2, 3, 2},
+       {.max_pool = Pool2dOptions{.kernel = {2, 1}}},
+       same,
+       false},
+      {"16_to_17_channels", {1, 3, 3, 16}, {17, 3, 3, 16}},
   };
 }
 
@@ -235,11 +158,10 @@ std::vector<ConvCase> cases() {
 std::vector<OpCase> conv2d_rows() {
   std::vector<OpCase> rows;
   for (const ConvCase& s : cases()) {
-    std::vector<Input> inputs{
-        variable({s.n, s.h, s.w, s.c}),
-        variable({s.c_out, s.kernel_h, s.kernel_w, s.c / s.options.groups}, -0.7, 0.7)};
-    if (s.bias) inputs.push_back(variable({s.c_out}));
-    const int64_t terms = s.n * s.h * s.w + s.kernel_h * s.kernel_w * (s.c + s.c_out);
+    std::vector<Input> inputs{variable(s.x), variable(s.filter, -0.7, 0.7)};
+    if (s.bias) inputs.push_back(variable({s.filter[0]}));
+    const int64_t terms =
+        s.x[0] * s.x[1] * s.x[2] + s.filter[1] * s.filter[2] * (s.x[3] + s.filter[0]);
     rows.push_back(
         {.name = fmt::format("conv2d_{}", s.name),
          .inputs = inputs,
