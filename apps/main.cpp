@@ -3,7 +3,6 @@
 #include "apps/terminal/command.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
-#include "apps/terminal/usage_error.h"
 #include "core/error.h"
 #include "core/memory/memory.h"
 #include "core/memory/thread_remedy.h"

@@ -2,12 +2,14 @@
 // time spent waiting for them.
 #pragma once
 
+#include "core/error.h"
 #include "data/dataset.h"
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -51,8 +53,25 @@ class BatchSource {
   virtual LoaderStats stats() const = 0;
   /// A message for the user about events since the last call; "" for none.
   virtual std::string take_note() { return {}; }
-  /// Every bad example met in the batches delivered so far, once each, in order.
-  virtual const std::vector<BadSample>& bad_samples() const = 0;
+  /// Every bad example met in the batches delivered so far, once each, in order. None for sources
+  /// that read all of their data before, or cannot replace an example.
+  virtual const std::vector<BadSample>& bad_samples() const {
+    static const std::vector<BadSample> none;
+    return none;
+  }
 };
+
+/// Batches of `batch_size` of `examples`.
+inline int64_t count_batches(int64_t examples, int64_t batch_size, bool drop_last) {
+  return (drop_last ? examples : examples + batch_size - 1) / batch_size;
+}
+
+/// Throws usage, naming `what`, unless an epoch of `batches` may start there.
+inline void check_start(std::string_view what, int64_t epoch, int64_t first_batch,
+                        int64_t batches) {
+  if (epoch >= 0 && first_batch >= 0 && first_batch <= batches) return;
+  fail(ErrorKind::usage, "{}: expected epoch >= 0 and a first batch from 0 to {}, got {}, {}.",
+       what, batches, epoch, first_batch);
+}
 
 }  // namespace whisker

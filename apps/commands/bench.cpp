@@ -37,12 +37,11 @@ std::string as_json(const BenchmarkResult& result, const Ceilings& ceilings) {
   json.field("gb_per_s", result.gb_per_s()).field("ceiling_gb_per_s", ceilings.gb_per_s);
   const double floor = result.work.floor_ms(ceilings);
   json.field("floor_ms", floor).field("over_floor", result.quantile(0.5) / floor);
-  json.key("layers").begin_array();
-  for (const LayerTimes& times : result.layers) {
+  json.list("layers", result.layers, [&](const LayerTimes& times) {
     json.begin_object().field("layer", times.layer).field("forward_ms", times.forward_ms);
     json.field("backward_ms", times.backward_ms).end_object();
-  }
-  return json.end_array().end_object().str() + "\n";
+  });
+  return json.end_object().str() + "\n";
 }
 
 std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
@@ -125,9 +124,8 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
   bench->add_option("--steps", arguments->steps, "Steps to measure")
       ->check(CLI::Range(1, 1'000'000));
   bench->add_flag("--json", arguments->json, "One JSON object per line and batch size");
-  bench->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_bench(*arguments, invocation); };
-  });
+  set_action(bench, invocation,
+             [&invocation, arguments] { return run_bench(*arguments, invocation); });
 }
 
 }  // namespace whisker

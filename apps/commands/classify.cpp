@@ -195,17 +195,14 @@ int forecast_files(const Network& network, const ClassifyArguments& arguments) {
     const size_t targets = input.targets.size();
     JsonWriter one;
     JsonWriter& own = arguments.json ? json : one;
-    own.begin_object().field("path", path).key("targets").begin_array();
-    for (const std::string& name : input.targets) own.value(name);
-    own.end_array().key("values").begin_array();
+    own.begin_object().field("path", path).list("targets", input.targets).list("values", values);
+    own.end_object();
     std::string text;
     for (size_t at = 0; at < values.size(); ++at) {
       if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
       text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
       if (at % targets + 1 == targets) text += "\n";
-      own.value(values[at]);
     }
-    own.end_array().end_object();
     if (arguments.jsonl) text = one.str() + "\n";
     if (!arguments.json) print_result(text);
   }
@@ -290,9 +287,8 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  classify->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_classify(*arguments, invocation); };
-  });
+  set_action(classify, invocation,
+             [&invocation, arguments] { return run_classify(*arguments, invocation); });
 }
 
 }  // namespace whisker

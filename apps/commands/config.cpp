@@ -18,31 +18,25 @@ void add_config_command(CLI::App& app, Invocation& invocation) {
   auto arguments = std::make_shared<Arguments>();
   print->add_option("CONFIG", arguments->file, "YAML file")->required();
   print->add_option("OVERRIDES", arguments->overrides, "section.key=value");
-  print->callback([&invocation, arguments] {
-    invocation.run = [arguments] {
-      print_result(print_config(read_config(arguments->file, arguments->overrides)));
-      return 0;
-    };
+  set_action(print, invocation, [arguments] {
+    print_result(print_config(read_config(arguments->file, arguments->overrides)));
+    return 0;
   });
 
   CLI::App* schema = config->add_subcommand("schema", "JSON Schema of every key");
   auto checked = std::make_shared<Arguments>();
   schema->add_option("CONFIG", checked->file, "YAML file to check first");
   schema->add_option("OVERRIDES", checked->overrides, "section.key=value");
-  schema->callback([&invocation, checked] {
-    invocation.run = [checked] {
-      if (!checked->file.empty()) read_config(checked->file, checked->overrides);
-      print_result(config_schema() + "\n");
-      return 0;
-    };
+  set_action(schema, invocation, [checked] {
+    if (!checked->file.empty()) read_config(checked->file, checked->overrides);
+    print_result(config_schema() + "\n");
+    return 0;
   });
 
   CLI::App* keys = config->add_subcommand("keys", "Every key: default, values, meaning");
-  keys->callback([&invocation] {
-    invocation.run = [] {
-      print_result(config_reference());
-      return 0;
-    };
+  set_action(keys, invocation, [] {
+    print_result(config_reference());
+    return 0;
   });
 }
 

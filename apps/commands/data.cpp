@@ -8,7 +8,6 @@
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/synthetic/generate.h"
-#include "data/synthetic/generate_waves.h"
 #include "data/tools/check.h"
 #include "data/tools/statistics.h"
 
@@ -34,10 +33,10 @@ bool holds_texts(const std::filesystem::path& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return false;
   const std::vector<WalkedFile> files = walk_files(folder, "data", OnUnreadable::list).files;
+  std::vector<SkippedFile> others;
   return std::ranges::any_of(files,
                              [](const WalkedFile& file) { return file.path.ends_with(".txt"); }) &&
-         std::ranges::all_of(skip_reasons(folder, files),
-                             [](const auto& reason) { return reason.has_value(); });
+         take_images(folder, files, others).empty();
 }
 
 struct FolderArguments {
@@ -101,22 +100,18 @@ void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder&
                  const ImageFolder* val) {
   json.begin_object().field("schema_version", 2).field("images", result.images);
   json.field("skipped", count_unsupported_formats(skipped_files(train, val)));
-  json.key("problems").begin_array();
-  for (const std::string& problem : result.problems) json.value(problem);
-  json.end_array().key("bad").begin_array();
-  for (const BadFile& bad : result.bad) {
+  json.list("problems", result.problems).list("bad", result.bad, [&](const BadFile& bad) {
     json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
     json.field("reason", bad.reason).end_object();
-  }
-  json.end_array().key("duplicates").begin_array();
-  for (const DuplicateGroup& group : result.duplicates) {
+  });
+  json.list("duplicates", result.duplicates, [&](const DuplicateGroup& group) {
     json.begin_object().field("same_bytes", group.same_bytes);
     json.field("across_splits", group.across_splits).field("across_classes", group.across_classes);
-    json.key("paths").begin_array();
-    for (const FoundFile& file : group.files) json.value(name_of_file(train, val, file));
-    json.end_array().end_object();
-  }
-  json.end_array().end_object();
+    json.list("paths", group.files,
+              [&](const FoundFile& file) { json.value(name_of_file(train, val, file)); });
+    json.end_object();
+  });
+  json.end_object();
 }
 
 std::string check_text(const CheckResult& result, const ImageFolder& train,
@@ -164,37 +159,35 @@ void add_check(CLI::App& data, Invocation& invocation) {
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*check);
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
-  check->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] {
-      if (auto config = arguments->sequences()) {
-        return report_on_sequences(*arguments, std::move(*config), true);
+  set_action(check, invocation, [&invocation, arguments] {
+    if (auto config = arguments->sequences()) {
+      return report_on_sequences(*arguments, std::move(*config), true);
+    }
+    // A problem of one folder does not keep the other from being checked.
+    std::vector<std::string> problems;
+    const auto open = [&](const std::string& root, const char* name) {
+      try {
+        return open_image_folder(root, {.label_pattern = arguments->label_pattern,
+                                        .name = name,
+                                        .on_unreadable = OnUnreadable::list,
+                                        .problems = &problems});
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::data || arguments->val.empty()) throw;
+        problems.emplace_back(error.what());
+        return ImageFolder{.root = root, .classes = {}, .files = {}, .skipped = {}};
       }
-      // A problem of one folder does not keep the other from being checked.
-      std::vector<std::string> problems;
-      const auto open = [&](const std::string& root, const char* name) {
-        try {
-          return open_image_folder(root, {.label_pattern = arguments->label_pattern,
-                                          .name = name,
-                                          .on_unreadable = OnUnreadable::list,
-                                          .problems = &problems});
-        } catch (const Error& error) {
-          if (error.kind() != ErrorKind::data || arguments->val.empty()) throw;
-          problems.emplace_back(error.what());
-          return ImageFolder{.root = root, .classes = {}, .files = {}, .skipped = {}};
-        }
-      };
-      const ImageFolder train = open(arguments->train, "data check");
-      std::optional<ImageFolder> val;
-      if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
-      const ImageFolder* val_folder = val ? &*val : nullptr;
-      CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
-      result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
-      JsonWriter json;
-      if (arguments->json) write_check(json, result, train, val_folder);
-      print_result(arguments->json ? json.str() + "\n" : check_text(result, train, val_folder));
-      const bool sound = result.problems.empty() && result.bad.empty();
-      return sound ? 0 : static_cast<int>(ErrorKind::data);
     };
+    const ImageFolder train = open(arguments->train, "data check");
+    std::optional<ImageFolder> val;
+    if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
+    const ImageFolder* val_folder = val ? &*val : nullptr;
+    CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
+    result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
+    JsonWriter json;
+    if (arguments->json) write_check(json, result, train, val_folder);
+    print_result(arguments->json ? json.str() + "\n" : check_text(result, train, val_folder));
+    const bool sound = result.problems.empty() && result.bad.empty();
+    return sound ? 0 : static_cast<int>(ErrorKind::data);
   });
 }
 
@@ -202,27 +195,20 @@ void add_check(CLI::App& data, Invocation& invocation) {
 
 void write_stats(JsonWriter& json, const FolderStatistics& s) {
   json.begin_object().field("schema_version", 2).field("images", s.images);
-  json.field("unreadable", std::ssize(s.unreadable)).key("classes").begin_array();
-  for (const auto& c : s.classes) {
+  json.field("unreadable", std::ssize(s.unreadable));
+  json.list("classes", s.classes, [&](const FolderStatistics::Class& c) {
     json.begin_object().field("name", c.name).field("files", c.files);
     json.field("bytes", c.bytes).end_object();
-  }
-  json.end_array().key("height").begin_object().field("min", s.min_height);
+  });
+  json.key("height").begin_object().field("min", s.min_height);
   json.field("mean", s.mean_height).field("max", s.max_height).end_object();
   json.key("width").begin_object().field("min", s.min_width);
   json.field("mean", s.mean_width).field("max", s.max_width).end_object();
-  json.key("short_sides").begin_array();
-  for (const SizeBin& bin : s.short_sides) {
+  json.list("short_sides", s.short_sides, [&](const SizeBin& bin) {
     json.begin_object().field("from", bin.from).field("to", bin.to);
     json.field("count", bin.count).end_object();
-  }
-  json.end_array();
-  for (const auto& [key, values] : {std::pair{"mean", s.mean}, {"std", s.deviation}}) {
-    json.key(key).begin_array();
-    for (const double value : values) json.value(value);
-    json.end_array();
-  }
-  json.end_object();
+  });
+  json.list("mean", s.mean).list("std", s.deviation).end_object();
 }
 
 std::string stats_text(const FolderStatistics& s) {
@@ -249,23 +235,21 @@ void add_stats(CLI::App& data, Invocation& invocation) {
       "image is unreadable");
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*stats);
-  stats->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] {
-      if (auto config = arguments->sequences()) {
-        return report_on_sequences(*arguments, std::move(*config), false);
-      }
-      const ImageFolder folder = open_image_folder(
-          arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
-      const FolderStatistics result =
-          folder_statistics(folder, {.progress = scan_progress(invocation)});
-      JsonWriter json;
-      if (arguments->json) write_stats(json, result);
-      print_result(arguments->json ? json.str() + "\n" : stats_text(result));
-      for (const SkippedFile& file : result.unreadable) {
-        tell_unreadable((folder.root / file.path).string(), file.reason);
-      }
-      return result.unreadable.empty() ? 0 : static_cast<int>(ErrorKind::data);
-    };
+  set_action(stats, invocation, [&invocation, arguments] {
+    if (auto config = arguments->sequences()) {
+      return report_on_sequences(*arguments, std::move(*config), false);
+    }
+    const ImageFolder folder = open_image_folder(
+        arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
+    const FolderStatistics result =
+        folder_statistics(folder, {.progress = scan_progress(invocation)});
+    JsonWriter json;
+    if (arguments->json) write_stats(json, result);
+    print_result(arguments->json ? json.str() + "\n" : stats_text(result));
+    for (const SkippedFile& file : result.unreadable) {
+      tell_unreadable((folder.root / file.path).string(), file.reason);
+    }
+    return result.unreadable.empty() ? 0 : static_cast<int>(ErrorKind::data);
   });
 }
 
@@ -286,21 +270,19 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   const auto waves = std::make_shared<bool>(false);
   generate->add_flag("--waves", *waves,
                      "Sequences: a wave past ten sensors, to the left or to the right");
-  generate->callback([&invocation, options, waves] {
-    invocation.run = [options, waves] {
-      if (*waves) {
-        const int64_t bytes = generate_waves(*options);
-        const int64_t all = 2 * (options->train_per_class + options->val_per_class);
-        print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
-                                 human_bytes(static_cast<uint64_t>(bytes)),
-                                 printable(options->folder.string())));
-        return 0;
-      }
-      const GenerateResult result = generate_images(*options);
-      print_result(fmt::format("{} drawn images ({}) in {}\n", result.files,
-                               human_bytes(result.bytes), printable(options->folder.string())));
+  set_action(generate, invocation, [options, waves] {
+    if (*waves) {
+      const int64_t bytes = generate_waves(*options);
+      const int64_t all = 2 * (options->train_per_class + options->val_per_class);
+      print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
+                               human_bytes(static_cast<uint64_t>(bytes)),
+                               printable(options->folder.string())));
       return 0;
-    };
+    }
+    const GenerateResult result = generate_images(*options);
+    print_result(fmt::format("{} drawn images ({}) in {}\n", result.files,
+                             human_bytes(result.bytes), printable(options->folder.string())));
+    return 0;
   });
 }
 

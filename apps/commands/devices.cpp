@@ -137,33 +137,24 @@ void write(JsonWriter& json, const MemorySummary& memory) {
   json.begin_object().field("used_bytes", memory.used()).field("total_bytes", memory.total);
   json.field("tensors_bytes", memory.stats.allocated).field("cache_bytes", memory.cache());
   json.field("graph_pool_bytes", memory.graph_pool).field("context_bytes", memory.context);
-  json.key("others_bytes");
-  if (memory.others) {
-    json.value(*memory.others);
-  } else {
-    json.null();
-  }
-  json.field("free_bytes", memory.free).end_object();
+  json.field("others_bytes", memory.others).field("free_bytes", memory.free).end_object();
 }
 
 std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gpus) {
   JsonWriter json(NonFinite::null);
-  json.begin_object().key("schema_version").value(int64_t{1}).key("devices").begin_array();
+  json.begin_object().field("schema_version", 1).key("devices").begin_array();
   for (const DeviceReport& report : reports) {
-    json.begin_object().key("device").value(report.device.str());
+    json.begin_object().field("device", report.device.str());
     if (!report.error.empty()) json.field("error", report.error);
     json.key("properties").begin_object();
-    for (const BackendProperty& fact : report.properties) json.key(fact.name).value(fact.value);
+    for (const BackendProperty& fact : report.properties) json.field(fact.name, fact.value);
     json.end_object();
     if (!report.checks.empty()) {
-      json.key("checks").begin_array();
-      for (const DeviceCheck& check : report.checks) {
-        json.begin_object().key("op").value(check.name).key("error").value(check.error);
-        json.key("tolerance").value(check.tolerance);
-        json.key("milliseconds").value(check.milliseconds);
-        json.key("passed").value(check.passed()).end_object();
-      }
-      json.end_array();
+      json.list("checks", report.checks, [&](const DeviceCheck& check) {
+        json.begin_object().field("op", check.name).field("error", check.error);
+        json.field("tolerance", check.tolerance).field("milliseconds", check.milliseconds);
+        json.field("passed", check.passed()).end_object();
+      });
     }
     if (!report.milliseconds.empty()) {
       json.key("timings").begin_array();
@@ -176,11 +167,8 @@ std::string as_json(const std::vector<DeviceReport>& reports, const GpuFacts& gp
     if (report.memory) write(json.key("memory"), *report.memory);
     json.end_object();
   }
-  const std::string why = why_no_gpu();
-  json.end_array().field("gpu_used", why.empty()).field("gpu_why_not", why);
-  json.key("nvidia_driver").value(gpus.driver).key("gpus").begin_array();
-  for (const std::string& model : gpus.models) json.value(model);
-  return json.end_array().end_object().str() + "\n";
+  write(json.end_array(), gpus, why_no_gpu());
+  return json.end_object().str() + "\n";
 }
 
 void fail_unless_right(const std::vector<DeviceReport>& reports) {
@@ -222,24 +210,22 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
   devices->add_flag("--csv", arguments->csv, "With --watch: as CSV")->needs(watch);
   watch->excludes(devices->get_option("--check"));
   devices->get_option("--csv")->excludes(devices->get_option("--json"));
-  devices->callback([&invocation, arguments, watch] {
-    invocation.run = [arguments, watching = watch->count() > 0] {
-      if (watching) {
-        const Nvml nvml;
-        watch_devices(nvml,
-                      {.interval = std::chrono::duration<double>(arguments->interval),
-                       .format = arguments->csv    ? WatchFormat::csv
-                                 : arguments->json ? WatchFormat::json
-                                                   : WatchFormat::text},
-                      catch_stop_signals(), print_result);
-        return 0;
-      }
-      const auto reports = look_at_devices(arguments->check);
-      const GpuFacts gpus = find_gpus();
-      print_result(arguments->json ? as_json(reports, gpus) : as_text(reports, gpus));
-      if (arguments->check) fail_unless_right(reports);
+  set_action(devices, invocation, [arguments, watch] {
+    if (watch->count() > 0) {
+      const Nvml nvml;
+      watch_devices(nvml,
+                    {.interval = std::chrono::duration<double>(arguments->interval),
+                     .format = arguments->csv    ? WatchFormat::csv
+                               : arguments->json ? WatchFormat::json
+                                                 : WatchFormat::text},
+                    catch_stop_signals(), print_result);
       return 0;
-    };
+    }
+    const auto reports = look_at_devices(arguments->check);
+    const GpuFacts gpus = find_gpus();
+    print_result(arguments->json ? as_json(reports, gpus) : as_text(reports, gpus));
+    if (arguments->check) fail_unless_right(reports);
+    return 0;
   });
 }
 

@@ -51,11 +51,9 @@ class Unreadable {
   bool any() const { return !files_.empty(); }
   size_t count() const { return files_.size(); }
   void write(JsonWriter& json) const {
-    json.key("unreadable").begin_array();
-    for (const SkippedFile& file : files_) {
+    json.list("unreadable", files_, [&](const SkippedFile& file) {
       json.begin_object().field("path", file.path).field("error", file.reason).end_object();
-    }
-    json.end_array();
+    });
   }
 
  private:
@@ -246,9 +244,8 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
-  evaluate->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_evaluate(*arguments, invocation); };
-  });
+  set_action(evaluate, invocation,
+             [&invocation, arguments] { return run_evaluate(*arguments, invocation); });
 }
 
 }  // namespace whisker

@@ -32,16 +32,14 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   generate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
-  generate->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] {
-      const Network network = Network::load(weights_file(arguments->weights),
-                                            chosen_device(arguments->device, invocation));
-      std::string text = arguments->prompt;
-      generate_text(network, arguments->prompt, arguments->options,
-                    [&](std::string_view piece) { text += piece; });
-      print_result(text + "\n");
-      return 0;
-    };
+  set_action(generate, invocation, [&invocation, arguments] {
+    const Network network = Network::load(weights_file(arguments->weights),
+                                          chosen_device(arguments->device, invocation));
+    std::string text = arguments->prompt;
+    generate_text(network, arguments->prompt, arguments->options,
+                  [&](std::string_view piece) { text += piece; });
+    print_result(text + "\n");
+    return 0;
   });
 }
 

@@ -43,30 +43,21 @@ StudyNetwork make_network(const StudyArguments& arguments, const Invocation& inv
 constexpr std::string_view kind_names[] = {"op", "leaf", "constant"};
 
 std::string trace_json(const StudyNetwork& network, const TapeListing& listing) {
-  const auto write_shape = [](JsonWriter& json, const Shape& shape) {
-    json.key("shape").begin_array();
-    for (const int64_t extent : shape) json.value(extent);
-    json.end_array();
-  };
   JsonWriter json;
   json.begin_object().field("schema_version", 1).field("network", network.describe());
-  json.key("entries").begin_array();
-  for (const TapeEntry& entry : listing.entries()) {
+  json.list("entries", listing.entries(), [&](const TapeEntry& entry) {
     json.begin_object().field("kind", kind_names[static_cast<size_t>(entry.kind)]);
-    json.field("name", entry.name).field("layer", entry.layer).key("inputs").begin_array();
-    for (const size_t input : entry.inputs) json.value(input);
-    write_shape(json.end_array(), entry.shape);
-    json.field("dtype", fmt::format("{}", entry.dtype)).field("recorded", entry.recorded);
-    json.key("saved").begin_array();
-    for (const TapeSaved& saved : entry.saved) {
-      write_shape(json.begin_object().field("what", saved.what), saved.shape);
+    json.field("name", entry.name).field("layer", entry.layer).list("inputs", entry.inputs);
+    json.list("shape", entry.shape).field("dtype", fmt::format("{}", entry.dtype));
+    json.field("recorded", entry.recorded).list("saved", entry.saved, [&](const TapeSaved& saved) {
+      json.begin_object().field("what", saved.what).list("shape", saved.shape);
       json.field("dtype", fmt::format("{}", saved.dtype)).field("bytes", saved.bytes).end_object();
-    }
-    json.end_array().field("number", entry.number).field("forward_ms", entry.forward_ms);
+    });
+    json.field("number", entry.number).field("forward_ms", entry.forward_ms);
     json.field("backward_step", entry.backward_step).field("backward_ms", entry.backward_ms);
     json.end_object();
-  }
-  return json.end_array().end_object().str() + "\n";
+  });
+  return json.end_object().str() + "\n";
 }
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
@@ -133,17 +124,15 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   add_config_arguments(trace, *arguments);
   add_network_options(trace, *arguments, "Examples in the batch (train.batch_size)");
   trace->add_flag("--json", arguments->json, "One JSON object");
-  trace->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_trace(*arguments, invocation); };
-  });
+  set_action(trace, invocation,
+             [&invocation, arguments] { return run_trace(*arguments, invocation); });
 
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
   add_config_arguments(graph, *arguments);
   add_network_options(graph, *arguments, "Examples in the batch (2)");
   graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)");
-  graph->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_graph(*arguments, invocation); };
-  });
+  set_action(graph, invocation,
+             [&invocation, arguments] { return run_graph(*arguments, invocation); });
 
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
@@ -159,20 +148,18 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
       ->capture_default_str()
       ->check(above_zero);
-  gradcheck->callback([&invocation, arguments] {
-    invocation.run = [arguments] {
-      if (arguments->target.empty()) {
-        print_result(gradcheck_choices());
-        return 0;
-      }
-      GradcheckRequest request = arguments->gradcheck;
-      request.what = arguments->target;
-      request.overrides = arguments->overrides;
-      request.network = arguments->network;
-      const GradcheckReport report = run_gradcheck(request);
-      print_result(report.text);
-      return report.passed ? 0 : 1;
-    };
+  set_action(gradcheck, invocation, [arguments] {
+    if (arguments->target.empty()) {
+      print_result(gradcheck_choices());
+      return 0;
+    }
+    GradcheckRequest request = arguments->gradcheck;
+    request.what = arguments->target;
+    request.overrides = arguments->overrides;
+    request.network = arguments->network;
+    const GradcheckReport report = run_gradcheck(request);
+    print_result(report.text);
+    return report.passed ? 0 : 1;
   });
 }
 

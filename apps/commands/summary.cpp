@@ -45,13 +45,6 @@ std::string sizes_text(const DataConfig& data) {
                      data.train_image_size, data.image_size);
 }
 
-template <class Values>
-void write_list(JsonWriter& json, const char* key, const Values& values) {
-  json.key(key).begin_array();
-  for (const auto& value : values) json.value(value);
-  json.end_array();
-}
-
 void write_memory(JsonWriter& json, const char* key, const MemoryPrediction& memory) {
   json.key(key).begin_object().field("values_bytes", memory.values);
   json.field("gradients_bytes", memory.gradients).field("optimizer_bytes", memory.optimizer);
@@ -64,19 +57,16 @@ std::string as_json(const ModelSummary& summary, int64_t classes, bool assumed) 
   JsonWriter json;
   json.begin_object().field("schema_version", 1).field("batch", summary.batch);
   json.field("classes", classes).field("classes_assumed", assumed);
-  write_list(json, "input", summary.input);
-  json.key("layers").begin_array();
-  for (const LayerSummary& layer : summary.layers) {
+  json.list("input", summary.input).list("layers", summary.layers, [&](const LayerSummary& layer) {
     json.begin_object().field("name", layer.name).field("operator", layer.what);
-    write_list(json, "output", layer.output);
-    json.field("parameters", layer.parameters).field("frozen", layer.frozen);
-    json.field("multiply_adds", layer.multiply_adds);
+    json.list("output", layer.output).field("parameters", layer.parameters);
+    json.field("frozen", layer.frozen).field("multiply_adds", layer.multiply_adds);
     json.field("activation_bytes", layer.activation_bytes).end_object();
-  }
-  json.end_array().field("parameters", summary.parameters());
+  });
+  json.field("parameters", summary.parameters());
   json.field("trainable", summary.trainable).field("frozen", summary.frozen);
   json.field("buffers", summary.buffers).field("multiply_adds", summary.multiply_adds);
-  write_list(json, "notes", summary.notes);
+  json.list("notes", summary.notes);
   write_memory(json, "training", summary.training);
   write_memory(json, "inference", summary.inference);
   return json.end_object().str() + "\n";
@@ -101,28 +91,26 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
                    "Number of classes (the folders in data.train, or 2)")
       ->check(CLI::Range(1, 1'000'000));
   summary->add_flag("--json", arguments->json, "One JSON object");
-  summary->callback([&invocation, arguments] {
-    invocation.run = [arguments] {
-      const Config config = resolve_config(read_config(arguments->file, arguments->overrides));
-      std::error_code error;
-      const bool assumed =
-          arguments->classes == 0 && !std::filesystem::exists(config.data.train, error);
-      BuildOptions options = expected_build(config);
-      if (arguments->classes > 0) options.classes = arguments->classes;
-      const Model model = build_model(config.model, options);
-      check_takes_both_sizes(model, config.data);
-      if (!config.freeze.empty()) model.net->freeze(config.freeze);
-      const ModelSummary result = summarize(
-          model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
-      if (arguments->json) {
-        print_result(as_json(result, options.classes, assumed));
-        return 0;
-      }
-      print_result(fmt::format(
-          "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
-          assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
+  set_action(summary, invocation, [arguments] {
+    const Config config = resolve_config(read_config(arguments->file, arguments->overrides));
+    std::error_code error;
+    const bool assumed =
+        arguments->classes == 0 && !std::filesystem::exists(config.data.train, error);
+    BuildOptions options = expected_build(config);
+    if (arguments->classes > 0) options.classes = arguments->classes;
+    const Model model = build_model(config.model, options);
+    check_takes_both_sizes(model, config.data);
+    if (!config.freeze.empty()) model.net->freeze(config.freeze);
+    const ModelSummary result = summarize(
+        model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
+    if (arguments->json) {
+      print_result(as_json(result, options.classes, assumed));
       return 0;
-    };
+    }
+    print_result(fmt::format(
+        "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
+        assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
+    return 0;
   });
 }
 

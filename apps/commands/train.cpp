@@ -183,9 +183,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_flag("--dry-run", arguments->dry_run,
                   "Build everything, try one batch, print memory and time; train nothing");
-  train->callback([&invocation, arguments] {
-    invocation.run = [&invocation, arguments] { return run_train(*arguments, invocation); };
-  });
+  set_action(train, invocation,
+             [&invocation, arguments] { return run_train(*arguments, invocation); });
 }
 
 }  // namespace whisker

@@ -62,12 +62,8 @@ std::string version_json() {
   json.begin_object().field("schema_version", 1).field("version", version);
   json.field("architecture", architecture()).field("compiler", compiler());
   each_fact([&](const Shown& fact, const std::string& value) { json.field(fact.key, value); });
-  const GpuFacts gpus = find_gpus();
-  const std::string why = why_no_cuda();
-  json.field("gpu_used", why.empty()).field("gpu_why_not", why);
-  json.field("nvidia_driver", gpus.driver).key("gpus").begin_array();
-  for (const std::string& model : gpus.models) json.value(model);
-  return json.end_array().end_object().str() + "\n";
+  write(json, find_gpus(), why_no_cuda());
+  return json.end_object().str() + "\n";
 }
 
 }  // namespace
@@ -77,11 +73,9 @@ void add_version_command(CLI::App& app, Invocation& invocation) {
       app.add_subcommand("version", "Version, and what it was built with and found");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "One JSON object");
-  command->callback([&invocation, json] {
-    invocation.run = [json] {
-      print_result(*json ? version_json() : version_text());
-      return 0;
-    };
+  set_action(command, invocation, [json] {
+    print_result(*json ? version_json() : version_text());
+    return 0;
   });
 }
 

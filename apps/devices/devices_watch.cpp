@@ -60,35 +60,21 @@ std::string csv_line(const GpuReading& gpu, const std::string& time) {
                      csv_field(processes));
 }
 
-template <class T>
-void field(JsonWriter& json, const char* key, const std::optional<T>& value) {
-  json.key(key);
-  if (value) {
-    json.value(*value);
-  } else {
-    json.null();
-  }
-}
-
 std::string json_line(const std::vector<GpuReading>& gpus, const std::string& time) {
   JsonWriter json;
-  json.begin_object().field("schema_version", 1).field("time", time).key("gpus").begin_array();
-  for (const GpuReading& gpu : gpus) {
+  json.begin_object().field("schema_version", 1).field("time", time);
+  json.list("gpus", gpus, [&](const GpuReading& gpu) {
     json.begin_object().field("index", gpu.index).field("name", gpu.name);
     json.field("used_bytes", gpu.used_bytes).field("total_bytes", gpu.total_bytes);
-    field(json, "power_watts", gpu.power_watts);
-    field(json, "temperature_celsius", gpu.temperature_celsius);
-    field(json, "gpu_percent", gpu.gpu_percent);
-    field(json, "memory_percent", gpu.memory_percent);
-    json.key("processes").begin_array();
-    for (const GpuProcess& process : gpu.processes) {
-      json.begin_object().field("pid", process.pid);
-      field(json, "bytes", process.bytes);
-      json.end_object();
-    }
-    json.end_array().end_object();
-  }
-  return json.end_array().end_object().str() + "\n";
+    json.field("power_watts", gpu.power_watts);
+    json.field("temperature_celsius", gpu.temperature_celsius);
+    json.field("gpu_percent", gpu.gpu_percent).field("memory_percent", gpu.memory_percent);
+    json.list("processes", gpu.processes, [&](const GpuProcess& process) {
+      json.begin_object().field("pid", process.pid).field("bytes", process.bytes).end_object();
+    });
+    json.end_object();
+  });
+  return json.end_object().str() + "\n";
 }
 
 }  // namespace

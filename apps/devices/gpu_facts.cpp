@@ -62,4 +62,9 @@ std::string describe_gpus(const GpuFacts& facts, std::string_view why_unused) {
   return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", why_unused);
 }
 
+void write(JsonWriter& json, const GpuFacts& facts, const std::string& why_unused) {
+  json.field("gpu_used", why_unused.empty()).field("gpu_why_not", why_unused);
+  json.field("nvidia_driver", facts.driver).list("gpus", facts.models);
+}
+
 }  // namespace whisker

@@ -1,6 +1,8 @@
 // GPUs as the operating system lists them in files; opens no driver library.
 #pragma once
 
+#include "core/io/json.h"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -19,5 +21,7 @@ GpuFacts find_gpus(const std::filesystem::path& proc = "/proc");
 /// One line about the GPUs and, unless `why_unused` is "", why they are not used: see
 /// why_no_cuda().
 std::string describe_gpus(const GpuFacts& facts, std::string_view why_unused);
+/// The same as members of the open object.
+void write(JsonWriter& json, const GpuFacts& facts, const std::string& why_unused);
 
 }  // namespace whisker

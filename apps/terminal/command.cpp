@@ -8,8 +8,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace whisker {
+
+void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action) {
+  command->callback([&invocation, action = std::move(action)] { invocation.run = action; });
+}
 
 Device chosen_device(const std::string& text, const Invocation& invocation) {
   const DeviceChoice choice = choose_device(text);

@@ -37,6 +37,13 @@ void add_devices_command(CLI::App& app, Invocation& invocation);
 void add_version_command(CLI::App& app, Invocation& invocation);
 void add_completion_command(CLI::App& app, Invocation& invocation);
 
+/// Calling `command` runs `action`, which returns the exit code.
+void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action);
+
+/// CLI11's message, or a better one for an unknown subcommand or option, with the nearest name.
+/// Ends with the --help command to run.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
+
 /// choose_device(), with its note on stderr unless --quiet; for commands without a run's log.
 Device chosen_device(const std::string& text, const Invocation& invocation);
 

@@ -1,8 +1,6 @@
 // whisker completion bash|zsh|fish: one table of valid words by position, made from the CLI11 tree
 // and the configuration's fields. A shell's script is the table as a `case`, with that shell's
 // registration.
-#include "apps/terminal/completion.h"
-
 #include "apps/terminal/command.h"
 #include "train/config/config.h"
 
@@ -201,8 +199,8 @@ complete -c whisker -f -a '(__whisker_offer)'
 complete -c whisker -n __whisker_offers_nothing -F
 )sh";
 
-}  // namespace
-
+// Completes subcommands, options and their choices, configuration keys and their values, and file
+// names.
 std::string completion_script(const CLI::App& app, std::string_view shell) {
   const std::vector<Row> rows = completion_table(app);
   if (shell == "fish") return fmt::format("{}{}{}", fish_head, fish_table(rows), fish_tail);
@@ -210,6 +208,8 @@ std::string completion_script(const CLI::App& app, std::string_view shell) {
   return fmt::format("{}{}{}{}", bash ? bash_head : zsh_head, sh_table(rows), sh_offer,
                      bash ? bash_tail : zsh_tail);
 }
+
+}  // namespace
 
 void add_completion_command(CLI::App& app, Invocation& invocation) {
   CLI::App* completion = app.add_subcommand("completion", "Completion script for a shell");

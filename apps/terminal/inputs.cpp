@@ -6,15 +6,60 @@
 #include "data/codec/unsupported_formats.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include <poll.h>
 #include <unistd.h>
 
 namespace whisker {
+
+std::optional<std::string> LineReader::next() {
+  size_t end = line_end();
+  while (end == std::string::npos && fill(true)) end = line_end();
+  if (end == std::string::npos && begin_ == buffer_.size()) return std::nullopt;
+  const size_t stop = std::min(end, buffer_.size());
+  std::string line = buffer_.substr(begin_, stop - begin_);
+  begin_ = std::min(stop + 1, buffer_.size());
+  return line;
+}
+
+bool LineReader::waiting() {
+  while (line_end() == std::string::npos) {
+    if (!fill(false)) return ended_ && begin_ < buffer_.size();
+  }
+  return true;
+}
+
+// Reads more; false at the end and, without `wait`, when nothing is there. Every read follows a
+// poll, so that the descriptor may be non-blocking or not.
+bool LineReader::fill(bool wait) {
+  constexpr size_t longest_line = 16 << 20;
+  std::array<char, 65536> block;
+  while (!ended_) {
+    pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
+    const int count = ::poll(&ready, 1, wait ? -1 : 0);
+    if (count == 0) return false;
+    const ssize_t got = count < 0 ? -1 : ::read(fd_, block.data(), block.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) fail(ErrorKind::data, "{}: cannot read: {}.", name_, std::strerror(errno));
+    ended_ = got == 0;
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    buffer_.append(block.data(), static_cast<size_t>(got));
+    if (buffer_.size() > longest_line && line_end() == std::string::npos) {
+      fail(ErrorKind::data, "{}: expected lines of at most {}.", name_, human_bytes(longest_line));
+    }
+    if (!ended_) return true;
+  }
+  return false;
+}
 
 std::vector<std::string> expand_stdin(const std::vector<std::string>& words) {
   InputNames names(words);
@@ -65,18 +110,16 @@ std::optional<size_t> InputNames::count() const {
 std::vector<std::string> InputNames::expanded(const std::string& name) {
   std::error_code error;
   if (!walk_ || !std::filesystem::is_directory(name, error)) return {name};
-  std::vector<std::string> paths;
   const std::filesystem::path folder(name);
   const FileWalk walk = walk_files(folder, name, OnUnreadable::list);
-  std::vector<std::optional<SkippedFile>> skipped = skip_reasons(folder, walk.files);
-  for (size_t i = 0; i < skipped.size(); ++i) {
-    const std::string path = (folder / walk.files[i].path).string();
-    if (skipped[i]) {
-      skipped[i]->path = path;
-      skipped_.push_back(std::move(*skipped[i]));
-    } else {
-      paths.push_back(path);
-    }
+  std::vector<SkippedFile> skipped;
+  std::vector<std::string> paths;
+  for (const WalkedFile& image : take_images(folder, walk.files, skipped)) {
+    paths.push_back((folder / image.path).string());
+  }
+  for (SkippedFile& file : skipped) {
+    file.path = (folder / file.path).string();
+    skipped_.push_back(std::move(file));
   }
   for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
   return paths;

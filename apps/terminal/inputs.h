@@ -2,7 +2,6 @@
 // for more of them on standard input, one per line.
 #pragma once
 
-#include "apps/terminal/line_reader.h"
 #include "data/files/file_walk.h"
 
 #include <deque>
@@ -11,6 +10,29 @@
 #include <vector>
 
 namespace whisker {
+
+/// Lines of a file or pipe as they arrive.
+class LineReader {
+ public:
+  /// Reads descriptor `fd`, which stays open; errors name it `name`.
+  LineReader(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+
+  /// Waits for the next line, without its end; nullopt at the end of the file. Throws data, also
+  /// for a line of more than 16 MiB.
+  std::optional<std::string> next();
+  /// Whether next() would return a line without waiting.
+  bool waiting();
+
+ private:
+  bool fill(bool wait);
+  size_t line_end() const { return buffer_.find('\n', begin_); }
+
+  int fd_;
+  std::string name_;
+  std::string buffer_;
+  size_t begin_ = 0;  // of what is not yet returned
+  bool ended_ = false;
+};
 
 /// `words` with the lines of standard input in place of each `-`.
 std::vector<std::string> expand_stdin(const std::vector<std::string>& words);

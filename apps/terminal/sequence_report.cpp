@@ -90,11 +90,8 @@ SequenceReport report_sequences(Config config) {
 }
 
 void write(JsonWriter& json, const SequenceReport& report) {
-  json.field("data", report.described).key("bad").begin_array();
-  for (const std::string& row : report.bad) json.value(row);
-  json.end_array().key("notes").begin_array();
-  for (const std::string& note : report.notes) json.value(note);
-  json.end_array().key("classes").begin_object();
+  json.field("data", report.described).list("bad", report.bad).list("notes", report.notes);
+  json.key("classes").begin_object();
   for (const auto& [name, count] : report.per_class) json.field(name, count);
   json.end_object().field("shortest", report.shortest).field("longest", report.longest);
   json.field("mean_length", report.mean_length).field("padding", report.padding);

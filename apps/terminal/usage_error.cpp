@@ -1,5 +1,5 @@
-#include "apps/terminal/usage_error.h"
-
+// Mistakes on the command line.
+#include "apps/terminal/command.h"
 #include "core/io/text.h"
 
 #include <fmt/format.h>

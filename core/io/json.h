@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,11 +50,28 @@ class JsonWriter {
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  /// null for what is not known.
+  template <class T>
+  JsonWriter& value(const std::optional<T>& known) {
+    return known ? value(*known) : null();
+  }
 
   /// key(name).value(v)
   template <class T>
   JsonWriter& field(std::string_view name, const T& v) {
     return key(name).value(v);
+  }
+
+  /// key(name) and an array of `values`; `write` is called for each of them instead, if given.
+  template <class Values, class Write>
+  JsonWriter& list(std::string_view name, const Values& values, Write write) {
+    key(name).begin_array();
+    for (const auto& one : values) write(one);
+    return end_array();
+  }
+  template <class Values>
+  JsonWriter& list(std::string_view name, const Values& values) {
+    return list(name, values, [this](const auto& one) { value(one); });
   }
 
   /// The finished text, without a newline.
@@ -97,7 +115,6 @@ class JsonValue {
   static JsonValue parse(std::string_view text, const JsonLimits& limits);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
-  bool is_bool() const { return std::holds_alternative<bool>(data_); }
   bool is_string() const { return std::holds_alternative<std::string>(data_); }
   bool is_number() const {
     return std::holds_alternative<int64_t>(data_) || std::holds_alternative<uint64_t>(data_) ||
@@ -113,6 +130,7 @@ class JsonValue {
                    double high = std::numeric_limits<double>::max()) const;
   const std::string& as_string() const;
   const Items& items() const;      ///< of an array
+  std::vector<std::string> as_strings() const;  ///< of an array of texts
   const Members& members() const;  ///< of an object, in order
   /// Member of an object; nullptr when there is none.
   const JsonValue* find(std::string_view key) const;

@@ -188,6 +188,12 @@ const JsonValue::Items& JsonValue::items() const {
   fail_type("an array");
 }
 
+std::vector<std::string> JsonValue::as_strings() const {
+  std::vector<std::string> texts;
+  for (const JsonValue& item : items()) texts.push_back(item.as_string());
+  return texts;
+}
+
 const JsonValue::Members& JsonValue::members() const {
   if (const auto* members = std::get_if<Members>(&data_)) return *members;
   fail_type("an object");

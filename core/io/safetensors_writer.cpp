@@ -5,6 +5,7 @@
 #include "core/io/utf8.h"
 
 #include <algorithm>
+#include <array>
 
 namespace whisker {
 namespace {
@@ -43,10 +44,7 @@ std::string make_header(const std::map<std::string, std::string>& metadata,
   for (const SafetensorsEntry& entry : entries) {
     const uint64_t end = position + byte_count(entry, file);
     json.key(entry.name).begin_object().field("dtype", safetensors_name(entry.dtype));
-    json.key("shape").begin_array();
-    for (const uint64_t extent : entry.shape) json.value(extent);
-    json.end_array().key("data_offsets").begin_array().value(position).value(end).end_array();
-    json.end_object();
+    json.list("shape", entry.shape).list("data_offsets", std::array{position, end}).end_object();
     position = end;
   }
   json.end_object();

@@ -10,11 +10,13 @@
 
 namespace whisker {
 
-/// The library. Handles and states that it makes must not outlive it.
+/// The library, and the decoder of the thread's current GPU. Thread-safe. States that it makes must
+/// not outlive it.
 class Nvjpeg {
  public:
-  /// Opens the first of `names` that exists. Throws device, naming what is missing, when none
-  /// exists or it lacks a function.
+  /// Opens the first of `names` that exists, with the GPU's JPEG engine where it has one, else its
+  /// multiprocessors. Throws device when there is no library, it lacks a function or does not
+  /// start.
   explicit Nvjpeg(std::span<const std::string> names);
   /// libnvjpeg.so.13, else of 12.
   Nvjpeg();
@@ -24,33 +26,16 @@ class Nvjpeg {
 
   /// "13.0".
   std::string version() const;
-
-  class Handle;
-  class State;
-
- private:
-  struct Functions;
-  void* library_ = nullptr;
-  std::unique_ptr<Functions> functions_;
-};
-
-/// One GPU's decoder: that of the thread's current device. Thread-safe.
-class Nvjpeg::Handle {
- public:
-  /// With the GPU's JPEG engine where it has one, else with its multiprocessors. Throws device.
-  explicit Handle(const Nvjpeg& library);
-  ~Handle();
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
   /// Whether the GPU has a JPEG engine; it is then used.
   bool hardware() const { return hardware_; }
   /// Whether a batch may hold this file.
   bool accepts(std::span<const uint8_t> file) const;
 
+  class State;
+
  private:
-  friend class State;
-  const Functions& functions_;
+  struct Functions;
+  std::unique_ptr<Functions> functions_;
   void* handle_ = nullptr;  // nvjpegHandle_t
   bool hardware_ = false;
 };
@@ -58,12 +43,12 @@ class Nvjpeg::Handle {
 /// The decoder's state for one batch at a time.
 class Nvjpeg::State {
  public:
-  explicit State(const Handle& handle);
+  explicit State(const Nvjpeg& library);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// A file, and device memory for its pixels: RGB, rows `pitch` bytes apart, as stored.
+  /// A file, and device memory for its pixels: RGB, rows `pitch` bytes apart.
   struct Item {
     std::span<const uint8_t> file;
     uint8_t* pixels = nullptr;
@@ -78,13 +63,15 @@ class Nvjpeg::State {
  private:
   void reserve_memory(std::span<const Item> items);
 
-  const Handle& handle_;
+  const Nvjpeg& library_;
   void* state_ = nullptr;  // nvjpegJpegState_t
   size_t batch_ = 0;       // that the state is initialised for
-  // The batch that reserve_memory() has reserved memory for.
-  size_t reserved_batch_ = 0;
-  int reserved_height_ = 0, reserved_width_ = 0;
-  bool reserves_memory_ = true;  // it has not failed
+  struct Size {
+    int batch = 0, height = 0, width = 0;
+    bool operator==(const Size&) const = default;
+    int64_t pixels() const { return int64_t{height} * width; }
+  };
+  Size reserved_;  // what reserve_memory() has asked for
 };
 
 }  // namespace whisker

@@ -39,6 +39,11 @@ void decode_jpeg(Bytes bytes, Image& out);
 /// pixels of the scaled stored image.
 Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out);
 
+/// The entries of the entropy image of a lossless WebP stream of width x height pixels, each of
+/// which may have a group of prefix codes of its own (RFC 9649, section 3.7.2.2); 1 without an
+/// entropy image, and where the stream is damaged before it, which libwebp refuses.
+int64_t webp_code_groups(Bytes stream, int64_t width, int64_t height);
+
 /// Throws data when a side or the area is zero or too large.
 void check_extents(int64_t width, int64_t height, int64_t max_pixels);
 

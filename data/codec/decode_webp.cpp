@@ -5,7 +5,6 @@
 #include "data/codec/decode_formats.h"
 #include "data/codec/exif.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/codec/webp_codes.h"
 
 #include <algorithm>
 #include <cstddef>

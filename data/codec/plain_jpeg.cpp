@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -18,132 +17,66 @@ using std::string_view_literals::operator""sv;
 
 constexpr int block_values = 64;
 
-// What Huffman codes say: how many bits they and what follows them take, and how far they move on
-// in the block.
-struct Step {
-  uint8_t bits = 0;     // 0: no such code
-  uint8_t advance = 0;  // places
-  uint8_t limit = 0;    // the last place in the block where this may stand
-  bool ends = false;    // the block
+// What a Huffman code says, found by the 16 bits that begin with it.
+struct Code {
+  uint8_t bits = 0;  // of the code and the value that follows it; 0: no such code
+  uint8_t run = 0;   // zero values before that value
+  bool value = false;
 };
 
-// One look finds all the codes that lie whole, with what follows them, in the next many_bits; a
-// code for which these are too few is found alone, up to fast_bits by another look, else by length.
 class HuffmanTable {
  public:
   /// The codes of lengths 1 to 16 in order, as a DHT segment lists them, then their symbols; false
   /// when they make no code, or hold a symbol that baseline images of 8 bits have not. `direct`:
   /// for the first value of a block.
-  bool define(std::span<const uint8_t> definition, bool direct);
+  bool define(Bytes definition, bool direct) {
+    if (std::ranges::equal(definition, definition_)) return valid_;  // most files share theirs
+    definition_.assign(definition.begin(), definition.end());
+    valid_ = assign_codes(direct);
+    return valid_;
+  }
 
   /// What the first of `bits`, the next ones at the top, are.
-  Step step(uint64_t bits) const {
-    const Step& fast = fast_[bits >> (64 - fast_bits)];
-    return fast.bits != 0 ? fast : long_step(static_cast<uint32_t>(bits >> (64 - longest)));
+  Code find(uint64_t bits) const {
+    const Code code = short_codes_[bits >> (64 - short_bits)];
+    return code.bits != 0 ? code : codes_[bits >> (64 - longest)];
   }
-  /// The same of several codes at once, for values behind the first; none when bits is 0 there.
-  Step steps(uint64_t bits) const { return many_[bits >> (64 - many_bits)]; }
 
  private:
-  static constexpr unsigned longest = 16;
-  static constexpr unsigned fast_bits = 10;
-  static constexpr unsigned many_bits = 11;
-  struct Length {
-    uint32_t begin = 0, end = 0;  // its codes, left-aligned
-    uint16_t first = 0;           // in steps_
-  };
+  static constexpr unsigned longest = 16, short_bits = 10;
 
-  bool assign_codes(bool direct);
-  void join_codes();
-  Step long_step(uint32_t sixteen_bits) const;
+  bool assign_codes(bool direct) {
+    codes_.assign(size_t{1} << longest, {});
+    short_codes_ = {};
+    size_t at = 0, next = longest;
+    for (unsigned length = 1; length <= longest; ++length) {
+      const size_t span = size_t{1} << (longest - length);
+      for (int i = 0; i < definition_[length - 1]; ++i, at += span) {
+        const uint8_t symbol = definition_[next++];
+        const auto size = static_cast<uint8_t>(direct ? symbol : symbol % 16);
+        const auto run = static_cast<uint8_t>(direct ? 0 : symbol / 16);
+        // All ones is no code (T.81, annex C); runs without a value are for progressive files.
+        if (at + span >= codes_.size() || size > (direct ? 11 : 10)) return false;
+        if (!direct && size == 0 && run > 0 && run < 15) continue;
+        const Code code{static_cast<uint8_t>(length + size), run, direct || size > 0};
+        std::fill_n(&codes_[at], span, code);
+        constexpr unsigned more = longest - short_bits;
+        if (length <= short_bits) std::fill_n(&short_codes_[at >> more], span >> more, code);
+      }
+    }
+    return true;
+  }
 
-  std::array<Step, 1u << fast_bits> fast_{};
-  std::array<Step, 1u << many_bits> many_{};
-  std::array<Step, 256> steps_{};  // in the order of the codes
-  std::array<Length, longest + 1> by_length_{};
+  std::array<Code, size_t{1} << short_bits> short_codes_{};  // those in the first cache
+  std::vector<Code> codes_;
   std::vector<uint8_t> definition_;
   bool valid_ = false;
 };
 
-Step direct_step(unsigned length, uint8_t symbol) {
-  return {.bits = static_cast<uint8_t>(length + symbol), .advance = 1};
-}
-Step alternating_step(unsigned length, uint8_t symbol) {
-  const unsigned run = symbol / 16, size = symbol % 16;
-  if (size == 0 && run < 15) {  // runs without a value are for progressive files
-    if (run > 0) return {};
-    return {.bits = static_cast<uint8_t>(length), .limit = block_values - 1, .ends = true};
-  }
-  const unsigned last = size == 0 ? block_values - 2 : block_values - 1;
-  return {.bits = static_cast<uint8_t>(length + size),
-          .advance = static_cast<uint8_t>(run + 1),
-          .limit = static_cast<uint8_t>(last - run)};
-}
-
-bool HuffmanTable::define(std::span<const uint8_t> definition, bool direct) {
-  if (std::ranges::equal(definition, definition_)) return valid_;  // most files share theirs
-  definition_.assign(definition.begin(), definition.end());
-  valid_ = assign_codes(direct);
-  if (valid_ && !direct) join_codes();
-  return valid_;
-}
-
-bool HuffmanTable::assign_codes(bool direct) {
-  constexpr uint32_t fast_span = 1u << (longest - fast_bits);
-  fast_.fill({});
-  const auto counts = std::span(definition_).first(longest);
-  const auto symbols = std::span(definition_).subspan(longest);
-  uint32_t code = 0;  // left-aligned in 16 bits
-  size_t next = 0;
-  for (unsigned length = 1; length <= longest; ++length) {
-    const uint32_t span = 1u << (longest - length);
-    by_length_[length] = {.begin = code, .end = code, .first = static_cast<uint16_t>(next)};
-    for (int i = 0; i < counts[length - 1]; ++i, ++next, code += span) {
-      // All ones is no code (T.81, annex C).
-      if (code + span >= 1u << longest || next == steps_.size()) return false;
-      const uint8_t symbol = symbols[next];
-      if (!(direct ? symbol <= 11 : symbol % 16 <= 10)) return false;
-      steps_[next] = direct ? direct_step(length, symbol) : alternating_step(length, symbol);
-      for (uint32_t at = code; length <= fast_bits && at < code + span; at += fast_span) {
-        fast_[at / fast_span] = steps_[next];
-      }
-    }
-    by_length_[length].end = code;
-  }
-  return true;
-}
-
-void HuffmanTable::join_codes() {
-  for (uint64_t i = 0; i < many_.size(); ++i) {
-    Step joined{.limit = block_values - 1};
-    while (!joined.ends) {
-      const Step next = step(i << (64 - many_bits) << joined.bits);
-      const bool whole = next.bits != 0 && joined.bits + next.bits <= int{many_bits};
-      if (!whole || joined.advance > next.limit) break;
-      joined.limit = std::min(joined.limit, static_cast<uint8_t>(next.limit - joined.advance));
-      joined.bits = static_cast<uint8_t>(joined.bits + next.bits);
-      joined.advance = static_cast<uint8_t>(joined.advance + next.advance);
-      joined.ends = next.ends;
-    }
-    many_[i] = joined;
-  }
-}
-
-Step HuffmanTable::long_step(uint32_t sixteen_bits) const {
-  for (unsigned length = fast_bits + 1; length <= longest; ++length) {
-    const Length& codes = by_length_[length];
-    if (sixteen_bits >= codes.begin && sixteen_bits < codes.end) {
-      return steps_[codes.first + ((sixteen_bits - codes.begin) >> (longest - length))];
-    }
-  }
-  return {};
-}
-
 // The bits between two markers. Beyond the last one come zeros, which take() refuses.
 class EntropyBits {
  public:
-  explicit EntropyBits(std::span<const uint8_t> bytes)
-      : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+  explicit EntropyBits(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
   /// The next ones at the top; at least 32 of them where there are so many.
   uint64_t next() {
@@ -169,22 +102,6 @@ class EntropyBits {
 
  private:
   void refill() {
-    if (count_ > 56) return;
-    if (end_ - at_ >= 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, at_, sizeof word);
-      const uint64_t turned = ~word;
-      const bool has_ff = ((turned - 0x0101010101010101u) & ~turned & 0x8080808080808080u) != 0;
-      if (!has_ff) {
-        if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-        const int whole = (64 - count_) / 8;
-        const uint64_t kept = whole == 8 ? word : word >> (64 - 8 * whole) << (64 - 8 * whole);
-        bits_ |= kept >> count_;
-        count_ += 8 * whole;
-        at_ += whole;
-        return;
-      }
-    }
     while (count_ <= 56 && at_ != end_) {
       const uint8_t byte = *at_;
       if (byte == 0xFF) {
@@ -217,10 +134,8 @@ enum Marker : uint8_t {
   com = 0xFE,
 };
 
-// A thread's own, as the next file's are often the same.
-struct Tables {
-  std::array<HuffmanTable, 2> direct, alternating;
-};
+// A thread's own, as the next file's are often the same: those of direct values, then the others.
+using Tables = std::array<HuffmanTable, 4>;
 
 struct Component {
   uint8_t id = 0, h = 0, v = 0, quantisation = 0;
@@ -260,12 +175,13 @@ class Frame {
     if (components_[0].h == 0 || body.size() != 10 || body[0] != 3) return false;
     for (size_t i = 0; i < 3; ++i) {
       Component& c = components_[i];
-      const unsigned direct = body[2 + 2 * i] >> 4, alternating = body[2 + 2 * i] & 15;
-      if (body[1 + 2 * i] != c.id || direct > 1 || alternating > 1) return false;
-      c.direct = &tables_.direct[direct];
-      c.alternating = &tables_.alternating[alternating];
-      if (!direct_[direct] || !alternating_[alternating]) return false;
-      if (!quantisation_[c.quantisation]) return false;
+      const size_t direct = body[2 + 2 * i] >> 4, alternating = 2 + (body[2 + 2 * i] & 15u);
+      if (body[1 + 2 * i] != c.id || direct > 1 || alternating > 3) return false;
+      if (!defined_[direct] || !defined_[alternating] || !quantisation_[c.quantisation]) {
+        return false;
+      }
+      c.direct = &tables_[direct];
+      c.alternating = &tables_[alternating];
     }
     return body[7] == 0 && body[8] == block_values - 1 && body[9] == 0;
   }
@@ -293,18 +209,14 @@ class Frame {
   static int ceil_ratio(int a, int b) { return (a + b - 1) / b; }
 
   static bool walk_block(EntropyBits& bits, const Component& c) {
-    const Step first = c.direct->step(bits.next());
-    if (first.bits == 0 || !bits.take(first.bits)) return false;
-    for (int place = 1; place < block_values;) {
-      const uint64_t ahead = bits.next();
-      Step step = c.alternating->steps(ahead);
-      if (step.bits == 0 || place > step.limit) {  // or the block ends among them
-        step = c.alternating->step(ahead);
-        if (step.bits == 0 || place > step.limit) return false;
-      }
-      if (!bits.take(step.bits)) return false;
-      if (step.ends) break;
-      place += step.advance;
+    const HuffmanTable* table = c.direct;
+    for (int values = 0; values < block_values; table = c.alternating) {
+      const Code code = table->find(bits.next());
+      if (code.bits == 0 || !bits.take(code.bits)) return false;
+      if (!code.value && code.run == 0) return true;  // the rest is zero
+      // A run of 16 zeros goes before another value.
+      values += code.run + 1;
+      if (values > (code.value ? block_values : block_values - 1)) return false;
     }
     return true;
   }
@@ -313,9 +225,7 @@ class Frame {
     constexpr size_t table_bytes = 1 + block_values;
     for (; body.size() >= table_bytes; body = body.subspan(table_bytes)) {
       if (body[0] > 3) return false;  // also 16-bit values
-      for (size_t i = 1; i < table_bytes; ++i) {
-        if (body[i] == 0) return false;
-      }
+      if (std::ranges::count(body.subspan(1, block_values), 0) > 0) return false;
       quantisation_[body[0]] = true;
     }
     return body.empty();
@@ -325,13 +235,14 @@ class Frame {
     constexpr size_t head = 17;
     while (body.size() >= head) {
       const unsigned kind = body[0] >> 4, number = body[0] & 15;
-      const Bytes counts = body.subspan(1, 16);
       size_t symbols = 0;
-      for (const uint8_t count : counts) symbols += count;
-      if (kind > 1 || number > 1 || symbols > body.size() - head) return false;
-      HuffmanTable& table = kind == 0 ? tables_.direct[number] : tables_.alternating[number];
-      if (!table.define(body.subspan(1, 16 + symbols), kind == 0)) return false;
-      (kind == 0 ? direct_ : alternating_)[number] = true;
+      for (const uint8_t count : body.subspan(1, 16)) symbols += count;
+      if (kind > 1 || number > 1 || symbols > std::min<size_t>(body.size() - head, 256)) {
+        return false;
+      }
+      const size_t table = 2 * kind + number;
+      if (!tables_[table].define(body.subspan(1, 16 + symbols), kind == 0)) return false;
+      defined_[table] = true;
       body = body.subspan(head + symbols);
     }
     return body.empty();
@@ -359,7 +270,7 @@ class Frame {
   }
 
   Tables& tables_;
-  std::array<bool, 2> direct_{}, alternating_{};  // this file has defined them
+  std::array<bool, 4> defined_{};  // in this file
   std::array<bool, 4> quantisation_{};
   std::array<Component, 3> components_{};
   int height_ = 0, width_ = 0;
@@ -382,10 +293,7 @@ std::optional<std::string> strip(Bytes file, Allows&& allows, ScanEnd&& scan_end
     if (marker == sos) {
       const uint8_t* const end = scan_end(body, file.subspan(at));
       if (!end) return std::nullopt;
-      const auto* const behind = reinterpret_cast<const char*>(end);
-      plain.reserve(plain.size() + static_cast<size_t>(behind - begin));  // metadata may be large
-      plain.append(begin, behind);
-      return plain;
+      return plain.append(begin, reinterpret_cast<const char*>(end));
     }
     if (!allows(marker, body)) return std::nullopt;
     const bool needed = marker == dqt || marker == dht || marker == sof0 || marker == dri;
@@ -396,13 +304,9 @@ std::optional<std::string> strip(Bytes file, Allows&& allows, ScanEnd&& scan_end
 
 // Behind the first end marker.
 const uint8_t* find_end(Bytes entropy) {
-  const uint8_t* const end = entropy.data() + entropy.size();
-  for (const uint8_t* at = entropy.data(); end - at >= 2; ++at) {
-    at = static_cast<const uint8_t*>(std::memchr(at, 0xFF, static_cast<size_t>(end - at - 1)));
-    if (!at) return nullptr;
-    if (at[1] == eoi) return at + 2;
-  }
-  return nullptr;
+  const std::string_view text(reinterpret_cast<const char*>(entropy.data()), entropy.size());
+  const size_t at = text.find("\xFF\xD9"sv);
+  return at == std::string_view::npos ? nullptr : entropy.data() + at + 2;
 }
 
 }  // namespace

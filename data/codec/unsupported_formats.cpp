@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -109,15 +111,24 @@ UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes) {
   return {};
 }
 
-std::vector<std::optional<SkippedFile>> skip_reasons(const std::filesystem::path& root,
-                                                     std::span<const WalkedFile> files) {
+std::vector<WalkedFile> take_images(const std::filesystem::path& root,
+                                    std::span<const WalkedFile> files,
+                                    std::vector<SkippedFile>& skipped) {
   constexpr int64_t few = 256;  // not worth a thread
-  std::vector<std::optional<SkippedFile>> skipped(files.size());
+  std::vector<std::optional<SkippedFile>> reasons(files.size());
   const auto count = static_cast<int64_t>(files.size());
   parallel_for(count, count > few ? -1 : 0, [&](int64_t i) {
-    skipped[static_cast<size_t>(i)] = skip_reason(root, files[static_cast<size_t>(i)].path);
+    reasons[static_cast<size_t>(i)] = skip_reason(root, files[static_cast<size_t>(i)].path);
   });
-  return skipped;
+  std::vector<WalkedFile> images;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (reasons[i]) {
+      skipped.push_back(std::move(*reasons[i]));
+    } else {
+      images.push_back(files[i]);
+    }
+  }
+  return images;
 }
 
 int64_t count_unsupported_formats(std::span<const SkippedFile> files) {

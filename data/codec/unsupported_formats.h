@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +24,11 @@ struct UnsupportedFormat {
 /// The unsupported format of a file that begins with `bytes`; the first 512 are enough.
 UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes);
 
-/// For each file below `root`, why it is skipped; empty for an image. An image has the signature of
-/// a supported format, or an image's name and no unsupported image's signature.
-std::vector<std::optional<SkippedFile>> skip_reasons(const std::filesystem::path& root,
-                                                     std::span<const WalkedFile> files);
+/// Those of `files`, below `root`, that are images: with the signature of a supported format, or an
+/// image's name and no unsupported image's signature. The others go to `skipped`, with the reason.
+std::vector<WalkedFile> take_images(const std::filesystem::path& root,
+                                    std::span<const WalkedFile> files,
+                                    std::vector<SkippedFile>& skipped);
 
 /// Number of `files` that are images in unsupported formats.
 int64_t count_unsupported_formats(std::span<const SkippedFile> files);

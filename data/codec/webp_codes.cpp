@@ -1,6 +1,8 @@
-// The entropy image's position is known only after reading what precedes it: the transforms and
-// their small images. Their pixels are skipped, not kept (RFC 9649, sections 3.4 to 3.7).
-#include "data/codec/webp_codes.h"
+// libwebp allocates memory for all prefix codes of a lossless stream at once and has no limit: a
+// file of 160 KB could need 1.3 GB. They are counted first. The entropy image's position is known
+// only after reading what precedes it: the transforms and their small images. Their pixels are
+// skipped, not kept (RFC 9649, sections 3.4 to 3.7).
+#include "data/codec/decode_formats.h"
 
 #include <algorithm>
 #include <array>

@@ -95,21 +95,13 @@ int64_t ImageDataset::write(SampleKey key, std::span<float> image) const {
   transform_image(view, record,
                   {.values = image, .size = preprocess.output(), .channels = preprocess.channels},
                   scratch->transform);
-  give_scratch(std::move(scratch));
+  scratches_.give(std::move(scratch));
   return folder_.files[static_cast<size_t>(key.index)].label;
 }
 
 std::unique_ptr<ImageDataset::Scratch> ImageDataset::take_scratch() const {
-  const std::lock_guard lock(mutex_);
-  if (scratches_.empty()) return std::make_unique<Scratch>();
-  std::unique_ptr<Scratch> scratch = std::move(scratches_.back());
-  scratches_.pop_back();
-  return scratch;
-}
-
-void ImageDataset::give_scratch(std::unique_ptr<Scratch> scratch) const {
-  const std::lock_guard lock(mutex_);
-  scratches_.push_back(std::move(scratch));
+  std::unique_ptr<Scratch> scratch = scratches_.take();
+  return scratch ? std::move(scratch) : std::make_unique<Scratch>();
 }
 
 ImageRecord ImageDataset::record_for(SampleKey key, int height, int width) const {

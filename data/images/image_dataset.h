@@ -2,6 +2,7 @@
 // straight into the batch's memory, with decoded images kept in memory or on disk if wanted.
 #pragma once
 
+#include "core/memory/free_list.h"
 #include "data/codec/decode.h"
 #include "data/dataset.h"
 #include "data/images/file_stamps.h"
@@ -14,7 +15,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,7 +83,6 @@ class ImageDataset final : public Dataset {
     ImageRecord record;
   };
   std::unique_ptr<Scratch> take_scratch() const;
-  void give_scratch(std::unique_ptr<Scratch> scratch) const;
   /// What becomes of a (height, width) image in epoch `key.epoch`.
   ImageRecord record_for(SampleKey key, int height, int width) const;
   std::string file_bytes(int64_t index) const;
@@ -105,8 +104,7 @@ class ImageDataset final : public Dataset {
   /// By index the hash of a file that a device's decoder accepted, which holds as long as its bytes
   /// are the same; 0: none.
   mutable std::vector<std::atomic<uint64_t>> accepted_files_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // one per thread that ever ran
+  mutable FreeList<Scratch> scratches_;  // one per thread that ever ran
 };
 
 /// Decodes file `index` of `folder` exactly, shrunk to `short_side` if that is above 0 and smaller,

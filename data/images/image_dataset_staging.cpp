@@ -17,7 +17,7 @@ int64_t ImageDataset::pack(SampleKey key, ImageRows& rows, int64_t row) const {
   if (!pack_resident(key, rows.record(row))) {
     std::unique_ptr<Scratch> scratch = take_scratch();
     pack_image(key, rows, row, *scratch);
-    give_scratch(std::move(scratch));
+    scratches_.give(std::move(scratch));
   }
   return folder_.files[static_cast<size_t>(key.index)].label;
 }

@@ -35,21 +35,6 @@ struct Named {
   std::vector<SkippedFile> unreadable;
 };
 
-// Those of `files` that are images; the others are skipped.
-std::vector<WalkedFile> take_images(const std::filesystem::path& root,
-                                    std::span<const WalkedFile> files, Named& named) {
-  std::vector<std::optional<SkippedFile>> skipped = skip_reasons(root, files);
-  std::vector<WalkedFile> images;
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (skipped[i]) {
-      named.skipped.push_back(std::move(*skipped[i]));
-    } else {
-      images.push_back(files[i]);
-    }
-  }
-  return images;
-}
-
 /// Throws a problem of the folder, or adds it to the caller's list.
 void report_problem(const ImageFolderOptions& options, std::string problem) {
   if (options.problems == nullptr) throw Error(ErrorKind::data, problem);
@@ -85,7 +70,7 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   std::map<std::string, int64_t> counts;
   for (const std::string& folder : walk.folders) counts[folder] = 0;
   int64_t loose = 0;
-  for (WalkedFile& file : take_images(root, walk.files, named)) {
+  for (WalkedFile& file : take_images(root, walk.files, named.skipped)) {
     const size_t slash = file.path.find('/');
     if (slash == std::string::npos) {
       ++loose;
@@ -136,7 +121,7 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::string unmatched;
-  for (WalkedFile& file : take_images(root, walk.files, named)) {
+  for (WalkedFile& file : take_images(root, walk.files, named.skipped)) {
     if (std::optional<std::string> label = pattern.match(file.path)) {
       named.labels.push_back(std::move(*label));
       named.files.push_back(image_file(std::move(file)));
@@ -196,7 +181,7 @@ Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& opti
   }
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
-  for (WalkedFile& file : take_images(root, listed, named)) {
+  for (WalkedFile& file : take_images(root, listed, named.skipped)) {
     named.labels.push_back(std::move(sorted[file.path].second));
     named.files.push_back(image_file(std::move(file)));
   }

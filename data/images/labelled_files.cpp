@@ -82,14 +82,8 @@ class Labeller {
   void add_class_folder(const fs::path& root) {
     const int64_t label = *number_of(own_name(root));
     FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
-    std::vector<std::optional<SkippedFile>> skipped = skip_reasons(root, walk.files);
-    for (size_t i = 0; i < skipped.size(); ++i) {
-      const WalkedFile& file = walk.files[i];
-      if (skipped[i]) {
-        walk.skipped.push_back(std::move(*skipped[i]));
-      } else {
-        take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
-      }
+    for (const WalkedFile& file : take_images(root, walk.files, walk.skipped)) {
+      take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
     }
     add_skipped(root, std::move(walk.skipped), std::move(walk.unreadable));
   }

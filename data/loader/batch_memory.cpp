@@ -40,34 +40,14 @@ void BatchBuffer::move_row(int64_t from, int64_t to) {
   std::ranges::copy(row(from), row(to).begin());
 }
 
-BatchPool::BatchPool(BatchLayout layout)
-    : layout_(std::move(layout)), state_(std::make_shared<State>()) {}
-
 std::shared_ptr<BatchBuffer> BatchPool::take() {
-  std::unique_ptr<BatchBuffer> buffer;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->free.empty()) {
-      state_->free.reserve(static_cast<size_t>(state_->made + 1));  // for giving all of them back
-      ++state_->made;
-    } else {
-      buffer = std::move(state_->free.back());
-      state_->free.pop_back();
-    }
-  }
+  std::unique_ptr<BatchBuffer> buffer = buffers_->take();
   if (!buffer) buffer = std::make_unique<BatchBuffer>(layout_);
-  const auto give_back = [pool = state_](BatchBuffer* used) noexcept {
-    std::unique_ptr<BatchBuffer> owned(used);
+  const auto give_back = [pool = buffers_](BatchBuffer* used) noexcept {
     if (used->images()) used->images()->clear();
-    const std::lock_guard lock(pool->mutex);
-    pool->free.push_back(std::move(owned));
+    pool->give(std::unique_ptr<BatchBuffer>(used));
   };
   return std::shared_ptr<BatchBuffer>(buffer.release(), give_back);
-}
-
-int64_t BatchPool::made() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->made;
 }
 
 Batch view_batch(const std::shared_ptr<BatchBuffer>& buffer, const Shape& sample_shape,

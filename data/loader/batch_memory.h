@@ -2,12 +2,13 @@
 // gone, and is reused, so that a steady run allocates nothing.
 #pragma once
 
+#include "core/memory/free_list.h"
 #include "data/dataset.h"
 #include "data/staging/image_memory.h"
 
 #include <memory>
-#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -49,20 +50,15 @@ class BatchBuffer {
 /// A pool of buffers of one size. Thread-safe; buffers may outlive the pool.
 class BatchPool {
  public:
-  explicit BatchPool(BatchLayout layout);
+  explicit BatchPool(BatchLayout layout) : layout_(std::move(layout)) {}
   /// A free buffer, or a new one when all are in use.
   std::shared_ptr<BatchBuffer> take();
   /// Buffers made so far, for tests.
-  int64_t made() const;
+  int64_t made() const { return buffers_->made(); }
 
  private:
-  struct State {
-    std::mutex mutex;
-    std::vector<std::unique_ptr<BatchBuffer>> free;
-    int64_t made = 0;
-  };
   BatchLayout layout_;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<FreeList<BatchBuffer>> buffers_ = std::make_shared<FreeList<BatchBuffer>>();
 };
 
 /// Tensors over the first indices.size() rows of `buffer`, which live as long as any of them does.

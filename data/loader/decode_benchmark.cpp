@@ -8,44 +8,28 @@
 namespace whisker {
 
 DecodeBenchmark::DecodeBenchmark(DecodeBenchmarkOptions options)
-    : options_(std::move(options)), share_(options_.shares.front()), to_settle_(options_.warm_up) {}
+    : options_(std::move(options)), share_(options_.shares.front()), to_skip_(options_.warm_up) {}
 
-bool DecodeBenchmark::delivered(const Delivery& delivery) {
-  if (finished_) return false;
-  if (to_settle_ > 0) {
-    --to_settle_;
-    return false;
-  }
-  if (delivery.first_of_epoch) return false;
+void DecodeBenchmark::delivered(const Delivery& delivery) {
+  constexpr double least_wait = 0.05;  // fraction of the time, below which the CPU keeps up
+  constexpr double least_gain = 1.03;  // over the baseline
+  if (finished_ || --to_skip_ >= 0) return;
   images_ += static_cast<double>(delivery.images);
   seconds_ += delivery.seconds;
   waited_ += delivery.waited;
-  if (++counted_ < options_.measured) return false;
-  const double before = share_;
-  next_share();
-  return share_ != before;
-}
-
-void DecodeBenchmark::next_share() {
+  if (++counted_ < options_.measured) return;
+  if (rates_.empty()) first_wait_ = waited_ / std::max(seconds_, 1e-9);
   rates_.push_back(images_ / std::max(seconds_, 1e-9));
-  if (rates_.size() == 1) first_wait_ = waited_ / std::max(seconds_, 1e-9);
   images_ = seconds_ = waited_ = 0;
   counted_ = 0;
-  to_settle_ = options_.settle;
+  to_skip_ = options_.settle;
   // Where a candidate is slower than the baseline the device is the bottleneck: larger ones lose
   // too.
   const bool slower = rates_.back() < rates_.front();
-  const bool last = ++number_ == options_.shares.size();
-  if (first_wait_ < options_.least_wait || slower || last) return choose();
-  share_ = options_.shares[number_];
-}
-
-void DecodeBenchmark::choose() {
-  finished_ = true;
-  const auto best = std::ranges::max_element(rates_);
-  const bool better = *best > rates_.front() * (1 + options_.least_gain);
-  share_ = better ? options_.shares[static_cast<size_t>(best - rates_.begin())]
-                  : options_.shares.front();
+  finished_ = first_wait_ < least_wait || slower || rates_.size() == options_.shares.size();
+  const auto best = std::ranges::max_element(rates_) - rates_.begin();
+  const bool gains = rates_[static_cast<size_t>(best)] > least_gain * rates_.front();
+  share_ = options_.shares[!finished_ ? rates_.size() : gains ? static_cast<size_t>(best) : 0];
 }
 
 std::string DecodeBenchmark::verdict() const {

@@ -3,7 +3,6 @@
 // slows the network down, and only training itself shows by how much.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,13 +15,10 @@ struct DecodeBenchmarkOptions {
   int64_t warm_up = 24;   ///< batches before timing begins: algorithms are chosen, steps captured
   int64_t settle = 12;    ///< batches skipped after each change: they were prepared before it
   int64_t measured = 24;  ///< batches timed per candidate
-  double least_wait = 0.05;  ///< fraction of time waiting for data, below which none is tried
-  double least_gain = 0.03;  ///< fraction by which a candidate must be faster than the baseline
 };
 
 class DecodeBenchmark {
  public:
-  using Clock = std::chrono::steady_clock;
   explicit DecodeBenchmark(DecodeBenchmarkOptions options);
 
   /// One delivered batch: `seconds` since the batch before, `waited` of them in the loader.
@@ -30,10 +26,8 @@ class DecodeBenchmark {
     int64_t images = 0;
     double seconds = 0;
     double waited = 0;
-    bool first_of_epoch = false;  ///< its times are ignored: they include validation
   };
-  /// Adds one batch. Returns whether share() changed.
-  bool delivered(const Delivery& delivery);
+  void delivered(const Delivery& delivery);
 
   /// The fraction to use for batches that begin now, in [0, 1].
   double share() const { return share_; }
@@ -42,13 +36,9 @@ class DecodeBenchmark {
   std::string verdict() const;
 
  private:
-  void next_share();
-  void choose();
-
   DecodeBenchmarkOptions options_;
-  size_t number_ = 0;  // of the candidate being timed
   double share_;
-  int64_t to_settle_;
+  int64_t to_skip_;
   int64_t counted_ = 0;  // batches
   double images_ = 0, seconds_ = 0, waited_ = 0;
   std::vector<double> rates_;  // images per second, by share

@@ -2,11 +2,18 @@
 
 #include "data/staging/jpeg_staging.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
 namespace whisker {
+
+DeviceDecoding::DeviceDecoding(std::shared_ptr<JpegDecoder> decoder, double share)
+    : decoder_(std::move(decoder)), share_(decoder_ ? share : -1) {}
 
 void DeviceDecoding::set_share(double share) {
   const std::lock_guard lock(mutex_);
-  share_ = gave_up_ ? 0 : share;
+  share_ = share;
 }
 
 double DeviceDecoding::share() const {
@@ -14,19 +21,20 @@ double DeviceDecoding::share() const {
   return share_;
 }
 
-int64_t DeviceDecoding::refused() const {
-  const std::lock_guard lock(mutex_);
-  return refused_;
-}
-
-bool DeviceDecoding::gave_up() const {
-  const std::lock_guard lock(mutex_);
-  return gave_up_;
-}
-
 void DeviceDecoding::drop() {
   const std::lock_guard lock(mutex_);
   decoder_.reset();
+  share_ = 0;
+}
+
+bool DeviceDecoding::active() const {
+  const std::lock_guard lock(mutex_);
+  return decoder_ != nullptr;
+}
+
+std::string DeviceDecoding::take_note() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(note_, {});
 }
 
 void DeviceDecoding::begin(ImageRows& images) const {
@@ -36,15 +44,24 @@ void DeviceDecoding::begin(ImageRows& images) const {
 }
 
 void DeviceDecoding::finish(ImageRows& images, int64_t rows) {
+  constexpr int most_refused = 3;
   if (!images.decoder) return;
-  const int64_t refused = decode_packed(images, rows);
+  const std::string refusal = decode_packed(images, rows);
   const std::lock_guard lock(mutex_);
-  refused_ += refused;
   if (images.decoded) refused_in_row_ = 0;
-  // Each such batch is decoded by this one thread.
-  if (refused > 0 && ++refused_in_row_ == refusals_to_give_up) {
-    gave_up_ = true;
+  if (refusal.empty() || !decoder_) return;
+  if (++refused_in_row_ == most_refused) {
+    decoder_.reset();
     share_ = 0;
+    note_ = fmt::format(
+        "data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on the CPU "
+        "decodes all JPEG files",
+        most_refused, refusal);
+  } else if (!std::exchange(noted_, true)) {
+    note_ = fmt::format(
+        "data.gpu_decode: JPEG files of a batch were refused on the GPU and decoded by the CPU "
+        "({})",
+        refusal);
   }
 }
 

@@ -23,9 +23,8 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
                            DeviceLoaderOptions device)
     : device_(std::move(device)),
       sample_shape_(dataset->sample_shape()),
-      loader_(dataset, std::move(sampler), packed_for(options, device_.device)),
-      decoder_(options.jpeg_decoder) {
-  if (decoder_ && device_.find_jpeg_share) {
+      loader_(dataset, std::move(sampler), packed_for(options, device_.device)) {
+  if (options.jpeg_decoder && device_.find_jpeg_share) {
     benchmark_ =
         std::make_unique<DecodeBenchmark>(DecodeBenchmarkOptions{.settle = options.prefetch + 8});
     loader_.set_jpeg_share(benchmark_->share());
@@ -66,12 +65,12 @@ std::vector<ImageCopy> DeviceLoader::copies_to_keep(const ImageRows& rows, int64
 }
 
 void DeviceLoader::start_epoch(int64_t epoch, int64_t first_batch) {
-  last_batch_ = {};
+  last_batch_.reset();
   loader_.start_epoch(epoch, first_batch);
 }
 
 void DeviceLoader::set_jpeg_share(double share) {
-  if (!decoder_ && share > 0) {
+  if (!loader_.decoding().active() && share > 0) {
     add_note(
         fmt::format("data.gpu_decode: the GPU decoded {:.0f} % of this run's JPEG files; here "
                     "the CPU decodes them all",
@@ -82,58 +81,41 @@ void DeviceLoader::set_jpeg_share(double share) {
 }
 
 void DeviceLoader::add_note(const std::string& note) {
-  note_ += (note_.empty() ? "" : "\n  ") + note;
+  if (!note.empty()) note_ += (note_.empty() ? "" : "\n  ") + note;
 }
 
 std::string DeviceLoader::take_note() {
-  if (decoder_ && !refusal_noted_ && loader_.decoding().refused() > 0) {
-    refusal_noted_ = true;
-    add_note(fmt::format(
-        "data.gpu_decode: {} images so far were refused on the GPU and decoded by the CPU ({})",
-        loader_.decoding().refused(), decoder_->refusal()));
-  }
-  if (const std::string note = loader_.take_note(); !note.empty()) add_note(note);
+  add_note(loader_.decoding().take_note());
+  add_note(loader_.take_note());
   return std::exchange(note_, {});
 }
 
-// Also frees the decoder's device memory.
-void DeviceLoader::drop_decoder() {
-  loader_.decoding().drop();
-  decoder_.reset();
-}
-
-void DeviceLoader::give_up_decoder() {
-  benchmark_.reset();
-  add_note(
-      fmt::format("data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on "
-                  "the CPU decodes all JPEG files",
-                  DeviceDecoding::refusals_to_give_up, decoder_->refusal()));
-  drop_decoder();
-}
-
-// Reports the time of each batch to the benchmark, from one call of next() to the next.
+// Reports the time of each batch to the benchmark, from one call of next() to the next. That of an
+// epoch's first batch includes validation.
 void DeviceLoader::update_benchmark(int64_t images) {
-  const auto now = DecodeBenchmark::Clock::now();
+  if (!loader_.decoding().active()) {  // it refused
+    loader_.set_jpeg_share(0);
+    return benchmark_.reset();
+  }
+  const auto now = std::chrono::steady_clock::now();
   const double waited = loader_.stats().wait_seconds;
-  const bool first = last_batch_ == DecodeBenchmark::Clock::time_point();
-  const bool changed =
-      benchmark_->delivered({.images = images,
-                             .seconds = std::chrono::duration<double>(now - last_batch_).count(),
-                             .waited = waited - waited_before_,
-                             .first_of_epoch = first});
+  if (last_batch_) {
+    benchmark_->delivered({.images = images,
+                           .seconds = std::chrono::duration<double>(now - *last_batch_).count(),
+                           .waited = waited - waited_before_});
+  }
   last_batch_ = now;
   waited_before_ = waited;
-  if (changed) loader_.set_jpeg_share(benchmark_->share());
+  loader_.set_jpeg_share(benchmark_->share());
   if (!benchmark_->finished()) return;
   add_note(benchmark_->verdict());
-  if (benchmark_->share() == 0) drop_decoder();
+  if (benchmark_->share() == 0) loader_.decoding().drop();
   benchmark_.reset();
 }
 
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch) return batch;
-  if (decoder_ && loader_.decoding().gave_up()) give_up_decoder();
   if (benchmark_) update_benchmark(batch->size());
   ImageBatch images = batch->images->batch(batch->size());
   images.copies = copies_to_keep(*batch->images, batch->size());

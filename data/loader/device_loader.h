@@ -5,6 +5,7 @@
 #include "data/loader/decode_benchmark.h"
 #include "data/loader/loader.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,8 +49,6 @@ class DeviceLoader final : public BatchSource {
   Tensor images_for(int64_t rows) const;
   std::vector<ImageCopy> copies_to_keep(const ImageRows& rows, int64_t count);
   void update_benchmark(int64_t images);
-  void give_up_decoder();
-  void drop_decoder();
   void add_note(const std::string& note);
 
   DeviceLoaderOptions device_;
@@ -57,10 +56,8 @@ class DeviceLoader final : public BatchSource {
   Loader loader_;
   Tensor target_;
   bool cache_full_ = false;
-  std::shared_ptr<JpegDecoder> decoder_;  // null: none, or no longer
-  bool refusal_noted_ = false;
   std::unique_ptr<DecodeBenchmark> benchmark_;  // while the best jpeg_share is searched
-  DecodeBenchmark::Clock::time_point last_batch_;
+  std::optional<std::chrono::steady_clock::time_point> last_batch_;  // of the epoch
   double waited_before_ = 0;
   std::string note_;
 };

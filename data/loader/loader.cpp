@@ -105,17 +105,11 @@ Loader::~Loader() {
 }
 
 int64_t Loader::batches() const {
-  const int64_t full = sampler_->size() / options_.batch_size;
-  const bool rest = sampler_->size() % options_.batch_size != 0;
-  return full + (rest && !options_.drop_last ? 1 : 0);
+  return count_batches(sampler_->size(), options_.batch_size, options_.drop_last);
 }
 
 void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
-  if (epoch < 0 || first_batch < 0 || first_batch > batches()) {
-    fail(ErrorKind::usage,
-         "loader: expected epoch >= 0 and a first batch from 0 to {}, got {}, {}.", batches(),
-         epoch, first_batch);
-  }
+  check_start("loader", epoch, first_batch, batches());
   std::vector<int64_t> order = sampler_->order(epoch);
   {
     const std::lock_guard lock(mutex_);

@@ -21,8 +21,7 @@ struct StreamLoaderOptions {
   Collate collate = stack_samples;
 };
 
-/// A stream's error ends the epoch, because nothing can replace an unreadable example;
-/// bad_samples() stays empty.
+/// A stream's error ends the epoch, because nothing can replace an unreadable example.
 class StreamLoader final : public BatchSource {
  public:
   StreamLoader(std::shared_ptr<IterableDataset> stream, StreamLoaderOptions options);
@@ -32,7 +31,6 @@ class StreamLoader final : public BatchSource {
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override;
   std::optional<Batch> next() override;
   LoaderStats stats() const override;
-  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
 
  private:
   struct Result {
@@ -49,7 +47,6 @@ class StreamLoader final : public BatchSource {
   int64_t epoch_ = 0;
   int64_t position_ = 0;  // of this rank's next example, for indices; the reader's while it runs
   bool over_ = true;      // the end has been delivered
-  std::vector<BadSample> no_bad_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any taken_;

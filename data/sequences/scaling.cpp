@@ -41,11 +41,9 @@ Scaling Scaling::fitted_to(std::span<const double> values) {
 }
 
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling) {
-  json.key(key).begin_array();
-  for (const Scaling& one : scaling) {
+  json.list(key, scaling, [&](const Scaling& one) {
     json.begin_object().field("mean", one.mean).field("deviation", one.deviation).end_object();
-  }
-  json.end_array();
+  });
 }
 
 std::vector<Scaling> read_scaling(const JsonValue& json) {

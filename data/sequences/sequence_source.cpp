@@ -39,9 +39,7 @@ SequenceSource::SequenceSource(std::shared_ptr<const SequenceSet> set,
 }
 
 int64_t SequenceSource::batches() const {
-  const int64_t full = sampler_->size() / options_.batch_size;
-  const bool rest = sampler_->size() % options_.batch_size != 0;
-  return full + (rest && !options_.drop_last ? 1 : 0);
+  return count_batches(sampler_->size(), options_.batch_size, options_.drop_last);
 }
 
 std::vector<SequenceSource::Group> SequenceSource::groups(int64_t epoch) const {
@@ -81,22 +79,17 @@ std::vector<SequenceSource::Group> SequenceSource::groups(int64_t epoch) const {
 }
 
 void SequenceSource::start_epoch(int64_t epoch, int64_t first_batch) {
-  if (epoch < 0 || first_batch < 0 || first_batch > batches()) {
-    fail(ErrorKind::usage,
-         "sequences: expected epoch >= 0 and a first batch from 0 to {}, got {}, {}.", batches(),
-         epoch, first_batch);
-  }
+  check_start("sequences", epoch, first_batch, batches());
   groups_ = groups(epoch);
   next_ = static_cast<size_t>(first_batch);
 }
 
 std::optional<Batch> SequenceSource::next() {
   if (next_ >= groups_.size()) return std::nullopt;
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const Group& group = groups_[next_++];
   Batch batch = make_batch(*set_, group.indices, group.steps);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   stats_.wait_seconds += seconds;
   stats_.work_seconds += seconds;
   stats_.samples += batch.size();

@@ -35,8 +35,6 @@ class SequenceSource final : public BatchSource {
   void start_epoch(int64_t epoch, int64_t first_batch = 0) override;
   std::optional<Batch> next() override;
   LoaderStats stats() const override { return stats_; }
-  /// Empty: bad rows are found when files are read.
-  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
 
  private:
   struct Group {
@@ -51,7 +49,6 @@ class SequenceSource final : public BatchSource {
   std::vector<Group> groups_;  // of the epoch
   size_t next_ = 0;
   LoaderStats stats_;
-  std::vector<BadSample> no_bad_;
 };
 
 }  // namespace whisker

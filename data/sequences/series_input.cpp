@@ -6,21 +6,6 @@
 #include <algorithm>
 
 namespace whisker {
-namespace {
-
-void write(JsonWriter& json, const char* key, const std::vector<std::string>& names) {
-  json.key(key).begin_array();
-  for (const std::string& name : names) json.value(name);
-  json.end_array();
-}
-
-std::vector<std::string> read_names(const JsonValue& json) {
-  std::vector<std::string> names;
-  for (const JsonValue& name : json.items()) names.push_back(name.as_string());
-  return names;
-}
-
-}  // namespace
 
 size_t SeriesInput::target_column(size_t i) const {
   const auto found = std::ranges::find(columns, targets[i]);
@@ -34,9 +19,7 @@ size_t SeriesInput::target_column(size_t i) const {
 
 std::string SeriesInput::json() const {
   JsonWriter json;
-  json.begin_object().field("kind", "series");
-  write(json, "columns", columns);
-  write(json, "targets", targets);
+  json.begin_object().field("kind", "series").list("columns", columns).list("targets", targets);
   json.field("window", window).field("horizon", horizon).field("season", season);
   json.field("log", log).field("difference", difference);
   write(json, "scaling", scaling);
@@ -47,8 +30,8 @@ std::string SeriesInput::json() const {
 SeriesInput SeriesInput::from_json(std::string_view text, const std::string& name) {
   const JsonValue json =
       JsonValue::parse(text, {.name = name + ": sequence", .kind = ErrorKind::checkpoint});
-  SeriesInput input{.columns = read_names(json.at("columns")),
-                    .targets = read_names(json.at("targets")),
+  SeriesInput input{.columns = json.at("columns").as_strings(),
+                    .targets = json.at("targets").as_strings(),
                     .window = json.at("window").as_int(1, 1'000'000),
                     .horizon = json.at("horizon").as_int(1, 100'000),
                     .season = json.at("season").as_int(0, 1'000'000),

@@ -67,9 +67,8 @@ std::string TextInput::json() const {
   JsonWriter json;
   json.begin_object().field("kind", "text").field("level", level_names[static_cast<size_t>(level)]);
   json.field("lowercase", lowercase).field("max_length", max_length);
-  json.field("keep", keep_names[static_cast<size_t>(keep)]).key("vocabulary").begin_array();
-  for (const std::string& token : vocabulary.tokens()) json.value(token);
-  json.end_array().field("label_column", label_column).field("text_column", text_column);
+  json.field("keep", keep_names[static_cast<size_t>(keep)]).list("vocabulary", vocabulary.tokens());
+  json.field("label_column", label_column).field("text_column", text_column);
   return json.end_object().str();
 }
 
@@ -83,9 +82,7 @@ TextInput TextInput::from_json(std::string_view text, const std::string& name) {
   input.keep = static_cast<KeptEnd>(choice(json, "keep", keep_names, name));
   input.label_column = json.at("label_column").as_string();
   input.text_column = json.at("text_column").as_string();
-  std::vector<std::string> tokens;
-  for (const JsonValue& token : json.at("vocabulary").items()) tokens.push_back(token.as_string());
-  input.vocabulary = Vocabulary(std::move(tokens), name);
+  input.vocabulary = Vocabulary(json.at("vocabulary").as_strings(), name);
   return input;
 }
 

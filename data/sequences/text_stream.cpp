@@ -25,15 +25,11 @@ TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
 }
 
 int64_t TextStream::batches() const {
-  return (row_steps_ + options_.steps - 1) / options_.steps;
+  return count_batches(row_steps_, options_.steps, false);
 }
 
 void TextStream::start_epoch(int64_t epoch, int64_t first_batch) {
-  if (epoch < 0 || first_batch < 0 || first_batch > batches()) {
-    fail(ErrorKind::usage,
-         "text stream: expected epoch >= 0 and a first batch from 0 to {}, got {}, {}.", batches(),
-         epoch, first_batch);
-  }
+  check_start("text stream", epoch, first_batch, batches());
   next_ = first_batch;
 }
 

@@ -27,7 +27,6 @@ class TextStream final : public BatchSource {
   /// inputs i64 (T, N) and labels i64 (T, N), the token that follows each.
   std::optional<Batch> next() override;
   LoaderStats stats() const override { return stats_; }
-  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
   /// Predicted tokens per epoch.
   int64_t predictions() const { return options_.rows * row_steps_; }
   std::string fingerprint() const;
@@ -38,7 +37,6 @@ class TextStream final : public BatchSource {
   int64_t row_steps_ = 0;  // predictions of each row
   int64_t next_ = 0;       // batch
   LoaderStats stats_;
-  std::vector<BadSample> no_bad_;
 };
 
 }  // namespace whisker

@@ -8,32 +8,19 @@
 
 namespace whisker {
 
-PinnedPool::~PinnedPool() {
-  for (const Chunk& chunk : free_) {
-    backend_of(device_).deallocate_pinned(chunk.memory, chunk.bytes);
-  }
+PinnedPool::Chunk::Chunk(Device on, int64_t size)
+    : device(on),
+      bytes(size),
+      memory(static_cast<uint8_t*>(backend_of(on).allocate_pinned(size))) {}
+
+PinnedPool::Chunk::~Chunk() {
+  backend_of(device).deallocate_pinned(memory, bytes);
 }
 
-PinnedPool::Chunk PinnedPool::take(int64_t bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found =
-        std::ranges::find_if(free_, [bytes](const Chunk& chunk) { return chunk.bytes >= bytes; });
-    if (found != free_.end()) {
-      const Chunk chunk = *found;
-      free_.erase(found);
-      return chunk;
-    }
-    free_.reserve(made_ + 1);
-    ++made_;
-  }
-  const int64_t size = std::max(bytes, chunk_bytes);
-  return {static_cast<uint8_t*>(backend_of(device_).allocate_pinned(size)), size};
-}
-
-void PinnedPool::give(Chunk chunk) noexcept {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(chunk);
+std::unique_ptr<PinnedPool::Chunk> PinnedPool::take(int64_t bytes) {
+  auto chunk = chunks_.take([bytes](const Chunk& one) { return one.bytes >= bytes; });
+  if (chunk) return chunk;
+  return std::make_unique<Chunk>(device_, std::max(bytes, chunk_bytes));
 }
 
 ImageRows::ImageRows(std::shared_ptr<PinnedPool> pool, int64_t rows)
@@ -44,12 +31,12 @@ ImageRows::ImageRows(std::shared_ptr<PinnedPool> pool, int64_t rows)
 
 ImageRows::Span ImageRows::reserve(int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (chunks_.empty() || chunks_.back().chunk.bytes - chunks_.back().bytes < bytes) {
-    const int64_t at = chunks_.empty() ? 0 : chunks_.back().at + chunks_.back().chunk.bytes;
+  if (chunks_.empty() || chunks_.back().chunk->bytes - chunks_.back().bytes < bytes) {
+    const int64_t at = chunks_.empty() ? 0 : chunks_.back().at + chunks_.back().chunk->bytes;
     chunks_.push_back({.chunk = pool_->take(bytes), .at = at});
   }
   Used& last = chunks_.back();
-  const Span span{last.chunk.memory + last.bytes, last.at + last.bytes};
+  const Span span{last.chunk->memory + last.bytes, last.at + last.bytes};
   last.bytes += bytes;
   return span;
 }
@@ -61,7 +48,7 @@ void ImageRows::move_row(int64_t from, int64_t to) {
 }
 
 void ImageRows::clear() {
-  for (const Used& used : chunks_) pool_->give(used.chunk);
+  for (Used& used : chunks_) pool_->give(std::move(used.chunk));
   chunks_.clear();
   std::ranges::fill(records_, ImageRecord{});
   std::ranges::fill(whole_, WholeImage{});
@@ -76,7 +63,7 @@ ImageBatch ImageRows::batch(int64_t rows) const {
   ImageBatch batch{
       .records = {records_.data(), static_cast<size_t>(rows)}, .decoded = decoded, .mix = mix};
   for (const Used& used : chunks_) {
-    batch.pieces.push_back({.host = used.chunk.memory, .at = used.at, .bytes = used.bytes});
+    batch.pieces.push_back({.host = used.chunk->memory, .at = used.at, .bytes = used.bytes});
   }
   return batch;
 }

@@ -4,12 +4,14 @@
 #pragma once
 
 #include "core/image/image_pipeline.h"
+#include "core/memory/free_list.h"
 #include "core/tensor/device.h"
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -20,27 +22,26 @@ class DeviceImageCache;
 class PinnedPool {
  public:
   struct Chunk {
-    uint8_t* memory = nullptr;
-    int64_t bytes = 0;
+    Chunk(Device on, int64_t size);
+    ~Chunk();
+    Chunk(const Chunk&) = delete;
+    Chunk& operator=(const Chunk&) = delete;
+
+    Device device;
+    int64_t bytes;
+    uint8_t* memory;
   };
 
   explicit PinnedPool(Device device) : device_(device) {}
-  ~PinnedPool();
-  PinnedPool(const PinnedPool&) = delete;
-  PinnedPool& operator=(const PinnedPool&) = delete;
-
   /// A chunk of at least `bytes`: a free one, or a new one of at least chunk_bytes.
-  Chunk take(int64_t bytes);
-  void give(Chunk chunk) noexcept;
-  Device device() const { return device_; }
+  std::unique_ptr<Chunk> take(int64_t bytes);
+  void give(std::unique_ptr<Chunk> chunk) noexcept { chunks_.give(std::move(chunk)); }
 
   static constexpr int64_t chunk_bytes = int64_t{4} << 20;
 
  private:
   Device device_;
-  std::mutex mutex_;
-  std::vector<Chunk> free_;
-  size_t made_ = 0;  // chunks: free_ has the capacity for all, so that give() never fails
+  FreeList<Chunk> chunks_;
 };
 
 /// An image that was packed whole, for a device's cache to keep.
@@ -57,9 +58,8 @@ struct WholeImage {
 /// once it is decoded.
 struct PackedJpeg {
   std::string file = {};  ///< plain; empty: none, the row's pixels are there
-  int height = 0;         ///< stored
+  int height = 0;
   int width = 0;
-  int orientation = 1;
 };
 
 class ImageRows {
@@ -96,7 +96,7 @@ class ImageRows {
 
  private:
   struct Used {
-    PinnedPool::Chunk chunk;
+    std::unique_ptr<PinnedPool::Chunk> chunk;
     int64_t at = 0;
     int64_t bytes = 0;
   };

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace whisker {
 
@@ -22,8 +23,8 @@ struct JpegFile {
 /// Keeps `file` in row `row`, beside its record, if it is plain and the decoder accepts it.
 bool pack_jpeg(const JpegFile& file, ImageRows& rows, int64_t row);
 
-/// Decodes what pack_jpeg() kept in the first `count` rows. Returns how many images the device
-/// refused and the host decoded.
-int64_t decode_packed(ImageRows& rows, int64_t count);
+/// Decodes what pack_jpeg() kept in the first `count` rows. Returns "", or why the device refused
+/// and the host decoded.
+std::string decode_packed(ImageRows& rows, int64_t count);
 
 }  // namespace whisker

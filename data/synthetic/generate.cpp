@@ -1,4 +1,4 @@
-// The drawn data set on disk.
+// The drawn data sets on disk.
 #include "data/synthetic/generate.h"
 
 #include "core/error.h"
@@ -9,12 +9,24 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
+#include <numbers>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace whisker {
 namespace {
 
 constexpr std::array<std::string_view, 2> names = {"cat", "dog"};
+
+void check_counts(const GenerateOptions& options) {
+  if (options.train_per_class >= 1 && options.val_per_class >= 0) return;
+  fail(ErrorKind::usage,
+       "data generate: expected at least 1 example per class to train and 0 to validate, got {} "
+       "and {}.",
+       options.train_per_class, options.val_per_class);
+}
 
 void check(const GenerateOptions& options) {
   check_counts(options);
@@ -43,15 +55,30 @@ std::vector<uint8_t> draw_file(const GenerateOptions& options, size_t animal, in
                                                     names[animal], options.seed, number)});
 }
 
-}  // namespace
+constexpr int sensors = 10;
+constexpr int fewest_steps = 12, most_steps = 40;
 
-void check_counts(const GenerateOptions& options) {
-  if (options.train_per_class >= 1 && options.val_per_class >= 0) return;
-  fail(ErrorKind::usage,
-       "data generate: expected at least 1 example per class to train and 0 to validate, got {} "
-       "and {}.",
-       options.train_per_class, options.val_per_class);
+// Sequence `number`, counted over train and val together; every second one travels left.
+std::string draw_row(uint64_t seed, int64_t number) {
+  // A sequence draws fewer than 2^20 numbers.
+  PhiloxStream random(seed, stream_of("wave"), static_cast<uint64_t>(number) << 20);
+  const bool left = number % 2 == 0;
+  const int steps = fewest_steps + static_cast<int>(random.below(most_steps - fewest_steps + 1));
+  const double wave_number = 2 * std::numbers::pi / random.uniform(6, 14);  // per sensor
+  const double frequency = (left ? 1 : -1) * random.uniform(0.4, 1.2);      // per step
+  const double phase = random.uniform(0, 2 * std::numbers::pi);
+  std::string row = left ? "left" : "right";
+  for (int t = 0; t < steps; ++t) {
+    for (int k = 0; k < sensors; ++k) {
+      const double wave = std::sin(phase + wave_number * k + frequency * t);
+      row += fmt::format(",{:.2f}", wave + 1.5 * random.normal());
+    }
+  }
+  row.append(static_cast<size_t>((most_steps - steps) * sensors), ',');
+  return row + "\n";
 }
+
+}  // namespace
 
 GenerateResult generate_images(const GenerateOptions& options) {
   check(options);
@@ -84,6 +111,23 @@ GenerateResult generate_images(const GenerateOptions& options) {
   result.files = 2 * per_class;
   result.bytes = bytes;
   return result;
+}
+
+int64_t generate_waves(const GenerateOptions& options) {
+  check_counts(options);
+  make_empty_folder(options.folder, "data generate");
+  int64_t number = 0, bytes = 0;
+  const auto write = [&](const char* name, int64_t per_class) {
+    std::string text;
+    for (const int64_t end = number + 2 * per_class; number < end; ++number) {
+      text += draw_row(options.seed, number);
+    }
+    write_new_file(options.folder / name, std::as_bytes(std::span(text)));
+    bytes += std::ssize(text);
+  };
+  write("train.csv", options.train_per_class);
+  if (options.val_per_class > 0) write("val.csv", options.val_per_class);
+  return bytes;
 }
 
 }  // namespace whisker

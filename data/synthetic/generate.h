@@ -1,4 +1,5 @@
-// `whisker data generate`: a folder of drawn cat and dog faces, to train without photographs.
+// `whisker data generate`: a folder of drawn cat and dog faces or, with --waves, of labelled
+// sequences, to train without photographs or measurements.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,6 @@ struct GenerateOptions {
   int workers = -1;  ///< of images; -1: auto
 };
 
-/// Throws usage when there is nothing to train on or a count is negative.
-void check_counts(const GenerateOptions& options);
-
 struct GenerateResult {
   std::filesystem::path train;  ///< holds cat/ and dog/
   std::filesystem::path val;    ///< the same; empty when val_per_class is 0
@@ -30,5 +28,12 @@ struct GenerateResult {
 /// comment in every file. The same options give the same files on one machine. Throws usage for
 /// options out of range or a folder that is not empty, disk when it cannot be written.
 GenerateResult generate_images(const GenerateOptions& options);
+
+/// Ten sensors in a row measure a wave that travels "left" or "right", for 12 to 40 steps with
+/// noise. No single step shows the direction. Writes folder/train.csv and folder/val.csv, a
+/// sequence per row: the class, then ten values for each step; shorter rows end in empty fields.
+/// The same options give the same files. Returns the bytes written. Throws usage for options out of
+/// range or a folder that is not empty, disk when it cannot be written.
+int64_t generate_waves(const GenerateOptions& options);
 
 }  // namespace whisker

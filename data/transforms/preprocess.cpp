@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace whisker {
@@ -113,19 +114,11 @@ void read_field(const Field& field, Preprocess& out) {
 }
 
 void write_extents(JsonWriter& writer, const char* key, const ImageSize& extents) {
-  writer.key(key);
   if (extents.height == extents.width) {
-    writer.value(extents.height);
+    writer.field(key, extents.height);
   } else {
-    writer.begin_array().value(extents.height).value(extents.width).end_array();
+    writer.list(key, std::array{extents.height, extents.width});
   }
-}
-
-void write_per_channel(JsonWriter& writer, const char* key, const std::array<double, 3>& values,
-                       int channels) {
-  writer.key(key).begin_array();
-  for (int c = 0; c < channels; ++c) writer.value(values[static_cast<size_t>(c)]);
-  writer.end_array();
 }
 
 }  // namespace
@@ -242,10 +235,10 @@ std::string Preprocess::json() const {
   writer.field("antialias", antialias);
   writer.field("channels", name_in(channel_names, channels));
   writer.field("scale", normalisation.scale);
-  write_per_channel(writer, "mean", normalisation.mean, channels);
-  write_per_channel(writer, "std", normalisation.std, channels);
-  writer.end_object();
-  return writer.str();
+  const auto used = static_cast<size_t>(channels);
+  writer.list("mean", std::span(normalisation.mean).first(used));
+  writer.list("std", std::span(normalisation.std).first(used));
+  return writer.end_object().str();
 }
 
 Preprocess Preprocess::from_json(std::string_view text, const std::string& name) {

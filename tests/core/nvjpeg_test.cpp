@@ -64,34 +64,31 @@ TEST_F(NvjpegTest, SaysWhatIsMissing) {
 }
 
 TEST_F(NvjpegTest, TakesTheEngineElseTheMultiprocessors) {
-  const Nvjpeg library(std::vector<std::string>{fake});
-  EXPECT_TRUE(Nvjpeg::Handle(library).hardware());
+  const std::vector<std::string> names = {fake};
+  EXPECT_TRUE(Nvjpeg(names).hardware());
   behave("f");  // of a version that does not know the flag
-  EXPECT_TRUE(Nvjpeg::Handle(library).hardware());
+  EXPECT_TRUE(Nvjpeg(names).hardware());
   behave("e");
-  EXPECT_FALSE(Nvjpeg::Handle(library).hardware());
+  EXPECT_FALSE(Nvjpeg(names).hardware());
   behave("s");
-  EXPECT_THAT(test::message_of(ErrorKind::device, [&] { Nvjpeg::Handle handle(library); }),
+  EXPECT_THAT(test::message_of(ErrorKind::device, [&] { Nvjpeg library(names); }),
               HasSubstr("nvJPEG 13.7 does not start: internal error"));
 }
 
 TEST_F(NvjpegTest, AsksTheEngineWhichFilesItTakes) {
-  const Nvjpeg library(std::vector<std::string>{fake});
+  const std::vector<std::string> names = {fake};
   behave("r");
-  {
-    const Nvjpeg::Handle engine(library);
-    EXPECT_TRUE(engine.accepts(file_of('a', 3)));
-    EXPECT_FALSE(engine.accepts(file_of('r', 3)));
-    EXPECT_FALSE(engine.accepts({}));
-  }
+  const Nvjpeg engine(names);
+  EXPECT_TRUE(engine.accepts(file_of('a', 3)));
+  EXPECT_FALSE(engine.accepts(file_of('r', 3)));
+  EXPECT_FALSE(engine.accepts({}));
   behave("re");
-  EXPECT_TRUE(Nvjpeg::Handle(library).accepts(file_of('r', 3)));
+  EXPECT_TRUE(Nvjpeg(names).accepts(file_of('r', 3)));
 }
 
 TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
   const Nvjpeg library(std::vector<std::string>{fake});
-  const Nvjpeg::Handle handle(library);
-  Nvjpeg::State state(handle);
+  Nvjpeg::State state(library);
   const auto a = file_of('a', 2), b = file_of('b', 1), c = file_of('c', 3);
   std::vector<uint8_t> pixels(64, 0);
   const auto item = [&](const std::vector<uint8_t>& file, size_t at) {
@@ -110,8 +107,7 @@ TEST_F(NvjpegTest, DecodesBatchesOfAnySize) {
 // For the largest seen, so that a run of images of all sizes soon asks for nothing more.
 TEST_F(NvjpegTest, AllocatesForTheLargestImages) {
   const Nvjpeg library(std::vector<std::string>{fake});
-  const Nvjpeg::Handle handle(library);
-  Nvjpeg::State state(handle);
+  Nvjpeg::State state(library);
   const auto a = file_of('a', 1);
   std::vector<uint8_t> pixels(64, 0);
   const auto item = [&](int height, int width) {
@@ -133,8 +129,7 @@ TEST_F(NvjpegTest, AllocatesForTheLargestImages) {
 
 TEST_F(NvjpegTest, DecodesWhereAllocationFails) {
   const Nvjpeg library(std::vector<std::string>{fake});
-  const Nvjpeg::Handle handle(library);
-  Nvjpeg::State state(handle);
+  Nvjpeg::State state(library);
   const auto a = file_of('a', 1);
   std::vector<uint8_t> pixels(8, 0);
   const std::vector items = {Nvjpeg::State::Item{
@@ -149,8 +144,7 @@ TEST_F(NvjpegTest, DecodesWhereAllocationFails) {
 
 TEST_F(NvjpegTest, GoesOnAfterABatchThatFailed) {
   const Nvjpeg library(std::vector<std::string>{fake});
-  const Nvjpeg::Handle handle(library);
-  Nvjpeg::State state(handle);
+  Nvjpeg::State state(library);
   const auto a = file_of('a', 1);
   std::vector<uint8_t> pixels(8, 0);
   const std::vector items = {Nvjpeg::State::Item{.file = a, .pixels = pixels.data(), .pitch = 3}};

@@ -30,10 +30,12 @@ std::string range(const FieldInfo& info) {
 
 class ReferenceWriter final : public FieldVisitor {
  public:
+  std::vector<ConfigKey> keys;
+
   std::string text() const { return fmt::format("{}", fmt::join(tables_, "\n")); }
 
   void field(const char* key, bool& value, const FieldInfo& info) override {
-    row(key, value ? "`true`" : "`false`", "true, false", info);
+    row(key, value ? "`true`" : "`false`", "true, false", info, {"true", "false"});
   }
   void field(const char* key, int64_t& value, const FieldInfo& info) override {
     row(key, code(fmt::format("{}", value)), join("integer", range(info)), info);
@@ -46,11 +48,11 @@ class ReferenceWriter final : public FieldVisitor {
   }
   void field(const char* key, AutoInt& value, const FieldInfo& info) override {
     row(key, value.value ? code(fmt::format("{}", *value.value)) : "`auto`",
-        join("auto or integer", range(info)), info);
+        join("auto or integer", range(info)), info, {"auto"});
   }
   void field(const char* key, EnumField value, const FieldInfo& info) override {
     row(key, code(value.names()[value.get()]), fmt::format("{}", fmt::join(value.names(), ", ")),
-        info);
+        info, {value.names().begin(), value.names().end()});
   }
   void field(const char* key, std::vector<double>& value, const FieldInfo& info) override {
     std::vector<std::string> items;
@@ -88,8 +90,10 @@ class ReferenceWriter final : public FieldVisitor {
     return fmt::format("## {}\n\n| key | default | values | meaning |\n|---|---|---|---|\n", title);
   }
   void row(const char* key, const std::string& fallback, const std::string& values,
-           const FieldInfo& info) {
+           const FieldInfo& info, std::vector<std::string> listed = {}) {
     const std::string path = prefix_ + key;
+    const bool in_list = path.find("[]") != std::string::npos;
+    if (!in_list) keys.push_back({.path = path, .values = std::move(listed)});
     tables_[table_] +=
         fmt::format("| `{}`{} | {} | {} | {} |\n", path, may_change_on_resume(path) ? " *" : "",
                     fallback, values, info.about);
@@ -112,39 +116,6 @@ class ReferenceWriter final : public FieldVisitor {
   size_t table_ = 0;
 };
 
-class KeyLister final : public FieldVisitor {
- public:
-  std::vector<ConfigKey> keys;
-
-  void field(const char* key, bool&, const FieldInfo&) override { add(key, {"true", "false"}); }
-  void field(const char* key, int64_t&, const FieldInfo&) override { add(key); }
-  void field(const char* key, double&, const FieldInfo&) override { add(key); }
-  void field(const char* key, std::string&, const FieldInfo&) override { add(key); }
-  void field(const char* key, AutoInt&, const FieldInfo&) override { add(key, {"auto"}); }
-  void field(const char* key, EnumField value, const FieldInfo&) override {
-    add(key, {value.names().begin(), value.names().end()});
-  }
-  void field(const char* key, std::vector<double>&, const FieldInfo&) override { add(key); }
-  void field(const char* key, std::vector<std::string>&, const FieldInfo&) override { add(key); }
-  void node(const char* key, YamlNode&, const FieldInfo&) override { add(key); }
-  void section(const char* key, const char*,
-               const std::function<void(FieldVisitor&)>& visit_section) override {
-    const std::string outer = prefix_;
-    prefix_ += std::string(key) + ".";
-    visit_section(*this);
-    prefix_ = outer;
-  }
-  void list(const char*, const char*, size_t, const std::function<void(size_t)>&,
-            const std::function<void(FieldVisitor&, size_t)>&) override {}
-
- private:
-  void add(const char* key, std::vector<std::string> values = {}) {
-    keys.push_back({.path = prefix_ + key, .values = std::move(values)});
-  }
-
-  std::string prefix_;
-};
-
 }  // namespace
 
 std::string config_reference() {
@@ -155,10 +126,10 @@ std::string config_reference() {
 }
 
 std::vector<ConfigKey> config_keys() {
-  KeyLister lister;
+  ReferenceWriter writer;
   Config defaults;
-  visit_fields(lister, defaults);
-  return std::move(lister.keys);
+  visit_fields(writer, defaults);
+  return std::move(writer.keys);
 }
 
 }  // namespace whisker

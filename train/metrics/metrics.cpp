@@ -134,13 +134,12 @@ void ClassificationMetrics::write(JsonWriter& json) const {
   json.field(examples_, count_).field("loss", loss()).field("accuracy", accuracy());
   json.field("f1", f1());
   if (top_k_ > 0) json.field(fmt::format("top_{}", top_k_), top_k_accuracy());
-  json.key("per_class").begin_array();
-  for (const ClassReport& report : per_class()) {
+  json.list("per_class", per_class(), [&](const ClassReport& report) {
     json.begin_object().field("name", report.name).field(examples_, report.examples);
     json.field("precision", report.precision).field("recall", report.recall);
     json.field("f1", report.f1).end_object();
-  }
-  json.end_array().key("confusion").begin_array();
+  });
+  json.key("confusion").begin_array();
   for (int64_t row = 0; row < classes(); ++row) {
     json.begin_array();
     for (int64_t column = 0; column < classes(); ++column) {

@@ -117,13 +117,11 @@ class Repeated final : public BatchSource {
     return next_++ < times_ ? std::optional(batch_) : std::nullopt;
   }
   LoaderStats stats() const override { return {}; }
-  const std::vector<BadSample>& bad_samples() const override { return no_bad_; }
 
  private:
   Batch batch_;
   int64_t times_;
   int64_t next_ = 0;
-  std::vector<BadSample> no_bad_;
 };
 
 // Up to where the most outputs wait to be read. The captured steps' memory is taken meanwhile.

@@ -13,10 +13,8 @@ std::unique_ptr<ImagePipeline> CudaBackend::make_image_pipeline() {
 
 std::shared_ptr<JpegDecoder> CudaBackend::make_jpeg_decoder(std::string& why) {
   try {
-    auto decoder = std::make_shared<CudaJpegDecoder>(device_.context, std::make_unique<Nvjpeg>());
-    if (!decoder->description().empty()) return decoder;
-    why = decoder->refusal();
-    return nullptr;
+    device_.context.enter();
+    return std::make_shared<CudaJpegDecoder>(device_.context);
   } catch (const Error& error) {
     why = error.what();
     return nullptr;

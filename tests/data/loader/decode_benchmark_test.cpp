@@ -14,16 +14,13 @@ struct Machine {
   double wait_share = 0.3;
 };
 
-// Delivers batches in epochs of ten until the benchmark has finished. Returns their number.
+// Delivers batches until the benchmark has finished. Returns their number.
 int64_t run(DecodeBenchmark& benchmark, const Machine& machine, int64_t most = 10'000) {
   int64_t batches = 0;
   while (!benchmark.finished() && batches < most) {
     const double seconds = machine.seconds_per_batch(benchmark.share());
-    const bool first = batches % 10 == 0;
-    benchmark.delivered({.images = 100,
-                         .seconds = first ? 1e6 : seconds,  // a validation lies between
-                         .waited = first ? 0 : machine.wait_share * seconds,
-                         .first_of_epoch = first});
+    benchmark.delivered(
+        {.images = 100, .seconds = seconds, .waited = machine.wait_share * seconds});
     ++batches;
   }
   return batches;
@@ -68,7 +65,7 @@ TEST(DecodeBenchmark, TriesNothingWhenTheCpuKeepsUp) {
             "of the time spent waiting for them");
 }
 
-// Batches prepared for another fraction, and an epoch's first batch, are not timed.
+// Batches prepared for another fraction are not timed.
 TEST(DecodeBenchmark, IgnoresBatchesOfAnotherShare) {
   const DecodeBenchmarkOptions options{.shares = {0, 1}, .warm_up = 5, .settle = 4, .measured = 6};
   DecodeBenchmark benchmark(options);

@@ -4,7 +4,6 @@
 #include "data/files/new_file.h"
 #include "data/sequences/rows_input.h"
 #include "data/synthetic/generate.h"
-#include "data/synthetic/generate_waves.h"
 #include "data/tools/check.h"
 #include "data/tools/statistics.h"
 #include "tests/core/io/faulty_calls.h"

@@ -1,7 +1,7 @@
 // The configurations for sequences on real data, cut short; WHISKER_LONG=1 trains them whole and
 // holds the mean of their seeds to the results that they promise. Skipped where the data are
 // missing.
-#include "data/synthetic/generate_waves.h"
+#include "data/synthetic/generate.h"
 #include "tests/support/test_data.h"
 #include "tests/support/tiny_training.h"
 
