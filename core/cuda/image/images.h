@@ -54,9 +54,4 @@ void mean_grays(cudaStream_t stream, const ImageLaunch& launch);
 void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs,
                    int channels);
 
-/// Writes the stored (height, width, 3) image at `stored` to `upright`, whose sides are swapped
-/// for orientations 5-8 (EXIF; see data/codec/exif.h). The two do not overlap.
-void turn_upright(cudaStream_t stream, const uint8_t* stored, int height, int width,
-                  int orientation, uint8_t* upright);
-
 }  // namespace whisker::cuda::kernels
