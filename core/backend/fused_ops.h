@@ -48,8 +48,8 @@ class FusedConvNorm {
   /// conv2d and the pass over y that batch_norm makes otherwise.
   virtual bool convolve(const Conv2dGeometry& g, const AffineInputs& in,
                         const SummedOutput& out) = 0;
-  /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x itself
-  /// without.
+  /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x
+  /// itself without.
   virtual void statistics(const TrainingNorm& norm) = 0;
   /// True where the two methods below are known to be faster, all passes taken together, than
   /// batch_norm and conv2d; at the end of a block, where the second is. The statistics and

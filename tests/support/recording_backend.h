@@ -27,10 +27,12 @@ class RecordingBackend final : public HostDevice {
             .gemm = std::make_shared<RecordedGemm>(recorder_, device.gemm()),
             .convolution = std::make_shared<RecordedConvolution>(recorder_, device.convolution()),
             .pooling = std::make_shared<RecordedPooling>(recorder_, device.pooling()),
-            .normalization = std::make_shared<RecordedNormalization>(recorder_, device.normalization()),
+            .normalization =
+                std::make_shared<RecordedNormalization>(recorder_, device.normalization()),
             .recurrent = std::make_shared<RecordedRecurrent>(recorder_, device.recurrent()),
             .losses = std::make_shared<RecordedLosses>(recorder_, device.losses()),
-            .training_step = std::make_shared<RecordedTrainingStep>(recorder_, device.training_step())} {}
+            .training_step =
+                std::make_shared<RecordedTrainingStep>(recorder_, device.training_step())} {}
 
   int captures() const { return captures_; }
 

@@ -37,7 +37,8 @@ __device__ Rates rates_of(const OptimizerUpdate& u, int group) {
           .first = s.steps == 1};
 }
 
-/// The value after one step; m are this element's moments. Formulas: core/reference/training_step.cpp.
+/// The value after one step; m are this element's moments. Formulas:
+/// core/reference/training_step.cpp.
 __device__ float updated(const OptimizerUpdate& u, const Rates& r, float value, float gradient,
                          float (&m)[3]) {
   float g = gradient * r.factor;

@@ -1,7 +1,7 @@
 // Work split: one thread per pack of channels of one window (forward, and backward where windows do
 // not overlap), of one image element (backward elsewhere), or of a strip of either
-// (pooling_strips.cuh). Each element of a result has one writer. Blocks run along (columns x packs),
-// rows and images.
+// (pooling_strips.cuh). Each element of a result has one writer. Blocks run along (columns x
+// packs), rows and images.
 #include "core/cuda/kernels/pooling.h"
 #include "core/cuda/kernels/pooling_launch.cuh"
 #include "core/cuda/kernels/pooling_strips.cuh"

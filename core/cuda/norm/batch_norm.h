@@ -20,7 +20,7 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  const float* sums = nullptr;  // (2, channels) of x and of its squares: statistics' source, or null
+  const float* sums = nullptr;  // (2, channels) of x and of its squares, or null
   float* mean = nullptr;        // (channels)
   float* inv_std = nullptr;     // (channels); written in training
   float* variance = nullptr;    // (channels), biased; read in inference, written from sums
@@ -36,8 +36,8 @@ struct Running {
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running);
-/// Only the first pass of training: mean, inv_std and `running` from p.x; from p.sums where not null,
-/// with p.variance.
+/// Only the first pass of training: mean, inv_std and `running` from p.x; from p.sums where not
+/// null, with p.variance.
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running);
 /// The same of tensors.

@@ -15,8 +15,8 @@ namespace whisker::cuda {
 /// The request with equal padding whose x has what the padding after exceeds that before by.
 ConvolutionRequest padded_evenly(ConvolutionRequest request);
 
-/// `algorithm`, which computes padded_evenly(request), as one for `request`, which is not fused with
-/// a norm.
+/// `algorithm`, which computes padded_evenly(request), as one for `request`, which is not fused
+/// with a norm.
 ConvolutionAlgorithmPointer pad_around(const ConvolutionRequest& request,
                                        ConvolutionAlgorithmPointer algorithm);
 
