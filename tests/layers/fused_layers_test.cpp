@@ -1,5 +1,5 @@
 // Convolutions and batch norms that hand each other sums or are one operator train as they do
-// unfused: on the CPU, where nothing is fused, and on a GPU in f16, where cuDNN fuses them.
+// unfused, on a GPU in f16, where cuDNN fuses them.
 #include "core/backend/backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/trace/tape_listing.h"
@@ -65,17 +65,6 @@ class Training : public test::StepTraining {
 };
 
 const std::vector<std::string> freezings[] = {{}, {"block1.bn1"}, {"stem", "stem_bn", "block1"}};
-
-TEST(FusedLayers, AreTheLayersUnfused) {
-  for (const auto& frozen : freezings) {
-    Training together(cpu_device, {}, true, frozen), apart(cpu_device, {}, false, frozen);
-    for (Training* training : {&together, &apart}) {
-      training->step();
-      training->step();
-    }
-    EXPECT_EQ(together.results(), apart.results());
-  }
-}
 
 /// How many batch norms a step computes with the convolution behind them, and how many with
 /// another batch norm.

@@ -37,9 +37,10 @@ struct LayerCase {
 constexpr LayerCase cases[] = {
     {"conv2d: {filters: 6, kernel: 3, activation: silu}"},
     {"conv2d: {filters: 16, kernel: 4, strides: 2, padding: same}"},
-    {"conv2d: {filters: 8, kernel: 3, groups: 4}"},
+    {"conv2d: {filters: 8, kernel: [3, 5], groups: 4}"},
     {"dense: {units: 5, activation: tanh}"},
     {"max_pool2d: 2"},
+    {"max_pool2d: {kernel: 3, strides: 2, ceil: true}"},
     {"avg_pool2d: 2"},
     {"adaptive_avg_pool2d: 4"},
     {"global_avg_pool2d"},
@@ -64,6 +65,8 @@ constexpr LayerCase cases[] = {
     {"softmax"},
     {"sequential: [{conv2d: {filters: 4, kernel: 3}}, tanh]"},
     {"residual: {body: [{conv2d: {filters: 4, kernel: 1}}], activation: none}"},
+    {"residual: {body: [{conv2d: {filters: 6, kernel: 3, padding: 1}}], "
+     "projection: [{conv2d: {filters: 6, kernel: 1}}], activation: none}"},
     {"concat: [[{conv2d: {filters: 4, kernel: 1}}], [{conv2d: {filters: 3, kernel: 1}}]]"},
     {"sequential: [{dense: {units: 6, activation: tanh}}, {dense: {units: 5, use_bias: false}}, "
      "{dense: 4}]",
@@ -294,6 +297,16 @@ using LayerTypesOn = NetworkOn;
 INSTANTIATE_TEST_SUITE_P(, LayerTypesOn, testing::ValuesIn(network_devices),
                          [](const auto& device) { return test_name(device.param); });
 
+void expect_near(const StepResults& results, const StepResults& expected, double tolerance) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(results[i].first, expected[i].first);
+    ASSERT_EQ(results[i].second.size(), expected[i].second.size()) << expected[i].first;
+    EXPECT_LT(relative_error(results[i].second, expected[i].second), tolerance)
+        << expected[i].first;
+  }
+}
+
 TEST_P(LayerTypesOn, TrainAsOnTheReference) {
   for (const LayerCase& c : cases) {
     const StepResults expected = results_of(c, reference_device, {});
@@ -301,30 +314,14 @@ TEST_P(LayerTypesOn, TrainAsOnTheReference) {
       SCOPED_TRACE(fmt::format("{} in {}", c.text, dtype));
       std::optional<DType> compute;
       if (dtype != DType::f32) compute = dtype;
-      const StepResults results = results_of(c, GetParam(), compute);
-      ASSERT_EQ(results.size(), expected.size());
-      const double tolerance = dtype == DType::f32 ? 1e-5 : dtype == DType::bf16 ? 0.1 : 0.03;
-      for (size_t i = 0; i < expected.size(); ++i) {
-        ASSERT_EQ(results[i].first, expected[i].first);
-        ASSERT_EQ(results[i].second.size(), expected[i].second.size()) << expected[i].first;
-        EXPECT_LT(relative_error(results[i].second, expected[i].second), tolerance)
-            << expected[i].first;
-      }
+      expect_near(results_of(c, GetParam(), compute), expected,
+                  dtype == DType::f32    ? 1e-5
+                  : dtype == DType::bf16 ? 0.1
+                                         : 0.03);
     }
-  }
-}
-
-TEST_P(LayerTypesOn, TrainFrozenAsOnTheReference) {
-  for (const LayerCase& c : cases) {
-    SCOPED_TRACE(c.text);
-    const StepResults expected = results_of(c, reference_device, {}, true);
-    const StepResults results = results_of(c, GetParam(), {}, true);
-    ASSERT_EQ(results.size(), expected.size());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_EQ(results[i].first, expected[i].first);
-      ASSERT_EQ(results[i].second.size(), expected[i].second.size()) << expected[i].first;
-      EXPECT_LT(relative_error(results[i].second, expected[i].second), 1e-5) << expected[i].first;
-    }
+    SCOPED_TRACE(fmt::format("{} frozen", c.text));
+    expect_near(results_of(c, GetParam(), {}, true), results_of(c, reference_device, {}, true),
+                1e-5);
   }
 }
 

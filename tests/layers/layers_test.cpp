@@ -1,5 +1,7 @@
-// Each layer: parameters, shapes, and its operator's result where the layer adds something to it.
+// Results of layers where they add something to their operator's, and what layers refuse.
 #include "layers/layers.h"
+
+#include "tests/support/error_of.h"
 
 #include <string>
 #include <vector>
@@ -10,46 +12,6 @@ namespace whisker {
 namespace {
 
 constexpr TensorOptions on_reference{.device = reference_device};
-
-Shape run_shape(Module& module, const Shape& input) {
-  ParameterArena arena(module.parameters(), reference_device, 1);
-  const Tensor x = rand_normal(input, 0, 1, 5, 5, on_reference);
-  const Tensor y = module(x, {.training = true});
-  EXPECT_EQ(y.shape(), module.output_shape(input)) << module.type();
-  return y.shape();
-}
-
-TEST(Layers, ShapesAreThoseOfTheOperators) {
-  Conv2D conv({.in_channels = 4,
-               .filters = 6,
-               .kernel = {3, 5},
-               .stride = 2,
-               .padding_mode = PaddingMode::same,
-               .groups = 2,
-               .activation = {Activation::silu}});
-  EXPECT_EQ(run_shape(conv, {2, 9, 8, 4}), (Shape{2, 5, 4, 6}));
-  MaxPool2D max_pool({.kernel = 3, .stride = 2, .ceil = true});
-  EXPECT_EQ(run_shape(max_pool, {1, 8, 8, 3}), (Shape{1, 4, 4, 3}));
-  AvgPool2D avg_pool({.kernel = 2});
-  EXPECT_EQ(run_shape(avg_pool, {1, 7, 6, 3}), (Shape{1, 3, 3, 3}));
-  AdaptiveAvgPool2D adaptive(7);
-  EXPECT_EQ(run_shape(adaptive, {1, 5, 9, 2}), (Shape{1, 7, 7, 2}));
-  GlobalAvgPool2D global;
-  EXPECT_EQ(run_shape(global, {3, 5, 9, 2}), (Shape{3, 2}));
-  Dense dense({.in_features = 7, .units = 3, .activation = {Activation::gelu}});
-  EXPECT_EQ(run_shape(dense, {4, 2, 7}), (Shape{4, 2, 3}));
-  BatchNorm batch_norm({.channels = 3, .activation = {Activation::tanh}});
-  EXPECT_EQ(run_shape(batch_norm, {2, 4, 4, 3}), (Shape{2, 4, 4, 3}));
-  LayerNorm layer_norm({.features = 5});
-  EXPECT_EQ(run_shape(layer_norm, {2, 5}), (Shape{2, 5}));
-  GroupNorm group_norm({.channels = 6, .groups = 3});
-  EXPECT_EQ(run_shape(group_norm, {2, 3, 4, 6}), (Shape{2, 3, 4, 6}));
-  EXPECT_EQ(run_shape(group_norm, {2, 6}), (Shape{2, 6}));
-  Flatten flatten;
-  EXPECT_EQ(run_shape(flatten, {2, 3, 4, 5}), (Shape{2, 60}));
-  Softmax softmax;
-  EXPECT_EQ(run_shape(softmax, {2, 3}), (Shape{2, 3}));
-}
 
 TEST(Layers, EmbeddingLooksUpRows) {
   Embedding embedding({.entries = 5, .features = 3});
@@ -100,14 +62,7 @@ TEST(Layers, DefaultsStartAsPytorchsDo) {
 }
 
 TEST(Layers, BadOptionsAreRefusedByName) {
-  const auto error_of = [](auto make) -> std::string {
-    try {
-      make();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
+  const auto error_of = [](auto make) { return test::message_of(ErrorKind::usage, make); };
   EXPECT_TRUE(error_of([] { Conv2D({.in_channels = 3, .filters = 0}); }).starts_with("conv2d: "));
   EXPECT_TRUE(error_of([] { Dense({.in_features = 0, .units = 1}); }).starts_with("dense: "));
   EXPECT_TRUE(error_of([] { BatchNorm({.channels = 0}); }).starts_with("batch_norm: "));

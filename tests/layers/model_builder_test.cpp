@@ -89,27 +89,6 @@ layers:
   EXPECT_EQ(keras.output, torch.output);
 }
 
-TEST(ModelBuilder, FusesActivationsAndSaysSo) {
-  const std::string text = R"(
-layers:
-  - conv2d: {filters: 4, kernel: 3}
-  - relu
-  - batch_norm
-  - relu
-  - conv2d: {filters: 4, kernel: 3}
-  - gelu
-  - flatten
-  - dense: 6
-  - activation: tanh
-  - dense: 3
-)";
-  const Model fused = build(text);
-  EXPECT_EQ(
-      fusion_notes(*build(text).net, {}),
-      (std::vector<std::string>{"relu into conv2d", "relu into batch_norm", "tanh into dense"}));
-  EXPECT_TRUE(fusion_notes(*build(text + "fuse: false\n").net, {}).empty());
-}
-
 TEST(ModelBuilder, FusesMaxPoolingAndSaysSo) {
   const std::string text = R"(
 layers:

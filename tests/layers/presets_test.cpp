@@ -49,6 +49,10 @@ TEST(Presets, HaveTheirParameterCounts) {
     EXPECT_EQ(elements, row.elements) << row.name;
     EXPECT_EQ(tensors, row.tensors) << row.name;
     EXPECT_EQ(model.preset, row.name);
+    if (row.side == 0) {
+      EXPECT_EQ(model.output_kind, OutputKind::sigmoid) << row.name;
+      EXPECT_EQ(model.output, (Shape{1, 1})) << row.name;
+    }
   }
 }
 

@@ -2,15 +2,13 @@
 // the operator: names, the last step, carried states, initial values.
 #include "layers/recurrent.h"
 
-#include "core/io/json.h"
 #include "core/ops/recurrent_cells.h"
 #include "layers/layers.h"
 #include "tests/support/devices.h"
+#include "tests/support/json_fixture.h"
 #include "tests/support/tolerance.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +17,7 @@ namespace whisker {
 namespace {
 
 using test::close;
+using test::numbers_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -26,20 +25,9 @@ using testing::ThrowsMessage;
 constexpr TensorOptions exact{.dtype = DType::f64, .device = reference_device};
 
 const JsonValue& traces() {
-  static const JsonValue parsed = [] {
-    const std::string path = WHISKER_SOURCE_DIR "/tests/layers/recurrent_traces.json";
-    std::ifstream stream(path);
-    std::stringstream text;
-    text << stream.rdbuf();
-    return JsonValue::parse(text.str(), {.name = path});
-  }();
+  static const JsonValue parsed =
+      test::json_fixture(WHISKER_SOURCE_DIR "/tests/layers/recurrent_traces.json");
   return parsed;
-}
-
-std::vector<double> numbers(const JsonValue& list) {
-  std::vector<double> values;
-  for (const JsonValue& item : list.items()) values.push_back(item.as_double());
-  return values;
 }
 
 RecurrentKind kind_of(const std::string& name) {
@@ -71,7 +59,7 @@ class Named {
     for (const auto& parameter : parameters) {
       names_.push_back(parameter->name());
       tensors_.push_back(
-          from_vector(numbers(values.at(parameter->name())), parameter->shape(), options)
+          from_vector(numbers_of(values.at(parameter->name())), parameter->shape(), options)
               .set_requires_grad());
     }
   }
@@ -106,7 +94,7 @@ void check_trace(const JsonValue& trace, Operator op, TensorOptions options) {
   }
   const int64_t batch = traces().at("batch").as_int();
   const auto leaf = [&](const JsonValue& values, const Shape& shape) {
-    return from_vector(numbers(values), shape, options).set_requires_grad();
+    return from_vector(numbers_of(values), shape, options).set_requires_grad();
   };
   const Tensor x = leaf(trace.at("x"), {traces().at("steps").as_int(), batch, o.features});
   std::vector<Tensor> states;
@@ -116,7 +104,7 @@ void check_trace(const JsonValue& trace, Operator op, TensorOptions options) {
   }
   RecurrentOptions settings{.kind = o.kind, .bidirectional = o.bidirectional};
   settings.initial = {.h = states[0], .c = states.size() > 1 ? states[1] : Tensor()};
-  if (const auto lengths = numbers(trace.at("lengths")); !lengths.empty()) {
+  if (const auto lengths = numbers_of(trace.at("lengths")); !lengths.empty()) {
     settings.lengths =
         from_vector(lengths, {batch}, {.dtype = DType::i64, .device = options.device});
   }
@@ -128,22 +116,22 @@ void check_trace(const JsonValue& trace, Operator op, TensorOptions options) {
   Tensor loss = zeros({}, options);
   for (size_t i = 0; i < results.size(); ++i) {
     EXPECT_TRUE(
-        close(results[i].to_vector(), numbers(trace.at("results").items()[i]), tolerance, 1))
+        close(results[i].to_vector(), numbers_of(trace.at("results").items()[i]), tolerance, 1))
         << "result " << i;
     const Tensor w =
-        from_vector(numbers(trace.at("weights").items()[i]), results[i].shape(), options);
+        from_vector(numbers_of(trace.at("weights").items()[i]), results[i].shape(), options);
     loss = loss + sum(w * results[i]);
   }
   backward(loss);
-  EXPECT_TRUE(close(x.grad().to_vector(), numbers(trace.at("dx")), tolerance, 1)) << "dx";
+  EXPECT_TRUE(close(x.grad().to_vector(), numbers_of(trace.at("dx")), tolerance, 1)) << "dx";
   for (size_t i = 0; i < states.size(); ++i) {
-    EXPECT_TRUE(
-        close(states[i].grad().to_vector(), numbers(trace.at("dstates").items()[i]), tolerance, 1))
+    EXPECT_TRUE(close(states[i].grad().to_vector(), numbers_of(trace.at("dstates").items()[i]),
+                      tolerance, 1))
         << "gradient of state " << i;
   }
   for (size_t i = 0; i < named.names().size(); ++i) {
     EXPECT_TRUE(close(named.tensors()[i].grad().to_vector(),
-                      numbers(trace.at("gradients").at(named.names()[i])), tolerance, 1))
+                      numbers_of(trace.at("gradients").at(named.names()[i])), tolerance, 1))
         << "gradient of " << named.names()[i];
   }
 }

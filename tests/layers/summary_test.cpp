@@ -62,48 +62,6 @@ TEST(Summary, ActivationsKeptForBackwardAreThePredictedOnes) {
   }
 }
 
-TEST(Summary, ActivationsKeptByAProjectionAreThePredictedOnes) {
-  const Model model = built_for(R"(
-layers:
-  - conv2d: {filters: 8, kernel: 3, padding: 1, activation: relu}
-  - residual:
-      body:
-        - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
-        - batch_norm
-        - relu
-        - conv2d: {filters: 16, kernel: 3, padding: 1, bias: false}
-        - batch_norm
-      projection:
-        - conv2d: {filters: 16, kernel: 1, bias: false}
-        - batch_norm
-  - conv2d: {filters: 4, kernel: 3}
-head:
-  - flatten
-  - dense: {units: classes}
-)",
-                                {4, 16, 16, 3}, 2);
-  const auto predicted = static_cast<double>(summarize(model).training.activations);
-  EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, reference_device)), predicted,
-              padding * predicted);
-}
-
-TEST(Summary, ActivationsKeptByMultipliedBranchesAreThePredictedOnes) {
-  const Model model = built_for(R"(
-layers:
-  - conv2d: {filters: 16, kernel: 3, padding: 1}
-  - multiply:
-      - []
-      - [global_avg_pool2d, dense: 4, relu, dense: 16, sigmoid]
-  - conv2d: {filters: 4, kernel: 3}
-head:
-  - flatten
-  - dense: {units: classes}
-)",
-                                {4, 16, 16, 3}, 2);
-  const auto predicted = static_cast<double>(summarize(model).training.activations);
-  EXPECT_NEAR(static_cast<double>(measured_bytes(model, true)), predicted, padding * predicted);
-}
-
 // Beside what the CPU keeps, in MiB, as the backends of an H200 asked for it.
 TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   struct Case {

@@ -2,12 +2,11 @@
 // gradients and running statistics, element by element. Numbers from
 // scripts/make_torchvision_fixtures.py, computed in f64: so is the reference, the others in f32.
 #include "core/cpu/cpu_backend.h"
-#include "core/io/file.h"
-#include "core/io/json.h"
 #include "core/tensor/philox.h"
 #include "layers/layers.h"
 #include "layers/weights/weights.h"
 #include "tests/support/devices.h"
+#include "tests/support/json_fixture.h"
 #include "tests/support/test_data.h"
 #include "tests/support/tolerance.h"
 
@@ -23,9 +22,7 @@ namespace {
 
 const JsonValue& fixtures() {
   static const JsonValue values =
-      JsonValue::parse(read_file(WHISKER_SOURCE_DIR "/tests/layers/torchvision_fixtures.json",
-                                 1 << 20, ErrorKind::data),
-                       {.name = "torchvision_fixtures.json"});
+      test::json_fixture(WHISKER_SOURCE_DIR "/tests/layers/torchvision_fixtures.json");
   return values;
 }
 
@@ -72,12 +69,6 @@ Model preset(const std::string& name, int64_t side, int64_t classes) {
                      {.input = {2, side, side, 3}, .classes = classes});
 }
 
-std::vector<double> json_numbers(const JsonValue& list) {
-  std::vector<double> values;
-  for (const JsonValue& item : list.items()) values.push_back(item.as_double());
-  return values;
-}
-
 /// On the CPU by direct convolutions, whatever timing would choose.
 class TorchvisionOn : public test::NetworkOn {
  protected:
@@ -103,7 +94,7 @@ TEST_P(TorchvisionOn, SqueezenetsImagenetWeightsGiveTheSameLogits) {
   const std::vector<double> logits = model.net->forward(images(100, 2, GetParam())).to_vector();
   std::vector<double> shown;
   for (size_t i = 0; i < logits.size(); i += 20) shown.push_back(logits[i]);
-  EXPECT_TRUE(test::close(shown, json_numbers(fixtures().at("squeezenet1_1").at("logits")),
+  EXPECT_TRUE(test::close(shown, test::numbers_of(fixtures().at("squeezenet1_1").at("logits")),
                           allowed(GetParam()), 0));
 }
 
@@ -158,12 +149,12 @@ std::vector<double> shown(const Parameter& parameter, const std::vector<double>&
 void expect_shown(const Parameter& parameter, const Tensor& tensor, const JsonValue& expected,
                   double relative) {
   SCOPED_TRACE(parameter.name());
-  std::vector<double> want = json_numbers(expected.at(parameter.name()));
+  std::vector<double> want = test::numbers_of(expected.at(parameter.name()));
   std::vector<double> got = shown(parameter, tensor.to_vector());
   ASSERT_EQ(want.size(), 10u);
   ASSERT_TRUE(std::isfinite(want[9]));
   const double largest = want[8];
-  // A product of n elements with json_numbers in [-1/2, 1/2) errs by no more than this, unless
+  // A product of n elements with numbers in [-1/2, 1/2) errs by no more than this, unless
   // errors are of one sign.
   const double terms = std::sqrt(static_cast<double>(tensor.count()));
   EXPECT_NEAR(got[8], want[9], relative * largest * terms) << "in all elements";
@@ -182,10 +173,11 @@ TEST_P(TorchvisionOn, ResnetsForwardBackwardAndStatisticsAreTheSame) {
   {
     const NoGrad inference;
     const std::vector<double> evaluated = model.net->forward(x).to_vector();
-    EXPECT_TRUE(test::close(evaluated, json_numbers(expected.at("evaluated")), relative, 0));
+    EXPECT_TRUE(test::close(evaluated, test::numbers_of(expected.at("evaluated")), relative, 0));
   }
   const Tensor logits = model.net->forward(x, {.training = true});
-  EXPECT_TRUE(test::close(logits.to_vector(), json_numbers(expected.at("trained")), relative, 0));
+  EXPECT_TRUE(
+      test::close(logits.to_vector(), test::numbers_of(expected.at("trained")), relative, 0));
   const Tensor labels = from_vector({3, 7}, {2}, {.dtype = DType::i64, .device = GetParam()});
   const Tensor loss = cross_entropy(logits, labels);
   EXPECT_NEAR(loss.item(), expected.at("loss").as_double(), relative);

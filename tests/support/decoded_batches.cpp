@@ -12,10 +12,6 @@
 
 namespace whisker::test {
 
-void write(const TemporaryFolder& folder, const std::string& name, const Buffer& bytes) {
-  folder.write(name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 void write_images(const TemporaryFolder& folder) {
   int number = 0;
   const auto name = [&](const char* kind, const char* ending = "jpg") {
@@ -24,25 +20,26 @@ void write_images(const TemporaryFolder& folder) {
   for (int orientation = 0; orientation <= 8; ++orientation) {
     for (const int samples : {1, 2}) {
       const Image image = sample_image(60 + 3 * orientation, 90 - 4 * orientation);
-      write(folder, name("plain"),
-            write_jpeg(image, {.h_samples = 2, .v_samples = samples, .orientation = orientation}));
+      folder.write(
+          name("plain"),
+          write_jpeg(image, {.h_samples = 2, .v_samples = samples, .orientation = orientation}));
     }
   }
   const Image image = sample_image(70, 80);
-  write(folder, name("gray"), write_jpeg(image, {.color = JpegColor::gray}));
-  write(folder, name("cmyk"), write_jpeg(image, {.color = JpegColor::cmyk}));
-  write(folder, name("progressive"), write_jpeg(image, {.progressive = true, .orientation = 6}));
-  write(folder, name("named", "png"), write_jpeg(image));
-  write(folder, name("bmp", "bmp"), write_bmp(image));
+  folder.write(name("gray"), write_jpeg(image, {.color = JpegColor::gray}));
+  folder.write(name("cmyk"), write_jpeg(image, {.color = JpegColor::cmyk}));
+  folder.write(name("progressive"), write_jpeg(image, {.progressive = true, .orientation = 6}));
+  folder.write(name("named", "png"), write_jpeg(image));
+  folder.write(name("bmp", "bmp"), write_bmp(image));
   Buffer cut = write_jpeg(image);
   cut.resize(cut.size() / 2);
-  write(folder, name("cut"), cut);
+  folder.write(name("cut"), cut);
   Buffer large = write_jpeg(image);
   const uint8_t frame[] = {0xFF, 0xC0};
   const auto at = std::search(large.begin(), large.end(), frame, frame + 2);
   std::fill(at + 5, at + 9, uint8_t{0xFF});  // 65535x65535
-  write(folder, name("huge"), large);
-  write(folder, name("empty"), {});
+  folder.write(name("huge"), large);
+  folder.write(name("empty"), "");
 }
 
 ImageDatasetOptions augmented() {
@@ -65,7 +62,7 @@ bool copy_odd_images(const TemporaryFolder& folder) {
     if (!entry.is_regular_file() || ending == ".tsv") continue;
     const std::string name = fmt::format("{}/{:04}{}", number % 2 == 0 ? 'a' : 'b', number, ending);
     ++number;
-    write(folder, name, read_bytes(entry.path()));
+    folder.write(name, read_bytes(entry.path()));
   }
   return true;
 }

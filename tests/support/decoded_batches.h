@@ -14,7 +14,6 @@
 
 namespace whisker::test {
 
-void write(const TemporaryFolder& folder, const std::string& name, const Buffer& bytes);
 /// Every orientation, and one of each kind that a device does not decode or nobody can.
 void write_images(const TemporaryFolder& folder);
 /// The collection of odd images in two class folders; false where it is not there.

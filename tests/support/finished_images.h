@@ -4,6 +4,7 @@
 
 #include "core/backend/backend.h"
 #include "data/staging/image_staging.h"
+#include "data/transforms/augment_sampler.h"
 #include "data/transforms/mix.h"
 #include "data/transforms/transform_image.h"
 
@@ -13,6 +14,51 @@
 #include <vector>
 
 namespace whisker::test {
+
+struct NamedAugmentation {
+  const char* name;
+  AugmentConfig config;
+};
+
+/// What augmentation can do one by one, and last all of it together.
+inline std::vector<NamedAugmentation> augmentations() {
+  std::vector<NamedAugmentation> list = {
+      {"none", {}},
+      {"crop and flips",
+       {.random_resized_crop = true, .flip_horizontal = 0.5, .flip_vertical = 0.5}},
+      {"shear", {.flip_horizontal = 0.5, .shear = 20, .zoom = 0.2}},
+      {"brightness and saturation", {.brightness = 0.4, .saturation = 0.4}},
+      {"contrast", {.contrast = 0.5}},
+      {"hue", {.hue = 0.5}},
+      {"erase", {.erase = 1}}};
+  for (const auto mode :
+       {FillMode::constant, FillMode::nearest, FillMode::reflect, FillMode::wrap}) {
+    list.push_back({"shift far",
+                    {.rotation = 45,
+                     .zoom = 0.9,
+                     .shift_horizontal = 1,
+                     .shift_vertical = 1,
+                     .fill_mode = mode,
+                     .fill_value = 33}});
+  }
+  list.push_back({"all",
+                  {.random_resized_crop = true,
+                   .flip_horizontal = 0.5,
+                   .rotation = 90,
+                   .brightness = 0.3,
+                   .contrast = 0.3,
+                   .saturation = 0.3,
+                   .hue = 0.1,
+                   .erase = 0.5}});
+  return list;
+}
+
+inline Preprocess imagenet(const ImageSize& size, ResizeMode mode, int channels = 3) {
+  Preprocess preprocess{.size = size, .resize_mode = mode, .channels = channels};
+  preprocess.normalisation.mean = {0.485, 0.456, 0.406};
+  preprocess.normalisation.std = {0.229, 0.224, 0.225};
+  return preprocess;
+}
 
 inline std::vector<float> preprocessed(const Preprocess& preprocess, const Image& image) {
   const ImageSize size = preprocess.output();

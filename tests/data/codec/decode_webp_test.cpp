@@ -167,13 +167,6 @@ TEST(DecodeWebp, CutsAreRefused) {
   }
 }
 
-TEST(DecodeWebp, BytesAfterTheEndAreIgnored) {
-  Buffer file = test::write_webp(test::sample_image(9, 5));
-  const Image expected = decode(file);
-  file.insert(file.end(), 777, 0x5A);
-  EXPECT_EQ(decode(file).rgb, expected.rgb);
-}
-
 TEST(DecodeWebp, HugeExtentsAreRefusedByTheirHeader) {
   Buffer chunks, lossless = {0x2F, 0xFF, 0xFF, 0xFF, 0x0F};  // 16384 x 16384
   lossless.resize(64);

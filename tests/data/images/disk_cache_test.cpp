@@ -31,8 +31,8 @@ class DiskCache : public testing::Test {
   }
 
   void write_image(int number, int seed) {
-    const test::Buffer bytes = test::write_jpeg(test::sample_image(30 + seed % 7, 30 + seed % 5));
-    folder_.write(path_of(number), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    folder_.write(path_of(number),
+                  test::write_jpeg(test::sample_image(30 + seed % 7, 30 + seed % 5)));
   }
   static std::string path_of(int number) {
     return fmt::format("{}/{:02}.jpg", number < images / 2 ? 'a' : 'b', number);

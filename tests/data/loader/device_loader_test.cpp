@@ -24,9 +24,8 @@ void write_jpegs(const TemporaryFolder& folder, int per_class, int side = 40) {
     const bool large = i + 1 == 2 * per_class;
     const Image image = large ? test::sample_image(900, 700)
                               : test::sample_image(side + i % 7 * 5, side + i % 5 * 9);
-    const test::Buffer bytes = test::write_jpeg(image);
     folder.write(fmt::format("{}/{:04}.jpg", i < per_class ? 'a' : 'b', i),
-                 {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+                 test::write_jpeg(image));
   }
 }
 

@@ -26,16 +26,16 @@ using test::write_images;
 
 constexpr Device gpu{DeviceKind::cuda, 0};
 
-/// Null, with the test skipped, where it cannot be had.
-std::shared_ptr<JpegDecoder> nvjpeg(std::string& why) {
-  if (cuda_device_count() == 0) {
-    why = "skipped: no GPU (" + why_no_cuda() + ")";
-    return nullptr;
+class GpuDecodeCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
+    std::string why;
+    decoder_ = backend_of(gpu).make_jpeg_decoder(why);
+    if (!decoder_) GTEST_SKIP() << "skipped: no nvJPEG (" << why << ")";
   }
-  auto decoder = backend_of(gpu).make_jpeg_decoder(why);
-  if (!decoder) why = "skipped: no nvJPEG (" + why + ")";
-  return decoder;
-}
+  std::shared_ptr<JpegDecoder> decoder_;
+};
 
 struct Differences {
   double mean = 0;
@@ -61,10 +61,7 @@ Differences differences(const std::vector<uint8_t>& got, const Image& expected) 
 // level, and interpolate chroma differently: against a libjpeg that repeats chroma samples ours
 // differs by up to 1.2 levels in the mean over such an image, with 0.7 % of the values off by more
 // than 16. Twice that, or so, is the tolerance.
-TEST(GpuDecodeCuda, PixelsAreTheHosts) {
-  std::string why;
-  const auto decoder = nvjpeg(why);
-  if (!decoder) GTEST_SKIP() << why;
+TEST_F(GpuDecodeCuda, PixelsAreTheHosts) {
   const auto root = test::test_data_dir() / "cats_dogs_original" / "cat";
   std::vector<std::vector<uint8_t>> files;
   if (std::filesystem::exists(root)) {
@@ -84,7 +81,7 @@ TEST(GpuDecodeCuda, PixelsAreTheHosts) {
     plain[i] = plain_jpeg(files[i]).value_or("");
     const std::span file(reinterpret_cast<const uint8_t*>(plain[i].data()), plain[i].size());
     const ImageHeader header = read_header(files[i]);
-    if (header.orientation != 1 || file.empty() || !decoder->accepts(file)) continue;
+    if (header.orientation != 1 || file.empty() || !decoder_->accepts(file)) continue;
     images.push_back({.bytes = file,
                       .height = header.height,
                       .width = header.width,
@@ -92,11 +89,11 @@ TEST(GpuDecodeCuda, PixelsAreTheHosts) {
     bytes += int64_t{3} * header.height * header.width + 256;
     which.push_back(i);
   }
-  std::printf("%s accepts %zu of %zu files\n", decoder->description().c_str(), images.size(),
+  std::printf("%s accepts %zu of %zu files\n", decoder_->description().c_str(), images.size(),
               files.size());
   ASSERT_GT(images.size(), files.size() / 2);
   for (int round = 0; round < 3; ++round) {  // memory and states are used again
-    const auto decoded = decoder->decode(images, bytes);
+    const auto decoded = decoder_->decode(images, bytes);
     Differences worst;
     for (size_t i = 0; i < images.size(); ++i) {
       Decoded ours;
@@ -118,17 +115,14 @@ TEST(GpuDecodeCuda, PixelsAreTheHosts) {
 
 // The same files, bad ones and replacements; values differ by what the decoders do, which for such
 // small images full of edges is up to 3.2 levels in the mean (see above).
-TEST(GpuDecodeCuda, TrainingBatchesAreTheHostsWithinADecodersError) {
-  std::string why;
-  const auto decoder = nvjpeg(why);
-  if (!decoder) GTEST_SKIP() << why;
+TEST_F(GpuDecodeCuda, TrainingBatchesAreTheHostsWithinADecodersError) {
   TemporaryFolder folder;
   write_images(folder);
   const ImageFolder files = open_image_folder(folder.path());
   const Delivered expected = run(files, augmented(), {.device = gpu});
   for (const double share : {0.5, 1.0}) {
-    const Delivered got = run(files, augmented(),
-                              {.device = gpu, .decoder = decoder, .share = share, .workers = 3}, 6);
+    const Delivered got = run(
+        files, augmented(), {.device = gpu, .decoder = decoder_, .share = share, .workers = 3}, 6);
     const double mean = mean_difference(got, expected);
     Delivered begun = got;
     begun.images.resize(expected.images.size());
@@ -144,16 +138,13 @@ TEST(GpuDecodeCuda, TrainingBatchesAreTheHostsWithinADecodersError) {
   }
 }
 
-TEST(GpuDecodeCuda, OddImagesAreTreatedAsOnTheHost) {
-  std::string why;
-  const auto decoder = nvjpeg(why);
-  if (!decoder) GTEST_SKIP() << why;
+TEST_F(GpuDecodeCuda, OddImagesAreTreatedAsOnTheHost) {
   TemporaryFolder folder;
   if (!copy_odd_images(folder)) GTEST_SKIP() << "no odd_images in " << test::test_data_dir();
   const ImageFolder files = open_image_folder(folder.path());
   const Delivered expected = run(files, augmented(), {.device = gpu}, 1);
   const Delivered got =
-      run(files, augmented(), {.device = gpu, .decoder = decoder, .share = 1, .workers = 3}, 1);
+      run(files, augmented(), {.device = gpu, .decoder = decoder_, .share = 1, .workers = 3}, 1);
   EXPECT_EQ(got.indices, expected.indices);
   EXPECT_EQ(got.bad, expected.bad);
   EXPECT_EQ(got.reasons, expected.reasons);

@@ -22,7 +22,6 @@ using test::copy_odd_images;
 using test::Delivered;
 using test::largest_difference;
 using test::run;
-using test::write;
 using test::write_images;
 
 /// Decodes in host memory, exactly; `offset` is added to every value, so that its work shows.
@@ -78,17 +77,24 @@ DeviceLoaderOptions on_the_host(bool find_jpeg_share = false) {
   return {.find_jpeg_share = find_jpeg_share, .pipeline = test::image_pipeline(cpu_device)};
 }
 
-TEST(GpuDecode, GivesTheHostsBatchesAndRefusesTheSameFiles) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
-  const Delivered expected = run(files, augmented(), {});
+class GpuDecode : public testing::Test {
+ protected:
+  GpuDecode() {
+    write_images(folder_);
+    files_ = open_image_folder(folder_.path());
+  }
+  const TemporaryFolder folder_;
+  ImageFolder files_;
+};
+
+TEST_F(GpuDecode, GivesTheHostsBatchesAndRefusesTheSameFiles) {
+  const Delivered expected = run(files_, augmented(), {});
   EXPECT_EQ(expected.bad.size(), 3u);
   for (const double share : {0.3, 0.5, 1.0}) {
     for (const int workers : {0, 3}) {
       const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{});
       const Delivered got =
-          run(files, augmented(), {.decoder = decoder, .share = share, .workers = workers});
+          run(files_, augmented(), {.decoder = decoder, .share = share, .workers = workers});
       EXPECT_EQ(largest_difference(got, expected), 0) << share;
       EXPECT_EQ(got.indices, expected.indices) << share;
       EXPECT_EQ(got.bad, expected.bad) << share;
@@ -100,13 +106,10 @@ TEST(GpuDecode, GivesTheHostsBatchesAndRefusesTheSameFiles) {
 }
 
 // A decoder whose pixels differ shows which rows it had: always the same ones.
-TEST(GpuDecode, RowsAreTheSameWhateverTheWorkers) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
+TEST_F(GpuDecode, RowsAreTheSameWhateverTheWorkers) {
   const auto with = [&](double share, int workers) {
     const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.offset = 9});
-    return run(files, augmented(), {.decoder = decoder, .share = share, .workers = workers});
+    return run(files_, augmented(), {.decoder = decoder, .share = share, .workers = workers});
   };
   const Delivered alone = with(0.5, 0);
   for (const int workers : {1, 2, 5}) EXPECT_EQ(largest_difference(with(0.5, workers), alone), 0);
@@ -114,38 +117,32 @@ TEST(GpuDecode, RowsAreTheSameWhateverTheWorkers) {
   EXPECT_GT(largest_difference(with(0, 2), alone), 0);
 }
 
-TEST(GpuDecode, TheHostDecodesWhatTheDeviceRefuses) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
-  const Delivered expected = run(files, augmented(), {});
+TEST_F(GpuDecode, TheHostDecodesWhatTheDeviceRefuses) {
+  const Delivered expected = run(files_, augmented(), {});
   const auto refuses = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.refuses = true});
-  const Delivered got = run(files, augmented(), {.decoder = refuses, .share = 1, .workers = 2});
+  const Delivered got = run(files_, augmented(), {.decoder = refuses, .share = 1, .workers = 2});
   EXPECT_EQ(largest_difference(got, expected), 0);
   EXPECT_EQ(got.bad, expected.bad);
   EXPECT_NE(got.note.find("from here on the CPU decodes all JPEG files"), std::string::npos)
       << got.note;
-  const Delivered once = run(files, augmented(), {.decoder = refuses, .share = 1, .batch = 64}, 1);
+  const Delivered once = run(files_, augmented(), {.decoder = refuses, .share = 1, .batch = 64}, 1);
   EXPECT_NE(once.note.find("refused on the GPU and decoded by the CPU (does not like it)"),
             std::string::npos)
       << once.note;
   const auto picky = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.narrowest = 62});
-  const Delivered some = run(files, augmented(), {.decoder = picky, .share = 1});
+  const Delivered some = run(files_, augmented(), {.decoder = picky, .share = 1});
   EXPECT_EQ(largest_difference(some, expected), 0);
   EXPECT_GT(picky->decoded(), 0);
 }
 
-TEST(GpuDecode, ADeviceThatRefusesEverythingIsAskedNoMore) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
+TEST_F(GpuDecode, ADeviceThatRefusesEverythingIsAskedNoMore) {
   LoaderOptions options{.batch_size = 4, .workers = 0, .max_bad = 0.5};
   const auto refuses = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.refuses = true});
   options.jpeg_decoder = refuses;
   options.jpeg_share = 1;
   for (const bool searches : {false, true}) {
-    DeviceLoader loader(std::make_shared<ImageDataset>(files, augmented()),
-                        sequential_sampler(files.size()), options, on_the_host(searches));
+    DeviceLoader loader(std::make_shared<ImageDataset>(files_, augmented()),
+                        sequential_sampler(files_.size()), options, on_the_host(searches));
     const int64_t before = refuses->refused();
     std::string notes;
     for (int epoch = 0; epoch < 20; ++epoch) {
@@ -161,21 +158,18 @@ TEST(GpuDecode, ADeviceThatRefusesEverythingIsAskedNoMore) {
   }
 }
 
-TEST(GpuDecode, ACacheAndValidationKeepTheHostsPixels) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
+TEST_F(GpuDecode, ACacheAndValidationKeepTheHostsPixels) {
   ImageDatasetOptions cached = augmented();
   cached.cache.kind = CacheKind::memory;
   const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{.offset = 9});
-  EXPECT_EQ(largest_difference(run(files, cached, {.decoder = decoder, .share = 1}),
-                               run(files, cached, {})),
+  EXPECT_EQ(largest_difference(run(files_, cached, {.decoder = decoder, .share = 1}),
+                               run(files_, cached, {})),
             0);
   EXPECT_EQ(decoder->decoded(), 0);
 }
 
 // Most are refused, or are no plain JPEG; whichever it is, nothing changes.
-TEST(GpuDecode, OddImagesAreTreatedAsOnTheHost) {
+TEST_F(GpuDecode, OddImagesAreTreatedAsOnTheHost) {
   TemporaryFolder folder;
   if (!copy_odd_images(folder)) GTEST_SKIP() << "no odd_images in " << test::test_data_dir();
   const ImageFolder files = open_image_folder(folder.path());
@@ -194,10 +188,10 @@ TEST(GpuDecode, OddImagesAreTreatedAsOnTheHost) {
 }
 
 // What was found out about a file holds for its bytes, not for its name.
-TEST(GpuDecode, AFileThatIsDamagedLaterIsFound) {
+TEST_F(GpuDecode, AFileThatIsDamagedLaterIsFound) {
   TemporaryFolder folder;
   const test::Buffer good = test::write_jpeg(test::sample_image(70, 60));
-  for (const char* name : {"a/0.jpg", "a/1.jpg", "b/2.jpg", "b/3.jpg"}) write(folder, name, good);
+  for (const char* name : {"a/0.jpg", "a/1.jpg", "b/2.jpg", "b/3.jpg"}) folder.write(name, good);
   const ImageFolder files = open_image_folder(folder.path());
   LoaderOptions options{.batch_size = 4, .workers = 0, .max_bad = 1};
   const auto decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{});
@@ -217,21 +211,18 @@ TEST(GpuDecode, AFileThatIsDamagedLaterIsFound) {
   damaged.resize(good.size() / 2);
   damaged.insert(damaged.end(), {0xFF, 0xD9});
   damaged.resize(good.size(), uint8_t{0});
-  write(folder, "a/1.jpg", damaged);
+  folder.write("a/1.jpg", damaged);
   first_of(0);
   ASSERT_EQ(loader.bad_samples().size(), 1u);
   EXPECT_EQ(loader.bad_samples()[0].index, 1);
 }
 
-TEST(GpuDecode, ShareIsSearchedAndSaidOnce) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
-  const auto dataset = std::make_shared<ImageDataset>(files, augmented());
+TEST_F(GpuDecode, ShareIsSearchedAndSaidOnce) {
+  const auto dataset = std::make_shared<ImageDataset>(files_, augmented());
   LoaderOptions options{.batch_size = 4, .workers = 0, .max_bad = 0.5};
   options.jpeg_decoder = std::make_shared<HostJpegDecoder>(HostJpegDecoder::Options{});
   const std::weak_ptr<JpegDecoder> decoder = options.jpeg_decoder;
-  DeviceLoader loader(dataset, shuffle_sampler(files.size(), {.seed = 1}), options,
+  DeviceLoader loader(dataset, shuffle_sampler(files_.size(), {.seed = 1}), options,
                       on_the_host(true));
   options.jpeg_decoder.reset();
   EXPECT_LT(loader.jpeg_share(), 0);
@@ -251,12 +242,9 @@ TEST(GpuDecode, ShareIsSearchedAndSaidOnce) {
   EXPECT_EQ(loader.jpeg_share(), 0.25);
 }
 
-TEST(GpuDecode, AResumedRunSaysThatItsDecoderIsMissing) {
-  TemporaryFolder folder;
-  write_images(folder);
-  const ImageFolder files = open_image_folder(folder.path());
-  DeviceLoader loader(std::make_shared<ImageDataset>(files, augmented()),
-                      sequential_sampler(files.size()), {.workers = 0}, on_the_host());
+TEST_F(GpuDecode, AResumedRunSaysThatItsDecoderIsMissing) {
+  DeviceLoader loader(std::make_shared<ImageDataset>(files_, augmented()),
+                      sequential_sampler(files_.size()), {.workers = 0}, on_the_host());
   loader.set_jpeg_share(0.5);
   EXPECT_NE(loader.take_note().find("the GPU decoded 50 % of this run's JPEG files"),
             std::string::npos);

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/hash.h"
 #include "core/tensor/philox.h"
+#include "tests/support/error_of.h"
 #include "tests/support/failing_new.h"
 
 #include <atomic>
@@ -240,14 +241,11 @@ TEST(Loader, StopsAboveTheLimitAtTheSameBatch) {
                   {.batch_size = 16, .workers = workers, .max_bad = 0.01});
     loader.start_epoch(0);
     int64_t delivered = 0;
-    try {
+    const std::string error = test::message_of(ErrorKind::data, [&] {
       while (loader.next()) ++delivered;
-      ADD_FAILURE() << "50 of 1000 are more than 1 %";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data);
-      EXPECT_THAT(error.what(), HasSubstr("more than the 10 that data.max_bad 0.01 allows"));
-      EXPECT_THAT(error.what(), HasSubstr("cut off"));
-    }
+    });
+    EXPECT_THAT(error, HasSubstr("more than the 10 that data.max_bad 0.01 allows"));
+    EXPECT_THAT(error, HasSubstr("cut off"));
     EXPECT_FALSE(loader.next());
     stopped_at.insert(delivered);
   }
@@ -306,13 +304,7 @@ TEST(Loader, CarriesOtherErrorsToTheirBatch) {
     loader.start_epoch(0);
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
-    try {
-      loader.next();
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_STREQ(error.what(), "image 25: a fault");
-    }
+    EXPECT_EQ(test::message_of(ErrorKind::usage, [&] { loader.next(); }), "image 25: a fault");
     EXPECT_FALSE(loader.next());
     loader.start_epoch(1, 5);  // and the loader goes on
     EXPECT_TRUE(loader.next());
@@ -323,20 +315,12 @@ TEST(Loader, CarriesOtherErrorsToTheirBatch) {
 TEST(Loader, CarriesMemoryThatRanOutToTheCaller) {
   const auto dataset = std::make_shared<Numbers>(Numbers::Options{.size = 24, .bad = {3}});
   for (const auto& [workers, prefetch] : {std::pair{0, 2}, {1, 1}, {3, 2}}) {
-    int64_t failures = 0, reported = 0;
-    for (bool failed = true; failed;) {
-      Loader loader(dataset, sequential_sampler(24),
-                    {.batch_size = 8, .workers = workers, .prefetch = prefetch, .max_bad = 0.5});
-      const test::FailingNew failing(failures + 1, 1);
-      try {
-        loader.start_epoch(0);
-        while (loader.next()) continue;
-      } catch (const std::bad_alloc&) {
-        ++reported;
-      }
-      failed = failing.failed();
-      failures += failed;
-    }
+    const auto [failures, reported] = test::fail_each_allocation_of_an_epoch([&, workers = workers,
+                                                                              prefetch = prefetch] {
+      return std::make_unique<Loader>(
+          dataset, sequential_sampler(24),
+          LoaderOptions{.batch_size = 8, .workers = workers, .prefetch = prefetch, .max_bad = 0.5});
+    });
     EXPECT_GT(failures, 30);
     EXPECT_EQ(reported, failures) << workers << " workers";
   }

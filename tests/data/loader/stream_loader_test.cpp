@@ -59,19 +59,11 @@ TEST(StreamLoader, BatchesAStreamInOrder) {
 
 TEST(StreamLoader, CarriesMemoryThatRanOutToTheCaller) {
   for (const int prefetch : {0, 1, 3}) {
-    int64_t failures = 0, reported = 0;
-    for (bool failed = true; failed;) {
-      StreamLoader loader(std::make_shared<Counter>(10), {.batch_size = 4, .prefetch = prefetch});
-      const test::FailingNew failing(failures + 1, 1);
-      try {
-        loader.start_epoch(0);
-        while (loader.next()) continue;
-      } catch (const std::bad_alloc&) {
-        ++reported;
-      }
-      failed = failing.failed();
-      failures += failed;
-    }
+    const auto [failures, reported] = test::fail_each_allocation_of_an_epoch([&] {
+      return std::make_unique<StreamLoader>(
+          std::make_shared<Counter>(10),
+          StreamLoaderOptions{.batch_size = 4, .prefetch = prefetch});
+    });
     EXPECT_GE(failures, 5);
     EXPECT_EQ(reported, failures) << prefetch << " read ahead";
   }

@@ -22,49 +22,8 @@ namespace {
 constexpr int height = 24;
 constexpr int width = 37;
 
-struct NamedConfig {
-  const char* name;
-  AugmentConfig config;
-};
-
-std::vector<NamedConfig> configs() {
-  std::vector<NamedConfig> list = {
-      {"none", {}},
-      {"crop and flips",
-       {.random_resized_crop = true, .flip_horizontal = 0.5, .flip_vertical = 0.5}},
-      {"brightness and saturation", {.brightness = 0.4, .saturation = 0.4}},
-      {"contrast", {.contrast = 0.5}},
-      {"hue", {.hue = 0.5}},
-      {"erase", {.erase = 1}},
-      {"all",
-       {.random_resized_crop = true,
-        .flip_horizontal = 0.5,
-        .rotation = 90,
-        .brightness = 0.3,
-        .contrast = 0.3,
-        .saturation = 0.3,
-        .hue = 0.1,
-        .erase = 0.5}}};
-  for (const auto mode :
-       {FillMode::constant, FillMode::nearest, FillMode::reflect, FillMode::wrap}) {
-    list.push_back({"shift far",
-                    {.rotation = 45,
-                     .zoom = 0.9,
-                     .shift_horizontal = 1,
-                     .shift_vertical = 1,
-                     .fill_mode = mode,
-                     .fill_value = 33}});
-  }
-  return list;
-}
-
 Preprocess imagenet(ResizeMode mode, int channels) {
-  Preprocess preprocess{.size = {height, width}};
-  preprocess.resize_mode = mode;
-  preprocess.channels = channels;
-  preprocess.normalisation.mean = {0.485, 0.456, 0.406};
-  preprocess.normalisation.std = {0.229, 0.224, 0.225};
-  return preprocess;
+  return test::imagenet({height, width}, mode, channels);
 }
 
 // Values that stay the whole numbers they were.
@@ -148,7 +107,7 @@ TEST(DeviceImages, EqualTransformImage) {
   int compared = 0;
   for (const Device device : pipeline_devices()) {
     const auto pipeline = test::image_pipeline(device);
-    for (const auto& [name, config] : configs()) {
+    for (const auto& [name, config] : test::augmentations()) {
       for (const int channels : {3, 1}) {
         for (const auto mode : {ResizeMode::crop, ResizeMode::squash, ResizeMode::letterbox}) {
           TestBatch batch(device, 12, channels);

@@ -3,6 +3,7 @@
 #include "data/transforms/resize.h"
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -206,13 +207,8 @@ TEST(Resize, BadBoxesAndTargetsAreUsageErrors) {
   ResizeScratch scratch;
   Image out;
   const auto reason = [&](Box box, ResizeOptions options) {
-    try {
-      resize(ImageView(source), box, options, out, scratch);
-      return std::string("accepted");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return std::string(error.what());
-    }
+    return test::message_of(ErrorKind::usage,
+                            [&] { resize(ImageView(source), box, options, out, scratch); });
   };
   EXPECT_EQ(reason({0, 0, 10, 8}, {.height = 0, .width = 4}),
             "resize: expected a target of at least 1x1, got 4x0");

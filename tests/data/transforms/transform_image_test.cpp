@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/image/image_arithmetic.h"
 #include "data/transforms/augment_sampler.h"
+#include "tests/support/error_of.h"
 #include "tests/support/finished_images.h"
 #include "tests/support/image_files.h"
 
@@ -155,61 +156,16 @@ std::vector<double> reference(const Image& source, const ImageRecord& record,
   return out;
 }
 
-Preprocess imagenet(int height, int width) {
-  Preprocess preprocess{.size = {height, width}};
-  preprocess.normalisation.mean = {0.485, 0.456, 0.406};
-  preprocess.normalisation.std = {0.229, 0.224, 0.225};
-  return preprocess;
-}
-
-struct NamedConfig {
-  const char* name;
-  AugmentConfig config;
-};
-
-std::vector<NamedConfig> configs() {
-  std::vector<NamedConfig> list = {
-      {"none", {}},
-      {"crop and flips",
-       {.random_resized_crop = true, .flip_horizontal = 0.5, .flip_vertical = 0.5}},
-      {"keras", {.flip_horizontal = 0.5, .shear = 20, .zoom = 0.2}},
-      {"jitter", {.brightness = 0.4, .contrast = 0.4, .saturation = 0.4}},
-      {"hue", {.hue = 0.5}},
-      {"erase", {.erase = 1}},
-      {"all",
-       {.random_resized_crop = true,
-        .flip_horizontal = 0.5,
-        .rotation = 90,
-        .brightness = 0.3,
-        .contrast = 0.3,
-        .saturation = 0.3,
-        .hue = 0.1,
-        .erase = 0.5}}};
-  for (const auto mode :
-       {FillMode::constant, FillMode::nearest, FillMode::reflect, FillMode::wrap}) {
-    list.push_back({"shift far",
-                    {.rotation = 45,
-                     .zoom = 0.9,
-                     .shift_horizontal = 1,
-                     .shift_vertical = 1,
-                     .fill_mode = mode,
-                     .fill_value = 33}});
-  }
-  return list;
-}
-
 TEST(TransformImage, EqualsTheDoublePrecisionDefinition) {
   const Image source = test::sample_image(83, 61);
   TransformScratch scratch;
   int compared = 0;
-  for (const auto& [name, config] : configs()) {
+  for (const auto& [name, config] : test::augmentations()) {
     config.check();
     for (const int channels : {3, 1}) {
       for (const auto mode : {ResizeMode::crop, ResizeMode::letterbox}) {
         for (uint64_t index = 0; index < 12; ++index) {
-          Preprocess preprocess = imagenet(24, 37);
-          preprocess.channels = channels;
-          preprocess.resize_mode = mode;
+          const Preprocess preprocess = test::imagenet({24, 37}, mode, channels);
           const ImageRecord record = sample_augmentation(config, preprocess, {5, 2, index}, 61, 83);
           std::vector<float> out(static_cast<size_t>(24 * 37 * channels));
           transform_image(ImageView(source, record.crop), record,
@@ -236,8 +192,7 @@ TEST(TransformImage, PlainRecordEqualsPreprocess) {
     const Image source = test::sample_image(width, height);
     for (const auto mode : {ResizeMode::crop, ResizeMode::squash, ResizeMode::letterbox}) {
       constexpr int columns = 24;
-      Preprocess preprocess = imagenet(32, columns);
-      preprocess.resize_mode = mode;
+      const Preprocess preprocess = test::imagenet({32, columns}, mode);
       const ImageRecord record = plain_augmentation(preprocess, height, width);
       const auto expected = test::preprocessed(preprocess, source);
       std::vector<float> out(expected.size());
@@ -286,8 +241,9 @@ TEST(TransformImage, ThreadsGiveTheSamePixels) {
   const auto run = [&](uint64_t index) {
     TransformScratch scratch;
     std::vector<float> out(40 * 40 * 3);
-    const AugmentConfig config = configs()[6].config;
-    const ImageRecord record = sample_augmentation(config, imagenet(40, 40), {3, 1, index}, 70, 90);
+    const AugmentConfig config = test::augmentations().back().config;
+    const ImageRecord record = sample_augmentation(
+        config, test::imagenet({40, 40}, ResizeMode::crop), {3, 1, index}, 70, 90);
     transform_image(ImageView(source, record.crop), record, {.values = out, .size = {40, 40}},
                     scratch);
     return out;
@@ -309,18 +265,14 @@ TEST(TransformImage, WrongSizesAreUsageErrors) {
   const Image source = test::sample_image(20, 10);
   std::vector<float> out(8 * 8 * 3);
   const auto reason = [&](const ImageRecord& record, const ImageOutput& output) {
-    try {
+    return test::message_of(ErrorKind::usage, [&] {
       TransformScratch scratch;
       transform_image(ImageView(source), record, output, scratch);
-      return std::string("accepted");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return std::string(error.what());
-    }
+    });
   };
   const Preprocess preprocess{.size = {8, 8}, .resize_mode = ResizeMode::squash};
   const ImageRecord good = preprocess_record(preprocess, 10, 20);
-  EXPECT_EQ(reason(good, {.values = out, .size = {8, 8}}), "accepted");
+  EXPECT_EQ(reason(good, {.values = out, .size = {8, 8}}), "no error");
   EXPECT_EQ(reason(preprocess_record(preprocess, 11, 20), {.values = out, .size = {8, 8}}),
             "transform_image: a record about 20x11 pixels, got 20x10");
   EXPECT_EQ(reason(good, {.values = out, .size = {8, 8}, .channels = 2}),

@@ -73,6 +73,18 @@ TEST(Metrics, NothingCountedIsNoDivisionByZero) {
   EXPECT_EQ(metrics.top_k_accuracy(), 0);
 }
 
+TEST(Metrics, TheTablesColumnsLieBelowTheirNames) {
+  ClassificationMetrics metrics({"a", "a very long class name"});
+  metrics.add(std::vector<float>{0.9F, 0.1F}, 0);
+  std::istringstream table(metrics.table(80));
+  std::string header, line;
+  std::getline(table, header);
+  for (int row = 0; row < 2; ++row) {
+    std::getline(table, line);
+    EXPECT_EQ(line.size(), header.size()) << line;
+  }
+}
+
 TEST(Metrics, TableNamesClassesAndHoldsTheMatrixUpToTwentyClasses) {
   ClassificationMetrics small({"a very long class name", "b"});
   small.add(std::vector<float>{1, 0}, 0);
