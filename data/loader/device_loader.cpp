@@ -132,7 +132,7 @@ void DeviceLoader::update_benchmark(int64_t images) {
 
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
-  if (!batch) return batch;
+  if (!batch || batch->size() == 0) return batch;
   if (decoder_ && loader_.decoding().gave_up()) give_up_decoder();
   if (benchmark_) update_benchmark(batch->size());
   ImageBatch images = batch->images->batch(batch->size());
