@@ -40,6 +40,8 @@ train: {epochs: 2, batch_size: 6, log_every: 1}
 """
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+if os.environ.get("WHISKER_SANITIZE"):
+    MPI["ASAN_OPTIONS"] = "detect_leaks=0"  # Open MPI keeps what it allocates
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 
 
