@@ -2,6 +2,7 @@
 library only."""
 
 import json
+import math
 import os
 import pathlib
 import random
@@ -40,6 +41,27 @@ train: {epochs: 2, batch_size: 6, log_every: 1}
 """
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+SENTENCES = """device: cpu
+data: {kind: text, train: sentences.csv, val_split: 0.2, label_column: label, text: {text_column: text}}
+model:
+  layers:
+    - embedding: {input_dim: vocabulary, output_dim: 8}
+    - gru: {units: 8}
+  head:
+    - dense: {units: classes}
+train: {epochs: 3, batch_size: 6, log_every: 1}
+"""
+
+SERIES = """device: cpu
+data: {kind: series, train: series.csv, val_split: 0.2, series: {columns: [1], window: 8, horizon: 2}}
+model:
+  layers:
+    - lstm: {units: 8}
+  head:
+    - dense: {units: 2}
+train: {epochs: 2, batch_size: 16, log_every: 1}
+"""
+
 if os.environ.get("WHISKER_SANITIZE"):
     MPI["ASAN_OPTIONS"] = "detect_leaks=0"  # Open MPI keeps what it allocates
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
@@ -56,10 +78,18 @@ class Ranks(ProgramTest):
         super().setUpClass()
         (cls.folder / "plain.yaml").write_text(PLAIN)
         (cls.folder / "text.yaml").write_text(TEXT)
+        (cls.folder / "sentences.yaml").write_text(SENTENCES)
+        (cls.folder / "series.yaml").write_text(SERIES)
         write_classes(cls.folder / "train", 1, 900)  # 42: the last batch of an epoch has two images
         generator = random.Random(7)
         words = (generator.choice(("alpha", "beta", "gamma", "delta")) for _ in range(300))
         (cls.folder / "words.txt").write_text(" ".join(words))
+        moods = (("bad", "poor", "so so"), ("good", "fine", "so so"))
+        sentences = [f"{i % 2},{' '.join(generator.choices(moods[i % 2], k=2 + i % 7))}"
+                     for i in range(62)]  # 50 train, in batches of 6: one has two sentences
+        (cls.folder / "sentences.csv").write_text("\n".join(["label,text", *sentences, ""]))
+        values = [f"{i},{math.sin(i / 3):.4f}" for i in range(150)]
+        (cls.folder / "series.csv").write_text("\n".join(["step,value", *values, ""]))
 
     def train_ranks(self, count, name, *overrides, config="plain.yaml", code=0):
         """A run of `count` ranks; one is the plain program."""
@@ -81,7 +111,7 @@ class Ranks(ProgramTest):
 
     def assert_same_course(self, one, other, tolerance=1e-6):
         for kind, keys in (("step", ("loss", "accuracy", "gradient_norm", "learning_rate")),
-                           ("epoch", ("train_loss", "train_accuracy", "val_loss", "val_accuracy"))):
+                           ("epoch", ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "val_mae"))):
             mine, theirs = self.lines(one, kind), self.lines(other, kind)
             self.assertEqual([line["step"] for line in mine], [line["step"] for line in theirs])
             for a, b in zip(mine, theirs):
@@ -102,11 +132,12 @@ class Ranks(ProgramTest):
                     self.assertEqual(done.stdout, f"runs/ranks{number}_{count}\n")
                     self.assertIn(f"{count} ranks, Open MPI", done.stderr)
 
-    def test_a_text_is_split_by_rows(self):
-        one = self.train_ranks(1, "text1", config="text.yaml")[1]
-        for count in (2, 4):
-            run = self.train_ranks(count, f"text{count}", config="text.yaml")[1]
-            self.assert_same_course(one, run)
+    def test_sequences_are_split_likewise(self):
+        for name in ("text", "sentences", "series"):
+            one = self.train_ranks(1, f"{name}1", config=f"{name}.yaml")[1]
+            for count in (2, 4):
+                run = self.train_ranks(count, f"{name}{count}", config=f"{name}.yaml")[1]
+                self.assert_same_course(one, run)
 
     def test_weights_are_equal_after_every_step_and_examples_those_of_one_rank(self):
         steps = {}
@@ -187,6 +218,7 @@ class Ranks(ProgramTest):
         for i in range(50 if LONG else 4):
             name, count = f"killed{i}", 2 + i % 3
             process, ranks, run = self.start_long(count, name)
+            self.wait_for(run / "last/state.json", '"epoch"')
             time.sleep(generator.uniform(0, 1))
             victim = i % count
             os.kill(ranks[victim], signal.SIGKILL)
@@ -207,13 +239,15 @@ class Ranks(ProgramTest):
         self.assertIn("rank 1 on ", said)
 
     def test_a_signal_to_one_rank_stops_all_at_the_same_step(self):
-        process, ranks, run = self.start_long(3, "signalled")
-        os.kill(ranks[2], signal.SIGTERM)
-        said = self.wait_until_gone(process, "signalled", 10)
-        self.assertEqual(process.returncode, 75, said)
-        state = json.loads((run / "last/state.json").read_text())
-        self.assertEqual(state["step"], self.lines(run, "step")[-1]["step"])
-        self.run_ranks(2, ["train", "--resume", str(run), f"train.epochs={state['epoch'] + 1}"])
+        for name, number in (("signalled", signal.SIGTERM), ("warned", signal.SIGUSR1)):
+            process, ranks, run = self.start_long(3, name)
+            # mpirun passes SIGUSR1 on.
+            os.kill(ranks[2] if number == signal.SIGTERM else process.pid, number)
+            said = self.wait_until_gone(process, name, 10)
+            self.assertEqual(process.returncode, 75, said)
+            state = json.loads((run / "last/state.json").read_text())
+            self.assertEqual(state["step"], self.lines(run, "step")[-1]["step"])
+            self.run_ranks(2, ["train", "--resume", str(run), f"train.epochs={state['epoch'] + 1}"])
 
     def test_an_error_names_the_rank(self):
         done, _ = self.train_ranks(2, "diverged", "optimizer.kind=sgd", "optimizer.lr=1e30", code=7)
