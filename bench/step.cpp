@@ -164,6 +164,7 @@ class Step {
         logits, loss, {optimizer_.rule(), labels_, optimizer_.memory().state()});
     backward(loss, {.gradient = optimizer_.memory().loss_scale()});
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
+    arena_.complete_gradients();
     optimizer_.enqueue_update();
   }
 

@@ -42,6 +42,9 @@ struct Batch {
   std::shared_ptr<const ImageRows> images = {};
   /// What `targets` are relative to, by index (data/sequences/series.h); null: to nothing.
   std::shared_ptr<const ForecastBases> bases = {};
+  /// Rows of all ranks' parts of the batch, of which this is one, perhaps without rows; 0: size().
+  int64_t all_rows = 0;
+  int64_t whole_size() const { return all_rows > 0 ? all_rows : size(); }
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 

@@ -14,6 +14,8 @@ namespace whisker {
 struct Partition {
   int rank = 0;
   int world = 1;
+  /// How many of `rows` they are.
+  int64_t of(int64_t rows) const { return (rows - rank + world - 1) / world; }
 };
 
 class Sampler {

@@ -102,7 +102,6 @@ Tensor Optimizer::moment(size_t index) const {
 void Optimizer::enqueue_update() {
   Backend& backend = backend_of(arena_.device());
   StepState* state = memory_.state();
-  arena_.complete_gradients();
   std::vector<OptimizerStep> steps;
   for (const ParameterRun& run : arena_.runs()) {
     const auto part = [&](const Tensor& flat) { return flat.defined() ? run.of(flat) : flat; };
@@ -133,6 +132,7 @@ void Optimizer::enqueue_update() {
 
 StepReport Optimizer::step(double learning_rate, double gradient_scale) {
   memory_.write_inputs({.learning_rate = learning_rate, .gradient_scale = gradient_scale});
+  arena_.complete_gradients();
   enqueue_update();
   StepState state = memory_.read();
   const StepReport report{.gradient_norm = state.gradient_norm, .finite = state.applies != 0};

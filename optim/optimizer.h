@@ -57,9 +57,9 @@ class Optimizer {
   /// One update at `learning_rate` from the arena's gradients times `gradient_scale` (1 / number of
   /// accumulated batches). Waits for the device. Changes nothing when the norm is NaN or Inf.
   StepReport step(double learning_rate, double gradient_scale = 1);
-  /// Like step(), with inputs and results in memory() and without waiting. A loss
-  /// (count_batch) or norm that is NaN or Inf stops this and all later updates; with
-  /// `scale_loss` it skips this one only.
+  /// Like step(), with inputs and results in memory() and without waiting, from gradients that are
+  /// whole (complete_gradients()). A loss (count_batch) or norm that is NaN or Inf stops this and
+  /// all later updates; with `scale_loss` it skips this one only.
   void enqueue_update();
 
   const OptimizerOptions& options() const { return options_; }

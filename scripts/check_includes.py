@@ -41,6 +41,7 @@ ORDER = {
         core/backend
         core/autograd
         core/nvidia core/ops core/parameters
+        core/communicator
         core/ops/fused core/reference core/trace
         core/cpu/support
         core/cpu/layout
@@ -76,6 +77,7 @@ ORDER = {
         train/planning""",
     "apps": """
         apps/devices apps/study apps/terminal
+        apps/ranks
         apps/commands
         apps""",
 }

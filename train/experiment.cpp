@@ -98,14 +98,29 @@ std::unique_ptr<Schedule> make_schedule(const Experiment& experiment) {
                                     settings.epochs * steps_per_epoch, steps_per_epoch);
 }
 
+void check_ranks(const Config& config, int world) {
+  if (config.train.batch_size < world) {
+    fail(ErrorKind::usage,
+         "train.batch_size: expected at least one example for each of {} ranks, got {} in all.",
+         world, config.train.batch_size);
+  }
+  if (world > 1 && config.loss.class_weights != ClassWeighting::none) {
+    fail(ErrorKind::usage,
+         "loss.class_weights: not with several ranks, whose means have different weights. Use "
+         "data.sampling: balanced.");
+  }
+}
+
 }  // namespace
 
-Experiment::Experiment(Config given, StartFrom start) : config(std::move(given)) {
+Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup> group)
+    : config(std::move(given)) {
   if (start == StartFrom::initial_weights) config = resolve_config(std::move(config), &notes);
   if (config.train.batch_size == 0) {
     fail(ErrorKind::internal, "train.batch_size is auto: see settle_batch_size()");
   }
-  data = open_data(config);
+  check_ranks(config, group->world());
+  data = open_data(config, {.rank = group->rank(), .world = group->world()});
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
@@ -121,8 +136,14 @@ Experiment::Experiment(Config given, StartFrom start) : config(std::move(given))
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
-  const DeviceChoice choice = choose_device(config.device);
+  const DeviceChoice choice = choose_device(device_of_rank(config.device, *group));
   device = choice.device;
+  ranks = make_communicator(std::move(group), device);
+  if (ranks->world() > 1) {
+    notes.push_back(fmt::format("{} ranks, {}: each trains on {} of the {} examples of a batch",
+                                ranks->world(), ranks->description(),
+                                data.part.of(config.train.batch_size), config.train.batch_size));
+  }
   if (!choice.note.empty()) notes.push_back(choice.note);
   std::vector<std::string> fused = fusion_notes(*model.net, device.kind);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());

@@ -3,6 +3,7 @@
 // device come first, while the device may still be starting.
 #pragma once
 
+#include "core/communicator/communicator.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/batch_source.h"
 #include "optim/ema.h"
@@ -26,8 +27,10 @@ enum class StartFrom : uint8_t { initial_weights, checkpoint };
 struct Experiment {
   /// The batch size of `config` must be set (settle_batch_size()). Applies resolve_config() unless
   /// `start` is checkpoint. Throws what reading the data, building the model and loading weights
-  /// throw. `notes` are messages for the user: fused layers, a new head, frozen parameters.
-  explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights);
+  /// throw. `notes` are messages for the user: fused layers, a new head, frozen parameters. The
+  /// ranks of `group` each read their part of every batch; all of them construct one together.
+  explicit Experiment(Config config, StartFrom start = StartFrom::initial_weights,
+                      std::shared_ptr<RankGroup> group = std::make_shared<RankGroup>());
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
@@ -38,6 +41,7 @@ struct Experiment {
   Figure best_figure(const Metrics& metrics) const;
 
   Config config;
+  std::shared_ptr<Communicator> ranks;  ///< outlives all that it works on
   Device device;
   std::vector<std::string> notes;
   int64_t initial_batches = 0;       ///< that the statistics of init.from have counted

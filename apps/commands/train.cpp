@@ -1,4 +1,6 @@
 // whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
+#include "apps/ranks/launcher.h"
+#include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
@@ -9,6 +11,7 @@
 #include "core/io/text.h"
 #include "data/images/split_list.h"
 #include "train/device/autotune_cache.h"
+#include "train/device/device_choice.h"
 #include "train/loop/trainer.h"
 #include "train/planning/batch_size_search.h"
 #include "train/planning/dry_run.h"
@@ -25,12 +28,13 @@ struct TrainArguments {
   std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
   std::string resume;
   std::string init;
+  std::string gpus;
   bool dry_run = false;
 };
 
-int exit_code_of(const TrainResult& result, int signal) {
+int exit_code_of(const TrainResult& result) {
   if (result.reason != StopReason::signal) return 0;
-  return signal == SIGINT ? 130 : 75;
+  return result.signal == SIGINT ? 130 : 75;
 }
 
 std::string closing_line(const TrainResult& result) {
@@ -59,7 +63,8 @@ std::string validation_heading(const TrainResult& result) {
 int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
   const Config& config = experiment.config;
   const std::atomic<int>& stop = catch_stop_signals();
-  Progress progress(folder, experiment.device, config.data.kind, invocation.verbosity);
+  Progress progress(folder, experiment.device, config.data.kind,
+                    folder.writes() ? invocation.verbosity : -1);
   progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
                                   experiment.data.describe(), experiment.device));
   if (const std::string table = experiment.data.class_table(); !table.empty()) {
@@ -76,13 +81,13 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   } else {
     load_algorithms(experiment.device);
   }
-  write_file_atomically(folder.config(), print_config(config));
-  if (config.data.kind == DataKind::images) {
-    const ImageFolders images = std::exchange(experiment.data.images, {});
+  const ImageFolders images = std::exchange(experiment.data.images, {});
+  if (folder.writes()) write_file_atomically(folder.config(), print_config(config));
+  if (folder.writes() && config.data.kind == DataKind::images) {
     write_file_atomically(folder.split(), split_csv(images.train, images.val));
   }
   const TrainResult result = with_memory_advice(experiment, [&] { return trainer.run(); });
-  save_algorithms(experiment.device);
+  if (folder.writes()) save_algorithms(experiment.device);
   for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
       progress.on_message(fmt::format("unreadable: {}", bad.reason));
@@ -99,8 +104,8 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
         fmt::format("continue with: whisker train --resume {}", printable(folder.path().string())));
   }
   folder.close();
-  print_result(printable(folder.path().string()) + "\n");
-  return exit_code_of(result, stop.load());
+  if (experiment.ranks->rank() == 0) print_result(printable(folder.path().string()) + "\n");
+  return exit_code_of(result);
 }
 
 // work(); what ends it stands in the run's log as well, and a folder that somebody removed is no
@@ -111,7 +116,7 @@ int logged(RunFolder& folder, const Work& work) {
     return work();
   } catch (const std::exception& error) {
     std::error_code unknown;
-    if (!std::filesystem::is_directory(folder.last(), unknown)) {
+    if (folder.writes() && !std::filesystem::is_directory(folder.last(), unknown)) {
       fail(ErrorKind::disk,
            "{}: the run folder was removed while the run wrote to it; nothing more can be saved.",
            printable(folder.path().string()));
@@ -125,51 +130,90 @@ int logged(RunFolder& folder, const Work& work) {
   }
 }
 
-int run_train(const TrainArguments& arguments, Invocation& invocation) {
-  if (!arguments.resume.empty()) {
-    if (arguments.dry_run || !arguments.init.empty()) {
-      fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
-    }
-    for (const std::string& assignment : arguments.words) {
-      const std::string key = assignment.substr(0, assignment.find('='));
-      if (key == "name" || key == "runs") {
-        fail(ErrorKind::usage,
-             "--resume: '{}': a resumed run stays in its folder. Leave it out, or move the folder "
-             "first.",
-             assignment);
-      }
-      if (!may_change_on_resume(key)) {
-        fail(ErrorKind::usage,
-             "--resume: '{}' cannot change in a resumed run. It may change the keys marked with * "
-             "in 'whisker config keys'. Leave it out, or {}.",
-             assignment, new_run_remedy(arguments.resume));
-      }
-    }
-    RunFolder folder = RunFolder::open(arguments.resume);
-    Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
-    invocation.device_start.emplace(config.device);
-    return logged(folder, [&] {
-      Experiment experiment(std::move(config), StartFrom::checkpoint);
-      return train_in(experiment, folder, true, invocation);
-    });
+// The run folder that rank 0 makes or opens with `folder`, and the others read.
+template <class Folder>
+RunFolder folder_of_rank(RankGroup& ranks, const Folder& folder) {
+  if (ranks.world() == 1) return folder();
+  std::optional<RunFolder> own;
+  if (ranks.leads()) own = folder();
+  const std::string path = ranks.from_leader(own ? own->path().string() : "");
+  return own ? std::move(*own) : RunFolder::of_rank_0(path);
+}
+
+void check_resume(const TrainArguments& arguments) {
+  if (arguments.dry_run || !arguments.init.empty()) {
+    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
   }
-  if (arguments.words.empty()) {
-    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  for (const std::string& assignment : arguments.words) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    if (key == "name" || key == "runs") {
+      fail(ErrorKind::usage,
+           "--resume: '{}': a resumed run stays in its folder. Leave it out, or move the folder "
+           "first.",
+           assignment);
+    }
+    if (!may_change_on_resume(key)) {
+      fail(ErrorKind::usage,
+           "--resume: '{}' cannot change in a resumed run. It may change the keys marked with * "
+           "in 'whisker config keys'. Leave it out, or {}.",
+           assignment, new_run_remedy(arguments.resume));
+    }
   }
+}
+
+int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
+               Invocation& invocation) {
+  RunFolder folder = folder_of_rank(*ranks, [&] { return RunFolder::open(arguments.resume); });
+  Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
+  if (const int count = ranks_to_start(arguments.gpus, config.device); count > 0) {
+    folder.close();
+    return start_ranks(count);
+  }
+  invocation.device_start.emplace(device_of_rank(config.device, *ranks));
+  return logged(folder, [&] {
+    Experiment experiment(std::move(config), StartFrom::checkpoint, ranks);
+    return train_in(experiment, folder, true, invocation);
+  });
+}
+
+int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
+            Invocation& invocation) {
   std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
   Config config = read_config(arguments.words[0], overrides);
   if (!arguments.init.empty()) config.init.from = arguments.init;
-  invocation.device_start.emplace(config.device);
+  if (const int count = ranks_to_start(arguments.gpus, config.device);
+      count > 0 && !arguments.dry_run) {
+    return start_ranks(count);
+  }
+  invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
   }
+  if (ranks->world() > 1 && config.train.batch_size == 0) {
+    fail(ErrorKind::usage,
+         "train.batch_size: auto searches for one GPU. Give the size over all {} ranks.",
+         ranks->world());
+  }
   // First: what fails leaves no run folder behind.
   const std::string batch_size_note = settle_batch_size(config);
-  Experiment experiment(std::move(config));
+  Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
-  RunFolder folder = RunFolder::create(experiment.config.runs, experiment.config.name);
+  RunFolder folder = folder_of_rank(
+      *ranks, [&] { return RunFolder::create(experiment.config.runs, experiment.config.name); });
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
+}
+
+int run_train(const TrainArguments& arguments, Invocation& invocation) {
+  if (!arguments.resume.empty()) check_resume(arguments);
+  if (arguments.resume.empty() && arguments.words.empty()) {
+    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  }
+  RunRanks ranks;
+  return ranks.run([&] {
+    return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
+                                    : resume_run(arguments, ranks.group(), invocation);
+  });
 }
 
 }  // namespace
@@ -181,6 +225,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
+  train->add_option("--gpus", arguments->gpus,
+                    "Train on so many GPUs of this machine, or all: one process each");
   train->add_flag("--dry-run", arguments->dry_run,
                   "Build everything, try one batch, print memory and time; train nothing");
   set_action(train, invocation,

@@ -5,7 +5,7 @@
 // compute: a handler there overwrites other memory of the heap, and the process aborts or goes on
 // with wrong numbers. So every thread that computes, the main one first, has these signals blocked,
 // and one thread that only waits takes them. No other signal has a handler anywhere in the program,
-// for the same reason. A child process would inherit the blocked signals: none is started.
+// for the same reason. A child process inherits the blocked signals: see deliver_stop_signals().
 #include "apps/terminal/signals.h"
 
 #include <csignal>
@@ -17,7 +17,7 @@
 namespace whisker {
 namespace {
 
-constexpr std::initializer_list<int> stop_signals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::initializer_list<int> stop_signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -40,6 +40,13 @@ void confine_stop_signals() {
     pthread_sigmask(SIG_SETMASK, &inherited, nullptr);
     for (;;) pause();
   }).detach();
+}
+
+void deliver_stop_signals() {
+  sigset_t own;
+  sigemptyset(&own);
+  for (const int signal : stop_signals) sigaddset(&own, signal);
+  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
 }
 
 std::atomic<int>& catch_stop_signals() {

@@ -6,12 +6,16 @@
 
 namespace whisker {
 
-/// From now on SIGINT, SIGTERM and SIGHUP reach one dedicated thread. Call it before any other
+/// From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a warning from SLURM or mpirun) reach one
+/// dedicated thread. Call it before any other
 /// thread starts: threads inherit the caller's signal mask. Signals blocked at program start stay
 /// blocked. Throws std::system_error when no thread can be started.
 void confine_stop_signals();
 
-/// SIGINT, SIGTERM and SIGHUP request an orderly end: this becomes the number of the first one, 0
+/// In a child process before it starts a program, which would find these signals blocked.
+void deliver_stop_signals();
+
+/// These signals request an orderly end: this becomes the number of the first one, 0
 /// before. A second SIGINT ends the program at once. Signals ignored at program start (nohup, a
 /// script's background job) stay ignored.
 std::atomic<int>& catch_stop_signals();

@@ -205,6 +205,10 @@ void open_cuda_library(Device device, CudaLibrary library) {
   cuda_interface().open(backend_of(device), library);
 }
 
+void* cuda_stream(Device device) {
+  return cuda_interface().stream(backend_of(device));
+}
+
 CudaGpu cuda_gpu(Device device) {
   return cuda_interface().gpu(backend_of(device));
 }

@@ -63,6 +63,7 @@ struct CudaInterface {
   CudaGpu (*gpu)(const Backend& backend);
   CudaStartTimes (*start_times)(const Backend& backend);
   void (*open)(Backend& backend, CudaLibrary library);
+  void* (*stream)(const Backend& backend);
 };
 
 /// What decides whether CUDA can be used here.
@@ -103,6 +104,8 @@ void set_cuda_options(Device device, const CudaOptions& options);
 CudaGpu cuda_gpu(Device device);
 /// Of a CUDA device whose backend has been used.
 CudaStartTimes cuda_start_times(Device device);
+/// The cudaStream_t that orders the device's work.
+void* cuda_stream(Device device);
 /// Opens `library` before its first use, for a background thread. Throws device when it is missing.
 void open_cuda_library(Device device, CudaLibrary library);
 

@@ -16,6 +16,11 @@ Tensor StepMemory::loss_scale() const {
   return Tensor(memory_.storage(), offsetof(StepState, loss_scale) / sizeof(float), {}, DType::f32);
 }
 
+Tensor StepMemory::sound() const {
+  static_assert(offsetof(StepState, sound) % sizeof(int32_t) == 0);
+  return Tensor(memory_.storage(), offsetof(StepState, sound) / sizeof(int32_t), {}, DType::i32);
+}
+
 StepState StepMemory::read() const {
   StepState copy;
   backend_of(device()).download(state(), &copy, sizeof copy);

@@ -15,6 +15,8 @@ class StepMemory {
   StepState* state() const { return static_cast<StepState*>(memory_.raw()); }
   /// StepState::loss_scale, a scalar f32 on the device.
   Tensor loss_scale() const;
+  /// StepState::sound, a scalar i32 on the device.
+  Tensor sound() const;
 
   /// Waits for the device's work so far.
   StepState read() const;

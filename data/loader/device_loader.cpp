@@ -115,7 +115,7 @@ void DeviceLoader::update_benchmark(int64_t images) {
 
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
-  if (!batch) return batch;
+  if (!batch || batch->size() == 0) return batch;
   if (benchmark_) update_benchmark(batch->size());
   ImageBatch images = batch->images->batch(batch->size());
   images.copies = copies_to_keep(*batch->images, batch->size());

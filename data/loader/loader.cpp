@@ -86,7 +86,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sam
       fail(ErrorKind::usage, "loader: mixup and cutmix need images (H,W,C), got examples {}.",
            sample_shape_);
     }
-    BatchLayout layout{.rows = options_.batch_size,
+    BatchLayout layout{.rows = options_.part.of(options_.batch_size),
                        .row_count = sample_shape_.count(),
                        .classes = options_.mix.enabled() ? options_.mix.classes : 0};
     if (options_.images_for) {
@@ -119,6 +119,9 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
     epoch_ = epoch;
     next_number_ = first_batch;
     end_number_ = batches();
+    const int64_t last_rows = std::ssize(order_) - (end_number_ - 1) * options_.batch_size;
+    empty_batch_left_ = end_number_ > first_batch && last_rows <= options_.part.rank;
+    if (empty_batch_left_) --end_number_;
   }
   work_there_.notify_all();
 }
@@ -140,9 +143,14 @@ std::optional<Batch> Loader::next() {
     stats_.wait_seconds += seconds_since(begin);
     stats_.samples += work->batch.size();
     stats_.batches += 1;
+    work->batch.all_rows = work->all_rows;
     return std::move(work->batch);
   }
-  return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(empty_batch_left_, false)) return std::nullopt;
+  Batch none;
+  none.all_rows = std::ssize(order_) - end_number_ * options_.batch_size;
+  return none;
 }
 
 LoaderStats Loader::stats() const {
@@ -167,6 +175,7 @@ std::shared_ptr<Loader::Work> Loader::wait_for_front() {
 void Loader::forget_epoch() {
   queue_.clear();
   next_number_ = end_number_;
+  empty_batch_left_ = false;
 }
 
 void Loader::run_worker(const std::stop_token& stop) {
@@ -211,8 +220,11 @@ std::shared_ptr<Loader::Work> Loader::begin_work() {
   work->number = next_number_++;
   const int64_t begin = work->number * options_.batch_size;
   const int64_t end = std::min(begin + options_.batch_size, std::ssize(order_));
-  work->rows = end - begin;
-  work->indices.assign(order_.begin() + begin, order_.begin() + end);
+  for (int64_t i = begin + options_.part.rank; i < end; i += options_.part.world) {
+    work->indices.push_back(order_[static_cast<size_t>(i)]);
+  }
+  work->rows = std::ssize(work->indices);
+  work->all_rows = end - begin;
   if (options_.collate) {
     work->samples.resize(work->indices.size());
   } else {

@@ -46,11 +46,12 @@ enum class OnBad {
 };
 
 struct LoaderOptions {
-  int64_t batch_size = 32;
+  int64_t batch_size = 32;     ///< over all ranks
   int workers = auto_workers;  ///< 0: everything happens inside next()
   int prefetch = 2;            ///< batches in preparation or ready, besides the one in use
   bool drop_last = false;      ///< drop a last batch that is not full
   OnBad on_bad = OnBad::replace;
+  Partition part = {};  ///< of each batch
   /// Largest fraction of bad examples; at least one may be bad unless this is 0.
   double max_bad = 0.01;
   MixOptions mix = {};
@@ -115,6 +116,7 @@ class Loader final : public BatchSource {
     int64_t epoch = 0;
     int64_t number = 0;
     int64_t rows = 0;
+    int64_t all_rows = 0;          // over all ranks
     std::vector<int64_t> indices;  // wanted, then what each row holds; -1: left out
     std::shared_ptr<BatchBuffer> buffer;
     std::vector<Sample> samples;  // with a collate function
@@ -158,6 +160,7 @@ class Loader final : public BatchSource {
   int64_t epoch_ = 0;
   int64_t next_number_ = 0;                    // of the next batch to begin
   int64_t end_number_ = 0;                     // none is begun before an epoch is
+  bool empty_batch_left_ = false;              // the epoch's last, with rows for other ranks only
   std::deque<std::shared_ptr<Work>> queue_;    // in preparation or ready, in order
   std::exception_ptr failure_;                 // of no row's, but of the memory for one
   std::map<int64_t, std::string> unreadable_;  // reasons by index, so that each file is read once

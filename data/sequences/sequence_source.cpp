@@ -88,7 +88,13 @@ std::optional<Batch> SequenceSource::next() {
   if (next_ >= groups_.size()) return std::nullopt;
   const auto begin = std::chrono::steady_clock::now();
   const Group& group = groups_[next_++];
-  Batch batch = make_batch(*set_, group.indices, group.steps);
+  const Partition part = options_.part;
+  std::vector<int64_t> own;
+  for (int64_t i = part.rank; i < std::ssize(group.indices); i += part.world) {
+    own.push_back(group.indices[static_cast<size_t>(i)]);
+  }
+  Batch batch = own.empty() ? Batch() : make_batch(*set_, own, group.steps);
+  batch.all_rows = std::ssize(group.indices);
   const double seconds = seconds_since(begin);
   stats_.wait_seconds += seconds;
   stats_.work_seconds += seconds;

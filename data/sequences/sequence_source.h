@@ -17,12 +17,13 @@ namespace whisker {
 std::vector<int64_t> bucket_lengths(std::span<const int64_t> lengths, int64_t count);
 
 struct SequenceSourceOptions {
-  int64_t batch_size = 32;
+  int64_t batch_size = 32;  ///< over all ranks
   /// See bucket_lengths(). Empty: batches follow the order, padded to the longest sequence of all.
   std::vector<int64_t> buckets = {};
   bool drop_last = false;  ///< drop a last batch that is not full
   bool shuffle = true;     ///< batches in random order, keyed by (seed, epoch)
   uint64_t seed = 0;
+  Partition part = {};  ///< of each batch
 };
 
 class SequenceSource final : public BatchSource {

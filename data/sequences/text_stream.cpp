@@ -37,14 +37,15 @@ std::optional<Batch> TextStream::next() {
   if (next_ >= batches()) return std::nullopt;
   const int64_t first = next_ * options_.steps;
   const int64_t steps = std::min(options_.steps, row_steps_ - first);
-  const int64_t rows = options_.rows;
+  const Partition part = options_.part;
+  const int64_t rows = part.of(options_.rows);
   Batch batch;
   batch.inputs = empty({steps, rows}, {.dtype = DType::i64});
   batch.labels = empty({steps, rows}, {.dtype = DType::i64});
   const auto inputs = batch.inputs.data<int64_t>();
   const auto labels = batch.labels.data<int64_t>();
   for (int64_t n = 0; n < rows; ++n) {
-    const int64_t* const row = tokens_.data() + n * row_steps_ + first;
+    const int64_t* const row = tokens_.data() + (part.rank + n * part.world) * row_steps_ + first;
     for (int64_t t = 0; t < steps; ++t) {
       inputs[static_cast<size_t>(t * rows + n)] = row[t];
       labels[static_cast<size_t>(t * rows + n)] = row[t + 1];
@@ -53,6 +54,7 @@ std::optional<Batch> TextStream::next() {
   batch.indices.resize(static_cast<size_t>(rows));
   std::iota(batch.indices.begin(), batch.indices.end(), 0);
   batch.continues = next_ > 0;
+  batch.all_rows = options_.rows;
   ++next_;
   stats_.samples += rows * steps;
   ++stats_.batches;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "data/batch_source.h"
+#include "data/sampler.h"
 
 #include <cstdint>
 #include <vector>
@@ -12,8 +13,9 @@
 namespace whisker {
 
 struct TextStreamOptions {
-  int64_t rows = 32;   ///< of a batch
-  int64_t steps = 64;  ///< of a batch; the last of an epoch may have fewer
+  int64_t rows = 32;    ///< of a batch, over all ranks
+  int64_t steps = 64;   ///< of a batch; the last of an epoch may have fewer
+  Partition part = {};  ///< of each batch
 };
 
 class TextStream final : public BatchSource {
@@ -27,7 +29,7 @@ class TextStream final : public BatchSource {
   /// inputs i64 (T, N) and labels i64 (T, N), the token that follows each.
   std::optional<Batch> next() override;
   LoaderStats stats() const override { return stats_; }
-  /// Predicted tokens per epoch.
+  /// Predicted tokens per epoch, over all ranks.
   int64_t predictions() const { return options_.rows * row_steps_; }
   std::string fingerprint() const;
 

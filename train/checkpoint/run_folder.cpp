@@ -83,12 +83,14 @@ RunFolder RunFolder::open(const fs::path& path, const FileCalls& calls) {
 }
 
 void RunFolder::close() {
+  if (!writes()) return;
   metrics_->close();
   log_->close();
   lock_->close();
 }
 
 void RunFolder::log(std::string_view message) {
+  if (!writes()) return;
   log_->append(printable(message, KeptLines::indented) + (message.ends_with('\n') ? "" : "\n"));
 }
 

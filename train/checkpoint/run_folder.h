@@ -31,11 +31,17 @@ class RunFolder {
   static RunFolder open(const std::filesystem::path& path,
                         const FileCalls& calls = system_file_calls());
 
+  /// The folder that rank 0 writes, for another rank: nothing is locked, made or written.
+  static RunFolder of_rank_0(const std::filesystem::path& path) { return RunFolder(path); }
+
+  /// Whether this process writes it.
+  bool writes() const { return lock_ != nullptr; }
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config() const { return path_ / "config.yaml"; }
   std::filesystem::path split() const { return path_ / "split.csv"; }
   std::filesystem::path best() const { return path_ / "best.safetensors"; }
   std::filesystem::path last() const { return path_ / "last"; }
+  /// Only where it writes().
   LogFile& metrics() { return *metrics_; }
   /// Appends a terminal message to log.txt, escaped likewise, with a line break.
   void log(std::string_view message);
@@ -43,6 +49,7 @@ class RunFolder {
   void close();
 
  private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
   RunFolder(std::filesystem::path path, const FileCalls& calls);
 
   std::filesystem::path path_;

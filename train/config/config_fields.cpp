@@ -143,8 +143,8 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("epochs", c.epochs, {.about = "passes over the training set", .low = 1, .high = 1e6});
   AutoInt batch_size{c.batch_size > 0 ? std::optional(c.batch_size) : std::nullopt};
   v.field("batch_size", batch_size,
-          {.about = "examples per step; rows of a language model; auto: the most that the device's "
-                    "memory holds, at most 4096",
+          {.about = "examples per step, of all ranks together; rows of a language model; auto: the "
+                    "most that the device's memory holds, at most 4096",
            .low = 1,
            .high = 65536});
   c.batch_size = batch_size.value.value_or(0);
@@ -193,7 +193,8 @@ void visit_fields(FieldVisitor& v, Config& c) {
           {.about = "seed of all random numbers: weights, order, augmentation, dropout",
            .low = 0,
            .high = 9'007'199'254'740'992.0});
-  v.field("device", c.device, {.about = "auto, cpu, cuda, cuda:N or reference"});
+  v.field("device", c.device,
+          {.about = "auto, cpu, cuda, cuda:N or reference; a list (cuda:0,cuda:1) trains on all"});
   v.field("precision", EnumField(c.precision, Names(precision_names)),
           {.about = "type that layers compute in; auto: bf16 on a GPU (f16 below compute "
                     "capability 8.0), else f32"});

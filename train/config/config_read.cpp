@@ -198,8 +198,9 @@ void check_together(const YamlNode& root, const Config& config) {
       config.name.find('/') != std::string::npos) {
     refuse("name", "a plain folder name", "The folder of all runs is the key runs.");
   }
-  if (const auto remedy = device_remedy(config.device)) {
-    refuse("device", std::string(device_names), *remedy);
+  for (const std::string& name : device_list(config.device)) {
+    const auto remedy = device_remedy(name);
+    if (remedy) refuse("device", std::string(device_names), *remedy);
   }
   // `auto` is resolved later; see compute_dtype().
   const bool slow = config.device == "cpu" || config.device == "reference";

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 namespace whisker {
 namespace {
@@ -22,6 +21,16 @@ bool is_device_name(const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<std::string> device_list(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
 
 std::optional<std::string> device_remedy(const std::string& text) {
   if (is_device_name(text)) return std::nullopt;

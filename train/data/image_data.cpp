@@ -143,13 +143,14 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   }
 }
 
-RunData open_images(const Config& config) {
+RunData open_images(const Config& config, Partition part) {
   std::vector<std::string> notes;
   ImageFolders folders = open_folders(config, notes);
   RunData data{.signature = {.input = preprocess_of(config.data), .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),
+               .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
                .notes = std::move(notes)};
   for (const auto& [key, folder] :
@@ -173,6 +174,7 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
       .batch_size = config.train.batch_size,
       .workers = static_cast<int>(config.data.workers.value.value_or(auto_workers)),
       .prefetch = static_cast<int>(config.data.prefetch),
+      .part = data.part,
       .max_bad = config.data.max_bad,
   };
   LoaderOptions training = common;

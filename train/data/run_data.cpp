@@ -39,10 +39,10 @@ std::string RunData::class_table() const {
   return text;
 }
 
-RunData open_data(const Config& config) {
+RunData open_data(const Config& config, Partition part) {
   check_data_named(config.data);
-  if (config.data.kind == DataKind::images) return open_images(config);
-  return open_sequences(config);
+  if (config.data.kind == DataKind::images) return open_images(config, part);
+  return open_sequences(config, part);
 }
 
 namespace {
@@ -106,7 +106,8 @@ int64_t shown_batch_size(const Config& config) {
 }
 
 BuildOptions training_build(const Config& config, const RunData& data) {
-  BuildOptions options = data.signature.build_options(config.train.batch_size, data.steps);
+  BuildOptions options =
+      data.signature.build_options(data.part.of(config.train.batch_size), data.steps);
   if (config.data.kind == DataKind::images) {
     const ImageSize size = training_preprocess_of(config.data).output();
     options.input = options.input.with(1, size.height).with(2, size.width);

@@ -29,7 +29,8 @@ struct RunData {
   Signature signature;
   std::vector<int64_t> class_counts;  ///< training examples of each class
   int64_t train_size = 0, val_size = 0;
-  int64_t steps = 0;  ///< of the longest sequence; 0 for images
+  int64_t steps = 0;    ///< of the longest sequence; 0 for images
+  Partition part = {};  ///< of each batch, that this rank reads
   /// Of the data read here; of images their paths, sizes and labels.
   std::string fingerprint;
   ImageFolders images = {};
@@ -46,17 +47,17 @@ struct RunData {
   std::string class_table() const;
 };
 
-/// Reads the data of `config.data` and makes batches; images are only listed: see
-/// open_image_loaders(). Needs no device. Throws what reading throws, and usage for data that are
-/// not given or cannot be split.
-RunData open_data(const Config& config);
+/// Reads the data of `config.data` and makes batches, of each the rows of `part`; images are only
+/// listed: see open_image_loaders(). Needs no device. Throws what reading throws, and usage for
+/// data that are not given or cannot be split.
+RunData open_data(const Config& config, Partition part = {});
 /// Makes batches of data.images for `device`, whose layers compute in `compute`.
 void open_image_loaders(const Config& config, Device device, DType compute, RunData& data);
 
 /// open_data() for images.
-RunData open_images(const Config& config);
+RunData open_images(const Config& config, Partition part = {});
 /// open_data() for all other kinds.
-RunData open_sequences(const Config& config);
+RunData open_sequences(const Config& config, Partition part = {});
 
 /// The epoch order that `config` sets, over examples with these labels.
 std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,

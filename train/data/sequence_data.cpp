@@ -53,7 +53,8 @@ void make_sources(const Config& config, Split split, RunData& data) {
                                 .buckets = bucket_lengths(split.train.lengths, config.data.buckets),
                                 .drop_last = config.train.drop_last,
                                 .shuffle = !sequential,
-                                .seed = seed};
+                                .seed = seed,
+                                .part = data.part};
   const auto shared = [](SequenceSet& set) {
     return std::make_shared<const SequenceSet>(std::move(set));
   };
@@ -110,7 +111,7 @@ TextInput text_input_of(const DataConfig& data) {
           .text_column = config.text_column};
 }
 
-RunData open_text(const Config& config) {
+RunData open_text(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   const auto read = [&](const std::string& path, const char* name,
                         std::vector<std::string> classes) {
@@ -121,6 +122,7 @@ RunData open_text(const Config& config) {
                                      .name = name});
   };
   RunData run;
+  run.part = part;
   const LabelledText train = read(data.train, "data.train", {});
   note_texts(train, "data.train", run);
   LabelledText other;
@@ -150,7 +152,7 @@ RunData open_text(const Config& config) {
 
 // --- plain text ----------------------------------------------------------------------------------
 
-RunData open_language(const Config& config) {
+RunData open_language(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   std::string train = read_plain_text(data.train);
   std::string val;
@@ -175,7 +177,8 @@ RunData open_language(const Config& config) {
     tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
   }
   std::vector<int64_t> val_tokens = config.train.overfit_batches > 0 ? tokens : input.encode(val);
-  const TextStreamOptions options{.rows = config.train.batch_size, .steps = data.text.steps};
+  const TextStreamOptions options{
+      .rows = config.train.batch_size, .steps = data.text.steps, .part = part};
   auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
   auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
   RunData run{.signature = {.input = std::move(input), .classes = {}},
@@ -183,6 +186,7 @@ RunData open_language(const Config& config) {
               .train_size = train_stream->predictions(),
               .val_size = val_stream->predictions(),
               .steps = data.text.steps,
+              .part = part,
               .fingerprint = train_stream->fingerprint() + "-" + val_stream->fingerprint()};
   run.train = std::move(train_stream);
   run.val = std::move(val_stream);
@@ -191,9 +195,10 @@ RunData open_language(const Config& config) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
-RunData open_rows(const Config& config) {
+RunData open_rows(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   RunData run;
+  run.part = part;
   const LabelledRowsOptions options{
       .label_column = data.label_column, .features = data.rows.features, .max_bad = data.max_bad};
   const LabelledRows train = read_labelled_rows(data.train, options);
@@ -227,7 +232,7 @@ RunData open_rows(const Config& config) {
 
 // --- series --------------------------------------------------------------------------------------
 
-RunData open_series(const Config& config) {
+RunData open_series(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   if (data.series.columns.empty()) {
     fail(ErrorKind::usage,
@@ -243,6 +248,7 @@ RunData open_series(const Config& config) {
       .log = data.series.log,
       .difference = data.series.difference};
   RunData run;
+  run.part = part;
   const Series train = read_series(data.train, input, data.max_bad);
   note_bad_rows(train.bad, run);
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
@@ -269,16 +275,16 @@ RunData open_series(const Config& config) {
 
 }  // namespace
 
-RunData open_sequences(const Config& config) {
+RunData open_sequences(const Config& config, Partition part) {
   switch (config.data.kind) {
     case DataKind::text:
-      return open_text(config);
+      return open_text(config, part);
     case DataKind::language:
-      return open_language(config);
+      return open_language(config, part);
     case DataKind::rows:
-      return open_rows(config);
+      return open_rows(config, part);
     case DataKind::series:
-      return open_series(config);
+      return open_series(config, part);
     case DataKind::images:
       break;
   }

@@ -12,6 +12,10 @@ void write_validation(JsonWriter& json, double loss, const std::vector<Figure>& 
 
 }  // namespace
 
+void MetricsLog::append(const std::string& line) {
+  if (file_) file_->append(line + "\n");
+}
+
 void MetricsLog::step(const StepEvent& event, double seconds) {
   JsonWriter json;
   json.begin_object()
@@ -25,7 +29,7 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
   json.field("learning_rate", event.learning_rate);
   if (event.gradient_norm) json.field("gradient_norm", *event.gradient_norm);
   json.field("images_per_s", event.examples_per_s).field("seconds", seconds).end_object();
-  file_.append(json.str() + "\n");
+  append(json.str());
 }
 
 void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
@@ -42,7 +46,7 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
     json.field(stage_names[i], event.times.seconds[i]);
   }
   json.end_object().end_object();
-  file_.append(json.str() + "\n");
+  append(json.str());
 }
 
 void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step) {
@@ -51,7 +55,7 @@ void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, in
   json.field("step", step);
   write_validation(json, metrics.loss(), metrics.figures());
   json.field("best", best).end_object();
-  file_.append(json.str() + "\n");
+  append(json.str());
 }
 
 }  // namespace whisker

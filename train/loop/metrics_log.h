@@ -7,12 +7,14 @@
 #include "train/metrics/metrics.h"
 
 #include <cstdint>
+#include <string>
 
 namespace whisker {
 
 class MetricsLog {
  public:
-  explicit MetricsLog(LogFile& file) : file_(file) {}
+  /// Null: of a rank that logs nothing.
+  explicit MetricsLog(LogFile* file) : file_(file) {}
 
   /// `seconds`: of training so far.
   void step(const StepEvent& event, double seconds);
@@ -22,7 +24,9 @@ class MetricsLog {
   void validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step);
 
  private:
-  LogFile& file_;
+  void append(const std::string& line);
+
+  LogFile* file_;
 };
 
 }  // namespace whisker

@@ -148,7 +148,7 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
   step.skipped_in_row = state.loss_scale.skipped_in_row;
   memory.write(step);
   states = restore_states(checkpoint.optimizer, experiment.device);
-  folder.metrics().truncate_to(state.metrics_bytes);
+  if (folder.writes()) folder.metrics().truncate_to(state.metrics_bytes);
   return state;
 }
 

@@ -1,10 +1,11 @@
-// Note [Order of a step]: forward, loss, its check, backward, buffers, the norm and its check,
-// optimizer, average. What follows a check does nothing when it failed, so no NaN ever reaches a
-// checkpoint.
+// Note [Order of a step]: forward, loss, its check, backward, buffers, the sum over all ranks, the
+// norm and its check, optimizer, average. What follows a check does nothing when it failed, so no
+// NaN ever reaches a checkpoint.
 #include "train/loop/train_step.h"
 
 #include "core/autograd/autograd.h"
 #include "core/backend/training_step.h"
+#include "core/ops/ops.h"
 
 #include <algorithm>
 #include <utility>
@@ -76,8 +77,12 @@ TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
       backend_(backend_of(experiment.device)),
       options_(std::move(options)),
       pass_{.training = true,
-            .seed = static_cast<uint64_t>(experiment.config.seed),
-            .random_offset = &experiment.optimizer->memory().state()->inputs.batch} {
+            // Dropout differs from rank to rank.
+            .seed = static_cast<uint64_t>(experiment.config.seed) +
+                    (static_cast<uint64_t>(experiment.ranks->rank()) << 32),
+            .random_offset = &experiment.optimizer->memory().state()->inputs.batch},
+      gradient_sum_(*experiment.arena, *experiment.ranks) {
+  if (experiment.ranks->world() > 1) rank_weight_ = ones(Shape(), {.device = experiment.device});
   const bool gpu = experiment.device.kind == DeviceKind::cuda;
   late_reading_ = options_.late_reading.value_or(gpu);
   captures_ = experiment.config.runtime.graph && (gpu || options_.capture);
@@ -89,7 +94,9 @@ TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
 
 void TrainStep::begin(const StepTotals& totals) {
   accumulated_ = 0;
-  experiment_.optimizer->memory().write_totals(totals);
+  // They are of all ranks, and will be added up again.
+  experiment_.optimizer->memory().write_totals(experiment_.ranks->rank() == 0 ? totals
+                                                                              : StepTotals());
 }
 
 bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
@@ -106,6 +113,11 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
         if (tensor.defined()) tensor.fill_(0);
       }
     }
+  }
+  if (rank_weight_.defined()) {
+    const auto weight = static_cast<float>(static_cast<double>(batch.size()) /
+                                           static_cast<double>(batch.whole_size()));
+    backend_.enqueue_upload(&weight, rank_weight_.raw(), sizeof weight);
   }
   if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
@@ -126,6 +138,24 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   const StepTrace::Range whole(trace_, "step", "step");
   if (part.first) arena.zero_grad();
   CarriedStates states = states_;
+  if (batch.size() > 0) forward_and_backward(batch, states);
+  const StepTrace::Range range(trace_, "update", "step");
+  // Statistics of every batch count, accumulated or not.
+  if (batch.size() > 0) arena.commit_buffers(&state->sound);
+  // After a failure the states stay those that the failed batch began with, for who searches it. In
+  // f16 the text goes on through skipped updates, but not from a state that is not finite.
+  const bool verdict_first = part.update && !optimizer.rule().scales_loss;
+  if (carries_ && !verdict_first) keep_states(states, &state->sound);
+  if (!part.update) return;
+  arena.complete_gradients();
+  gradient_sum_.enqueue(optimizer.memory());
+  optimizer.enqueue_update();
+  if (carries_ && verdict_first) keep_states(states, &state->applies);
+  if (experiment_.average) experiment_.average->update(&state->applies);
+}
+
+void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states) {
+  Optimizer& optimizer = *experiment_.optimizer;
   Pass pass = pass_;
   if (carries_) pass.states = &states;
   Tensor loss;
@@ -134,23 +164,14 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     const Tensor outputs = experiment_.network->outputs(batch, pass);
     loss = experiment_.objective->loss(outputs, batch);
     // A language model's rows are its steps.
-    backend_.training_step().count_batch(outputs.reshape({-1, outputs.extent(-1)}), loss,
-                                         {optimizer.rule(), batch.labels.reshape({-1}), state});
+    backend_.training_step().count_batch(
+        outputs.reshape({-1, outputs.extent(-1)}), loss,
+        {optimizer.rule(), batch.labels.reshape({-1}), optimizer.memory().state()});
   }
-  {
-    const StepTrace::Range range(trace_, "backward", "step");
-    backward(loss, {.gradient = optimizer.memory().loss_scale().reshape(loss.shape())});
-  }
-  const StepTrace::Range range(trace_, "update", "step");
-  arena.commit_buffers(&state->sound);  // statistics of every batch count, accumulated or not
-  // After a failure the states stay those that the failed batch began with, for who searches it. In
-  // f16 the text goes on through skipped updates, but not from a state that is not finite.
-  const bool verdict_first = part.update && !optimizer.rule().scales_loss;
-  if (carries_ && !verdict_first) keep_states(states, &state->sound);
-  if (!part.update) return;
-  optimizer.enqueue_update();
-  if (carries_ && verdict_first) keep_states(states, &state->applies);
-  if (experiment_.average) experiment_.average->update(&state->applies);
+  const StepTrace::Range range(trace_, "backward", "step");
+  Tensor slope = optimizer.memory().loss_scale();
+  if (rank_weight_.defined()) slope = mul(slope, rank_weight_);
+  backward(loss, {.gradient = slope.reshape(loss.shape())});
 }
 
 // What the batch left, in the tensors that the next one begins with, unless *condition is 0:
@@ -224,7 +245,9 @@ bool TrainStep::evict_shape() {
 
 // False when the batch has to run eagerly.
 bool TrainStep::replay(const Batch& batch, Part part) {
-  Captured* const shape = captures_ ? captured_for(batch) : nullptr;
+  const bool full =
+      experiment_.ranks->world() == 1 || batch.whole_size() == experiment_.config.train.batch_size;
+  Captured* const shape = captures_ && full ? captured_for(batch) : nullptr;
   if (!shape) return false;
   load(batch, shape->inputs);
   std::unique_ptr<CapturedGraph>& graph = shape->graph_of(part);

@@ -9,12 +9,14 @@
 // parameters is fixed with the arena. The first batches of a shape run eagerly. Each repeated shape
 // (sequences have one per bucket of lengths) gets its own graph, unless fewer than one batch in
 // rarest_captured has it. At most most_shapes exist at a time: further shapes stay eager until one
-// of them has not been used for idle_batches and is dropped.
+// of them has not been used for idle_batches and is dropped. Of several ranks, all replay or none,
+// as their collectives belong together: a batch that is not full runs eagerly on each.
 #pragma once
 
 #include "core/backend/backend.h"
 #include "core/backend/recurrent_operands.h"
 #include "train/experiment.h"
+#include "train/loop/gradient_sum.h"
 #include "train/loop/step_trace.h"
 
 #include <functional>
@@ -76,6 +78,7 @@ class TrainStep {
     bool update = false;  // ends in an update
   };
   void enqueue(const Batch& batch, Part part);
+  void forward_and_backward(const Batch& batch, CarriedStates& states);
   bool replay(const Batch& batch, Part part);
   void keep_states(const CarriedStates& last, const int32_t* condition);
   /// A shape of batches: its graphs and the fixed tensors that they read.
@@ -94,6 +97,8 @@ class TrainStep {
   Backend& backend_;
   TrainStepOptions options_;
   Pass pass_;
+  GradientSum gradient_sum_;
+  Tensor rank_weight_;  // of several ranks: f32, see Note [Weighted ranks]
   bool late_reading_;
   bool captures_;
   bool stepped_ = false;

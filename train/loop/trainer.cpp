@@ -6,6 +6,7 @@
 #include "train/loop/trainer.h"
 
 #include "train/loop/find_non_finite.h"
+#include "train/loop/rank_sums.h"
 #include "train/loop/resume.h"
 #include "train/metrics/evaluate.h"
 
@@ -43,7 +44,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       folder_(folder),
       observer_(observer),
       stop_(stop),
-      log_(folder.metrics()),
+      log_(folder.writes() ? &folder.metrics() : nullptr),
       writer_(folder.last(), experiment.config.checkpoint.keep),
       step_(experiment, std::move(options)),
       profile_(step_, experiment.device, experiment.config.train.profile),
@@ -59,7 +60,7 @@ double Trainer::now() const {
 void Trainer::resume() {
   CarriedStates states;
   state_ = resume_run(folder_, experiment_, states);
-  step_.set_states(std::move(states));
+  step_.set_states(states_of_rank(states, experiment_.data.part));
   const Config& config = experiment_.config;
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(
@@ -77,6 +78,7 @@ TrainResult Trainer::run() {
   const Config& config = experiment_.config;
   start_ = Clock::now();
   epoch_start_ = now();
+  start_from_rank_0(experiment_);
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }
@@ -85,6 +87,7 @@ TrainResult Trainer::run() {
   writer_.finish();
   tell_notes();
   return {.reason = stop_reason_.value_or(StopReason::finished),
+          .signal = signal_,
           .epochs = state_.epoch,
           .steps = state_.step,
           .best_metric = state_.best_metric,
@@ -117,9 +120,11 @@ bool Trainer::run_epoch() {
       if (stepped && state_.step % config.train.log_every == 0) log_step(event);
     }
     if (!stepped) continue;
-    const double budget = config.train.time_budget_minutes * 60;
-    if (budget > 0 && now() >= budget) stop_reason_ = StopReason::time_budget;
-    if (stop_.load() != 0) stop_reason_ = StopReason::signal;
+    const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
+                       state_.step % config.train.log_every == 0 || state_.batch == batches_;
+    if (agree) hear_ranks();
+    if (late_) stop_reason_ = StopReason::time_budget;
+    if (signal_ != 0) stop_reason_ = StopReason::signal;
     const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
     const bool due = config.checkpoint.every > 0 && state_.step % config.checkpoint.every == 0;
     if (within && (due || stop_reason_)) {
@@ -130,6 +135,21 @@ bool Trainer::run_epoch() {
   }
   read_results();
   return finish_epoch();
+}
+
+// All ranks stop after the same step.
+void Trainer::hear_ranks() {
+  struct Asked {
+    int signal;
+    bool late;
+  };
+  const double budget = experiment_.config.train.time_budget_minutes * 60;
+  const auto all = experiment_.ranks->group().gather(
+      Asked{.signal = stop_.load(), .late = budget > 0 && now() >= budget});
+  late_ = all[0].late;
+  for (const Asked& one : all) {
+    if (signal_ == 0) signal_ = one.signal;
+  }
 }
 
 // A GPU's loader may also wait for the GPU, which is no waiting for data.
@@ -149,13 +169,13 @@ std::optional<Batch> Trainer::next_batch() {
 }
 
 void Trainer::write_trace() {
-  observer_.on_message(profile_.write(folder_.path() / "trace.json"));
+  if (folder_.writes()) observer_.on_message(profile_.write(folder_.path() / "trace.json"));
 }
 
 // Whether it ended in an optimizer step.
 bool Trainer::run_batch(const Batch& batch) {
   const StageTimer timer(times_, Stage::step);
-  epoch_examples_ += batch.size();
+  epoch_examples_ += batch.whole_size();
   const bool stepped = step_.run(batch, {.number = batches_seen(),
                                          .learning_rate = experiment_.schedule->at(state_.step),
                                          .last_of_epoch = state_.batch == batches_});
@@ -167,7 +187,7 @@ bool Trainer::run_batch(const Batch& batch) {
 
 // Waits for the device. `at_hand` is the last batch that ran.
 void Trainer::read_results(const Batch* at_hand) {
-  const StepState results = step_.read();
+  const StepState results = of_all_ranks(step_.read(), experiment_.ranks->group());
   state_.loss_sum = results.totals.loss;
   state_.correct = results.totals.correct;
   state_.rows = results.totals.rows;
@@ -226,7 +246,7 @@ bool Trainer::finish_epoch() {
   }
   if (last || (state_.epoch + 1) % config.train.validate_every == 0) {
     const std::shared_ptr<const Metrics> metrics = validate();
-    if (stop_.load() != 0) {
+    if (signal_ != 0) {
       stop_reason_ = StopReason::signal;
       save_last();
       return false;
@@ -252,12 +272,14 @@ bool Trainer::finish_epoch() {
 
 void Trainer::save_last() {
   const StageTimer timer(times_, Stage::checkpoint);
+  const CarriedStates states = states_of_all_ranks(step_.states(), experiment_.ranks->group());
+  if (!folder_.writes()) return;
   Snapshot model = state_dict(*experiment_.arena, batches_tracked());
   Snapshot optimizer =
       snapshot_optimizer(*experiment_.arena, *experiment_.optimizer, experiment_.average.get());
   check_finite(model);
   check_finite(optimizer);
-  add_states(step_.states(), optimizer);
+  add_states(states, optimizer);
   add_image_stamps(experiment_, stop_reason_.has_value(), optimizer);
   TrainState state = state_to_save(state_, experiment_);
   state.seconds = now();

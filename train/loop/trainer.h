@@ -25,6 +25,7 @@ enum class StopReason : uint8_t { finished, early_stopping, time_budget, signal 
 
 struct TrainResult {
   StopReason reason = StopReason::finished;
+  int signal = 0;      ///< that stopped it, in any rank
   int64_t epochs = 0;  ///< finished ones
   int64_t steps = 0;
   double best_metric = 0;
@@ -37,8 +38,9 @@ struct TrainResult {
 
 class Trainer {
  public:
-  /// `stop` is polled after every step and every validation batch; a value other than 0 requests a
-  /// checkpoint and the end of training.
+  /// `stop` is polled after every step (of several ranks on GPUs, after every train.log_every
+  /// steps) and every validation batch; a value other than 0, in any rank, requests a checkpoint
+  /// and the end of training. Only the rank whose `folder` writes() writes anything.
   Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& observer,
           const std::atomic<int>& stop, TrainStepOptions options = {});
 
@@ -54,6 +56,7 @@ class Trainer {
   void write_trace();
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
+  void hear_ranks();
   bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
   void report(EpochEvent event);
@@ -87,6 +90,8 @@ class Trainer {
   int64_t batches_ = 0;       // per epoch
   std::optional<double> gradient_norm_ = {};
   std::optional<StopReason> stop_reason_;
+  int signal_ = 0;     // the first to any rank, once all know of it
+  bool late_ = false;  // the time is up by rank 0's clock, likewise
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
   int64_t validated_epoch_ = -1;

@@ -1,6 +1,7 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
 #include "train/loop/find_non_finite.h"
+#include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
 
@@ -11,9 +12,14 @@ namespace whisker {
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
   const AverageScope averaged(experiment_.average.get());
-  std::shared_ptr<const Metrics> metrics =
+  take_buffers_of_rank_0(experiment_);
+  std::shared_ptr<Metrics> metrics =
       evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
+  add_other_ranks(*metrics, experiment_.ranks->group());
+  hear_ranks();
   if (!std::isfinite(metrics->loss())) {
+    RankGroup& ranks = experiment_.ranks->group();
+    if (!ranks.leads()) ranks.barrier();  // rank 0's error ends this one
     const std::string weights = find_non_finite_weights(experiment_);
     diverged(batches_seen(), "the validation loss",
              weights.empty() ? "the network's outputs there" : weights);
@@ -34,6 +40,7 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;
   state_.best_epoch = state_.epoch;
+  if (!folder_.writes()) return true;
   const StageTimer timer(times_, Stage::checkpoint);
   JsonWriter json;
   json.begin_object();
@@ -64,7 +71,7 @@ void Trainer::count_stalled(double metric) {
 // stopping and schedule hear nothing of it, so that a resumed run goes on as it would have.
 void Trainer::validate_at_stop() {
   const std::shared_ptr<const Metrics> metrics = validate();
-  if (stop_.load() != 0) return;
+  if (signal_ != 0) return;
   const bool best = take_best(metrics);
   log_.validation(*metrics, best, state_.epoch, state_.step);
   observer_.on_message(fmt::format("time is up in epoch {}: val {}{}", state_.epoch + 1,

@@ -56,6 +56,7 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
   CarriedStates states;
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
+    if (batch->size() == 0) continue;  // its rows are other ranks'
     if (!batch->continues) states.clear();
     const bool carries = network.signature().task() == Task::language_model;
     const Tensor outputs = network.outputs(*batch, {.states = carries ? &states : nullptr});

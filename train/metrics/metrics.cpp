@@ -45,6 +45,12 @@ void Metrics::add_loss(double mean_loss, int64_t examples) {
   loss_count_ += examples;
 }
 
+void Metrics::visit(const std::function<void(Count)>& counts) {
+  counts(&loss_sum_);
+  counts(&loss_count_);
+  visit_own(counts);
+}
+
 double Metrics::loss() const {
   return loss_count_ > 0 ? loss_sum_ / static_cast<double>(loss_count_) : 0;
 }
@@ -90,6 +96,11 @@ void ClassificationMetrics::add(std::span<const float> scores, int64_t label) {
   correct_ += best == label;
   top_k_correct_ += ahead < top_k_;
   ++confusion_[static_cast<size_t>(label * classes() + best)];
+}
+
+void ClassificationMetrics::visit_own(const std::function<void(Count)>& counts) {
+  for (int64_t* count : {&count_, &correct_, &top_k_correct_}) counts(count);
+  for (int64_t& cell : confusion_) counts(&cell);
 }
 
 double ClassificationMetrics::accuracy() const {

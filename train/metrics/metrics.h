@@ -6,9 +6,11 @@
 #include "data/dataset.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace whisker {
@@ -20,6 +22,9 @@ struct Figure {
   bool higher_is_better = false;
 };
 
+/// A number that metrics count, to read or to add to.
+using Count = std::variant<int64_t*, double*>;
+
 class Metrics {
  public:
   virtual ~Metrics() = default;
@@ -27,6 +32,8 @@ class Metrics {
   /// its labels in host memory.
   virtual void add(const Tensor& outputs, const Batch& batch) = 0;
   void add_loss(double mean_loss, int64_t examples);
+  /// Calls `counts` on all that is counted, in a fixed order: how the ranks of a run add theirs.
+  void visit(const std::function<void(Count)>& counts);
 
   /// Examples counted (tokens of a language model).
   virtual int64_t count() const = 0;
@@ -46,6 +53,8 @@ class Metrics {
   virtual std::string table(int columns) const;
 
  private:
+  virtual void visit_own(const std::function<void(Count)>& counts) = 0;
+
   double loss_sum_ = 0;
   int64_t loss_count_ = 0;
 };
@@ -89,6 +98,7 @@ class ClassificationMetrics final : public Metrics {
   std::string table(int columns) const override;
 
  private:
+  void visit_own(const std::function<void(Count)>& counts) override;
   std::string confusion_table(const std::vector<std::string>& names, int columns) const;
 
   std::vector<std::string> names_;
@@ -110,6 +120,7 @@ class RegressionMetrics final : public Metrics {
   std::string table(int columns) const override;
 
  private:
+  void visit_own(const std::function<void(Count)>& counts) override;
   struct Errors {
     double absolute = 0, square = 0;
     int64_t count = 0;
@@ -132,6 +143,7 @@ class LanguageMetrics final : public Metrics {
   void write(JsonWriter& json) const override;
 
  private:
+  void visit_own(const std::function<void(Count)>& counts) override;
   bool characters_;
   int64_t count_ = 0, correct_ = 0;
 };

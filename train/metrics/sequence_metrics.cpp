@@ -39,6 +39,15 @@ void RegressionMetrics::add(const Tensor& outputs, const Batch& batch) {
   count_ += batch.size();
 }
 
+void RegressionMetrics::visit_own(const std::function<void(Count)>& counts) {
+  counts(&count_);
+  for (Errors* errors : {&own_, &naive_}) {
+    counts(&errors->absolute);
+    counts(&errors->square);
+    counts(&errors->count);
+  }
+}
+
 std::vector<Figure> RegressionMetrics::figures() const {
   return {{.name = "mae", .value = own_.mae()}, {.name = "rmse", .value = own_.rmse()}};
 }
@@ -66,6 +75,11 @@ void LanguageMetrics::add(const Tensor& outputs, const Batch& batch) {
     correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
   }
   count_ += std::ssize(labels);
+}
+
+void LanguageMetrics::visit_own(const std::function<void(Count)>& counts) {
+  counts(&count_);
+  counts(&correct_);
 }
 
 std::vector<Figure> LanguageMetrics::figures() const {

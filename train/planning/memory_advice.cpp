@@ -56,14 +56,15 @@ Example example_of(const DataConfig& data) {
 }
 
 // Predictions include a margin for kernels: batches that they exclude may fit.
-std::string batch_advice(const Config& config, int64_t fits) {
+std::string batch_advice(const Config& config, int64_t fits, int world) {
   if (fits < 1 && config.train.batch_size == 1) {
     const Example example = example_of(config.data);
     return fmt::format("Not even a batch of one {} fits: {}.", example.name, example.smaller);
   }
-  return fmt::format("{}; train.batch_size=auto finds the largest that does.",
-                     fits > 0 ? fmt::format("train.batch_size={} should fit", fits)
-                              : "A smaller train.batch_size may fit");
+  return fmt::format("{}{}.",
+                     fits > 0 ? fmt::format("train.batch_size={} should fit", fits * world)
+                              : "A smaller train.batch_size may fit",
+                     world > 1 ? "" : "; train.batch_size=auto finds the largest that does");
 }
 
 /// Collects what is worth telling.
@@ -102,7 +103,7 @@ MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch) {
 }
 
 int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes) {
-  const int64_t present = experiment.config.train.batch_size;
+  const int64_t present = experiment.data.part.of(experiment.config.train.batch_size);
   // On the CPU kernels work in copies with channels padded to the vector's length: up to half as
   // much again as all tensors, twice that for few channels.
   const bool gpu = experiment.device.kind == DeviceKind::cuda;
@@ -122,7 +123,8 @@ int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes) {
 
 std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t capacity_bytes) {
   const Config& config = experiment.config;
-  const int64_t batch = config.train.batch_size;
+  const int64_t batch = experiment.data.part.of(config.train.batch_size);
+  const int world = experiment.ranks->world();
   const SummaryOptions options =
       summary_options(config, experiment.arena->compute_dtype(), experiment.device.kind);
   const int64_t total = predict(experiment, batch, options).tensors();
@@ -131,11 +133,11 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
   };
   Remedies remedies(total);
   if (const int64_t fits = batch_that_fits(experiment, capacity_bytes); fits > 0) {
-    remedies.add(fmt::format("train.batch_size={}", fits), saved_by(fits, options));
+    remedies.add(fmt::format("train.batch_size={}", fits * world), saved_by(fits, options));
     const int64_t parts = (batch + fits - 1) / fits;
     SummaryOptions summed = options;
     summed.wide_gradients = true;
-    remedies.add(fmt::format("train.batch_size={} train.accumulate={}", batch / parts,
+    remedies.add(fmt::format("train.batch_size={} train.accumulate={}", batch / parts * world,
                              parts * config.train.accumulate),
                  saved_by(batch / parts, summed),
                  fmt::format("about as many {}s per update", example_of(config.data).name));
@@ -169,13 +171,14 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
 
 std::string memory_advice(const Experiment& experiment, int64_t capacity_bytes) {
   const Config& config = experiment.config;
-  std::string text = batch_advice(config, batch_that_fits(experiment, capacity_bytes));
+  const int64_t batch = experiment.data.part.of(config.train.batch_size);
+  std::string text =
+      batch_advice(config, batch_that_fits(experiment, capacity_bytes), experiment.ranks->world());
   const auto remedies = memory_remedies(experiment, capacity_bytes);
   if (remedies.empty()) return text;
   text += fmt::format(" Of the {} predicted for {} {}{} are saved by",
-                      bytes_text(predict_memory(experiment, config.train.batch_size).total()),
-                      config.train.batch_size, example_of(config.data).name,
-                      config.train.batch_size == 1 ? "" : "s");
+                      bytes_text(predict_memory(experiment, batch).total()), batch,
+                      example_of(config.data).name, batch == 1 ? "" : "s");
   for (size_t i = 0; i < remedies.size(); ++i) {
     const MemoryRemedy& remedy = remedies[i];
     text += fmt::format("{} {}: {}{}", i == 0 ? "" : ";", remedy.settings,

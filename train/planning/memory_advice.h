@@ -19,9 +19,9 @@ SummaryOptions summary_options(const Config& config, DType compute, DeviceKind d
 /// Predicted memory of training steps on `batch` examples.
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch);
 
-/// Largest batch whose predicted memory stays below 4/5 (on the CPU a third) of `capacity_bytes`
-/// less the image cache; kernels and libraries use the rest. Smaller than the present batch, which
-/// did not fit; 0 when not even one example fits.
+/// Largest batch of a rank whose predicted memory stays below 4/5 (on the CPU a third) of
+/// `capacity_bytes` less the image cache; kernels and libraries use the rest. Smaller than the
+/// present batch, which did not fit; 0 when not even one example fits.
 int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes);
 
 /// One change of the configuration.

@@ -32,6 +32,9 @@ CudaStartTimes start_times(const Backend& backend) {
 void open(Backend& backend, CudaLibrary library) {
   static_cast<CudaBackend&>(backend).context().open(library);
 }
+void* stream(const Backend& backend) {
+  return static_cast<const CudaBackend&>(backend).context().stream();
+}
 
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .contract = WHISKER_CONTRACT,
@@ -40,7 +43,8 @@ constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .set_options = set_options,
                                 .gpu = gpu,
                                 .start_times = start_times,
-                                .open = open};
+                                .open = open,
+                                .stream = stream};
 
 }  // namespace
 }  // namespace whisker::cuda

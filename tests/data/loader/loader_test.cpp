@@ -110,6 +110,45 @@ TEST(Loader, DeliversEveryExampleInTheSamplersOrder) {
   }
 }
 
+// Note [Weighted ranks]: the parts of every batch make up the batch of one rank.
+TEST(Loader, RanksReadTheirRowsOfEachBatch) {
+  const auto sampler = shuffled(50);
+  for (const int world : {2, 3, 4}) {
+    for (const bool drop_last : {false, true}) {
+      Loader whole(std::make_shared<Numbers>(Numbers::Options{}), sampler,
+                   {.batch_size = 8, .workers = 1, .drop_last = drop_last});
+      std::vector<std::unique_ptr<Loader>> ranks;
+      for (int rank = 0; rank < world; ++rank) {
+        ranks.push_back(
+            std::make_unique<Loader>(std::make_shared<Numbers>(Numbers::Options{}), sampler,
+                                     LoaderOptions{.batch_size = 8,
+                                                   .workers = rank % 2,
+                                                   .drop_last = drop_last,
+                                                   .part = {.rank = rank, .world = world}}));
+        EXPECT_EQ(ranks.back()->batches(), whole.batches());
+      }
+      for (const int64_t first : {0, 3, 6}) {
+        whole.start_epoch(1, first);
+        for (const auto& one : ranks) one->start_epoch(1, first);
+        while (const auto batch = whole.next()) {
+          std::vector<int64_t> together(static_cast<size_t>(batch->size()), -1);
+          for (int rank = 0; rank < world; ++rank) {
+            const auto part = ranks[static_cast<size_t>(rank)]->next();
+            ASSERT_TRUE(part);
+            EXPECT_EQ(part->all_rows, batch->size());
+            for (int64_t i = 0; i < part->size(); ++i) {
+              together[static_cast<size_t>(rank + i * world)] =
+                  part->indices[static_cast<size_t>(i)];
+            }
+          }
+          EXPECT_EQ(together, batch->indices);
+        }
+        for (const auto& one : ranks) EXPECT_FALSE(one->next());
+      }
+    }
+  }
+}
+
 TEST(Loader, DropLastLeavesOutAPartialBatch) {
   Loader loader(std::make_shared<Numbers>(Numbers::Options{}), shuffled(100),
                 {.batch_size = 8, .workers = 1, .drop_last = true});

@@ -19,7 +19,7 @@ TEST(MetricsLog, ASkippedStepHasNoGradientNorm) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   LogFile file(path);
-  MetricsLog log(file);
+  MetricsLog log(&file);
   log.step({.step = 1, .loss = 0.5, .epoch_loss = 0.75, .gradient_norm = 2.0}, 1);
   log.step({.step = 2, .loss = 0.5, .epoch_loss = 0.75}, 2);
   std::ifstream lines(path);

@@ -1,0 +1,52 @@
+#include "apps/ranks/run_ranks.h"
+
+#include "apps/terminal/terminal.h"
+#include "core/error.h"
+
+#include <exception>
+
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+// In the watch's thread, while the main one may wait for the rank that is gone.
+void end_process(const RankFailure& failure) {
+  if (failure.tell) {
+    tell_error(fmt::format("rank {} on {} {}. All ranks end.", failure.rank, failure.host,
+                           failure.reason));
+  }
+  ::_exit(failure.code);
+}
+
+}  // namespace
+
+RunRanks::RunRanks() {
+  const RankEnvironment environment = rank_environment();
+  group_ = join_ranks(environment);
+  if (group_->world() == 1) return;
+  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process);
+}
+
+void RunRanks::leave() {
+  group_->barrier();
+  watch_->leave(*group_);
+  group_->leave();
+}
+
+void RunRanks::fail_all() {
+  ErrorKind kind = ErrorKind::internal;
+  std::string message;
+  try {
+    throw;
+  } catch (const Error& error) {
+    kind = error.kind();
+    message = error.what();
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  watch_->fail(static_cast<int>(kind), message);
+  throw Error(kind, fmt::format("{}: {}", watch_->name(), message));
+}
+
+}  // namespace whisker

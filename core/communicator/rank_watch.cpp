@@ -1,0 +1,166 @@
+// Messages: "beat" once a second; "fail RANK CODE REASON", which rank 0 passes on.
+#include "core/communicator/rank_watch.h"
+
+#include "core/error.h"
+
+#include <cstdio>
+#include <random>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+constexpr double beat_s = 1;
+constexpr double connect_s = 60;
+constexpr double farewell_s = 2;
+constexpr size_t longest_message = 1 << 16;
+constexpr auto others_first = std::chrono::milliseconds(300);
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
+}
+
+std::string random_token() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+}  // namespace
+
+RankWatch::RankWatch(RankGroup& group, std::string address,
+                     std::function<void(const RankFailure&)> on_failure, double silence_s)
+    : rank_(group.rank()), silence_s_(silence_s), on_failure_(std::move(on_failure)) {
+  if (group.world() == 1) return;
+  hosts_ = group.all_gather(host_name());
+  const bool one_machine = std::ranges::count(hosts_, hosts_[0]) == group.world();
+  if (one_machine) address = "127.0.0.1";
+  if (!one_machine && address == "127.0.0.1") address = hosts_[0];
+  connect(group, address);
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+// A token that the group carries keeps strangers out.
+void RankWatch::connect(RankGroup& group, const std::string& address) {
+  FileDescriptor listener;
+  std::string place;
+  if (group.leads()) {
+    listener = listen_at(address, 0);
+    place = fmt::format("{} {}", port_of(listener), random_token());
+  }
+  place = group.from_leader(place);
+  const size_t space = place.find(' ');
+  const std::string token = place.substr(space + 1);
+  const Deadline deadline = in_seconds(connect_s);
+  if (!group.leads()) {
+    auto socket = connect_until(address, std::stoi(place.substr(0, space)), deadline);
+    if (!socket || !send_message(*socket, fmt::format("{} {}", token, rank_))) {
+      whisker::fail(ErrorKind::device, "{}: rank 0 on {} cannot be reached at {}.", name(),
+                    hosts_[0], address);
+    }
+    peers_.push_back({.rank = 0, .socket = std::move(*socket), .silent_until = deadline});
+  }
+  while (group.leads() && std::ssize(peers_) + 1 < group.world()) {
+    auto socket = accept_until(listener, deadline);
+    if (!socket) {
+      whisker::fail(ErrorKind::device, "rank 0 on {}: only {} of {} ranks connected at {}.",
+                    hosts_[0], peers_.size() + 1, group.world(), address);
+    }
+    const auto greeting = receive_message(*socket, longest_message, in_seconds(2));
+    if (!greeting || !greeting->starts_with(token + " ")) continue;
+    peers_.push_back({.rank = std::stoi(greeting->substr(token.size() + 1)),
+                      .socket = std::move(*socket),
+                      .silent_until = deadline});
+  }
+}
+
+void RankWatch::stop() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+// No connection is closed while another rank still watches.
+void RankWatch::leave(RankGroup& group) {
+  stop();
+  group.barrier();
+}
+
+void RankWatch::fail(int code, const std::string& reason) {
+  if (!thread_.joinable()) return;
+  std::this_thread::sleep_for(others_first);
+  stop();
+  tell_all(fmt::format("fail {} {} {}", rank_, code, reason));
+  // A connection that is closed while the other side still sends would lose the message.
+  const Deadline deadline = in_seconds(farewell_s);
+  for (const Peer& peer : peers_) {
+    ::shutdown(peer.socket.get(), SHUT_WR);
+    while (receive_message(peer.socket, longest_message, deadline)) {
+    }
+  }
+}
+
+std::string RankWatch::name_of(int rank) const {
+  return fmt::format("rank {} on {}", rank, hosts_[static_cast<size_t>(rank)]);
+}
+
+void RankWatch::tell_all(const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  for (const Peer& peer : peers_) {
+    send_message(peer.socket, message);
+  }
+}
+
+void RankWatch::run(const std::stop_token& stop) {
+  for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
+  Deadline next_beat = in_seconds(0);
+  while (!stop.stop_requested()) {
+    if (std::chrono::steady_clock::now() >= next_beat) {
+      tell_all("beat");
+      next_beat = in_seconds(beat_s);
+    }
+    std::vector<pollfd> sockets;
+    for (const Peer& peer : peers_) {
+      sockets.push_back({.fd = peer.socket.get(), .events = POLLIN, .revents = 0});
+    }
+    constexpr int wait_ms = 100;
+    ::poll(sockets.data(), sockets.size(), wait_ms);
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      Peer& peer = peers_[i];
+      if (sockets[i].revents != 0) read_from(peer);
+      if (std::chrono::steady_clock::now() > peer.silent_until) {
+        report({.rank = peer.rank,
+                .tell = first_to_tell(peer.rank),
+                .reason = fmt::format("has not answered for {:.0f} s: it hangs", silence_s_)});
+      }
+    }
+  }
+}
+
+void RankWatch::read_from(Peer& peer) {
+  const auto message = receive_message(peer.socket, longest_message, in_seconds(beat_s));
+  if (!message) {
+    return report({.rank = peer.rank,
+                   .tell = first_to_tell(peer.rank),
+                   .reason = "ended without a message: killed, or crashed"});
+  }
+  peer.silent_until = in_seconds(silence_s_);
+  int rank = 0, code = 1, read = 0;
+  if (std::sscanf(message->c_str(), "fail %d %d %n", &rank, &code, &read) != 2) return;
+  if (rank < 0 || rank >= std::ssize(hosts_)) return;
+  report({.rank = rank, .code = code, .reason = message->substr(static_cast<size_t>(read))});
+}
+
+// Rank 0 passes it on.
+void RankWatch::report(RankFailure failure) {
+  failure.host = hosts_[static_cast<size_t>(failure.rank)];
+  if (rank_ == 0) {
+    tell_all(fmt::format("fail {} {} {}", failure.rank, failure.code, failure.reason));
+  }
+  on_failure_(failure);
+}
+
+}  // namespace whisker

@@ -1,0 +1,270 @@
+"""Several ranks on this machine's CPU, through mpirun: they train what one rank trains, and end together. Standard
+library only."""
+
+import json
+import math
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from harness import LONG, PROGRAM, ProgramTest, write_classes
+
+# No batch_norm, whose statistics are each rank's own, and no dropout, whose masks are.
+PLAIN = """device: cpu
+data: {image_size: 16, workers: 1}
+model:
+  layers:
+    - conv2d: {filters: 8, kernel: 3, activation: relu}
+    - max_pool2d: 2
+    - conv2d: {filters: 8, kernel: 3, activation: relu}
+    - global_avg_pool2d
+  head:
+    - dense: {units: classes}
+optimizer: {kind: adam, lr: 0.01}
+train: {epochs: 3, batch_size: 8, log_every: 1}
+"""
+
+TEXT = """device: cpu
+data: {kind: language, train: words.txt, val_split: 0.2, text: {steps: 8}}
+model:
+  layers:
+    - embedding: {input_dim: vocabulary, output_dim: 16}
+    - lstm: {units: 16, return_sequences: true}
+  head:
+    - dense: {units: classes}
+train: {epochs: 2, batch_size: 6, log_every: 1}
+"""
+
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+SENTENCES = """device: cpu
+data: {kind: text, train: sentences.csv, val_split: 0.2, label_column: label, text: {text_column: text}}
+model:
+  layers:
+    - embedding: {input_dim: vocabulary, output_dim: 8}
+    - gru: {units: 8}
+  head:
+    - dense: {units: classes}
+train: {epochs: 3, batch_size: 6, log_every: 1}
+"""
+
+SERIES = """device: cpu
+data: {kind: series, train: series.csv, val_split: 0.2, series: {columns: [1], window: 8, horizon: 2}}
+model:
+  layers:
+    - lstm: {units: 8}
+  head:
+    - dense: {units: 2}
+train: {epochs: 2, batch_size: 16, log_every: 1}
+"""
+
+if os.environ.get("WHISKER_SANITIZE"):
+    MPI["ASAN_OPTIONS"] = "detect_leaks=0"  # Open MPI keeps what it allocates
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
+
+
+def with_mpi(command, count, folder, **options):
+    return subprocess.Popen([*MPIRUN, str(count), *command], cwd=folder, text=True, env=dict(os.environ, **MPI),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+class Ranks(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.folder / "plain.yaml").write_text(PLAIN)
+        (cls.folder / "text.yaml").write_text(TEXT)
+        (cls.folder / "sentences.yaml").write_text(SENTENCES)
+        (cls.folder / "series.yaml").write_text(SERIES)
+        write_classes(cls.folder / "train", 1, 900)  # 42: the last batch of an epoch has two images
+        generator = random.Random(7)
+        words = (generator.choice(("alpha", "beta", "gamma", "delta")) for _ in range(300))
+        (cls.folder / "words.txt").write_text(" ".join(words))
+        moods = (("bad", "poor", "so so"), ("good", "fine", "so so"))
+        sentences = [f"{i % 2},{' '.join(generator.choices(moods[i % 2], k=2 + i % 7))}"
+                     for i in range(62)]  # 50 train, in batches of 6: one has two sentences
+        (cls.folder / "sentences.csv").write_text("\n".join(["label,text", *sentences, ""]))
+        values = [f"{i},{math.sin(i / 3):.4f}" for i in range(150)]
+        (cls.folder / "series.csv").write_text("\n".join(["step,value", *values, ""]))
+
+    def train_ranks(self, count, name, *overrides, config="plain.yaml", code=0):
+        """A run of `count` ranks; one is the plain program."""
+        data = self.data if config == "plain.yaml" else []
+        done = self.run_ranks(count, ["train", config, *data, f"name={name}", *overrides], code)
+        return done, self.folder / "runs" / name
+
+    def run_ranks(self, count, arguments, code=0):
+        if count == 1:
+            return self.whisker(*arguments, code=code, env=dict(os.environ, **MPI))
+        process = with_mpi([PROGRAM, *arguments], count, self.folder)
+        out, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, code, f"{arguments}\n{out}\n{err}")
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def lines(self, run, kind):
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if line["kind"] == kind]
+
+    def assert_same_course(self, one, other, tolerance=1e-6):
+        for kind, keys in (("step", ("loss", "accuracy", "gradient_norm", "learning_rate")),
+                           ("epoch", ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "val_mae"))):
+            mine, theirs = self.lines(one, kind), self.lines(other, kind)
+            self.assertEqual([line["step"] for line in mine], [line["step"] for line in theirs])
+            for a, b in zip(mine, theirs):
+                for key in keys:
+                    if key in a or key in b:
+                        bound = tolerance * max(1, abs(a[key])) * (10 if key == "gradient_norm" else 1)
+                        self.assertAlmostEqual(a[key], b[key], delta=bound, msg=(kind, key, a, b))
+
+    def test_ranks_train_what_one_trains(self):
+        lively = ["train.accumulate=2", "data.sampling=balanced", "ema.decay=0.9"]
+        for overrides in ([], lively, ["train.batch_size=7"]):
+            with self.subTest(overrides):
+                number = len(overrides)
+                one = self.train_ranks(1, f"one{number}", *overrides)[1]
+                for count in (2, 4):
+                    done, run = self.train_ranks(count, f"ranks{number}_{count}", *overrides)
+                    self.assert_same_course(one, run)
+                    self.assertEqual(done.stdout, f"runs/ranks{number}_{count}\n")
+                    self.assertIn(f"{count} ranks, Open MPI", done.stderr)
+
+    def test_sequences_are_split_likewise(self):
+        for name in ("text", "sentences", "series"):
+            one = self.train_ranks(1, f"{name}1", config=f"{name}.yaml")[1]
+            for count in (2, 4):
+                run = self.train_ranks(count, f"{name}{count}", config=f"{name}.yaml")[1]
+                self.assert_same_course(one, run)
+
+    def test_weights_are_equal_after_every_step_and_examples_those_of_one_rank(self):
+        steps = {}
+        for count in (1, 2, 4):
+            command = [os.environ["WHISKER_RANK_STEPS"], "plain.yaml", f"out{count}", *self.data, f"name=steps{count}"]
+            process = with_mpi(command, count, self.folder)
+            out, err = process.communicate(timeout=240)
+            self.assertEqual(process.returncode, 0, out + err)
+            ranks = [[line.split() for line in (self.folder / f"out{count}.{rank}").read_text().splitlines()]
+                     for rank in range(count)]
+            for lines in zip(*ranks):
+                self.assertEqual(len({(line[0], line[1]) for line in lines}), 1, lines)  # step and hash
+            together = []
+            for lines in zip(*ranks):
+                rows = [line[2:] for line in lines]
+                together.append([part[i] for i in range(len(rows[0])) for part in rows if i < len(part)])
+            steps[count] = together
+        self.assertEqual(len(steps[1]), 18)
+        self.assertEqual(steps[1], steps[2])
+        self.assertEqual(steps[1], steps[4])
+
+    def test_a_run_goes_on_with_another_number_of_ranks(self):
+        for config, name in (("plain.yaml", "images"), ("text.yaml", "words")):
+            whole = self.train_ranks(1, f"whole_{name}", "train.epochs=6", config=config)[1]
+            run = self.train_ranks(4, f"part_{name}", "train.epochs=2", config=config)[1]
+            for count, epochs in ((2, 4), (1, 6)):
+                self.run_ranks(count, ["train", "--resume", str(run), f"train.epochs={epochs}"])
+            self.assert_same_course(whole, run, 1e-5)
+
+    def test_the_same_number_of_ranks_repeats_bit_for_bit(self):
+        whole = self.train_ranks(2, "bits_whole", "train.epochs=4", "deterministic=true")[1]
+        part = self.train_ranks(2, "bits_part", "train.epochs=2", "deterministic=true")[1]
+        self.run_ranks(2, ["train", "--resume", str(part), "train.epochs=4"])
+        for kind in ("model", "optim"):
+            tensors = []
+            for run in (whole, part):
+                content = next((run / "last").glob(f"{kind}-*.safetensors")).read_bytes()
+                tensors.append(content[8 + struct.unpack("<Q", content[:8])[0]:])
+            self.assertGreater(len(tensors[0]), 1000)
+            self.assertEqual(tensors[0], tensors[1])
+
+    def ranks_of(self, run):
+        """Process ids of the ranks that train `run`, by rank."""
+        found = {}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_text().split("\0")
+                variables = dict(one.partition("=")[::2] for one in (folder / "environ").read_text().split("\0"))
+            except OSError:
+                continue
+            if words[0] == PROGRAM and any(run in word for word in words):
+                found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
+        return found
+
+    def start_long(self, count, name):
+        run = f"runs/{name}"
+        process = with_mpi([PROGRAM, "train", "plain.yaml", *self.data, f"name={name}", "train.epochs=100000",
+                            "checkpoint.every=20"], count, self.folder, start_new_session=True)
+        self.wait_for(self.folder / run / "metrics.jsonl", '"step"', 25)
+        ranks = self.ranks_of(f"name={name}")
+        self.assertEqual(sorted(ranks), list(range(count)))
+        return process, ranks, self.folder / run
+
+    def wait_until_gone(self, process, name, seconds):
+        begin = time.monotonic()
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            self.fail(f"still there after {seconds} s")
+        while self.ranks_of(f"name={name}"):
+            self.assertLess(time.monotonic() - begin, seconds, "a rank is still there")
+            time.sleep(0.05)
+        return out + err
+
+    def test_a_killed_rank_ends_all_and_the_run_goes_on(self):
+        generator = random.Random(3)
+        for i in range(50 if LONG else 4):
+            name, count = f"killed{i}", 2 + i % 3
+            process, ranks, run = self.start_long(count, name)
+            self.wait_for(run / "last/state.json", '"epoch"')
+            time.sleep(generator.uniform(0, 1))
+            victim = i % count
+            os.kill(ranks[victim], signal.SIGKILL)
+            self.wait_until_gone(process, name, 10)
+            self.assertNotEqual(process.returncode, 0)
+            if i > 0:
+                continue
+            epoch = json.loads((run / "last/state.json").read_text())["epoch"]
+            self.run_ranks(count, ["train", "--resume", str(run), f"train.epochs={epoch + 1}"])
+            whole = self.train_ranks(1, "unkilled", f"train.epochs={epoch + 1}")[1]
+            self.assert_same_course(whole, run, 1e-4)
+
+    def test_a_hung_rank_is_found(self):
+        process, ranks, _ = self.start_long(2, "hung")
+        os.kill(ranks[1], signal.SIGSTOP)
+        said = self.wait_until_gone(process, "hung", 30)
+        self.assertIn("has not answered for 20 s: it hangs", said)
+        self.assertIn("rank 1 on ", said)
+
+    def test_a_signal_to_one_rank_stops_all_at_the_same_step(self):
+        for name, number in (("signalled", signal.SIGTERM), ("warned", signal.SIGUSR1)):
+            process, ranks, run = self.start_long(3, name)
+            # mpirun passes SIGUSR1 on.
+            os.kill(ranks[2] if number == signal.SIGTERM else process.pid, number)
+            said = self.wait_until_gone(process, name, 10)
+            self.assertEqual(process.returncode, 75, said)
+            state = json.loads((run / "last/state.json").read_text())
+            self.assertEqual(state["step"], self.lines(run, "step")[-1]["step"])
+            self.run_ranks(2, ["train", "--resume", str(run), f"train.epochs={state['epoch'] + 1}"])
+
+    def test_an_error_names_the_rank(self):
+        done, _ = self.train_ranks(2, "diverged", "optimizer.kind=sgd", "optimizer.lr=1e30", code=7)
+        self.assertIn("whisker: error: rank ", done.stderr)
+        self.assertIn("training diverged", done.stderr)
+        done, _ = self.train_ranks(2, "small", "train.batch_size=1", code=2)
+        self.assertIn("at least one example for each of 2 ranks", done.stderr)
+        self.assertFalse((self.folder / "runs/small").exists())
+
+    def test_ranks_on_cpus_need_mpi(self):
+        done = self.whisker("train", "plain.yaml", *self.data, "device=cpu,cpu", code=2)
+        self.assertIn("Start them with mpirun -n 2", done.stderr)
+
+    def test_gpus_need_gpus(self):
+        done = self.whisker("train", "plain.yaml", *self.data, "--gpus", "2", code=2)
+        self.assertIn("--gpus 2: not with device: cpu. Use mpirun -n N", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
