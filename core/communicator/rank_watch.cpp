@@ -16,7 +16,7 @@ namespace {
 constexpr double beat_s = 1;
 constexpr double connect_s = 60;
 constexpr double farewell_s = 2;
-constexpr size_t longest_message = 1 << 16;
+constexpr size_t longest_report = 1 << 16;
 constexpr auto others_first = std::chrono::milliseconds(300);
 
 std::string host_name() {
@@ -69,7 +69,7 @@ void RankWatch::connect(RankGroup& group, const std::string& address) {
       whisker::fail(ErrorKind::device, "rank 0 on {}: only {} of {} ranks connected at {}.",
                     hosts_[0], peers_.size() + 1, group.world(), address);
     }
-    const auto greeting = receive_message(*socket, longest_message, in_seconds(2));
+    const auto greeting = receive_message(*socket, longest_report, in_seconds(2));
     if (!greeting || !greeting->starts_with(token + " ")) continue;
     peers_.push_back({.rank = std::stoi(greeting->substr(token.size() + 1)),
                       .socket = std::move(*socket),
@@ -98,7 +98,7 @@ void RankWatch::fail(int code, const std::string& reason) {
   const Deadline deadline = in_seconds(farewell_s);
   for (const Peer& peer : peers_) {
     ::shutdown(peer.socket.get(), SHUT_WR);
-    while (receive_message(peer.socket, longest_message, deadline)) {
+    while (receive_message(peer.socket, longest_report, deadline)) {
     }
   }
 }
@@ -141,7 +141,7 @@ void RankWatch::run(const std::stop_token& stop) {
 }
 
 void RankWatch::read_from(Peer& peer) {
-  const auto message = receive_message(peer.socket, longest_message, in_seconds(beat_s));
+  const auto message = receive_message(peer.socket, longest_report, in_seconds(beat_s));
   if (!message) {
     return report({.rank = peer.rank,
                    .tell = first_to_tell(peer.rank),
