@@ -15,13 +15,9 @@ namespace {
 
 constexpr int64_t max_size = std::numeric_limits<uint32_t>::max();
 
-void check(int64_t size, Partition part) {
+void check(int64_t size) {
   if (size < 0 || size > max_size) {
     fail(ErrorKind::usage, "sampler: expected a size from 0 to {}, got {}", max_size, size);
-  }
-  if (part.world < 1 || part.rank < 0 || part.rank >= part.world) {
-    fail(ErrorKind::usage, "sampler: expected 0 <= rank < world, got rank {} of world {}",
-         part.rank, part.world);
   }
 }
 
@@ -32,50 +28,42 @@ PhiloxStream draws(uint64_t seed, uint64_t stream, uint64_t round) {
 
 class SequentialSampler final : public Sampler {
  public:
-  SequentialSampler(int64_t size, Partition part) : size_(size), part_(part) {}
-  int64_t size() const override { return (size_ - part_.rank + part_.world - 1) / part_.world; }
+  explicit SequentialSampler(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
   std::vector<int64_t> order(int64_t /*epoch*/) const override {
-    std::vector<int64_t> mine;
-    for (int64_t i = part_.rank; i < size_; i += part_.world) mine.push_back(i);
-    return mine;
+    std::vector<int64_t> all(static_cast<size_t>(size_));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
   }
 
  private:
   int64_t size_;
-  Partition part_;
 };
 
-/// A common order of `total` positions, the same number for each rank.
-class EvenSampler : public Sampler {
+class SeededSampler : public Sampler {
  public:
-  EvenSampler(int64_t total, uint64_t seed, Partition part)
-      : total_(total), seed_(seed), part_(part) {}
-  int64_t size() const final { return total_ / part_.world; }
+  SeededSampler(int64_t total, uint64_t seed) : total_(total), seed_(seed) {}
+  int64_t size() const final { return total_; }
   std::vector<int64_t> order(int64_t epoch) const final {
-    const std::vector<int64_t> all = common_order(static_cast<uint64_t>(epoch));
-    std::vector<int64_t> mine(static_cast<size_t>(size()));
-    for (size_t i = 0; i < mine.size(); ++i) mine[i] = all[i * part_.world + part_.rank];
-    return mine;
+    return order_of(static_cast<uint64_t>(epoch));
   }
 
  protected:
-  virtual std::vector<int64_t> common_order(uint64_t epoch) const = 0;
+  virtual std::vector<int64_t> order_of(uint64_t epoch) const = 0;
   int64_t total() const { return total_; }
   uint64_t seed() const { return seed_; }
 
  private:
   int64_t total_;
   uint64_t seed_;
-  Partition part_;
 };
 
-class ShuffleSampler final : public EvenSampler {
+class ShuffleSampler final : public SeededSampler {
  public:
-  ShuffleSampler(int64_t size, ShuffleOptions options)
-      : EvenSampler(size, options.seed, options.part) {}
+  ShuffleSampler(int64_t size, ShuffleOptions options) : SeededSampler(size, options.seed) {}
 
  private:
-  std::vector<int64_t> common_order(uint64_t epoch) const override {
+  std::vector<int64_t> order_of(uint64_t epoch) const override {
     std::vector<int64_t> order(static_cast<size_t>(total()));
     std::iota(order.begin(), order.end(), 0);
     shuffle(order, seed(), stream_of("shuffle"), epoch);
@@ -83,13 +71,13 @@ class ShuffleSampler final : public EvenSampler {
   }
 };
 
-class WeightedSampler final : public EvenSampler {
+class WeightedSampler final : public SeededSampler {
  public:
   WeightedSampler(std::vector<double> cumulative, int64_t count, WeightedOptions options)
-      : EvenSampler(count, options.seed, options.part), cumulative_(std::move(cumulative)) {}
+      : SeededSampler(count, options.seed), cumulative_(std::move(cumulative)) {}
 
  private:
-  std::vector<int64_t> common_order(uint64_t epoch) const override {
+  std::vector<int64_t> order_of(uint64_t epoch) const override {
     PhiloxStream random = draws(seed(), stream_of("weighted"), epoch);
     std::vector<int64_t> order(static_cast<size_t>(total()));
     for (int64_t& index : order) {
@@ -104,13 +92,13 @@ class WeightedSampler final : public EvenSampler {
   std::vector<double> cumulative_;  // up to and including each index; cut after the last above zero
 };
 
-class BalancedSampler final : public EvenSampler {
+class BalancedSampler final : public SeededSampler {
  public:
   BalancedSampler(std::vector<std::vector<int64_t>> members, int64_t count, ShuffleOptions options)
-      : EvenSampler(count, options.seed, options.part), members_(std::move(members)) {}
+      : SeededSampler(count, options.seed), members_(std::move(members)) {}
 
  private:
-  std::vector<int64_t> common_order(uint64_t epoch) const override {
+  std::vector<int64_t> order_of(uint64_t epoch) const override {
     const auto classes = static_cast<int64_t>(members_.size());
     std::vector<int64_t> order;
     order.reserve(static_cast<size_t>(total()));
@@ -139,28 +127,28 @@ class BalancedSampler final : public EvenSampler {
 }  // namespace
 
 void shuffle(std::span<int64_t> values, uint64_t seed, uint64_t stream, uint64_t round) {
-  check(static_cast<int64_t>(values.size()), {});
+  check(static_cast<int64_t>(values.size()));
   PhiloxStream random = draws(seed, stream, round);
   for (size_t left = values.size(); left > 1; --left) {
     std::swap(values[left - 1], values[random.below(static_cast<uint32_t>(left))]);
   }
 }
 
-std::unique_ptr<Sampler> sequential_sampler(int64_t size, Partition part) {
-  check(size, part);
-  return std::make_unique<SequentialSampler>(size, part);
+std::unique_ptr<Sampler> sequential_sampler(int64_t size) {
+  check(size);
+  return std::make_unique<SequentialSampler>(size);
 }
 
 std::unique_ptr<Sampler> shuffle_sampler(int64_t size, ShuffleOptions options) {
-  check(size, options.part);
+  check(size);
   return std::make_unique<ShuffleSampler>(size, options);
 }
 
 std::unique_ptr<Sampler> weighted_sampler(std::span<const double> weights,
                                           WeightedOptions options) {
   const auto count = static_cast<int64_t>(weights.size());
-  check(count, options.part);
-  check(options.draws, options.part);
+  check(count);
+  check(options.draws);
   std::vector<double> cumulative;
   size_t used = 0;
   double sum = 0;
@@ -184,7 +172,7 @@ std::unique_ptr<Sampler> weighted_sampler(std::span<const double> weights,
 
 std::unique_ptr<Sampler> balanced_sampler(std::span<const int64_t> labels, ShuffleOptions options) {
   const auto count = static_cast<int64_t>(labels.size());
-  check(count, options.part);
+  check(count);
   std::vector<std::vector<int64_t>> members;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t label = labels[static_cast<size_t>(i)];

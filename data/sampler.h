@@ -9,8 +9,8 @@
 
 namespace whisker {
 
-/// This process's part of a run: positions rank, rank + world, ... of the common order. The ranks'
-/// batches of n together are one process's batch of n * world.
+/// This process's part of a run: rows rank, rank + world, ... of every batch, or positions of a
+/// stream. The ranks' parts together are one process's batch.
 struct Partition {
   int rank = 0;
   int world = 1;
@@ -21,28 +21,25 @@ struct Partition {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Examples per epoch on this rank.
+  /// Examples per epoch.
   virtual int64_t size() const = 0;
   /// Their indices in order.
   virtual std::vector<int64_t> order(int64_t epoch) const = 0;
 };
 
-/// 0, 1, ..., size - 1. Nothing is left out: ranks may differ in length by one.
-std::unique_ptr<Sampler> sequential_sampler(int64_t size, Partition part = {});
+/// 0, 1, ..., size - 1.
+std::unique_ptr<Sampler> sequential_sampler(int64_t size);
 
 struct ShuffleOptions {
   uint64_t seed = 0;
-  Partition part = {};
 };
 
-/// Every index once, shuffled by Fisher and Yates keyed by (seed, epoch). All ranks have the same
-/// length: the last size % world of an epoch's order are left out, others in each epoch.
+/// Every index once, shuffled by Fisher and Yates keyed by (seed, epoch).
 std::unique_ptr<Sampler> shuffle_sampler(int64_t size, ShuffleOptions options);
 
 struct WeightedOptions {
   uint64_t seed = 0;
-  int64_t draws = 0;  ///< per epoch over all ranks; 0: as many as there are weights
-  Partition part = {};
+  int64_t draws = 0;  ///< per epoch; 0: as many as there are weights
 };
 
 /// Draws with replacement, index i with probability weights[i] / sum. Throws usage for a negative

@@ -22,7 +22,8 @@ LoaderOptions checked(LoaderOptions options) {
   const auto need = [](bool good, const char* key, const char* expected, auto got) {
     if (!good) fail(ErrorKind::usage, "{}: expected {}, got {}.", key, expected, got);
   };
-  need(options.batch_size >= 1, "train.batch_size", "at least 1", options.batch_size);
+  need(options.batch_size >= options.part.world, "train.batch_size", "at least 1 for each rank",
+       options.batch_size);
   need(options.workers >= auto_workers && options.workers <= max_workers, "data.workers",
        "auto or 0 to 256", options.workers);
   need(options.prefetch >= 1, "data.prefetch", "at least 1", options.prefetch);
