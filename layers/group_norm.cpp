@@ -8,7 +8,7 @@ namespace whisker {
 
 GroupNorm::GroupNorm(const Options& options) : options_(options) {
   if (options.channels < 1 || options.groups < 1 || options.channels % options.groups != 0) {
-    fail(ErrorKind::usage, "group_norm: expected groups that divide the {} channels, got {}",
+    fail(ErrorKind::usage, "group_norm: expected groups that divide the {} channels, got {}. Set groups.",
          options.channels, options.groups);
   }
   if (!(options.epsilon > 0)) {

@@ -33,7 +33,7 @@ INSTEAD = {
     r"RecurrentTrial|recurrent_trial|multiply_share|weight_place|share_bytes": "RecurrentBenchmark, PartialSums, ...",
     r"(float|int64_t|Gemm|CublasLtGemm)& product|product_desc|Kind::product": "gemm",
     r"ColumnSums|ColumnLaunch|column_launch|sum_columns|column_threads|RowPlace|for_rows_upwards|PairedColumnGradients|summed_statistics": "ChannelSums, ChannelLayout, two_channel_sums, RowPosition, ...",
-    r"[Pp]adding_?[Tt]rial|ConvAlgorithms::Separately|separate_name|conv2d_direct\.h|ConvAlgorithms::joins": "PaddingCheck, Unfused, ...",
+    r"[Pp]adding_?[Tt]rial|ConvAlgorithms::Separately|separate_name|conv2d_direct\.h|ConvAlgorithms::joins": "PaddedConvolution, Unfused, ...",
     r"most_fetched|autotune/noise|memory/(staging|fetch)": "Uploader, stopwatch.h, ...",
     r"Arrangement|Arranged(Input|Output)|(norm_|common_)arrangement(_of)?|arrangement_of|bf16/widened": "ImageLayout, LayoutInput, blocked_layout, bf16_via_f32.h, ...",
     r"FaultPlace|fault_places|places_of|map_piece": "FaultSource, ...",

@@ -80,7 +80,8 @@ struct KernelFamilies {
 
 class Backend {
  public:
-  /// `kernels` is a member of the device's class, the last one: it goes before what it uses.
+  /// `kernels` is a member of the device's class, the last one: it is destroyed before what it
+  /// uses.
   explicit Backend(const KernelFamilies& kernels) : kernels_(kernels) {}
   virtual ~Backend() = default;
   Backend(const Backend&) = delete;

@@ -10,8 +10,8 @@
 
 namespace whisker {
 
-/// A batch_norm in training: (x - mean) inv_std gamma + beta, then perhaps relu. What a method does
-/// not speak of it does not need. Statistics are f32 (f64 of f64 x).
+/// A batch_norm in training: (x - mean) inv_std gamma + beta, then perhaps relu. A method
+/// needs only the members that its comment names. Statistics are f32 (f64 of f64 x).
 struct TrainingNorm {
   BatchNormGeometry geometry = {};  ///< of x
   Tensor x = {};

@@ -36,7 +36,7 @@ class FreeList {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(one));
   }
-  /// Objects made so far.
+  /// Times that take() found none: objects made so far, where each such caller makes one.
   int64_t made() const {
     const std::lock_guard lock(mutex_);
     return made_;

@@ -32,7 +32,8 @@ struct CudaOptions {
   /// Expected uses of each choice. Timing it may take a tenth of their total time, so that short
   /// runs search little; 0: no such limit.
   int64_t search_uses = 0;
-  int64_t workspace_limit = int64_t{1} << 28;  ///< workspace bytes of one convolution
+  /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.h).
+  int64_t workspace_limit = int64_t{1} << 28;
   /// The process computes little: convolutions and gemms of a few milliseconds use own kernels,
   /// because loading cuDNN and cuBLASLt would take longer.
   bool short_lived = false;

@@ -308,14 +308,12 @@ Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),
           inv_std = save(inv_std)](Gradients& g) {
            g.no_double_backward();
-           const Tensor dx = g.grad_buffer_if_needed(0);
-           const Tensor dgamma = g.grad_buffer_if_needed(1);
-           const Tensor dbeta = g.grad_buffer_if_needed(2);
+           const NormGrads wanted = wanted_gradients(g, 0);
            backend_of(g.dy().device())
                .normalization()
                .group_norm_backward(
                    geometry, {.x = x(g), .gamma = gamma(g), .mean = mean(g), .inv_std = inv_std(g)},
-                   g.dy(), {.dx = dx, .dgamma = dgamma, .dbeta = dbeta});
+                   g.dy(), wanted);
          });
   return y;
 }

@@ -53,6 +53,7 @@ void ImageDataset::pack_image(SampleKey key, ImageRows& rows, int64_t row, Scrat
 bool ImageDataset::pack_file(SampleKey key, const std::string& bytes, ImageRows& rows,
                              int64_t row) const {
   const ImageHeader header = header_of(key.index, bytes);
+  if (header.orientation > 1) return false;
   rows.record(row) = record_for(key, header.height, header.width);
   const uint64_t hash = hash64(bytes);
   std::atomic<uint64_t>& accepted = accepted_files_[static_cast<size_t>(key.index)];

@@ -13,7 +13,7 @@ DeviceDecoding::DeviceDecoding(std::shared_ptr<JpegDecoder> decoder, double shar
 
 void DeviceDecoding::set_share(double share) {
   const std::lock_guard lock(mutex_);
-  share_ = share;
+  if (!dropped_) share_ = share;
 }
 
 double DeviceDecoding::share() const {
@@ -23,8 +23,13 @@ double DeviceDecoding::share() const {
 
 void DeviceDecoding::drop() {
   const std::lock_guard lock(mutex_);
+  drop_locked();
+}
+
+void DeviceDecoding::drop_locked() {
   decoder_.reset();
   share_ = 0;
+  dropped_ = true;
 }
 
 bool DeviceDecoding::active() const {
@@ -51,8 +56,7 @@ void DeviceDecoding::finish(ImageRows& images, int64_t rows) {
   if (images.decoded) refused_in_row_ = 0;
   if (refusal.empty() || !decoder_) return;
   if (++refused_in_row_ == most_refused) {
-    decoder_.reset();
-    share_ = 0;
+    drop_locked();
     note_ = fmt::format(
         "data.gpu_decode: {} batches in a row were refused on the GPU ({}): from here on the CPU "
         "decodes all JPEG files",

@@ -16,7 +16,7 @@ class DeviceDecoding {
   /// `decoder` gets this share of each batch's JPEG files; null: there is none.
   DeviceDecoding(std::shared_ptr<JpegDecoder> decoder, double share);
 
-  /// For batches that begin from now on.
+  /// For batches that begin from now on, unless the decoder was dropped.
   void set_share(double share);
   /// -1: there is no decoder, and no measured share.
   double share() const;
@@ -34,9 +34,12 @@ class DeviceDecoding {
   void finish(ImageRows& images, int64_t rows);
 
  private:
+  void drop_locked();
+
   mutable std::mutex mutex_;
   std::shared_ptr<JpegDecoder> decoder_;
   double share_;
+  bool dropped_ = false;
   int refused_in_row_ = 0;  // batches
   bool noted_ = false;
   std::string note_;

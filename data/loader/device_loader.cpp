@@ -90,8 +90,8 @@ std::string DeviceLoader::take_note() {
   return std::exchange(note_, {});
 }
 
-// Reports the time of each batch to the benchmark, from one call of next() to the next. That of an
-// epoch's first batch includes validation.
+// Reports the time of each batch to the benchmark, from one call of next() to the next. An
+// epoch's first batch is not reported: validation lies before it.
 void DeviceLoader::update_benchmark(int64_t images) {
   if (!loader_.decoding().active()) {  // it refused
     loader_.set_jpeg_share(0);

@@ -85,15 +85,15 @@ Model build(const std::string& before, const LayerCase& c, const BuildOptions& o
       options);
 }
 
-/// The layer behind one whose gradient it must give, and before a dense one. It sees four channels,
-/// in images as in sequences.
+/// The layer behind one whose gradient it must give, and before a dense one. It sees four channels
+/// of images, six features of sequences: two groups divide both.
 Model model_of(const LayerCase& c) {
   const char* before = c.kind == Kind::image
                            ? "{conv2d: {filters: 4, kernel: 1, use_bias: false}}, "
                        : c.kind == Kind::sequence ? "layer_norm, "
                                                   : "";
   const Shape input = c.kind == Kind::image      ? Shape{2, 8, 8, 3}
-                      : c.kind == Kind::sequence ? Shape{5, 2, 4}
+                      : c.kind == Kind::sequence ? Shape{5, 2, 6}
                                                  : Shape{5, 2};
   return build(before, c, {.input = input, .batch_axis = c.kind == Kind::image ? 0 : 1});
 }

@@ -68,7 +68,7 @@ TEST(Layers, BadOptionsAreRefusedByName) {
   EXPECT_TRUE(error_of([] { BatchNorm({.channels = 0}); }).starts_with("batch_norm: "));
   EXPECT_TRUE(error_of([] { LayerNorm({.features = 0}); }).starts_with("layer_norm: "));
   EXPECT_EQ(error_of([] { GroupNorm({.channels = 6, .groups = 4}); }),
-            "group_norm: expected groups that divide the 6 channels, got 4");
+            "group_norm: expected groups that divide the 6 channels, got 4. Set groups.");
   EXPECT_EQ(error_of([] {
               GroupNorm({.channels = 6, .groups = 3}).output_shape({5, 2, 6});
             }),

@@ -51,7 +51,7 @@ class CudaFusedConvNorm final : public FusedConvNorm {
     return {.pass = pass, .geometry = g, .tf32 = options_.tf32 && !options_.deterministic};
   }
   // cuDNN's fused kernels do not repeat, though no engine carries the note: gradients of one and
-  // the same step differed in their last bits on an H200 (9.14). And none is padded explicitly.
+  // the same step differed in their last bits on an H200 (9.14). Nor can they be padded explicitly.
   bool allowed(const Conv2dGeometry& g) const {
     return options_.conv_norm_fusion != ConvNormFusion::never && !options_.deterministic &&
            pads_evenly(g);

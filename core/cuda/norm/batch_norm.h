@@ -36,8 +36,8 @@ struct Running {
 };
 void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                       const BatchNorm& p, const Running& running);
-/// Only the first pass of training: mean, inv_std and `running` from p.x; from p.sums where not
-/// null, with p.variance.
+/// Only the first pass of training: mean, inv_std and `running` from p.x; where p.sums is not
+/// null, from those, and p.variance too.
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running);
 /// The same of tensors.

@@ -151,6 +151,7 @@ TEST_F(GpuDecode, ADeviceThatRefusesEverythingIsAskedNoMore) {
       notes += loader.take_note();
     }
     EXPECT_EQ(refuses->refused() - before, 3);
+    loader.set_jpeg_share(1);
     EXPECT_EQ(loader.jpeg_share(), 0);
     const auto said = notes.find("3 batches in a row were refused on the GPU (does not like it)");
     EXPECT_NE(said, std::string::npos) << notes;

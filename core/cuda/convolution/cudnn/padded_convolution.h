@@ -12,11 +12,12 @@
 
 namespace whisker::cuda {
 
-/// The request with equal padding whose x has what the padding after exceeds that before by.
+/// The request with equal padding, whose x is larger by the difference between the padding at the
+/// end and that at the start.
 ConvolutionRequest padded_evenly(ConvolutionRequest request);
 
-/// `algorithm`, which computes padded_evenly(request), as one for `request`, which is not fused
-/// with a norm.
+/// `algorithm`, which computes padded_evenly(request), as one for `request`. Not for
+/// requests fused with a norm.
 ConvolutionAlgorithmPointer pad_around(const ConvolutionRequest& request,
                                        ConvolutionAlgorithmPointer algorithm);
 

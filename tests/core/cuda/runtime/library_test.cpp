@@ -100,18 +100,14 @@ TEST(CudaLibrary, ThatIsStaleIsRefused) {
   CudaInterface offered = cuda_interface();
   EXPECT_NO_THROW(check_built_together(&offered));
   const auto refusal = [&] {
-    try {
-      check_built_together(&offered);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::device);
-      return std::string(error.what());
-    }
-    return std::string();
+    return message_of(ErrorKind::device, [&] { check_built_together(&offered); });
   };
   ++offered.contract;
   EXPECT_THAT(refusal(), HasSubstr("built from other sources than the program"));
   offered.version = "0.0";
   EXPECT_THAT(refusal(), HasSubstr("is of Whisker 0.0"));
+  EXPECT_THAT(message_of(ErrorKind::device, [] { check_built_together(nullptr); }),
+              HasSubstr("is of Whisker ?"));
 }
 
 // Half a gigabyte: a start that multiplies nothing large does without it.
