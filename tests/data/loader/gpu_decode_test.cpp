@@ -240,7 +240,7 @@ TEST_F(GpuDecode, ShareIsSearchedAndSaidOnce) {
   while (loader.next()) continue;
   EXPECT_EQ(decoder.expired(), loader.jpeg_share() == 0) << "a decoder without work goes";
   loader.set_jpeg_share(0.25);  // as a resumed run does
-  EXPECT_EQ(loader.jpeg_share(), 0.25);
+  EXPECT_EQ(loader.jpeg_share(), decoder.expired() ? 0 : 0.25);
 }
 
 TEST_F(GpuDecode, AResumedRunSaysThatItsDecoderIsMissing) {
