@@ -104,7 +104,7 @@ int exit_code_of(int status) {
 }  // namespace
 
 int ranks_to_start(const std::string& gpus, const std::string& device) {
-  if (rank_environment().launcher != Launcher::none) return 0;
+  if (rank_environment().world > 1) return 0;
   const int listed = static_cast<int>(device_list(device).size());
   if (gpus.empty()) return listed > 1 ? listed : 0;
   if (device == "cpu" || device == "reference") {

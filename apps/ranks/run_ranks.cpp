@@ -1,5 +1,6 @@
 #include "apps/ranks/run_ranks.h"
 
+#include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 
@@ -35,6 +36,7 @@ void RunRanks::leave() {
 }
 
 void RunRanks::fail_all() {
+  catch_stop_signals();  // mpirun sends SIGTERM once another rank has ended, before the message
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   try {

@@ -39,8 +39,9 @@ struct Names {
 };
 
 bool read_ranks(const Names& names, RankEnvironment& found) {
+  if (text_of(names.rank).empty()) return false;
   const std::optional<int> world = number_of(names.world, 1, most_ranks);
-  if (!world || text_of(names.rank).empty()) return false;
+  if (!world) return false;
   found.world = *world;
   found.rank = *number_of(names.rank, 0, *world - 1);
   found.local_rank = number_of(names.local_rank, 0, most_ranks).value_or(found.rank);
@@ -81,6 +82,7 @@ RankEnvironment rank_environment() {
       found.address = first_host(text_of("SLURM_STEP_NODELIST"));
     }
   }
+  if (found.world == 1) return found;
   if (const std::string address = text_of("MASTER_ADDR"); !address.empty()) found.address = address;
   found.port = number_of("MASTER_PORT", 1, 65535).value_or(port);
   // torchrun's own store listens on MASTER_PORT.

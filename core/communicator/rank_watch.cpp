@@ -69,7 +69,7 @@ void RankWatch::connect(RankGroup& group, const std::string& address) {
       whisker::fail(ErrorKind::device, "rank 0 on {}: only {} of {} ranks connected at {}.",
                     hosts_[0], peers_.size() + 1, group.world(), address);
     }
-    const auto greeting = receive_message(*socket, longest_report, in_seconds(2));
+    const auto greeting = receive_message(*socket, longest_report, in_seconds(5));
     if (!greeting || !greeting->starts_with(token + " ")) continue;
     peers_.push_back({.rank = std::stoi(greeting->substr(token.size() + 1)),
                       .socket = std::move(*socket),
@@ -93,7 +93,7 @@ void RankWatch::fail(int code, const std::string& reason) {
   if (!thread_.joinable()) return;
   std::this_thread::sleep_for(others_first);
   stop();
-  tell_all(fmt::format("fail {} {} {}", rank_, code, reason));
+  tell_all(fmt::format("fail {} {} {}", rank_, code, reason.substr(0, longest_report / 2)));
   // A connection that is closed while the other side still sends would lose the message.
   const Deadline deadline = in_seconds(farewell_s);
   for (const Peer& peer : peers_) {
@@ -117,7 +117,13 @@ void RankWatch::tell_all(const std::string& message) {
 void RankWatch::run(const std::stop_token& stop) {
   for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
   Deadline next_beat = in_seconds(0);
+  Deadline last_turn = in_seconds(0);
   while (!stop.stop_requested()) {
+    // A process that was stopped itself heard nobody meanwhile.
+    if (in_seconds(-silence_s_ / 2) > last_turn) {
+      for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
+    }
+    last_turn = in_seconds(0);
     if (std::chrono::steady_clock::now() >= next_beat) {
       tell_all("beat");
       next_beat = in_seconds(beat_s);
@@ -141,7 +147,7 @@ void RankWatch::run(const std::stop_token& stop) {
 }
 
 void RankWatch::read_from(Peer& peer) {
-  const auto message = receive_message(peer.socket, longest_report, in_seconds(beat_s));
+  const auto message = receive_message(peer.socket, longest_report, in_seconds(silence_s_ / 4));
   if (!message) {
     return report({.rank = peer.rank,
                    .tell = first_to_tell(peer.rank),

@@ -142,8 +142,9 @@ std::optional<FileDescriptor> connect_until(const std::string& address, int port
 
 bool send_message(const FileDescriptor& socket, std::string_view bytes) {
   const uint64_t size = bytes.size();
-  return send_bytes(socket, reinterpret_cast<const char*>(&size), sizeof size) &&
-         send_bytes(socket, bytes.data(), bytes.size());
+  std::string framed(reinterpret_cast<const char*>(&size), sizeof size);
+  framed += bytes;
+  return send_bytes(socket, framed.data(), framed.size());
 }
 
 std::optional<std::string> receive_message(const FileDescriptor& socket, size_t most,

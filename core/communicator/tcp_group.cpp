@@ -68,7 +68,7 @@ void TcpGroup::wait_for_others(const RankEnvironment& environment, double second
            fmt::format("{}", fmt::join(missing, ", ")), refused);
     }
     // Whoever connects and says nothing does not keep the others waiting.
-    const auto text = receive_message(*socket, longest_greeting, in_seconds(2));
+    const auto text = receive_message(*socket, longest_greeting, in_seconds(5));
     if (!text) continue;
     Guest guest = guest_of(*text, environment);
     if (guest.refusal.empty() && std::erase(missing, guest.rank) == 0) {

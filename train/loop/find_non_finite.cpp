@@ -104,9 +104,11 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
 std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
                          CarriedStates states) {
   Pass pass{.training = true,
-            .seed = static_cast<uint64_t>(experiment.config.seed),
+            .seed = static_cast<uint64_t>(experiment.config.seed) +
+                    (static_cast<uint64_t>(experiment.ranks->rank()) << 32),
             .step = static_cast<uint64_t>(number)};
   const auto find = [&](const Batch& batch) {
+    if (batch.size() == 0) return std::string(overflowed_sum);
     if (!batch.continues) states.clear();
     if (experiment.network->signature().task() == Task::language_model) pass.states = &states;
     return find_non_finite(experiment, batch, pass);

@@ -136,7 +136,10 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   StepState* state = optimizer.memory().state();
   const StepTrace::Watch watch(trace_);
   const StepTrace::Range whole(trace_, "step", "step");
-  if (part.first) arena.zero_grad();
+  if (part.first && batch.size() > 0) arena.zero_grad();
+  if (part.first && batch.size() == 0) {  // a replayed batch adds to what is there
+    for (const ParameterRun& run : arena.runs()) run.gradient.fill_(0);
+  }
   CarriedStates states = states_;
   if (batch.size() > 0) forward_and_backward(batch, states);
   const StepTrace::Range range(trace_, "update", "step");
