@@ -71,7 +71,7 @@ class JsonWriter {
   }
   template <class Values>
   JsonWriter& list(std::string_view name, const Values& values) {
-    return list(name, values, [this](const auto& one) { value(one); });
+    return list(name, values, [this](const auto& one) { this->value(one); });
   }
 
   /// The finished text, without a newline.
