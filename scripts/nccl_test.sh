@@ -33,7 +33,7 @@ part() {
 tests() {
   local program=$build/tests/$1
   [ -x "$program" ] || { echo "== $1: not built, left out"; return; }
-  part "$1 $2" 180 "$program" --gtest_brief=0 "--gtest_filter=$2"
+  part "$1 $2" 90 "$program" --gtest_print_time=1 "--gtest_filter=$2"
 }
 
 nvidia-smi --query-gpu=index,name,memory.total,driver_version --format=csv 2>&1
@@ -48,11 +48,11 @@ try:
 except OSError as error:
     print("NCCL cannot be opened:", error)
 PYTHON
-tests core/whisker_core_communicator_tests '*'
+tests core/whisker_core_communicator_tests 'NcclOfOne*:RankWatch*'
+part "two ranks" 380 python3 "$source/tests/apps/nccl_test.py" Nccl -v
 tests core/whisker_core_op_tests 'SyncedBatchNorm*'
 tests core/whisker_core_tape_tests 'Backward*'
-tests train/whisker_train_run_tests 'GradientSum*:Cuda*:TrainStep*'
-part "two ranks" 560 python3 "$source/tests/apps/nccl_test.py" Nccl -v
+tests train/whisker_train_run_tests 'GradientSum*:TrainStep*'
 [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -lt 2 ] || part "all GPUs" 120 "$WHISKER" devices --check --gpus all
 echo
 [ ${#failed[@]} -eq 0 ] && echo "All parts passed." && exit 0
