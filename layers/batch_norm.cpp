@@ -46,7 +46,8 @@ BatchNormOperands BatchNorm::operands(const Tensor& sums, const Pass& pass) cons
           .options = {.training = uses_batch(pass),
                       .momentum = options_.momentum,
                       .epsilon = options_.epsilon,
-                      .activation = options_.activation}};
+                      .activation = options_.activation,
+                      .ranks = pass.norm_ranks}};
 }
 
 std::string BatchNorm::describe() const {

@@ -18,6 +18,7 @@
 namespace whisker {
 
 class MemoryPlan;
+struct NormRanks;
 struct RecurrentState;
 
 /// States of recurrent layers by the layers' paths, carried from one stretch of long sequences to
@@ -43,6 +44,8 @@ struct Pass {
   Tensor lengths = {};  ///< i64 (N): valid steps of each sequence (T, N, ...); undefined: all T
   /// Recurrent layers begin with their state where there is one, and leave the last, detached.
   CarriedStates* states = nullptr;
+  /// Batch norms take the statistics of these ranks' rows; null: of this process's alone.
+  const NormRanks* norm_ranks = nullptr;
 };
 
 /// Of an f32 element: statistics have it whatever layers compute in.

@@ -5,6 +5,9 @@
 #include "apps/devices/device_timing.h"
 #include "apps/devices/devices_watch.h"
 #include "apps/devices/gpu_facts.h"
+#include "apps/devices/rank_check.h"
+#include "apps/ranks/launcher.h"
+#include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/signals.h"
 #include "core/backend/backend.h"
@@ -13,6 +16,7 @@
 #include "core/io/text_table.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/nvidia/cuda_usable.h"
+#include "train/device/device_choice.h"
 
 #include <algorithm>
 #include <optional>
@@ -186,6 +190,24 @@ void fail_unless_right(const std::vector<DeviceReport>& reports) {
   }
 }
 
+// As one rank of several.
+int check_as_rank(const std::string& gpus, bool json) {
+  RunRanks run;
+  return run.run([&] {
+    const bool on_cpus = gpus.empty() && rank_environment().launcher == Launcher::mpirun;
+    const Device device = Device::parse(device_of_rank(on_cpus ? "cpu" : "cuda", *run.group()));
+    const auto ranks = make_communicator(run.group(), device);
+    const RankCheck check = check_ranks(*ranks, device);
+    if (run.group()->leads()) {
+      JsonWriter object(NonFinite::null);
+      write(object.begin_object().field("schema_version", 1), check);
+      print_result(json ? object.end_object().str() + "\n" : to_text(check));
+    }
+    fail_unless_right(check);
+    return 0;
+  });
+}
+
 }  // namespace
 
 void add_devices_command(CLI::App& app, Invocation& invocation) {
@@ -193,6 +215,7 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
       app.add_subcommand("devices", "List the devices and whether they can be used");
   struct Arguments {
     bool check = false, json = false, csv = false;
+    std::string gpus;
     double interval = 1;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -200,6 +223,11 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
       "--check", arguments->check,
       "Compute on each device and compare with the reference; exit code 5 when one is wrong or "
       "cannot be used");
+  devices
+      ->add_option("--gpus", arguments->gpus,
+                   "With --check: how N GPUs of this machine, or all, are linked, how fast NCCL adds "
+                   "up over them, and whether each gets the same sums")
+      ->needs(devices->get_option("--check"));
   CLI::Option* const watch = devices
                                  ->add_option("--watch", arguments->interval,
                                               "Print the GPUs' memory, power, temperature, use and "
@@ -220,6 +248,11 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
                                                  : WatchFormat::text},
                     catch_stop_signals(), print_result);
       return 0;
+    }
+    if (arguments->check) {
+      if (rank_environment().world > 1) return check_as_rank(arguments->gpus, arguments->json);
+      const int count = arguments->gpus.empty() ? 0 : ranks_to_start(arguments->gpus, "cuda");
+      if (count > 0) return start_ranks(count);
     }
     const auto reports = look_at_devices(arguments->check);
     const GpuFacts gpus = find_gpus();

@@ -8,6 +8,7 @@
 #include "core/autograd/observer.h"
 #include "core/autograd/saved_tensor.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct BackwardOptions {
   Tensor gradient = {};       ///< of the root; ones for a one-element root when undefined
   bool retain_graph = false;  ///< keep what was saved, to run backward again
   bool create_graph = false;  ///< grad() only: record the backward pass too; implies retain_graph
+  /// backward() only: given the gradient of each leaf, which it must not change, as soon as no
+  /// operator will add to it; else leaves come last.
+  std::function<void(const Tensor&)> on_leaf = {};
 };
 
 /// Accumulates d(root)/d(leaf) into every leaf that `root` depends on. Throws usage when root has

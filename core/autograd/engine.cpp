@@ -6,6 +6,7 @@
 #include "core/ops/ops.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace whisker {
@@ -20,7 +21,8 @@ bool younger_last(const Node* a, const Node* b) {
 Engine::Engine(const BackwardOptions& options, std::span<RequestedGrad> requested)
     : retain_(options.retain_graph || options.create_graph),
       recording_(options.create_graph),
-      requested_(requested) {
+      requested_(requested),
+      on_leaf_(options.on_leaf) {
   for (const RequestedGrad& one : requested_) {
     oldest_ = std::min(oldest_, one.edge.node->sequence_);
   }
@@ -37,13 +39,44 @@ void Engine::run(const Tensor& root, Tensor gradient) {
     ~Restore() { grad_mode.enabled = enabled; }
   } restore{std::exchange(grad_mode.enabled, recording_)};
   const Edge start{root.node(), root.output_index()};
+  if (on_leaf_) count_uses(*start.node);
   if (wants(start)) contribute(start, std::move(gradient));
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), younger_last);
-    current_ = heap_.back();
+    Node* const youngest = heap_.back();
     heap_.pop_back();
+    if (youngest->engine_ != this) continue;  // a leaf, done already
+    current_ = youngest;
     step(*current_);
     current_ = nullptr;
+  }
+}
+
+void Engine::count_uses(const Node& root) {
+  std::unordered_set<const Node*> seen = {&root};
+  std::vector<const Node*> open = {&root};
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    for (const Edge& edge : node->inputs()) {
+      const Node* const input = edge.node.get();
+      if (!input) continue;
+      if (input->is_leaf()) {
+        ++uses_[input];
+      } else if (seen.insert(input).second) {
+        open.push_back(input);
+      }
+    }
+  }
+}
+
+// After `node` has run: the leaves that it was the last to use need not wait for older nodes.
+void Engine::finish_leaves(const Node& node) {
+  for (const Edge& edge : node.inputs()) {
+    const auto found = uses_.find(edge.node.get());
+    if (found != uses_.end() && --found->second == 0 && edge.node->engine_ == this) {
+      step(*edge.node);
+    }
   }
 }
 
@@ -159,6 +192,8 @@ void Engine::step(Node& node) {
   }
   if (grad_mode.observer) grad_mode.observer->on_backward_end(node);
   reset(node);
+  if (on_leaf_ && node.is_leaf()) on_leaf_(static_cast<const Leaf&>(node).gradient());
+  if (on_leaf_) finish_leaves(node);
   if (!retain_) node.release();
 }
 

@@ -5,7 +5,9 @@
 #include "core/autograd/autograd.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace whisker {
@@ -38,6 +40,8 @@ class Engine {
   bool is_requested(const Node& node) const;
   void accumulate(const Node& node, Tensor& sum, const Tensor& term) const;
   void queue(Node& node);
+  void count_uses(const Node& root);
+  void finish_leaves(const Node& node);
   void step(Node& node);
   static void reset(Node& node);
   static void run_hooks(Node& node);
@@ -45,6 +49,8 @@ class Engine {
   bool retain_;
   bool recording_;
   std::span<RequestedGrad> requested_;
+  const std::function<void(const Tensor&)>& on_leaf_;
+  std::unordered_map<const Node*, int> uses_;  // of a leaf by operators to come; with on_leaf_ only
   uint64_t oldest_ = UINT64_MAX;
   Node* current_ = nullptr;
   std::vector<Node*> heap_;  // the youngest on top

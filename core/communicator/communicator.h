@@ -31,9 +31,24 @@ class Communicator {
   virtual void all_reduce(const Tensor& /*tensor*/, ReduceKind /*kind*/ = ReduceKind::sum) {}
   /// Overwrites `tensor` with rank 0's. Enqueued likewise.
   virtual void broadcast(const Tensor& /*tensor*/) {}
+  /// Overwrites `all`, as many elements as all ranks' `own`, with them by rank. Enqueued likewise.
+  virtual void all_gather(const Tensor& own, const Tensor& all) {
+    all.reshape(own.shape()).copy_(own);
+  }
   /// Collectives between the two may be done together.
   virtual void begin_together() {}
   virtual void end_together() {}
+  /// On a GPU, collectives between the two run beside the operators enqueued later: they wait for
+  /// those enqueued so far. On the host they are done when they return, as its operators are.
+  virtual void begin_beside() {}
+  virtual void end_beside() {}
+  /// Later operators wait for all those collectives.
+  virtual void join() {}
+  /// How long operators waited for collectives up to the last join() that the device has passed.
+  virtual double waited_seconds() const { return 0; }
+  /// As long as the result lives, collectives on this memory may be faster. Null where nothing
+  /// changes. Graphs that hold such collectives go before it, it before the communicator.
+  virtual std::shared_ptr<void> register_memory(const Tensor& /*tensor*/) { return nullptr; }
 
  private:
   std::shared_ptr<RankGroup> group_;

@@ -3,6 +3,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include <dlfcn.h>
@@ -136,6 +137,13 @@ std::string MpiCommunicator::description() const {
 }
 
 void MpiCommunicator::all_reduce(const Tensor& tensor, ReduceKind kind) {
+  const struct Timer {
+    double& seconds;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    ~Timer() {
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  } timer{seconds_};
   const Handle op = kind == ReduceKind::sum ? mpi().sum : mpi().min;
   switch (tensor.dtype()) {
     case DType::f32:
@@ -155,6 +163,11 @@ void MpiCommunicator::all_reduce(const Tensor& tensor, ReduceKind kind) {
     default:
       fail(ErrorKind::internal, "all_reduce: not of {}", tensor.dtype());
   }
+}
+
+void MpiCommunicator::all_gather(const Tensor& own, const Tensor& all) {
+  const auto bytes = static_cast<int>(own.bytes());
+  mpi().all_gather(own.raw(), bytes, mpi().byte, all.raw(), bytes, mpi().byte, mpi().world);
 }
 
 void MpiCommunicator::broadcast(const Tensor& tensor) {

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -20,16 +21,22 @@ class MpiGroup final : public RankGroup {
   bool is_mpi() const override { return true; }
 };
 
-/// All-reduces host memory.
+/// All-reduces host memory. It does not return before the sum is there: sums beside backward would
+/// take the cores that backward computes on.
 class MpiCommunicator final : public Communicator {
  public:
   using Communicator::Communicator;
   std::string description() const override;
   void all_reduce(const Tensor& tensor, ReduceKind kind) override;
   void broadcast(const Tensor& tensor) override;
+  void all_gather(const Tensor& own, const Tensor& all) override;
+  void join() override { waited_ = std::exchange(seconds_, 0); }
+  double waited_seconds() const override { return waited_; }
 
  private:
   std::vector<float> wide_;  // 16-bit values are summed in f32
+  double seconds_ = 0;       // in all-reduces since the last join()
+  double waited_ = 0;        // up to it
 };
 
 }  // namespace whisker

@@ -7,12 +7,23 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace whisker {
+
+/// What a rank's watch (core/communicator/rank_watch.h) asks of collectives under way.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  /// Why they will not end; "" as long as they may. From any thread.
+  virtual std::string error() = 0;
+  /// Ends those that wait for other ranks. From any thread; it may wait itself.
+  virtual void abort() = 0;
+};
 
 /// Every method that exchanges anything is collective: all ranks call it, in the same order, from
 /// one thread. A rank that is gone makes it throw device, or ends the process (MPI).
@@ -40,6 +51,20 @@ class RankGroup {
   /// Whether MPI carries it: its ranks may then all-reduce host memory.
   virtual bool is_mpi() const { return false; }
 
+  /// Null: there are none any more. They are called in the watch's thread until then.
+  void watch_collectives(Collectives* collectives) {
+    const std::lock_guard lock(collectives_mutex_);
+    collectives_ = collectives;
+  }
+  std::string collectives_error() {
+    const std::lock_guard lock(collectives_mutex_);
+    return collectives_ ? collectives_->error() : "";
+  }
+  void abort_collectives() {
+    const std::lock_guard lock(collectives_mutex_);
+    if (collectives_) collectives_->abort();
+  }
+
   void barrier() { all_gather(""); }
   /// What rank 0 gave.
   std::string from_leader(std::string_view bytes) { return all_gather(leads() ? bytes : "")[0]; }
@@ -57,6 +82,8 @@ class RankGroup {
 
  private:
   int rank_, world_, local_rank_;
+  std::mutex collectives_mutex_;
+  Collectives* collectives_ = nullptr;
 };
 
 /// Joins the ranks that `environment` describes: one process at once, mpirun's through MPI, others

@@ -4,6 +4,7 @@
 #include "core/error.h"
 
 #include <cstdio>
+#include <future>
 #include <random>
 
 #include <poll.h>
@@ -16,8 +17,11 @@ namespace {
 constexpr double beat_s = 1;
 constexpr double connect_s = 60;
 constexpr double farewell_s = 2;
+constexpr auto abort_time = std::chrono::seconds(2);
 constexpr size_t longest_report = 1 << 16;
 constexpr auto others_first = std::chrono::milliseconds(300);
+
+constexpr int broken_link = static_cast<int>(ErrorKind::device);  // exit code
 
 std::string host_name() {
   char name[256] = {};
@@ -33,7 +37,7 @@ std::string random_token() {
 
 RankWatch::RankWatch(RankGroup& group, std::string address,
                      std::function<void(const RankFailure&)> on_failure, double silence_s)
-    : rank_(group.rank()), silence_s_(silence_s), on_failure_(std::move(on_failure)) {
+    : group_(group), rank_(group.rank()), silence_s_(silence_s), on_failure_(std::move(on_failure)) {
   if (group.world() == 1) return;
   hosts_ = group.all_gather(host_name());
   const bool one_machine = std::ranges::count(hosts_, hosts_[0]) == group.world();
@@ -127,6 +131,7 @@ void RankWatch::run(const std::stop_token& stop) {
     if (std::chrono::steady_clock::now() >= next_beat) {
       tell_all("beat");
       next_beat = in_seconds(beat_s);
+      check_collectives();
     }
     std::vector<pollfd> sockets;
     for (const Peer& peer : peers_) {
@@ -160,12 +165,29 @@ void RankWatch::read_from(Peer& peer) {
   report({.rank = rank, .code = code, .reason = message->substr(static_cast<size_t>(read))});
 }
 
+void RankWatch::check_collectives() {
+  const std::string error = group_.collectives_error();
+  if (error.empty()) return;
+  if (rank_ != 0) tell_all(fmt::format("fail {} {} {}", rank_, broken_link, error));
+  report({.rank = rank_, .code = broken_link, .tell = true, .reason = error});
+}
+
+// What runs on a GPU would otherwise wait for the others while this process ends. It may wait for
+// the main thread, which may wait for the GPU: not for long.
+void RankWatch::abort_collectives() {
+  std::packaged_task<void()> task([this] { group_.abort_collectives(); });
+  const std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(abort_time);
+}
+
 // Rank 0 passes it on.
 void RankWatch::report(RankFailure failure) {
   failure.host = hosts_[static_cast<size_t>(failure.rank)];
   if (rank_ == 0) {
     tell_all(fmt::format("fail {} {} {}", failure.rank, failure.code, failure.reason));
   }
+  abort_collectives();
   on_failure_(failure);
 }
 

@@ -1,5 +1,5 @@
-// Ends this process soon after another rank of the run failed, was killed or hangs, wherever it
-// waits then: in a collective above all. Each rank keeps a connection with rank 0 for that,
+// Ends this process soon after another rank of the run failed, was killed or hangs, or a link
+// between GPUs broke, wherever it waits then: in a collective above all. Each rank keeps a connection with rank 0 for that,
 // whatever carries the group's messages.
 #pragma once
 
@@ -27,7 +27,7 @@ struct RankFailure {
 class RankWatch {
  public:
   /// Collective. `on_failure` is called in the watch's own thread and does not return. A rank that
-  /// was not heard for `silence_s` seconds hangs.
+  /// was not heard for `silence_s` seconds hangs. `group` outlives the watch.
   RankWatch(RankGroup& group, std::string address,
             std::function<void(const RankFailure&)> on_failure, double silence_s = 20);
   /// Without leave() or fail(), the others take it for a crash.
@@ -51,11 +51,14 @@ class RankWatch {
   void run(const std::stop_token& stop);
   void stop();
   void read_from(Peer& peer);
+  void check_collectives();
+  void abort_collectives();
   void report(RankFailure failure);
   void tell_all(const std::string& message);
   std::string name_of(int rank) const;
   bool first_to_tell(int failed) const { return rank_ == (failed == 0 ? 1 : 0); }
 
+  RankGroup& group_;
   int rank_;
   double silence_s_;
   std::function<void(const RankFailure&)> on_failure_;

@@ -209,6 +209,10 @@ void* cuda_stream(Device device) {
   return cuda_interface().stream(backend_of(device));
 }
 
+std::unique_ptr<SideStream> make_side_stream(Device device) {
+  return cuda_interface().make_side_stream(backend_of(device));
+}
+
 CudaGpu cuda_gpu(Device device) {
   return cuda_interface().gpu(backend_of(device));
 }

@@ -41,10 +41,11 @@ struct CudaOptions {
   bool operator==(const CudaOptions&) const = default;
 };
 
-/// Name and compute capability of a GPU.
+/// A GPU, as the driver describes it.
 struct CudaGpu {
-  std::string name;    ///< "NVIDIA H200"
-  int capability = 0;  ///< compute capability as one number: 90 for 9.0
+  std::string name;         ///< "NVIDIA H200"
+  int capability = 0;       ///< compute capability as one number: 90 for 9.0
+  std::string bus_id = {};  ///< on PCI: "0000:01:00.0"
 };
 
 /// Libraries by the layers that need them. Opening one takes as long as starting the driver.
@@ -52,6 +53,21 @@ enum class CudaLibrary : uint8_t {
   products,          ///< cuBLASLt
   convolutions,      ///< cuDNN, with the parts of it that hold its convolutions
   recurrent_layers,  ///< cuDNN, with the part that holds its recurrent layers
+};
+
+/// A stream whose work runs beside the compute stream's, for libraries that enqueue on a stream
+/// they are given. A capture of the compute stream holds what is enqueued between fork() and join().
+class SideStream {
+ public:
+  virtual ~SideStream() = default;
+  virtual void* stream() const = 0;  ///< cudaStream_t
+  /// Its work from now on waits for the compute stream's so far.
+  virtual void fork() = 0;
+  /// The compute stream's work from now on waits for its work. Call fork() before.
+  virtual void join() = 0;
+  /// How long the compute stream waited in the last join() that the GPU has passed, replays
+  /// included; 0 before.
+  virtual double waited_seconds() const = 0;
 };
 
 /// What the library's C function whisker_cuda_interface() returns; the other lists versions.
@@ -65,6 +81,7 @@ struct CudaInterface {
   CudaStartTimes (*start_times)(const Backend& backend);
   void (*open)(Backend& backend, CudaLibrary library);
   void* (*stream)(const Backend& backend);
+  std::unique_ptr<SideStream> (*make_side_stream)(Backend& backend);
 };
 
 /// What decides whether CUDA can be used here.
@@ -107,6 +124,7 @@ CudaGpu cuda_gpu(Device device);
 CudaStartTimes cuda_start_times(Device device);
 /// The cudaStream_t that orders the device's work.
 void* cuda_stream(Device device);
+std::unique_ptr<SideStream> make_side_stream(Device device);
 /// Opens `library` before its first use, for a background thread. Throws device when it is missing.
 void open_cuda_library(Device device, CudaLibrary library);
 

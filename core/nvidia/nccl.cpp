@@ -22,15 +22,19 @@ Nccl::Nccl() {
     if (!function) missing = name;
   };
   find("ncclGetLastError", get_last_error_);
-  missing.clear();  // older libraries lack it
+  find("ncclCommRegister", comm_register_);
+  find("ncclCommDeregister", comm_deregister_);
+  missing.clear();  // older libraries lack them
   find("ncclGetVersion", get_version_);
   find("ncclGetUniqueId", get_unique_id_);
   find("ncclCommInitRank", comm_init_rank_);
   find("ncclAllReduce", all_reduce_);
   find("ncclBroadcast", broadcast_);
+  find("ncclAllGather", all_gather_);
   find("ncclGroupStart", group_start_);
   find("ncclGroupEnd", group_end_);
   find("ncclCommGetAsyncError", get_async_error_);
+  find("ncclCommDestroy", comm_destroy_);
   find("ncclCommAbort", comm_abort_);
   find("ncclGetErrorString", get_error_string_);
   if (missing.empty()) return;
@@ -79,6 +83,11 @@ void Nccl::broadcast(void* data, int64_t bytes, void* communicator, void* stream
         "broadcast");
 }
 
+void Nccl::all_gather(const void* from, void* to, int64_t bytes, void* communicator,
+                      void* stream) const {
+  check(all_gather_(from, to, static_cast<size_t>(bytes), u8, communicator, stream), "all-gather");
+}
+
 void Nccl::group_start() const {
   check(group_start_(), "beginning a group");
 }
@@ -87,13 +96,29 @@ void Nccl::group_end() const {
   check(group_end_(), "a group of collectives");
 }
 
+void* Nccl::register_memory(void* communicator, void* data, int64_t bytes) const {
+  void* handle = nullptr;
+  if (!comm_register_ || !comm_deregister_) return nullptr;
+  return comm_register_(communicator, data, static_cast<size_t>(bytes), &handle) == 0 ? handle
+                                                                                      : nullptr;
+}
+
+void Nccl::deregister_memory(void* communicator, void* handle) const {
+  comm_deregister_(communicator, handle);
+}
+
 std::string Nccl::asynchronous_error(void* communicator) const {
   constexpr int in_progress = 7;
   int status = 0;
   if (get_async_error_(communicator, &status) != 0 || status == 0 || status == in_progress) {
     return "";
   }
-  return get_error_string_(status);
+  const char* const detail = get_last_error_ ? get_last_error_(communicator) : "";
+  return fmt::format("{}. {}", get_error_string_(status), detail);
+}
+
+void Nccl::destroy(void* communicator) const {
+  comm_destroy_(communicator);
 }
 
 void Nccl::abort(void* communicator) const {

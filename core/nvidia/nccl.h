@@ -33,11 +33,21 @@ class Nccl {
   void all_reduce(void* data, int64_t count, Type type, Reduction reduction, void* communicator,
                   void* stream) const;
   void broadcast(void* data, int64_t bytes, void* communicator, void* stream) const;
+  /// `bytes` of every rank, by rank, into `to`.
+  void all_gather(const void* from, void* to, int64_t bytes, void* communicator,
+                  void* stream) const;
   void group_start() const;
   void group_end() const;
-  /// What went wrong on the device since then; "" for nothing.
+  /// Lets collectives read and write this memory without copies of their own, where the library
+  /// and the links can. Null where they cannot: nothing else changes then.
+  void* register_memory(void* communicator, void* data, int64_t bytes) const;
+  void deregister_memory(void* communicator, void* handle) const;
+  /// What went wrong since then, on another rank or a link; "" for nothing. From any thread.
   std::string asynchronous_error(void* communicator) const;
-  /// Ends it, and whatever of it is still running.
+  /// Frees it once its collectives are done. Destroy the graphs that hold some before.
+  void destroy(void* communicator) const;
+  /// Frees it, and ends whatever of it is still running. From any thread; returns only when no
+  /// graph holds its collectives any more.
   void abort(void* communicator) const;
 
  private:
@@ -53,12 +63,18 @@ class Nccl {
                      void* communicator, void* stream) = nullptr;
   int (*broadcast_)(const void* from, void* to, size_t count, int type, int root,
                     void* communicator, void* stream) = nullptr;
+  int (*all_gather_)(const void* from, void* to, size_t count, int type, void* communicator,
+                     void* stream) = nullptr;
   int (*group_start_)() = nullptr;
   int (*group_end_)() = nullptr;
   int (*get_async_error_)(void* communicator, int* status) = nullptr;
+  int (*comm_destroy_)(void* communicator) = nullptr;
   int (*comm_abort_)(void* communicator) = nullptr;
   const char* (*get_error_string_)(int status) = nullptr;
   const char* (*get_last_error_)(void* communicator) = nullptr;  // from 2.13
+  int (*comm_register_)(void* communicator, void* data, size_t bytes,
+                        void** handle) = nullptr;                     // from 2.19
+  int (*comm_deregister_)(void* communicator, void* handle) = nullptr;  // from 2.19
 };
 
 }  // namespace whisker

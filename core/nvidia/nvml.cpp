@@ -19,6 +19,8 @@ constexpr int not_supported = 3;
 constexpr int insufficient_size = 7;
 constexpr int function_not_found = 13;
 constexpr unsigned temperature_of_gpu = 0;  // NVML_TEMPERATURE_GPU
+constexpr int p2p_read = 0, p2p_nvlink = 2;  // nvmlGpuP2PCapsIndex_t; the status 0 is OK
+constexpr unsigned host_bridge = 30, other_socket = 50;  // nvmlGpuTopologyLevel_t
 constexpr auto not_available = ULLONG_MAX;  // NVML_VALUE_NOT_AVAILABLE
 
 struct Memory {  // nvmlMemory_t, bytes
@@ -115,11 +117,32 @@ GpuReading Nvml::read(int index) const {
   return reading;
 }
 
-std::vector<GpuProcess> Nvml::processes(const std::string& bus_id) const {
+Nvml::DeviceHandle* Nvml::device_at(const std::string& bus_id) const {
   DeviceHandle* device = nullptr;
   const int code = call(library_, "nvmlDeviceGetHandleByPciBusId_v2", bus_id.c_str(), &device);
   if (code != nvml_success) failed("finding a GPU by its bus", code);
-  auto processes = processes_of(device);
+  return device;
+}
+
+GpuLink Nvml::link(const std::string& bus_id, const std::string& other_bus_id) const {
+  DeviceHandle *const device = device_at(bus_id), *const other = device_at(other_bus_id);
+  const auto status = [&](const char* name, auto... what) {
+    return measured(library_, name, device, other, what...);
+  };
+  GpuLink link;
+  link.peer_to_peer = status("nvmlDeviceGetP2PStatus", p2p_read) == 0u;
+  if (status("nvmlDeviceGetP2PStatus", p2p_nvlink) == 0u) {
+    link.name = "NVLink";
+  } else if (const auto level = status("nvmlDeviceGetTopologyCommonAncestor")) {
+    link.name = *level < host_bridge   ? "PCIe switch"
+                : *level < other_socket ? "PCIe"
+                                        : "PCIe and CPU sockets";
+  }
+  return link;
+}
+
+std::vector<GpuProcess> Nvml::processes(const std::string& bus_id) const {
+  auto processes = processes_of(device_at(bus_id));
   if (!processes) failed("listing a GPU's processes", not_supported);
   return *std::move(processes);
 }

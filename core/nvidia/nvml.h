@@ -27,6 +27,12 @@ struct GpuReading {
   std::vector<GpuProcess> processes = {};  ///< that compute
 };
 
+/// The shortest way between two GPUs of this machine.
+struct GpuLink {
+  std::string name;  ///< "NVLink", "PCIe switch", "PCIe", "PCIe and CPU sockets"; "" when unknown
+  bool peer_to_peer = false;  ///< each can read the other's memory
+};
+
 class Nvml {
  public:
   /// Throws device, saying why, when `library` cannot be opened or started.
@@ -38,12 +44,15 @@ class Nvml {
   int count() const;
   /// Throws device when the driver does not report the GPU's memory.
   GpuReading read(int index) const;
+  /// Between the GPUs of two PCI bus ids. Throws device when there is no such GPU.
+  GpuLink link(const std::string& bus_id, const std::string& other_bus_id) const;
   /// Processes that compute on the GPU of this PCI bus id ("0000:01:00.0"). Throws device when
   /// there is no such GPU or the driver does not report them.
   std::vector<GpuProcess> processes(const std::string& bus_id) const;
 
  private:
   struct DeviceHandle;  // NVML's nvmlDevice_st
+  DeviceHandle* device_at(const std::string& bus_id) const;
   std::optional<std::vector<GpuProcess>> processes_of(DeviceHandle* device) const;
   [[noreturn]] void failed(const char* what, int code) const;
 

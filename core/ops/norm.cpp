@@ -118,7 +118,8 @@ TrainingNorm checked_norm(const Tensor& x, const BatchNormOperands& norm) {
 
 void prepare_training(TrainingNorm& norm, const BatchNormOperands& operands) {
   const Tensor& x = norm.x;
-  if (norm.geometry.rows < 2) {
+  const double fraction = operands.options.ranks ? operands.options.ranks->fraction : 1;
+  if (static_cast<double>(norm.geometry.rows) / fraction < 1.5) {
     fail(ErrorKind::usage,
          "batch_norm: training needs at least 2 values per channel, got x {}. Use a larger batch.",
          x.shape());
@@ -201,6 +202,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
   }
   const BatchNormOperands operands{gamma, beta, state, options, residual};
+  if (options.training && options.ranks) return synced_batch_norm(x, operands);
   TrainingNorm norm = checked_norm(x, operands);
   const BatchNormGeometry& geometry = norm.geometry;
   Tensor y;

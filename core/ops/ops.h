@@ -8,6 +8,7 @@
 #include "core/backend/geometry.h"
 #include "core/tensor/tensor.h"
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -196,11 +197,22 @@ struct BatchNormState {
   Tensor pending_mean, pending_var;
   Tensor sums = {};  ///< Convolved::sums of x: training then needs no pass over x of its own
 };
+/// The processes over whose rows a batch_norm takes its statistics. Each has a part of the rows, and
+/// calls the same operators.
+struct NormRanks {
+  int world = 1;
+  double fraction = 1;  ///< of all rows, that this process has
+  /// As Communicator's (core/communicator/communicator.h).
+  std::function<void(const Tensor& own, const Tensor& all)> all_gather = {};
+  std::function<void(const Tensor& sums)> all_reduce = {};
+};
 struct BatchNormOptions {
   bool training = false;
   double momentum = 0.1;  ///< weight of the new batch (PyTorch's meaning)
   double epsilon = 1e-5;
-  ActivationSpec activation = {};  ///< none or relu
+  ActivationSpec activation = {};      ///< none or relu
+  const NormRanks* ranks = nullptr;  ///< training; null: of these rows alone. Outlives backward.
+  bool fusible() const { return training && !ranks; }
 };
 /// Per channel (last axis) over all other axes (Ioffe and Szegedy 2015). `residual`, when defined,
 /// is added before the activation. gamma, beta (C).

@@ -52,6 +52,13 @@ TEST(Nvml, FindsProcessesByTheBus) {
   EXPECT_THROW(nvml.processes("0000:02:00.0"), Error);
 }
 
+TEST(Nvml, FindsTheLinkBetweenTwoGpus) {
+  const Nvml nvml(WHISKER_FAKE_NVML);
+  const GpuLink link = nvml.link("0000:01:00.0", "0000:02:00.0");
+  EXPECT_EQ(link.name, "PCIe switch");
+  EXPECT_TRUE(link.peer_to_peer);
+}
+
 TEST(Nvml, SaysWhyItIsNotThere) {
   const auto error = [](const std::string& library) {
     return test::message_of(ErrorKind::device, [&] { const Nvml nvml(library); });

@@ -40,6 +40,24 @@ model:
 train: {epochs: 2, batch_size: 6, log_every: 1}
 """
 
+# The statistics of all ranks' images make batch_norm that of one rank.
+NORMED = """device: cpu
+data: {image_size: 16, workers: 1}
+model:
+  layers:
+    - conv2d: {filters: 8, kernel: 3}
+    - batch_norm
+    - activation: relu
+    - max_pool2d: 2
+    - residual: {body: [{conv2d: {filters: 8, kernel: 3, padding: same}}, batch_norm]}
+    - global_avg_pool2d
+    - batch_norm
+  head:
+    - dense: {units: classes}
+optimizer: {kind: sgd, lr: 0.05}
+train: {epochs: 3, batch_size: 8, log_every: 1, drop_last: true, sync_batch_norm: true}
+"""
+
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
 SENTENCES = """device: cpu
 data: {kind: text, train: sentences.csv, val_split: 0.2, label_column: label, text: {text_column: text}}
@@ -77,6 +95,7 @@ class Ranks(ProgramTest):
     def setUpClass(cls):
         super().setUpClass()
         (cls.folder / "plain.yaml").write_text(PLAIN)
+        (cls.folder / "normed.yaml").write_text(NORMED)
         (cls.folder / "text.yaml").write_text(TEXT)
         (cls.folder / "sentences.yaml").write_text(SENTENCES)
         (cls.folder / "series.yaml").write_text(SERIES)
@@ -93,7 +112,7 @@ class Ranks(ProgramTest):
 
     def train_ranks(self, count, name, *overrides, config="plain.yaml", code=0):
         """A run of `count` ranks; one is the plain program."""
-        data = self.data if config == "plain.yaml" else []
+        data = self.data if config in ("plain.yaml", "normed.yaml") else []
         done = self.run_ranks(count, ["train", config, *data, f"name={name}", *overrides], code)
         return done, self.folder / "runs" / name
 
@@ -158,6 +177,16 @@ class Ranks(ProgramTest):
         self.assertEqual(len(steps[1]), 18)
         self.assertEqual(steps[1], steps[2])
         self.assertEqual(steps[1], steps[4])
+
+    def test_synchronised_batch_norm_is_that_of_one_rank(self):
+        for overrides in ([], ["train.accumulate=2"], ["train.batch_size=7"]):
+            number = len(overrides) + sum(map(len, overrides))
+            one = self.train_ranks(1, f"norm{number}_1", *overrides, config="normed.yaml")[1]
+            for count in (2, 4):
+                run = self.train_ranks(count, f"norm{number}_{count}", *overrides, config="normed.yaml")[1]
+                self.assert_same_course(one, run, 1e-5)
+        done, _ = self.train_ranks(4, "empty", "train.drop_last=false", config="normed.yaml", code=2)
+        self.assertIn("train.sync_batch_norm: a batch of 2 examples has none for some of 4 ranks", done.stderr)
 
     def test_a_run_goes_on_with_another_number_of_ranks(self):
         for config, name in (("plain.yaml", "images"), ("text.yaml", "words")):
@@ -258,6 +287,18 @@ class Ranks(ProgramTest):
         done, _ = self.train_ranks(2, "small", "train.batch_size=1", code=2)
         self.assertIn("at least one example for each of 2 ranks", done.stderr)
         self.assertFalse((self.folder / "runs/small").exists())
+
+    def test_devices_check_adds_up_over_ranks(self):
+        done = self.run_ranks(3, ["devices", "--check"])
+        self.assertIn("3 ranks, Open MPI", done.stdout)
+        self.assertEqual(done.stdout.count("same on all ranks"), 4, done.stdout)
+        self.assertIn("host memory", done.stdout)
+        report = json.loads(self.run_ranks(2, ["devices", "--check", "--json"]).stdout)
+        self.assertEqual([rank["device"] for rank in report["ranks"]], ["cpu", "cpu"])
+        self.assertEqual([(link["from"], link["to"]) for link in report["links"]], [(0, 1)])
+        for one in report["all_reduces"]:
+            self.assertTrue(one["same_on_all_ranks"])
+            self.assertLess(one["error"], 1e-6)
 
     def test_ranks_on_cpus_need_mpi(self):
         done = self.whisker("train", "plain.yaml", *self.data, "device=cpu,cpu", code=2)

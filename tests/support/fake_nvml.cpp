@@ -52,8 +52,19 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** gpu) {
   return success;
 }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, Gpu** gpu) {
-  if (std::string_view(bus) != "0000:01:00.0") return not_found;
-  *gpu = &gpus[0];
+  if (std::string_view(bus) != "0000:01:00.0" && std::string_view(bus) != "0000:02:00.0") {
+    return not_found;
+  }
+  *gpu = &gpus[bus[6] - '1'];
+  return success;
+}
+// No NVLink, but each reads the other's memory through one PCIe switch.
+int nvmlDeviceGetP2PStatus(Gpu*, Gpu*, int capability, unsigned* status) {
+  *status = capability == 2 ? 5 : 0;
+  return success;
+}
+int nvmlDeviceGetTopologyCommonAncestor(Gpu* gpu, Gpu* other, unsigned* level) {
+  *level = gpu == other ? 0 : 10;
   return success;
 }
 int nvmlDeviceGetName(Gpu* gpu, char* name, unsigned length) {

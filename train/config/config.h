@@ -110,6 +110,7 @@ struct TrainSettings {
   int64_t batch_size = 32;  // 0: auto
   int64_t accumulate = 1;
   bool drop_last = false;
+  bool sync_batch_norm = false;
   double time_budget_minutes = 0;  // 0: none
   MetricKind metric = MetricKind::automatic;
   EarlyStopping early_stopping;

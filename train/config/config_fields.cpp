@@ -151,6 +151,8 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("accumulate", c.accumulate,
           {.about = "batches per optimizer step", .low = 1, .high = 4096});
   v.field("drop_last", c.drop_last, {.about = "drop the last batch when it is not full"});
+  v.field("sync_batch_norm", c.sync_batch_norm,
+          {.about = "of several ranks: batch_norm's statistics are those of the whole batch"});
   v.field("time_budget_minutes", c.time_budget_minutes,
           at_least(0, "save and stop after this time; 0 is no limit"));
   v.field("metric", EnumField(c.metric, Names(metric_names)),

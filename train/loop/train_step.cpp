@@ -81,8 +81,17 @@ TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
             .seed = static_cast<uint64_t>(experiment.config.seed) +
                     (static_cast<uint64_t>(experiment.ranks->rank()) << 32),
             .random_offset = &experiment.optimizer->memory().state()->inputs.batch},
-      gradient_sum_(*experiment.arena, *experiment.ranks) {
-  if (experiment.ranks->world() > 1) rank_weight_ = ones(Shape(), {.device = experiment.device});
+      gradient_sum_(*experiment.arena, *experiment.ranks,
+                    experiment.config.deterministic ? GradientSum::default_bucket_bytes : 0) {
+  Communicator& ranks = *experiment.ranks;
+  if (ranks.world() > 1) {
+    rank_weight_ = ones(Shape(), {.device = experiment.device});
+    norm_ranks_ = {
+        .world = ranks.world(),
+        .all_gather = [&](const Tensor& own, const Tensor& all) { ranks.all_gather(own, all); },
+        .all_reduce = [&](const Tensor& sums) { ranks.all_reduce(sums); }};
+    if (experiment.config.train.sync_batch_norm) pass_.norm_ranks = &norm_ranks_;
+  }
   const bool gpu = experiment.device.kind == DeviceKind::cuda;
   late_reading_ = options_.late_reading.value_or(gpu);
   captures_ = experiment.config.runtime.graph && (gpu || options_.capture);
@@ -115,8 +124,15 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
     }
   }
   if (rank_weight_.defined()) {
-    const auto weight = static_cast<float>(static_cast<double>(batch.size()) /
-                                           static_cast<double>(batch.whole_size()));
+    norm_ranks_.fraction =
+        static_cast<double>(batch.size()) / static_cast<double>(batch.whole_size());
+    const auto weight = static_cast<float>(norm_ranks_.fraction);
+    if (pass_.norm_ranks && batch.whole_size() < norm_ranks_.world) {
+      fail(ErrorKind::usage,
+           "train.sync_batch_norm: a batch of {} examples has none for some of {} ranks. Use "
+           "train.drop_last: true.",
+           batch.whole_size(), norm_ranks_.world);
+    }
     backend_.enqueue_upload(&weight, rank_weight_.raw(), sizeof weight);
   }
   if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
@@ -141,7 +157,8 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     for (const ParameterRun& run : arena.runs()) run.gradient.fill_(0);
   }
   CarriedStates states = states_;
-  if (batch.size() > 0) forward_and_backward(batch, states);
+  if (part.update) gradient_sum_.begin();
+  if (batch.size() > 0) forward_and_backward(batch, states, part);
   const StepTrace::Range range(trace_, "update", "step");
   // Statistics of every batch count, accumulated or not.
   if (batch.size() > 0) arena.commit_buffers(&state->sound);
@@ -157,7 +174,7 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   if (experiment_.average) experiment_.average->update(&state->applies);
 }
 
-void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states) {
+void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states, Part part) {
   Optimizer& optimizer = *experiment_.optimizer;
   Pass pass = pass_;
   if (carries_) pass.states = &states;
@@ -174,7 +191,11 @@ void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states) 
   const StepTrace::Range range(trace_, "backward", "step");
   Tensor slope = optimizer.memory().loss_scale();
   if (rank_weight_.defined()) slope = mul(slope, rank_weight_);
-  backward(loss, {.gradient = slope.reshape(loss.shape())});
+  BackwardOptions options{.gradient = slope.reshape(loss.shape())};
+  if (rank_weight_.defined() && part.update) {
+    options.on_leaf = [this](const Tensor& gradient) { gradient_sum_.finished(gradient); };
+  }
+  backward(loss, options);
 }
 
 // What the batch left, in the tensors that the next one begins with, unless *condition is 0:

@@ -68,6 +68,7 @@ class TrainStep {
   /// Number of batches of one shape, each with an update, until time and memory are steady:
   /// algorithms are chosen and, with captured steps, one has been replayed.
   int64_t warm_up_batches() const;
+  const GradientSum& gradient_sum() const { return gradient_sum_; }
   /// Number of replayed batches.
   int64_t replays() const { return replays_; }
 
@@ -78,7 +79,7 @@ class TrainStep {
     bool update = false;  // ends in an update
   };
   void enqueue(const Batch& batch, Part part);
-  void forward_and_backward(const Batch& batch, CarriedStates& states);
+  void forward_and_backward(const Batch& batch, CarriedStates& states, Part part);
   bool replay(const Batch& batch, Part part);
   void keep_states(const CarriedStates& last, const int32_t* condition);
   /// A shape of batches: its graphs and the fixed tensors that they read.
@@ -99,6 +100,7 @@ class TrainStep {
   Pass pass_;
   GradientSum gradient_sum_;
   Tensor rank_weight_;  // of several ranks: f32, see Note [Weighted ranks]
+  NormRanks norm_ranks_;
   bool late_reading_;
   bool captures_;
   bool stepped_ = false;

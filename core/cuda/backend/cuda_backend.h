@@ -43,6 +43,7 @@ class CudaBackend final : public Backend {
   void enqueue_upload(const void* host, void* device, int64_t bytes) override;
   void synchronize() override;
   std::unique_ptr<DeviceClock> make_clock() override;
+  std::unique_ptr<SideStream> make_side_stream();
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override;
   void* allocate_pinned(int64_t bytes) override;
   void deallocate_pinned(void* memory, int64_t bytes) override;

@@ -23,7 +23,9 @@ void set_options(Backend& backend, const CudaOptions& options) {
 
 CudaGpu gpu(const Backend& backend) {
   const Context& context = static_cast<const CudaBackend&>(backend).context();
-  return {.name = context.properties().name, .capability = context.capability()};
+  return {.name = context.properties().name,
+          .capability = context.capability(),
+          .bus_id = context.bus_id()};
 }
 
 CudaStartTimes start_times(const Backend& backend) {
@@ -36,6 +38,10 @@ void* stream(const Backend& backend) {
   return static_cast<const CudaBackend&>(backend).context().stream();
 }
 
+std::unique_ptr<SideStream> side_stream(Backend& backend) {
+  return static_cast<CudaBackend&>(backend).make_side_stream();
+}
+
 constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .contract = WHISKER_CONTRACT,
                                 .make_backend = make,
@@ -44,7 +50,8 @@ constexpr CudaInterface offered{.version = WHISKER_VERSION,
                                 .gpu = gpu,
                                 .start_times = start_times,
                                 .open = open,
-                                .stream = stream};
+                                .stream = stream,
+                                .make_side_stream = side_stream};
 
 }  // namespace
 }  // namespace whisker::cuda

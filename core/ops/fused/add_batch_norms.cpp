@@ -28,7 +28,7 @@ Tensor add_batch_norms(const Tensor& x, const BatchNormOperands& norm, const Ten
                        const BatchNormOperands& added_norm) {
   check_operands(x, norm, added, added_norm);
   const Activation activation = norm.options.activation.kind;
-  const bool fits = norm.options.training && added_norm.options.training &&
+  const bool fits = norm.options.fusible() && added_norm.options.fusible() &&
                     (activation == Activation::none || activation == Activation::relu);
   FusedAddNorms* const fused = backend_of(x.device()).fused_add_norms();
   if (!fused || !fits) {

@@ -21,7 +21,7 @@ struct FusedCall {
 FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                      const Conv2dOptions& options) {
   FusedConvNorm* const kernels = backend_of(x.device()).fused_conv_norm();
-  const bool fits = norm.options.training && norm.options.activation.kind == Activation::relu &&
+  const bool fits = norm.options.fusible() && norm.options.activation.kind == Activation::relu &&
                     options.activation.kind == Activation::none && !options.max_pool;
   if (!kernels || !fits) return {};
   check_alike("batch_norm_conv2d", "x", x, "w", w);

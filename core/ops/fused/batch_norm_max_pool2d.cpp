@@ -8,7 +8,7 @@ namespace whisker {
 bool batch_norm_max_pool2d_is_fused(const Tensor& x, const BatchNormOperands& norm,
                                     const Pool2dOptions& pool) {
   const Activation activation = norm.options.activation.kind;
-  return norm.options.training && !norm.residual.defined() &&
+  return norm.options.fusible() && !norm.residual.defined() &&
          (activation == Activation::none || activation == Activation::relu) &&
          backend_of(x.device()).fused_norm_pool() &&
          fuses_norm(pool2d_geometry(PoolKind::max, x.shape(), pool, x.dtype()));

@@ -70,6 +70,34 @@ TEST(Backward, CallersGradientIsLeftAlone) {
   EXPECT_THAT(values(dy), ElementsAre(10, 20));
 }
 
+// Each as soon as its last user has run: `last` before the product with `first` is walked, a leaf
+// that only a product off the way to y uses never.
+TEST(Backward, TellsWhenALeafIsFinished) {
+  const Tensor first = leaf({2}), both = leaf({3}), last = leaf({5}), unused = leaf({7});
+  Listing listing;
+  const Tensor x = first * both;
+  const Tensor dead = last * unused;
+  const Tensor y = exp(x) * both * last;
+  std::vector<std::pair<double, size_t>> finished;  // gradient, operators run before
+  BackwardOptions options;
+  options.on_leaf = [&](const Tensor& gradient) {
+    finished.emplace_back(gradient.item(), listing.ran.size());
+  };
+  backward(y, options);
+  ASSERT_EQ(finished.size(), 3u);
+  const double e6 = std::exp(6.0);
+  EXPECT_NEAR(finished[0].first, 3 * e6, 1e-3 * e6);            // last: exp(x) both
+  EXPECT_NEAR(finished[1].first, 45 * e6, 1e-2 * e6);           // first, in the oldest product
+  EXPECT_NEAR(finished[2].first, 5 * e6 * (1 + 6), 1e-2 * e6);  // both, there too
+  EXPECT_LT(finished[0].second, finished[1].second);
+  EXPECT_FALSE(unused.grad().defined());
+  const std::vector<double> before = {first.grad().item(), both.grad().item(), last.grad().item()};
+  for (const Tensor& x1 : {first, both, last}) x1.zero_grad();
+  backward(exp(first * both) * both * last);
+  EXPECT_EQ(before, (std::vector<double>{first.grad().item(), both.grad().item(),
+                                         last.grad().item()}));
+}
+
 TEST(Backward, RefusesRootsItCannotStartFrom) {
   const Tensor x = leaf({1, 2});
   EXPECT_THAT(error_of([&] { backward(x * x); }),

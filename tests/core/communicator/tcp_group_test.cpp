@@ -136,6 +136,42 @@ TEST(RankWatch, TellsWhichRankFailedAndWhy) {
   }
 }
 
+/// Collectives that fail from the third question on.
+class BrokenLink final : public Collectives {
+ public:
+  std::string error() override { return ++asked_ < 3 ? "" : "lost a link"; }
+  void abort() override { aborted = true; }
+  std::atomic<bool> aborted = false;
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(RankWatch, ABrokenLinkEndsAllAndItsCollectives) {
+  std::vector<RankFailure> heard(3);
+  std::vector<std::atomic<bool>> done(3);
+  BrokenLink link;
+  in_ranks(3, [&](RankGroup& group) {
+    const auto own = static_cast<size_t>(group.rank());
+    if (own == 1) group.watch_collectives(&link);
+    RankWatch watch(group, "127.0.0.1", [&, own](const RankFailure& failure) {
+      if (!done[own]) heard[own] = failure;
+      done[own] = true;
+    });
+    for (int i = 0; i < 1000 && !(done[0] && done[1] && done[2]); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    group.watch_collectives(nullptr);
+  });
+  for (const size_t rank : {0u, 1u, 2u}) {
+    EXPECT_EQ(heard[rank].rank, 1);
+    EXPECT_EQ(heard[rank].code, 5);
+    EXPECT_EQ(heard[rank].reason, "lost a link");
+    EXPECT_EQ(heard[rank].tell, rank == 1);
+  }
+  EXPECT_TRUE(link.aborted);
+}
+
 TEST(RankWatch, OrderlyEndsAreNoFailures) {
   in_ranks(3, [](RankGroup& group) {
     RankWatch watch(group, "127.0.0.1", [](const RankFailure& failure) {

@@ -1,0 +1,82 @@
+// A stream beside the compute stream, forked from it and joined with it by events. They become
+// edges of the graph in a capture.
+#include "core/cuda/backend/cuda_backend.h"
+#include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/streams.h"
+
+namespace whisker::cuda {
+namespace {
+
+/// An event with a time, which a replay of a captured record() sets again.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  void record(cudaStream_t stream) {
+    const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(event_, stream, flags), "recording an event");
+  }
+  /// 0 unless the GPU has passed both.
+  double milliseconds_since(const TimedEvent& earlier) const {
+    float milliseconds = 0;
+    if (cudaEventElapsedTime(&milliseconds, earlier.event_, event_) == cudaSuccess) {
+      return milliseconds;
+    }
+    cudaGetLastError();  // it is no error here
+    return 0;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class Side final : public SideStream {
+ public:
+  explicit Side(Context& context) : context_(context) {
+    // Before the compute stream's next kernel: the other ranks wait for it.
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+          "making a side stream");
+  }
+  ~Side() override {
+    context_.enter_to_free();
+    cudaStreamDestroy(stream_);
+  }
+
+  void* stream() const override { return stream_; }
+  void fork() override {
+    context_.enter();
+    forked_.record(context_.stream());
+    forked_.make_wait(stream_);
+  }
+  void join() override {
+    context_.enter();
+    joined_.record(stream_);
+    reached_.record(context_.stream());
+    joined_.make_wait(context_.stream());
+    passed_.record(context_.stream());
+  }
+  double waited_seconds() const override {
+    context_.enter();
+    return passed_.milliseconds_since(reached_) / 1000;
+  }
+
+ private:
+  Context& context_;
+  cudaStream_t stream_ = nullptr;
+  Event forked_, joined_;
+  TimedEvent reached_, passed_;  // around the wait
+};
+
+}  // namespace
+
+std::unique_ptr<SideStream> CudaBackend::make_side_stream() {
+  device_.context.enter();  // whose events the members are
+  return std::make_unique<Side>(device_.context);
+}
+
+}  // namespace whisker::cuda
