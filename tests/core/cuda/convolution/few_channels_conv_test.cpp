@@ -78,6 +78,14 @@ struct Inputs {
   Tensor x, w, b, dy, y, argmax;
 };
 
+/// Fills `t` with NaN on the kernels' stream, in their order: a fill on another one was seen to
+/// end after kernels that began when cudaStreamSynchronize() had waited for it, on a GPU shared
+/// with other processes.
+void poison(const Tensor& t, const ConvolutionSite& site) {
+  EXPECT_EQ(cudaMemsetAsync(t.raw(), 0xff, static_cast<size_t>(t.bytes()), site.stream),
+            cudaSuccess);
+}
+
 /// What a pass writes; empty where the card has no few-channel kernel for it.
 std::vector<std::vector<double>> results_of(const ConvolutionRequest& request, const Inputs& in,
                                             const ConvolutionSite& site) {
@@ -106,6 +114,8 @@ std::vector<std::vector<double>> results_of(const ConvolutionRequest& request, c
     if (request.both) operands.dx = write(empty_like(in.x));
   }
   backend_of(gpu).synchronize();
+  poison(workspace, site);
+  for (const Tensor& t : written) poison(t, site);
   algorithm->run(site, operands, workspace.raw());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   std::vector<std::vector<double>> results;
@@ -158,7 +168,13 @@ std::string differences(const std::vector<std::vector<double>>& results,
   return text;
 }
 
-class CudaFewChannelsConv : public GpuTest {};
+class CudaFewChannelsConv : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped()) backend_of(gpu).set_memory_options({});  // poison() instead
+  }
+};
 
 TEST_F(CudaFewChannelsConv, ComputesTheSameByTheTilesOfAnyCard) {
   const ConvolutionSite here = site_here();
