@@ -25,6 +25,9 @@ class Communicator {
   int world() const { return group_->world(); }
   /// "NCCL 2.27.3"; "" for one process.
   virtual std::string description() const { return ""; }
+  /// Seconds that this rank's training has waited for all_reduce() since construction: what
+  /// backward did not hide, the wait for slower ranks included.
+  virtual double waited_s() const { return 0; }
 
   /// Replaces `tensor` (f32, f64, f16, bf16 or i32) by the sum or minimum over all ranks: the same
   /// bits on each. Enqueued on a GPU, so that a captured step holds it.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include <dlfcn.h>
@@ -136,6 +137,12 @@ std::string MpiCommunicator::description() const {
 }
 
 void MpiCommunicator::all_reduce(const Tensor& tensor, ReduceKind kind) {
+  const auto begin = std::chrono::steady_clock::now();
+  reduce(tensor, kind);
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void MpiCommunicator::reduce(const Tensor& tensor, ReduceKind kind) {
   const Handle op = kind == ReduceKind::sum ? mpi().sum : mpi().min;
   switch (tensor.dtype()) {
     case DType::f32:

@@ -25,11 +25,15 @@ class MpiCommunicator final : public Communicator {
  public:
   using Communicator::Communicator;
   std::string description() const override;
+  double waited_s() const override { return waited_s_; }
   void all_reduce(const Tensor& tensor, ReduceKind kind) override;
   void broadcast(const Tensor& tensor) override;
 
  private:
+  void reduce(const Tensor& tensor, ReduceKind kind);
+
   std::vector<float> wide_;  // 16-bit values are summed in f32
+  double waited_s_ = 0;
 };
 
 }  // namespace whisker

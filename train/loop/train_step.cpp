@@ -141,7 +141,11 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
     for (const ParameterRun& run : arena.runs()) run.gradient.fill_(0);
   }
   CarriedStates states = states_;
-  if (batch.size() > 0) forward_and_backward(batch, states);
+  if (batch.size() > 0) {
+    forward_and_backward(batch, states);
+  } else {
+    experiment_.objective->join_loss();
+  }
   const StepTrace::Range range(trace_, "update", "step");
   // Statistics of every batch count, accumulated or not.
   if (batch.size() > 0) arena.commit_buffers(&state->sound);

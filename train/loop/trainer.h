@@ -57,6 +57,7 @@ class Trainer {
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
   void hear_ranks();
+  double waited_in_epoch() const { return experiment_.ranks->waited_s() - waited_start_; }
   bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
   void report(EpochEvent event);
@@ -89,6 +90,8 @@ class Trainer {
   int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
   int64_t batches_ = 0;       // per epoch
   std::optional<double> gradient_norm_ = {};
+  double waited_start_ = 0;  // Communicator::waited_s() when the epoch began
+  std::optional<RankTimes> rank_times_;
   std::optional<StopReason> stop_reason_;
   int signal_ = 0;     // the first to any rank, once all know of it
   bool late_ = false;  // the time is up by rank 0's clock, likewise
@@ -100,6 +103,7 @@ class Trainer {
   double epoch_start_ = 0;      // of what the next epoch event counts, by now()
   double batches_start_ = 0;    // of the epoch's batches, by now()
   int64_t epoch_examples_ = 0;  // since the epoch (or the resume) began
+  int64_t epoch_batches_ = 0;   // likewise
   StageTimes times_;
 };
 
