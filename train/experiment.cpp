@@ -104,11 +104,6 @@ void check_ranks(const Config& config, int world) {
          "train.batch_size: expected at least one example for each of {} ranks, got {} in all.",
          world, config.train.batch_size);
   }
-  if (world > 1 && config.loss.class_weights != ClassWeighting::none) {
-    fail(ErrorKind::usage,
-         "loss.class_weights: not with several ranks, whose means have different weights. Use "
-         "data.sampling: balanced.");
-  }
 }
 
 }  // namespace
@@ -158,6 +153,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   train = std::move(data.train);
   val = std::move(data.val);
   objective = std::make_unique<Objective>(model, signature, config.loss, data.class_counts, device);
+  if (ranks->world() > 1) objective->set_ranks(ranks);
   arena = std::make_shared<ParameterArena>(
       parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});

@@ -1,6 +1,9 @@
 // whisker classify WEIGHTS INPUTS...: the most probable classes of each image, text or row; the
 // forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
 // reported and skipped; the exit code is 3 when there were any.
+#include "apps/ranks/launcher.h"
+#include "apps/ranks/rank_rounds.h"
+#include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
@@ -11,11 +14,14 @@
 #include "data/codec/unsupported_formats.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
+#include "train/device/device_choice.h"
 #include "train/experiment.h"
 #include "train/inference/image_classifier.h"
 #include "train/inference/sequence_classifier.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -36,7 +42,10 @@ struct ClassifyArguments {
   bool json = false;
   bool jsonl = false;
   std::string device = "auto";
+  std::string gpus;
   int64_t batch_size = 16;
+
+  bool reads_stdin() const { return std::ranges::count(inputs, "-") > 0; }
 };
 
 std::vector<size_t> most_probable(std::span<const float> probabilities, size_t count) {
@@ -76,12 +85,13 @@ std::string text_line(const Prediction& result, const std::vector<std::string>& 
   return line + "\n";
 }
 
-// Prints predictions as they come.
+// Prints predictions as they come; on a rank other than 0, nothing.
 class Printer {
  public:
   /// `key` identifies an example: its path, text or position.
-  Printer(const ClassifyArguments& arguments, const Network& network, const char* key)
-      : arguments_(arguments), classes_(network.classes()), key_(key) {
+  Printer(const ClassifyArguments& arguments, const Network& network, const char* key,
+          bool leads = true)
+      : arguments_(arguments), classes_(network.classes()), key_(key), leads_(leads) {
     if (!arguments_.json) return;
     all_.begin_object().field("schema_version", 2);
     all_.key(network.signature().examples()).begin_array();
@@ -102,7 +112,7 @@ class Printer {
   }
   /// The exit code.
   int finish() {
-    if (arguments_.json) print_result(all_.end_array().end_object().str() + "\n");
+    if (arguments_.json && leads_) print_result(all_.end_array().end_object().str() + "\n");
     return failed_ ? static_cast<int>(ErrorKind::data) : 0;
   }
 
@@ -110,9 +120,39 @@ class Printer {
   const ClassifyArguments& arguments_;
   const std::vector<std::string>& classes_;
   const char* key_;
+  bool leads_;
   bool failed_ = false;
   JsonWriter all_;
 };
+
+std::string packed(const Prediction& result) {
+  const std::string probabilities(reinterpret_cast<const char*>(result.probabilities.data()),
+                                  result.probabilities.size() * sizeof(float));
+  return pack_texts(std::vector<std::string>{result.name, result.error, probabilities});
+}
+
+Prediction unpacked(const std::string& text) {
+  std::vector<std::string> parts = unpack_texts(text);
+  Prediction result{.name = std::move(parts[0]), .probabilities = {}, .error = std::move(parts[1])};
+  result.probabilities.resize(parts[2].size() / sizeof(float));
+  std::memcpy(result.probabilities.data(), parts[2].data(), parts[2].size());
+  return result;
+}
+
+// classify(next, report) over `inputs`, divided among the ranks.
+template <class Classify>
+void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int64_t batch_size,
+                      Printer& printer, const Classify& classify) {
+  RankRounds rounds(ranks, inputs.size(), static_cast<size_t>(batch_size),
+                    [&](const std::string& result) { printer.print(unpacked(result)); });
+  const auto next = [&](size_t) {
+    const RankRounds::Block block = rounds.next();
+    const auto own = inputs.subspan(block.begin, block.size());
+    return std::vector<std::string>(own.begin(), own.end());
+  };
+  classify(next, [&](const Prediction& result) { rounds.add(packed(result)); });
+  rounds.finish();
+}
 
 // Reports images in unsupported formats; fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
@@ -126,20 +166,29 @@ void check_found(const ClassifyArguments& arguments, const InputNames& names, bo
 }
 
 int classify_image_files(const Network& network, InputNames& names,
-                         const ClassifyArguments& arguments) {
-  Printer printer(arguments, network, "path");
+                         const ClassifyArguments& arguments, RankGroup& ranks) {
+  Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
-  classify_images(
-      network, [&](size_t most) { return names.next(most); }, arguments.batch_size,
-      [&](const Prediction& result) {
-        any = true;
-        printer.print(result);
-      });
-  check_found(arguments, names, any);
+  if (ranks.world() > 1) {
+    const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
+    any = !paths.empty();
+    classify_divided(ranks, paths, arguments.batch_size, printer, [&](auto next, auto report) {
+      classify_images(network, next, arguments.batch_size, report);
+    });
+  } else {
+    classify_images(
+        network, [&](size_t most) { return names.next(most); }, arguments.batch_size,
+        [&](const Prediction& result) {
+          any = true;
+          printer.print(result);
+        });
+  }
+  if (ranks.leads() || !any) check_found(arguments, names, any);
   return printer.finish();
 }
 
-int classify_given_texts(const Network& network, const ClassifyArguments& arguments) {
+int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
+                         RankGroup& ranks) {
   for (const std::string& word : arguments.inputs) {
     if (word != "-") {
       fail(ErrorKind::usage,
@@ -147,6 +196,14 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
            "standard input, got {}",
            excerpt(word));
     }
+  }
+  Printer printer(arguments, network, "text", ranks.leads());
+  if (ranks.world() > 1) {
+    classify_divided(ranks, arguments.texts, arguments.batch_size, printer,
+                     [&](auto next, auto report) {
+                       classify_texts(network, next, arguments.batch_size, report);
+                     });
+    return printer.finish();
   }
   InputNames lines(arguments.inputs);
   std::span<const std::string> given = arguments.texts;
@@ -156,15 +213,25 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
     given = given.subspan(first.size());
     return std::vector<std::string>(first.begin(), first.end());
   };
-  Printer printer(arguments, network, "text");
   classify_texts(network, next, arguments.batch_size,
                  [&](const Prediction& result) { printer.print(result); });
   return printer.finish();
 }
 
-int classify_row_files(const Network& network, const ClassifyArguments& arguments) {
+// The readable rows begin to end - 1.
+LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
+  LabelledRows part{.features = rows.features, .labels = {}, .values = {}, .places = {}, .bad = {}};
+  for (size_t i = block.begin; i < block.end; ++i) {
+    part.values.push_back(rows.values[i]);
+    part.places.push_back(rows.places[i]);
+  }
+  return part;
+}
+
+int classify_row_files(const Network& network, const ClassifyArguments& arguments,
+                       RankGroup& ranks) {
   const auto& input = network.input<RowsInput>();
-  Printer printer(arguments, network, "place");
+  Printer printer(arguments, network, "place", ranks.leads());
   InputNames names(arguments.inputs);
   for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
     const LabelledRows rows =
@@ -173,40 +240,65 @@ int classify_row_files(const Network& network, const ClassifyArguments& argument
                                      .max_bad = 1,
                                      .unlabelled = input.most_steps * input.features});
     for (const BadRow& row : rows.bad) {
+      if (!ranks.leads()) break;
       printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
     }
-    classify_rows(network, rows, arguments.batch_size,
-                  [&](const Prediction& result) { printer.print(result); });
+    RankRounds rounds(ranks, rows.values.size(), static_cast<size_t>(arguments.batch_size),
+                      [&](const std::string& result) { printer.print(unpacked(result)); });
+    for (auto block = rounds.next(); block.size() > 0; block = rounds.next()) {
+      classify_rows(network, part_of(rows, block), arguments.batch_size,
+                    [&](const Prediction& result) { rounds.add(packed(result)); });
+    }
+    rounds.finish();
   }
   return printer.finish();
 }
 
 // A line per step ahead: its number, and the value of each target.
-int forecast_files(const Network& network, const ClassifyArguments& arguments) {
+std::string forecast_text(const Network& network, const std::string& path, bool as_json) {
   const auto& input = network.input<SeriesInput>();
-  JsonWriter json;
-  if (arguments.json) {
-    json.begin_object().field("schema_version", 2).key("forecasts").begin_array();
+  const std::vector<double> values = forecast(network, read_series(path, input, 1));
+  if (as_json) {
+    JsonWriter json;
+    json.begin_object().field("path", path).list("targets", input.targets).list("values", values);
+    return json.end_object().str();
   }
-  InputNames names(arguments.inputs);
-  for (auto next = names.next(1); !next.empty(); next = names.next(1)) {
-    const std::string& path = next[0];
-    const std::vector<double> values = forecast(network, read_series(path, input, 1));
-    const size_t targets = input.targets.size();
-    JsonWriter one;
-    JsonWriter& own = arguments.json ? json : one;
-    own.begin_object().field("path", path).list("targets", input.targets).list("values", values);
-    own.end_object();
-    std::string text;
-    for (size_t at = 0; at < values.size(); ++at) {
-      if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
-      text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
-      if (at % targets + 1 == targets) text += "\n";
+  const size_t targets = input.targets.size();
+  std::string text;
+  for (size_t at = 0; at < values.size(); ++at) {
+    if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
+    text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
+    if (at % targets + 1 == targets) text += "\n";
+  }
+  return text;
+}
+
+int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks) {
+  const bool as_json = arguments.json || arguments.jsonl;
+  std::string together;
+  const auto print = [&](const std::string& text) {
+    if (arguments.json) {
+      together += (together.empty() ? "" : ",") + text;
+    } else {
+      print_result(text + (arguments.jsonl ? "\n" : ""));
     }
-    if (arguments.jsonl) text = one.str() + "\n";
-    if (!arguments.json) print_result(text);
+  };
+  InputNames names(arguments.inputs);
+  if (ranks.world() > 1) {
+    const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
+    RankRounds rounds(ranks, paths.size(), 1, print);
+    for (auto block = rounds.next(); block.size() > 0; block = rounds.next()) {
+      rounds.add(forecast_text(network, paths[block.begin], as_json));
+    }
+    rounds.finish();
+  } else {
+    for (auto next = names.next(1); !next.empty(); next = names.next(1)) {
+      print(forecast_text(network, next[0], as_json));
+    }
   }
-  if (arguments.json) print_result(json.end_array().end_object().str() + "\n");
+  if (arguments.json && ranks.leads()) {
+    print_result(fmt::format("{{\"schema_version\":2,\"forecasts\":[{}]}}\n", together));
+  }
   return 0;
 }
 
@@ -224,23 +316,22 @@ void compute_briefly(Device device) {
   set_cuda_options(device, options);
 }
 
-int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
+int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
-  if (arguments.inputs.empty() && arguments.texts.empty()) {
-    fail(ErrorKind::usage,
-         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
-  }
-  invocation.device_start.emplace(arguments.device == "auto" ? "cpu" : arguments.device);
+  const std::string device_name = device_of_rank(arguments.device, ranks);
+  const bool alone = ranks.world() == 1 && arguments.gpus.empty();
+  if (!ranks.leads()) invocation.verbosity = -1;
+  invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const WeightsInfo info =
       WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
   // Starting CUDA costs more than a few inputs take; sequences are short work.
-  const bool few = count <= few_images && arguments.device == "auto";
+  const bool few = count <= few_images && device_name == "auto" && alone;
   if (few && invocation.verbosity > 0) tell(why_not_started(images));
-  const Device device = few ? cpu_device : chosen_device(arguments.device, invocation);
+  const Device device = few ? cpu_device : chosen_device(device_name, invocation);
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
@@ -253,18 +344,42 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
   int code = 0;
   if (std::holds_alternative<TextInput>(input)) {
-    code = classify_given_texts(network, arguments);
+    code = classify_given_texts(network, arguments, ranks);
   } else if (std::holds_alternative<RowsInput>(input)) {
-    code = classify_row_files(network, arguments);
+    code = classify_row_files(network, arguments, ranks);
   } else if (std::holds_alternative<SeriesInput>(input)) {
-    code = forecast_files(network, arguments);
+    code = forecast_files(network, arguments, ranks);
   } else {
-    code = classify_image_files(network, names, arguments);
+    code = classify_image_files(network, names, arguments, ranks);
   }
   start.mark("inputs classified");
-  if (!brief) save_algorithms(device);
+  if (!brief && ranks.leads()) save_algorithms(device);
   if (invocation.verbosity > 0) tell(start.text(device));
   return code;
+}
+
+// Lines are answered as they come: by one process.
+int classify_lines(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+  if (!ranks.leads()) return 0;
+  if (invocation.verbosity >= 0 && (ranks.world() > 1 || !arguments.gpus.empty())) {
+    tell("classify: '-' is answered line by line, by one process on one device\n");
+  }
+  RankGroup one;
+  return classify_as_rank(arguments, one, invocation);
+}
+
+int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
+  if (arguments.inputs.empty() && arguments.texts.empty()) {
+    fail(ErrorKind::usage,
+         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
+  }
+  const int count = ranks_to_start(arguments.gpus, arguments.device);
+  if (count > 0 && !arguments.reads_stdin()) return start_ranks(count);
+  RunRanks ranks;
+  return ranks.run([&] {
+    return arguments.reads_stdin() ? classify_lines(arguments, *ranks.group(), invocation)
+                                   : classify_as_rank(arguments, *ranks.group(), invocation);
+  });
 }
 
 }  // namespace
@@ -284,7 +399,9 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
   classify->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
-  classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
+  classify->add_option("--gpus", arguments->gpus,
+                       "Use so many GPUs of this machine, or all: one process each");
+  classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   set_action(classify, invocation,

@@ -3,6 +3,9 @@
 // inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
 #include "train/metrics/evaluate.h"
 
+#include "apps/ranks/launcher.h"
+#include "apps/ranks/rank_rounds.h"
+#include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
@@ -17,9 +20,13 @@
 #include "train/data/labelled_sequences.h"
 #include "train/data/run_split.h"
 #include "train/device/autotune_cache.h"
+#include "train/device/device_choice.h"
 #include "train/experiment.h"
+#include "train/loop/rank_sums.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -37,8 +44,49 @@ struct EvaluateArguments {
   std::string label_column, text_column;
   bool json = false;
   std::string device = "auto";
+  std::string gpus;
   int64_t batch_size = 32;
   int workers = auto_workers;
+};
+
+// Ranks take turns with whole batches: each is computed as one process would.
+
+// The examples of this rank's batches, in order.
+class OwnBatches final : public Sampler {
+ public:
+  OwnBatches(int64_t size, int64_t batch_size, const RankGroup& ranks) {
+    for (int64_t i = 0; i < size; ++i) {
+      if (i / batch_size % ranks.world() == ranks.rank()) indices_.push_back(i);
+    }
+  }
+  int64_t size() const override { return std::ssize(indices_); }
+  std::vector<int64_t> order(int64_t) const override { return indices_; }
+
+ private:
+  std::vector<int64_t> indices_;
+};
+
+// This rank's batches of a source.
+class OwnBatchSource final : public BatchSource {
+ public:
+  OwnBatchSource(BatchSource& source, const RankGroup& ranks) : source_(source), ranks_(ranks) {}
+  int64_t batches() const override { return source_.batches(); }
+  void start_epoch(int64_t epoch, int64_t first_batch) override {
+    source_.start_epoch(epoch, first_batch);
+    next_ = first_batch;
+  }
+  std::optional<Batch> next() override {
+    for (;;) {
+      std::optional<Batch> batch = source_.next();
+      if (!batch || next_++ % ranks_.world() == ranks_.rank()) return batch;
+    }
+  }
+  LoaderStats stats() const override { return source_.stats(); }
+
+ private:
+  BatchSource& source_;
+  const RankGroup& ranks_;
+  int64_t next_ = 0;
 };
 
 // Unreadable inputs: reported on stderr at once and counted in the result.
@@ -107,18 +155,41 @@ RunPart part_of(const EvaluateArguments& arguments) {
           .where = arguments.inputs.empty() ? "" : arguments.inputs.front()};
 }
 
+// What could not be read by any rank, in order: number of the file, and why.
+std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& ranks) {
+  std::vector<std::string> own;
+  for (const BadSample& bad : source.bad_samples()) {
+    own.push_back(std::to_string(bad.index));
+    own.push_back(bad.reason);
+  }
+  std::map<int64_t, std::string> all;
+  for (const std::vector<std::string>& texts : gather_texts(ranks, own)) {
+    for (size_t i = 0; i + 1 < texts.size(); i += 2)
+      all.emplace(std::stoll(texts[i]), texts[i + 1]);
+  }
+  return all;
+}
+
+// Rank 0 reads standard input.
+std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
+  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
+  return gather_texts(ranks, {})[0];
+}
+
 int evaluate_images(const Network& network, const EvaluateArguments& arguments,
-                    const std::optional<PastRun>& run, int verbosity) {
+                    const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
   const ImageFolder files =
       arguments.split.empty()
-          ? label_files(expand_stdin(arguments.inputs), {.classes = network.classes(),
-                                                         .label_pattern = arguments.label_pattern,
-                                                         .csv = arguments.csv})
+          ? label_files(inputs_of(arguments, ranks), {.classes = network.classes(),
+                                                      .label_pattern = arguments.label_pattern,
+                                                      .csv = arguments.csv})
           : images_of_split(network, *run, part_of(arguments));
   std::optional<int64_t> trained;
-  if (arguments.split.empty()) trained = warn_of_trained(files, run, verbosity);
+  if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
   Unreadable unreadable;
-  for (const SkippedFile& file : files.unreadable) unreadable.add(file.path, file.reason);
+  for (const SkippedFile& file : files.unreadable) {
+    if (ranks.leads()) unreadable.add(file.path, file.reason);
+  }
   const std::string unsupported = unsupported_formats(files.skipped);
   if (!unsupported.empty() && verbosity >= 0) {
     tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
@@ -129,23 +200,26 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const auto dataset = std::make_shared<ImageDataset>(
       files, ImageDatasetOptions{.preprocess = network.preprocess()});
   const Device device = network.arena().device();
-  const auto loader = make_loader(dataset, sequential_sampler(files.size()),
-                                  {.batch_size = arguments.batch_size,
-                                   .workers = arguments.workers,
-                                   .on_bad = OnBad::skip,
-                                   .max_bad = 1},
-                                  {.device = device, .dtype = network.arena().compute_dtype()});
+  const auto loader =
+      make_loader(dataset, std::make_shared<OwnBatches>(files.size(), arguments.batch_size, ranks),
+                  {.batch_size = arguments.batch_size,
+                   .workers = arguments.workers,
+                   .on_bad = OnBad::skip,
+                   .max_bad = 1},
+                  {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
   const auto metrics = evaluate(network, objective, *loader);
-  for (const BadSample& bad : loader->bad_samples()) {
-    unreadable.add(files.file(bad.index).string(), bad.reason);
+  add_other_ranks(*metrics, ranks);
+  for (const auto& [index, reason] : bad_files(*loader, ranks)) {
+    if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
+  if (!ranks.leads()) return 0;
   return print_metrics(network, *metrics, unreadable, arguments.json, trained);
 }
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run) {
+                       const std::optional<PastRun>& run, RankGroup& ranks) {
   const bool split = !arguments.split.empty();
   if (!split && (arguments.inputs.size() != 1 || !arguments.csv.empty() ||
                  !arguments.label_pattern.empty())) {
@@ -154,19 +228,27 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
          "data, and neither --csv nor --label-pattern.",
          network.signature().examples());
   }
+  const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
-      split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size)
+      split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)
             : open_labelled(
                   network, arguments.inputs.front(),
                   {.label_column = arguments.label_column, .text_column = arguments.text_column},
-                  arguments.batch_size);
+                  arguments.batch_size, part);
   Unreadable unreadable;
-  for (const BadRow& row : data.bad) unreadable.add(row.place, row.reason);
+  for (const BadRow& row : data.bad) {
+    if (ranks.leads()) unreadable.add(row.place, row.reason);
+  }
   const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
   const Objective objective(network.model(), network.signature(), {}, counts,
                             network.arena().device());
-  return print_metrics(network, *evaluate(network, objective, *data.source), unreadable,
-                       arguments.json);
+  // A language model's states go from batch to batch: its ranks divide each batch's rows.
+  const bool rows = network.signature().task() == Task::language_model;
+  OwnBatchSource own(*data.source, ranks);
+  const auto metrics = evaluate(network, objective, rows ? *data.source : own);
+  add_other_ranks(*metrics, ranks);
+  if (!ranks.leads()) return 0;
+  return print_metrics(network, *metrics, unreadable, arguments.json);
 }
 
 void check_split_arguments(const EvaluateArguments& arguments, const std::optional<PastRun>& run) {
@@ -183,8 +265,9 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
   }
 }
 
-int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocation) {
-  const Device device = chosen_device(arguments.device, invocation);
+int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+  if (!ranks.leads()) invocation.verbosity = -1;
+  const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
   const Network network = Network::load(weights_file(arguments.weights), device);
   std::optional<PastRun> run;
@@ -202,10 +285,18 @@ int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocatio
          network.signature().examples());
   }
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
-  const int code = images ? evaluate_images(network, arguments, run, invocation.verbosity)
-                          : evaluate_sequences(network, arguments, run);
-  save_algorithms(device);
+  const int code = images ? evaluate_images(network, arguments, run, ranks, invocation.verbosity)
+                          : evaluate_sequences(network, arguments, run, ranks);
+  if (ranks.leads()) save_algorithms(device);
   return code;
+}
+
+int run_evaluate(const EvaluateArguments& arguments, Invocation& invocation) {
+  if (const int count = ranks_to_start(arguments.gpus, arguments.device); count > 0) {
+    return start_ranks(count);
+  }
+  RunRanks ranks;
+  return ranks.run([&] { return evaluate_as_rank(arguments, *ranks.group(), invocation); });
 }
 
 }  // namespace
@@ -239,7 +330,9 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
   evaluate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
-  evaluate->add_option("--batch-size", arguments->batch_size, "Examples at a time")
+  evaluate->add_option("--gpus", arguments->gpus,
+                       "Use so many GPUs of this machine, or all: one process each");
+  evaluate->add_option("--batch-size", arguments->batch_size, "Examples at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")

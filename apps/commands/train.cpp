@@ -29,6 +29,7 @@ struct TrainArguments {
   std::string resume;
   std::string init;
   std::string gpus;
+  int max_restarts = 0;
   bool dry_run = false;
 };
 
@@ -63,6 +64,7 @@ std::string validation_heading(const TrainResult& result) {
 int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
   const Config& config = experiment.config;
   const std::atomic<int>& stop = catch_stop_signals();
+  if (!folder.writes() && config.train.log_ranks) folder.open_log(experiment.ranks->rank());
   Progress progress(folder, experiment.device, config.data.kind,
                     folder.writes() ? invocation.verbosity : -1);
   progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
@@ -82,7 +84,10 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     load_algorithms(experiment.device);
   }
   const ImageFolders images = std::exchange(experiment.data.images, {});
-  if (folder.writes()) write_file_atomically(folder.config(), print_config(config));
+  if (folder.writes()) {
+    write_file_atomically(folder.config(), print_config(config));
+    report_run(folder.path());
+  }
   if (folder.writes() && config.data.kind == DataKind::images) {
     write_file_atomically(folder.split(), split_csv(images.train, images.val));
   }
@@ -140,6 +145,18 @@ RunFolder folder_of_rank(RankGroup& ranks, const Folder& folder) {
   return own ? std::move(*own) : RunFolder::of_rank_0(path);
 }
 
+// A run goes on as its config.yaml says, which holds the overrides.
+Restarts restarts_of(const TrainArguments& arguments, const Invocation& invocation) {
+  const auto resume = [&invocation](const std::string& run) {
+    std::vector<std::string> words = {"whisker", "train",   "--resume",
+                                      run,       "--color", invocation.color};
+    if (invocation.verbosity < 0) words.emplace_back("-q");
+    for (int i = 0; i < invocation.verbosity; ++i) words.emplace_back("-v");
+    return words;
+  };
+  return {.most = arguments.max_restarts, .resume = resume};
+}
+
 void check_resume(const TrainArguments& arguments) {
   if (arguments.dry_run || !arguments.init.empty()) {
     fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
@@ -165,9 +182,10 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
                Invocation& invocation) {
   RunFolder folder = folder_of_rank(*ranks, [&] { return RunFolder::open(arguments.resume); });
   Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
-  if (const int count = ranks_to_start(arguments.gpus, config.device); count > 0) {
+  if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
+      count > 0) {
     folder.close();
-    return start_ranks(count);
+    return start_ranks(count, restarts_of(arguments, invocation));
   }
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   return logged(folder, [&] {
@@ -181,22 +199,17 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
   Config config = read_config(arguments.words[0], overrides);
   if (!arguments.init.empty()) config.init.from = arguments.init;
-  if (const int count = ranks_to_start(arguments.gpus, config.device);
+  if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0 && !arguments.dry_run) {
-    return start_ranks(count);
+    return start_ranks(count, restarts_of(arguments, invocation));
   }
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
   }
-  if (ranks->world() > 1 && config.train.batch_size == 0) {
-    fail(ErrorKind::usage,
-         "train.batch_size: auto searches for one GPU. Give the size over all {} ranks.",
-         ranks->world());
-  }
   // First: what fails leaves no run folder behind.
-  const std::string batch_size_note = settle_batch_size(config);
+  const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
   RunFolder folder = folder_of_rank(
@@ -227,6 +240,10 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--gpus", arguments->gpus,
                     "Train on so many GPUs of this machine, or all: one process each");
+  train
+      ->add_option("--max-restarts", arguments->max_restarts,
+                   "After a failure that may pass, start again from the last checkpoint, so often")
+      ->check(CLI::Range(0, 1'000'000));
   train->add_flag("--dry-run", arguments->dry_run,
                   "Build everything, try one batch, print memory and time; train nothing");
   set_action(train, invocation,

@@ -50,6 +50,13 @@ std::string slow_stage(const EpochEvent& event, DataKind data) {
                      remedy());
 }
 
+// A rank that the others wait for.
+std::string slow_rank(const StepEvent& event) {
+  constexpr double worth_naming = 0.1;
+  if (!event.ranks || event.ranks->excess < worth_naming) return "";
+  return fmt::format("rank {} {:.0f} % slower", event.ranks->slowest, 100 * event.ranks->excess);
+}
+
 }  // namespace
 
 std::string status_text(const StepEvent& event, int columns) {
@@ -58,13 +65,15 @@ std::string status_text(const StepEvent& event, int columns) {
       event.epoch_accuracy ? fmt::format("acc {:.3f}", *event.epoch_accuracy) : "",
       fmt::format("{:.0f} examples/s", event.examples_per_s),
       fmt::format("wait {:.0f} %", 100 * event.wait_share),
+      event.ranks ? fmt::format("comm {:.0f} %", 100 * event.ranks->communication) : "",
+      slow_rank(event),
       fmt::format("{} left", human_seconds(event.seconds_left))};
   const auto joined = [&] {
     std::string line;
     for (const std::string& part : parts) line += (line.empty() || part.empty() ? "" : "  ") + part;
     return line;
   };
-  for (const size_t least_important : {3, 2, 1, 0}) {
+  for (const size_t least_important : {4, 3, 2, 1, 0, 5}) {
     if (std::ssize(joined()) <= columns) break;
     parts[least_important].clear();
   }

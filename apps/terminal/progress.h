@@ -38,8 +38,8 @@ class Progress final : public TrainObserver {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// "loss 0.6931 acc 0.500 1200 examples/s wait 2 % 3.0 s left", without unknown values and values
-/// that do not fit into `columns`.
+/// "loss 0.6931 acc 0.500 1200 examples/s wait 2 % 3.0 s left", of several ranks also "comm 4 %"
+/// and a slow one's name, without unknown values and values that do not fit into `columns`.
 std::string status_text(const StepEvent& event, int columns);
 
 /// `parts` separated by two spaces, wrapped at `columns` onto indented lines.

@@ -44,7 +44,8 @@ class Communicator {
   virtual void end_beside() {}
   /// Later operators wait for all those collectives.
   virtual void join() {}
-  /// How long operators waited for collectives up to the last join() that the device has passed.
+  /// Seconds that operators waited for collectives at the last join(), for slower ranks as well; 0
+  /// while a GPU has not come that far.
   virtual double waited_seconds() const { return 0; }
   /// As long as the result lives, collectives on this memory may be faster. Null where nothing
   /// changes. Graphs that hold such collectives go before it, it before the communicator.

@@ -137,13 +137,12 @@ std::string MpiCommunicator::description() const {
 }
 
 void MpiCommunicator::all_reduce(const Tensor& tensor, ReduceKind kind) {
-  const struct Timer {
-    double& seconds;
-    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    ~Timer() {
-      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-  } timer{seconds_};
+  const auto begin = std::chrono::steady_clock::now();
+  reduce(tensor, kind);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void MpiCommunicator::reduce(const Tensor& tensor, ReduceKind kind) {
   const Handle op = kind == ReduceKind::sum ? mpi().sum : mpi().min;
   switch (tensor.dtype()) {
     case DType::f32:

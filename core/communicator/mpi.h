@@ -34,6 +34,8 @@ class MpiCommunicator final : public Communicator {
   double waited_seconds() const override { return waited_; }
 
  private:
+  void reduce(const Tensor& tensor, ReduceKind kind);
+
   std::vector<float> wide_;  // 16-bit values are summed in f32
   double seconds_ = 0;       // in all-reduces since the last join()
   double waited_ = 0;        // up to it

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include <unistd.h>
+
 namespace whisker {
 namespace {
 
@@ -36,6 +38,7 @@ struct Names {
   const char* rank;
   const char* world;
   const char* local_rank;
+  const char* local_world;  // "": none
 };
 
 bool read_ranks(const Names& names, RankEnvironment& found) {
@@ -45,10 +48,16 @@ bool read_ranks(const Names& names, RankEnvironment& found) {
   found.world = *world;
   found.rank = *number_of(names.rank, 0, *world - 1);
   found.local_rank = number_of(names.local_rank, 0, most_ranks).value_or(found.rank);
+  found.one_machine = number_of(names.local_world, 1, most_ranks) == *world;
   return true;
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
+}
 
 std::string first_host(const std::string& hosts) {
   const size_t bracket = hosts.find_first_of("[,");
@@ -65,20 +74,21 @@ std::string first_host(const std::string& hosts) {
 RankEnvironment rank_environment() {
   RankEnvironment found;
   int port = 29500;  // torchrun's default
-  if (read_ranks({"RANK", "WORLD_SIZE", "LOCAL_RANK"}, found)) {
+  if (read_ranks({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}, found)) {
     found.launcher = Launcher::variables;
     found.secret = text_of("TORCHELASTIC_RUN_ID");
-  } else if (read_ranks(
-                 {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                 found)) {
+  } else if (read_ranks({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                         "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                        found)) {
     found.launcher = Launcher::mpirun;
   } else if (!text_of("SLURM_STEP_ID").empty() &&  // a batch script's own shell is no task
-             read_ranks({"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, found)) {
+             read_ranks({"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""}, found)) {
     found.launcher = Launcher::srun;
     const std::string job = text_of("SLURM_JOB_ID");
     found.secret = fmt::format("{}.{}", job, text_of("SLURM_STEP_ID"));
     port = 20000 + static_cast<int>(hash64(found.secret) % 10000);
-    if (number_of("SLURM_STEP_NUM_NODES", 1, most_ranks).value_or(1) > 1) {
+    found.one_machine = number_of("SLURM_STEP_NUM_NODES", 1, most_ranks).value_or(1) == 1;
+    if (!found.one_machine) {
       found.address = first_host(text_of("SLURM_STEP_NODELIST"));
     }
   }

@@ -15,6 +15,8 @@ struct RankEnvironment {
   int rank = 0;
   int world = 1;
   int local_rank = 0;  ///< among the ranks of this machine
+  /// Whether the launcher said that all ranks are on this machine.
+  bool one_machine = false;
   /// Where rank 0 listens: loopback unless the environment names another address.
   std::string address = "127.0.0.1";
   int port = 29500;
@@ -24,6 +26,9 @@ struct RankEnvironment {
 /// Reads the environment. Of several launchers the innermost counts: RANK and WORLD_SIZE, then
 /// mpirun, then srun. Throws usage, naming the variable, for values that cannot be.
 RankEnvironment rank_environment();
+
+/// Of this machine.
+std::string host_name();
 
 /// The first host of a SLURM list: "node07" of "node[07-12,20],gpu1".
 std::string first_host(const std::string& hosts);

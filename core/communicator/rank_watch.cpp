@@ -19,14 +19,11 @@ constexpr double connect_s = 60;
 constexpr double farewell_s = 2;
 constexpr auto abort_time = std::chrono::seconds(2);
 constexpr size_t longest_report = 1 << 16;
+// So long a rank that fails waits for another's message, which may be the reason. Rank 0 waits
+// less: what all ranks refuse alike is told once.
 constexpr auto others_first = std::chrono::milliseconds(300);
 
 constexpr int broken_link = static_cast<int>(ErrorKind::device);  // exit code
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
-}
 
 std::string random_token() {
   std::random_device device;
@@ -43,16 +40,16 @@ RankWatch::RankWatch(RankGroup& group, std::string address,
   const bool one_machine = std::ranges::count(hosts_, hosts_[0]) == group.world();
   if (one_machine) address = "127.0.0.1";
   if (!one_machine && address == "127.0.0.1") address = hosts_[0];
-  connect(group, address);
+  connect(group, address, !one_machine);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 // A token that the group carries keeps strangers out.
-void RankWatch::connect(RankGroup& group, const std::string& address) {
+void RankWatch::connect(RankGroup& group, const std::string& address, bool from_others) {
   FileDescriptor listener;
   std::string place;
   if (group.leads()) {
-    listener = listen_at(address, 0);
+    listener = listen_at(listening_address(address, from_others), 0);
     place = fmt::format("{} {}", port_of(listener), random_token());
   }
   place = group.from_leader(place);
@@ -60,10 +57,13 @@ void RankWatch::connect(RankGroup& group, const std::string& address) {
   const std::string token = place.substr(space + 1);
   const Deadline deadline = in_seconds(connect_s);
   if (!group.leads()) {
-    auto socket = connect_until(address, std::stoi(place.substr(0, space)), deadline);
+    const int port = std::stoi(place.substr(0, space));
+    auto socket = connect_until(address, port, deadline);
     if (!socket || !send_message(*socket, fmt::format("{} {}", token, rank_))) {
-      whisker::fail(ErrorKind::device, "{}: rank 0 on {} cannot be reached at {}.", name(),
-                    hosts_[0], address);
+      whisker::fail(ErrorKind::device,
+                    "{}: rank 0 on {} cannot be reached at {}:{} within {:.0f} s. Set MASTER_ADDR "
+                    "to a name of its machine that the others can reach.",
+                    name(), hosts_[0], address, port, connect_s);
     }
     peers_.push_back({.rank = 0, .socket = std::move(*socket), .silent_until = deadline});
   }
@@ -95,7 +95,7 @@ void RankWatch::leave(RankGroup& group) {
 
 void RankWatch::fail(int code, const std::string& reason) {
   if (!thread_.joinable()) return;
-  std::this_thread::sleep_for(others_first);
+  std::this_thread::sleep_for(rank_ == 0 ? others_first : 2 * others_first);
   stop();
   tell_all(fmt::format("fail {} {} {}", rank_, code, reason.substr(0, longest_report / 2)));
   // A connection that is closed while the other side still sends would lose the message.

@@ -47,7 +47,7 @@ class RankWatch {
     FileDescriptor socket;
     Deadline silent_until;
   };
-  void connect(RankGroup& group, const std::string& address);
+  void connect(RankGroup& group, const std::string& address, bool from_others);
   void run(const std::stop_token& stop);
   void stop();
   void read_from(Peer& peer);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <thread>
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -42,15 +44,15 @@ void send_at_once(const FileDescriptor& socket) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/// Waits for something to read; false when nothing comes until then.
-bool readable(const FileDescriptor& socket, std::optional<Deadline> deadline) {
+/// Waits for `event`, something to read or space to write; false when it does not come until then.
+bool ready_for(short event, const FileDescriptor& socket, std::optional<Deadline> deadline) {
   for (;;) {
     int wait_ms = -1;
     if (deadline) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
       wait_ms = static_cast<int>(std::max<int64_t>(0, left.count()));
     }
-    pollfd one{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    pollfd one{.fd = socket.get(), .events = event, .revents = 0};
     const int ready = ::poll(&one, 1, wait_ms);
     if (ready >= 0 || errno != EINTR) return ready > 0;
   }
@@ -59,7 +61,7 @@ bool readable(const FileDescriptor& socket, std::optional<Deadline> deadline) {
 bool receive_bytes(const FileDescriptor& socket, char* data, size_t count,
                    std::optional<Deadline> deadline) {
   while (count > 0) {
-    if (deadline && !readable(socket, deadline)) return false;
+    if (deadline && !ready_for(POLLIN, socket, deadline)) return false;
     const ssize_t got = ::recv(socket.get(), data, count, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
@@ -67,6 +69,36 @@ bool receive_bytes(const FileDescriptor& socket, char* data, size_t count,
     count -= static_cast<size_t>(got);
   }
   return true;
+}
+
+/// An address that drops packets answers nothing for minutes: the socket does not block meanwhile.
+bool connects(const FileDescriptor& socket, const addrinfo& address, Deadline deadline) {
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK);
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    int error = errno;
+    socklen_t size = sizeof error;
+    if (error != EINPROGRESS || !ready_for(POLLOUT, socket, deadline)) return false;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return false;
+  }
+  ::fcntl(socket.get(), F_SETFL, flags);
+  return true;
+}
+
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& ip = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+    return ntohl(ip.s_addr) >> 24 == 127;
+  }
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+bool is_number(const std::string& address) {
+  in6_addr any = {};
+  return ::inet_pton(AF_INET, address.c_str(), &any) == 1 ||
+         ::inet_pton(AF_INET6, address.c_str(), &any) == 1;
 }
 
 bool send_bytes(const FileDescriptor& socket, const char* data, size_t count) {
@@ -106,6 +138,15 @@ FileDescriptor listen_at(const std::string& address, int port) {
        address, port, std::strerror(error));
 }
 
+std::string listening_address(const std::string& address, bool from_others) {
+  if (!from_others || address == "localhost" || is_number(address)) return address;
+  const Addresses found = addresses_of(address, 0);
+  for (const addrinfo* one = found.get(); one; one = one->ai_next) {
+    if (!is_loopback(*one->ai_addr)) return address;
+  }
+  return "0.0.0.0";
+}
+
 int port_of(const FileDescriptor& listener) {
   sockaddr_storage own = {};
   socklen_t size = sizeof own;
@@ -115,7 +156,7 @@ int port_of(const FileDescriptor& listener) {
 }
 
 std::optional<FileDescriptor> accept_until(const FileDescriptor& listener, Deadline deadline) {
-  while (readable(listener, deadline)) {
+  while (ready_for(POLLIN, listener, deadline)) {
     FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket) continue;  // it went away again
     send_at_once(socket);
@@ -130,7 +171,7 @@ std::optional<FileDescriptor> connect_until(const std::string& address, int port
   do {
     for (const addrinfo* one = found.get(); one; one = one->ai_next) {
       FileDescriptor socket = socket_for(*one);
-      if (socket && ::connect(socket.get(), one->ai_addr, one->ai_addrlen) == 0) {
+      if (socket && connects(socket, *one, deadline)) {
         send_at_once(socket);
         return socket;
       }

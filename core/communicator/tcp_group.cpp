@@ -52,7 +52,8 @@ TcpGroup::TcpGroup(const RankEnvironment& environment, double seconds) : RankGro
 }
 
 void TcpGroup::wait_for_others(const RankEnvironment& environment, double seconds) {
-  const FileDescriptor listener = listen_at(environment.address, environment.port);
+  const FileDescriptor listener =
+      listen_at(listening_address(environment.address, !environment.one_machine), environment.port);
   const Deadline deadline = in_seconds(seconds);
   sockets_.resize(static_cast<size_t>(world()));
   std::vector<int> missing;

@@ -16,6 +16,15 @@ TEST(Progress, AStatusLineLeavesOutWhatIsNotKnownYet) {
             "loss 0.2500  acc 0.500  1234 examples/s  wait 2 %  1 min 05 s left");
 }
 
+TEST(Progress, AStatusLineOfSeveralRanksNamesASlowOne) {
+  StepEvent event{.examples_per_s = 1234.4, .wait_share = 0.021, .seconds_left = 65};
+  event.ranks = {.communication = 0.043, .slowest = 3, .excess = 0.05};
+  EXPECT_EQ(status_text(event, 80), "1234 examples/s  wait 2 %  comm 4 %  1 min 05 s left");
+  event.ranks->excess = 0.25;
+  EXPECT_EQ(status_text(event, 80),
+            "1234 examples/s  wait 2 %  comm 4 %  rank 3 25 % slower  1 min 05 s left");
+}
+
 TEST(Progress, ANarrowStatusLineLeavesOutTheLeastImportant) {
   const StepEvent event{.epoch_loss = 123456.25,
                         .epoch_accuracy = 0.5,

@@ -6,7 +6,9 @@ import math
 import os
 import pathlib
 import random
+import shutil
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -85,6 +87,31 @@ if os.environ.get("WHISKER_SANITIZE"):
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 
 
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def with_variables(command, count, folder, launcher="torchrun", lines=None):
+    """One process per rank, with the variables that a launcher sets. (exit code, stdout, stderr) of each; rank 0
+    reads `lines`."""
+    port = free_port()
+    started = []
+    for rank in range(count):
+        if launcher == "torchrun":
+            variables = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count,
+                         "MASTER_ADDR": "localhost", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "none"}
+        else:
+            variables = {"SLURM_PROCID": rank, "SLURM_STEP_NUM_TASKS": count, "SLURM_LOCALID": rank,
+                         "SLURM_STEP_ID": 0, "SLURM_JOB_ID": port, "SLURM_STEP_NUM_NODES": 1}
+        environment = dict(os.environ, OMP_NUM_THREADS="1", **{name: str(value) for name, value in variables.items()})
+        started.append(subprocess.Popen(command, cwd=folder, text=True, env=environment, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    said = [process.communicate(lines if rank == 0 else "", timeout=120) for rank, process in enumerate(started)]
+    return [(process.returncode, *texts) for process, texts in zip(started, said)]
+
+
 def with_mpi(command, count, folder, **options):
     return subprocess.Popen([*MPIRUN, str(count), *command], cwd=folder, text=True, env=dict(os.environ, **MPI),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
@@ -109,6 +136,9 @@ class Ranks(ProgramTest):
         (cls.folder / "sentences.csv").write_text("\n".join(["label,text", *sentences, ""]))
         values = [f"{i},{math.sin(i / 3):.4f}" for i in range(150)]
         (cls.folder / "series.csv").write_text("\n".join(["step,value", *values, ""]))
+        write_classes(cls.folder / "uneven", 12)
+        for i in range(5, 12):  # 12 and 5 of them
+            (cls.folder / f"uneven/c1/{i:03}.png").unlink()
 
     def train_ranks(self, count, name, *overrides, config="plain.yaml", code=0):
         """A run of `count` ranks; one is the plain program."""
@@ -116,13 +146,20 @@ class Ranks(ProgramTest):
         done = self.run_ranks(count, ["train", config, *data, f"name={name}", *overrides], code)
         return done, self.folder / "runs" / name
 
-    def run_ranks(self, count, arguments, code=0):
+    def run_ranks(self, count, arguments, code=0, lines=None):
         if count == 1:
-            return self.whisker(*arguments, code=code, env=dict(os.environ, **MPI))
-        process = with_mpi([PROGRAM, *arguments], count, self.folder)
-        out, err = process.communicate(timeout=240)
+            return self.whisker(*arguments, code=code, env=dict(os.environ, **MPI), input=lines)
+        process = with_mpi([PROGRAM, *arguments], count, self.folder, stdin=subprocess.PIPE)
+        out, err = process.communicate(lines, timeout=240)
         self.assertEqual(process.returncode, code, f"{arguments}\n{out}\n{err}")
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def run_tcp(self, count, arguments, code=0, lines=None):
+        ranks = with_variables([PROGRAM, *arguments], count, self.folder, "torchrun", lines)
+        self.assertEqual([code] + [0] * (count - 1), [rank[0] for rank in ranks], (arguments, ranks))
+        for _, out, err in ranks[1:]:
+            self.assertEqual(out + err, "")
+        return subprocess.CompletedProcess(arguments, *ranks[0])
 
     def lines(self, run, kind):
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -150,6 +187,200 @@ class Ranks(ProgramTest):
                     self.assert_same_course(one, run)
                     self.assertEqual(done.stdout, f"runs/ranks{number}_{count}\n")
                     self.assertIn(f"{count} ranks, Open MPI", done.stderr)
+
+    def test_class_weights_count_over_the_whole_batch(self):
+        settings = ["data.train=uneven", "loss.class_weights=balanced", "loss.label_smoothing=0.1"]
+        one = self.train_ranks(1, "weighted1", *settings)[1]
+        for count in (2, 4):  # 17 images in batches of 8: the last one is one rank's alone
+            self.assert_same_course(one, self.train_ranks(count, f"weighted{count}", *settings)[1])
+        mixed = self.train_ranks(2, "weighted_mixed", *settings, "augment.mixup=0.2")[1]
+        self.assertEqual(len(self.lines(mixed, "epoch")), 3)
+
+    def test_a_batch_size_per_gpu_is_that_of_each_rank(self):
+        one = self.train_ranks(1, "whole8")[1]
+        done, run = self.train_ranks(2, "each4", "train.batch_size_per_gpu=4")
+        self.assertIn("train.batch_size_per_gpu: 4 on 2 ranks is train.batch_size 8", done.stderr)
+        self.assert_same_course(one, run)
+        self.assertIn("batch_size: 8", (run / "config.yaml").read_text())
+        done = self.run_ranks(3, ["train", "--resume", str(run), "train.epochs=4"])
+        self.assertIn("goes on with its train.batch_size of 8, divided among 3 ranks now", done.stderr)
+        self.assertEqual(self.train_ranks(1, "over", "train.batch_size_per_gpu=4")[0].returncode, 0)
+        done, _ = self.train_ranks(1, "both", "train.batch_size=8", "train.batch_size_per_gpu=4", code=2)
+        self.assertIn("train.batch_size_per_gpu: expected 0, as train.batch_size is given", done.stderr)
+
+    def test_the_largest_batch_is_found_for_all_ranks(self):
+        done, run = self.train_ranks(2, "auto", "train.batch_size=auto", "train.epochs=1")
+        self.assertIn("train.batch_size: auto is 42", done.stderr)
+        self.assertIn("batch_size: 42", (run / "config.yaml").read_text())
+
+    def test_ranks_log_and_trace_what_they_do(self):
+        done, run = self.train_ranks(2, "logged", "train.log_ranks=true", "train.profile=2")
+        for name in ("log.txt", "log.rank1.txt"):
+            text = (run / name).read_text()
+            self.assertIn("step 1: ", text)
+            self.assertIn("communication", text)
+            self.assertIn("epoch 3/3", text)
+        for name in ("trace.json", "trace.rank1.json"):
+            self.assertGreater(len(json.loads((run / name).read_text())["traceEvents"]), 10)
+        for line in self.lines(run, "step"):
+            self.assertTrue(0 <= line["communication"] <= 1, line)
+            self.assertIn(line["slowest_rank"], (0, 1))
+        self.assertFalse((self.train_ranks(2, "unlogged")[1] / "log.rank1.txt").exists())
+
+    def test_each_rank_normalises_its_part_and_validation_takes_rank_0s_statistics(self):
+        layers = PLAIN.replace("    - max_pool2d: 2\n", "    - batch_norm\n    - max_pool2d: 2\n")
+        (self.folder / "norm.yaml").write_text(layers)
+        command = [os.environ["WHISKER_RANK_STEPS"], "norm.yaml", "norm", *self.data, "name=norm_steps"]
+        process = with_mpi(command, 2, self.folder)
+        out, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 0, out + err)
+        hashes = [[line.split()[:2] for line in (self.folder / f"norm.{rank}").read_text().splitlines()]
+                  for rank in range(2)]
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertEqual(len(hashes[0]), 18)
+        self.run_ranks(2, ["train", "norm.yaml", *self.data, "name=norm"])
+        run = self.folder / "runs/norm"
+        best = max(self.lines(run, "epoch"), key=lambda line: line["val_accuracy"])
+        for count in (1, 2):
+            found = json.loads(self.run_ranks(count, ["evaluate", "runs/norm/best.safetensors", "--split", "val",
+                                                      "--device", "cpu", "--json"]).stdout)
+            self.assertEqual(found["accuracy"], best["val_accuracy"])
+            self.assertAlmostEqual(found["loss"], best["val_loss"], delta=1e-6)
+        self.run_ranks(2, ["train", "--resume", str(run), "train.epochs=4"])
+
+    def assert_same_result(self, one, other, place="result"):
+        """JSON: equal but for the rounding of losses."""
+        self.assertEqual(type(one), type(other), place)
+        if isinstance(one, dict):
+            self.assertEqual(one.keys(), other.keys(), place)
+            for key in one:
+                self.assert_same_result(one[key], other[key], f"{place}.{key}")
+        elif isinstance(one, list):
+            self.assertEqual(len(one), len(other), place)
+            for i, pair in enumerate(zip(one, other)):
+                self.assert_same_result(*pair, f"{place}[{i}]")
+        elif isinstance(one, float) and place.rsplit(".", 1)[-1] not in ("accuracy", "f1", "precision", "recall"):
+            self.assertAlmostEqual(one, other, delta=1e-6 * max(1, abs(one)), msg=place)
+        else:
+            self.assertEqual(one, other, place)
+
+    def test_evaluate_counts_each_example_once(self):
+        names = {"images": "plain.yaml", "lm": "text.yaml", "reviews": "sentences.yaml", "waves": "series.yaml"}
+        inputs = {"images": ["val"], "lm": ["words.txt"], "reviews": ["sentences.csv"], "waves": ["series.csv"]}
+        for name, config in names.items():
+            self.train_ranks(1, f"for_{name}", "train.epochs=1", config=config)
+            for data in (inputs[name], ["--split", "val"]):
+                command = ["evaluate", f"runs/for_{name}/best.safetensors", *data, "--device", "cpu",
+                           "--batch-size", "4", "--json", "-q"]
+                one = json.loads(self.run_ranks(1, command).stdout)
+                for count in (2, 3):
+                    with self.subTest((name, data, count)):
+                        self.assert_same_result(one, json.loads(self.run_tcp(count, command).stdout))
+
+    def test_unreadable_images_are_told_once_and_in_order(self):
+        self.train_ranks(1, "for_bad", "train.epochs=1")
+        shutil.copytree(self.folder / "val", self.folder / "bad")
+        for name in ("c0/501.png", "c1/500.png", "c1/503.png"):
+            (self.folder / "bad" / name).write_bytes(b"\x89PNG\r\n\x1a\n no image")
+        images = sorted(str(path) for path in (self.folder / "bad").rglob("*.png"))
+        weights = "runs/for_bad/best.safetensors"
+        for command, lines in (
+                (["evaluate", weights, "bad", "--json"], None),
+                (["evaluate", weights, "-"], "".join(f"{path}\n" for path in images)),
+                (["classify", weights, "bad", "--batch-size", "2"], None),
+                (["classify", weights, "bad", "--json", "--top", "2"], None),
+                (["classify", weights, *images, "--jsonl", "--batch-size", "1"], None),
+                (["classify", weights, "-"], "".join(f"{path}\n" for path in images))):
+            command += ["--device", "cpu"]
+            one = self.run_ranks(1, command, 3, lines)
+            errors = [line for line in one.stderr.splitlines() if "whisker: error" in line]
+            for count in (2, 3):
+                with self.subTest((command, count)):
+                    other = self.run_tcp(count, command, 3, lines)
+                    if command[0] == "classify":
+                        self.assertEqual(one.stdout, other.stdout)
+                    else:
+                        self.assertEqual(one.stdout.splitlines()[1:], other.stdout.splitlines()[1:])
+                    self.assertEqual(errors, [line for line in other.stderr.splitlines() if "whisker: error" in line])
+
+    def test_classify_answers_in_order(self):
+        for name, config, inputs in (
+                ("texts", "sentences.yaml", [word for text in ("good fine", "bad", "so so", "poor bad so", "fine")
+                                             for word in ("--text", text)]),
+                ("forecasts", "series.yaml", ["series.csv", "series2.csv", "series.csv"])):
+            shutil.copy(self.folder / "series.csv", self.folder / "series2.csv")
+            self.train_ranks(1, f"for_{name}", "train.epochs=1", config=config)
+            for form in ([], ["--json"], ["--jsonl"]):
+                command = ["classify", f"runs/for_{name}/best.safetensors", *inputs, *form, "--device", "cpu",
+                           "--batch-size", "1"]
+                one = self.run_ranks(1, command).stdout
+                self.assertEqual(one, self.run_tcp(2, command).stdout)
+                if form == ["--json"]:
+                    json.loads(one)
+
+    def test_srun_and_mpirun_evaluate_likewise(self):
+        self.train_ranks(1, "for_launchers", "train.epochs=1")
+        command = ["evaluate", "runs/for_launchers/best.safetensors", "val", "--device", "cpu", "--json"]
+        one = json.loads(self.run_ranks(1, command).stdout)
+        ranks = with_variables([PROGRAM, *command], 3, self.folder, "srun")
+        self.assert_same_result(one, json.loads(ranks[0][1]))
+        self.assertEqual([out for _, out, _ in ranks[1:]], ["", ""])
+        self.assert_same_result(one, json.loads(self.run_ranks(2, command).stdout))
+
+    def test_a_second_run_on_the_same_port_is_told(self):
+        self.train_ranks(1, "for_port", "train.epochs=1")
+        command = [PROGRAM, "evaluate", "runs/for_port/best.safetensors", "val", "--device", "cpu", "--json"]
+        port = free_port()
+        first, late = (dict(os.environ, RANK=rank, WORLD_SIZE="2", MASTER_PORT=str(port), WHISKER_SECRET="first")
+                       for rank in "01")
+        waiting = subprocess.Popen(command, cwd=self.folder, text=True, env=first, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        for _ in range(1000):
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.01)
+        second = self.whisker(*command[1:], code=5, env=dict(first, WHISKER_SECRET="second"))
+        self.assertIn(f"cannot listen at 127.0.0.1:{port}", second.stderr)
+        self.assertIn("set MASTER_PORT to one that is free", second.stderr)
+        stranger = self.whisker(*command[1:], code=5, env=dict(late, WHISKER_SECRET="second"))
+        self.assertIn("its secret is not this run's", stranger.stderr)
+        self.whisker(*command[1:], env=late)
+        out, err = waiting.communicate(timeout=60)
+        self.assertEqual(waiting.returncode, 0, err)
+        self.assertEqual(json.loads(out)["images"], 10)
+
+    def test_max_restarts_goes_on_after_a_kill(self):
+        whole = self.train("uninterrupted", "train.epochs=40", "checkpoint.every=3")
+        launcher = self.start("train", "c.yaml", *self.data, "name=restarted", "train.epochs=40", "checkpoint.every=3",
+                              "--max-restarts", "2")
+        run = self.folder / "runs/restarted"
+        self.wait_for(run / "last/state.json", '"epoch"')
+        children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        self.assertEqual(len(children), 1)
+        os.kill(int(children[0]), signal.SIGKILL)
+        out, err = launcher.communicate(timeout=120)
+        self.assertEqual(launcher.returncode, 0, err)
+        self.assertEqual(out, "runs/restarted\n")
+        self.assertIn("signal 9 (Killed); restart 1 of 2 from the last checkpoint in runs/restarted", err)
+        self.assertEqual(*((one / "best.safetensors").read_bytes()[-1000:] for one in (whole, run)))
+        self.assertEqual(len(self.lines(run, "epoch")), 40)
+        done = self.whisker("train", "c.yaml", "data.train=nowhere", "--max-restarts", "2", code=3)
+        self.assertNotIn("restart", done.stderr)
+        done, _ = self.train_ranks(2, "not_ours", "--max-restarts", "1", code=2)
+        self.assertIn("--max-restarts: only for ranks that whisker starts itself", done.stderr)
+
+    def test_a_nan_on_one_rank_ends_all(self):
+        for extra in ([], ["data.train=uneven", "loss.class_weights=balanced"]):
+            command = [os.environ["WHISKER_RANK_STEPS"], "plain.yaml", "nan", *self.data, "name=nan", *extra]
+            os.environ["NAN_RANK"] = "1"
+            process = with_mpi(command, 3, self.folder)
+            del os.environ["NAN_RANK"]
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 7, out + err)
+            self.assertIn("rank 1 on ", err)
+            self.assertIn("training diverged at epoch ", err)
+            self.assertIn("the loss is NaN or Inf; first seen in the inputs", err)
 
     def test_sequences_are_split_likewise(self):
         for name in ("text", "sentences", "series"):
@@ -245,8 +476,8 @@ class Ranks(ProgramTest):
 
     def test_a_killed_rank_ends_all_and_the_run_goes_on(self):
         generator = random.Random(3)
-        for i in range(50 if LONG else 4):
-            name, count = f"killed{i}", 2 + i % 3
+        for i in range(200 if LONG else 4):  # 50 of each rank
+            name, count = f"killed{i}", 4 if LONG else 2 + i % 3
             process, ranks, run = self.start_long(count, name)
             self.wait_for(run / "last/state.json", '"epoch"')
             if i > 0:
@@ -255,11 +486,12 @@ class Ranks(ProgramTest):
             os.kill(ranks[victim], signal.SIGKILL)
             self.wait_until_gone(process, name, 10)
             self.assertNotEqual(process.returncode, 0)
-            if i > 0:
+            if i % 50 > 0:
+                shutil.rmtree(run)
                 continue
             epoch = json.loads((run / "last/state.json").read_text())["epoch"]
             self.run_ranks(count, ["train", "--resume", str(run), f"train.epochs={epoch + 1}"])
-            whole = self.train_ranks(count, "unkilled", f"train.epochs={epoch + 1}")[1]
+            whole = self.train_ranks(count, f"unkilled{i}", f"train.epochs={epoch + 1}")[1]
             self.assert_same_course(whole, run, 1e-4)
 
     def test_a_hung_rank_is_found(self):

@@ -82,15 +82,18 @@ RunFolder RunFolder::open(const fs::path& path, const FileCalls& calls) {
   return RunFolder(path, calls);
 }
 
+void RunFolder::open_log(int rank) {
+  log_ = std::make_unique<LogFile>(path_ / fmt::format("log.rank{}.txt", rank));
+}
+
 void RunFolder::close() {
-  if (!writes()) return;
-  metrics_->close();
-  log_->close();
-  lock_->close();
+  if (metrics_) metrics_->close();
+  if (log_) log_->close();
+  if (lock_) lock_->close();
 }
 
 void RunFolder::log(std::string_view message) {
-  if (!writes()) return;
+  if (!log_) return;
   log_->append(printable(message, KeptLines::indented) + (message.ends_with('\n') ? "" : "\n"));
 }
 

@@ -2,6 +2,7 @@
 //   config.yaml        the resolved configuration; training from it repeats the run
 //   metrics.jsonl      one object per logged step and per epoch
 //   log.txt            the terminal's messages
+//   log.rank1.txt      those of rank 1, with train.log_ranks
 //   best.safetensors   best weights so far, with classes and preprocessing
 //   split.csv          which images train and which validate (see data/images/split_list.h)
 //   last/              everything needed to resume (see train/checkpoint/checkpoint.h)
@@ -31,8 +32,11 @@ class RunFolder {
   static RunFolder open(const std::filesystem::path& path,
                         const FileCalls& calls = system_file_calls());
 
-  /// The folder that rank 0 writes, for another rank: nothing is locked, made or written.
+  /// The folder that rank 0 writes, for another rank: nothing is locked, made or written, but
+  /// log() once open_log() was called.
   static RunFolder of_rank_0(const std::filesystem::path& path) { return RunFolder(path); }
+  /// log.rankN.txt of rank `rank`, from 1.
+  void open_log(int rank);
 
   /// Whether this process writes it.
   bool writes() const { return lock_ != nullptr; }
@@ -43,7 +47,8 @@ class RunFolder {
   std::filesystem::path last() const { return path_ / "last"; }
   /// Only where it writes().
   LogFile& metrics() { return *metrics_; }
-  /// Appends a terminal message to log.txt, escaped likewise, with a line break.
+  /// Appends a terminal message to log.txt, or to this rank's log, escaped likewise, with a line
+  /// break.
   void log(std::string_view message);
   /// Ends writing and releases the folder; throws disk for data that could not be written.
   void close();

@@ -105,9 +105,13 @@ struct EarlyStopping {
   double min_delta = 0;
 };
 
+/// Of train.batch_size.
+inline constexpr int64_t largest_batch_size = 65536;
+
 struct TrainSettings {
   int64_t epochs = 10;
-  int64_t batch_size = 32;  // 0: auto
+  int64_t batch_size = 32;         // over all ranks; 0: auto
+  int64_t batch_size_per_gpu = 0;  // 0: batch_size counts
   int64_t accumulate = 1;
   bool drop_last = false;
   bool sync_batch_norm = false;
@@ -118,6 +122,7 @@ struct TrainSettings {
   int64_t validate_every = 1;   // epochs
   int64_t overfit_batches = 0;  // 0: the whole set
   int64_t profile = 0;          // batches in trace.json; 0: none
+  bool log_ranks = false;       // log.rank1.txt, ...
 };
 
 struct CheckpointConfig {
@@ -178,7 +183,8 @@ void visit_fields(FieldVisitor& visitor, Config& config);
 enum class OtherTrain : uint8_t { drops_val, keeps_val };
 
 /// Reads a file and applies `overrides` ("train.epochs=3"). An override of data.train drops the
-/// file's data.val, which belongs to other data, unless keeps_val: the data only moved. Throws
+/// file's data.val, which belongs to other data, unless keeps_val: the data only moved. One of
+/// train.batch_size drops the file's train.batch_size_per_gpu, and the other way round. Throws
 /// usage with file:line:column, the key's path, expected and got, and the nearest known key.
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train = OtherTrain::drops_val);

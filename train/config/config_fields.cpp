@@ -146,8 +146,12 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
           {.about = "examples per step, of all ranks together; rows of a language model; auto: the "
                     "most that the device's memory holds, at most 4096",
            .low = 1,
-           .high = 65536});
+           .high = largest_batch_size});
   c.batch_size = batch_size.value.value_or(0);
+  v.field("batch_size_per_gpu", c.batch_size_per_gpu,
+          {.about = "examples per step of each rank, in place of train.batch_size; 0: that counts",
+           .low = 0,
+           .high = largest_batch_size});
   v.field("accumulate", c.accumulate,
           {.about = "batches per optimizer step", .low = 1, .high = 4096});
   v.field("drop_last", c.drop_last, {.about = "drop the last batch when it is not full"});
@@ -175,6 +179,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
           {.about = "batches to time layer by layer for trace.json in the run folder; 0 is off",
            .low = 0,
            .high = 1000});
+  v.field("log_ranks", c.log_ranks,
+          {.about = "each rank of several also writes its messages and times: log.rank1.txt, ... "
+                    "in the run folder"});
 }
 
 void memory_fields(FieldVisitor& v, MemoryConfig& c) {

@@ -192,6 +192,7 @@ std::string print_config(Config config) {
   for (const std::string_view key : preprocess_keys) {
     if (!config.init.from.empty() && !config.given.contains(key)) left_out.emplace(key);
   }
+  if (config.train.batch_size_per_gpu > 0) left_out.emplace("train.batch_size");
   YamlNode root;
   ConfigPrinter printer(root, left_out);
   visit_fields(printer, config);

@@ -208,6 +208,10 @@ void check_together(const YamlNode& root, const Config& config) {
     refuse("precision", fmt::format("f32{}, as device is {}, which does not compute in f16",
                                     config.device == "cpu" ? " or bf16" : "", config.device));
   }
+  if (config.train.batch_size_per_gpu > 0 && config.given.contains("train.batch_size")) {
+    refuse("train.batch_size_per_gpu", "0, as train.batch_size is given",
+           "Give one of the two: the size over all ranks, or that of each.");
+  }
   const DataConfig& data = config.data;
   if (data.channels == 2) refuse("data.channels", "1 (gray) or 3 (RGB)");
   for (const auto& [path, list] : {std::pair{"data.mean", &data.mean}, {"data.std", &data.std}}) {
@@ -266,6 +270,19 @@ void refuse_preset(const YamlNode& root) {
   }
 }
 
+bool sets(const std::vector<std::string>& overrides, const std::string& key) {
+  return std::ranges::any_of(
+      overrides, [&](const std::string& assignment) { return assignment.starts_with(key + "="); });
+}
+
+// An override of one size drops the other one of the file.
+void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
+  const bool whole = sets(overrides, "train.batch_size");
+  const bool each = sets(overrides, "train.batch_size_per_gpu");
+  if (whole && !each) config.train.batch_size_per_gpu = 0;
+  if (each && !whole) config.given.erase("train.batch_size");
+}
+
 Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
   refuse_preset(root);
   for (const std::string& assignment : overrides) root.set_override(assignment);
@@ -273,7 +290,11 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);
   reader.refuse_unknown();
+  keep_one_batch_size(overrides, config);
   check_together(root, config);
+  // Of one rank, until settle_batch_size() knows their number.
+  if (config.train.batch_size_per_gpu > 0)
+    config.train.batch_size = config.train.batch_size_per_gpu;
   return config;
 }
 
@@ -290,13 +311,8 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
              : " A run folder's config.yaml describes its network.");
   }
   YamlNode root = YamlNode::parse_file(path);
-  const auto overrides_key = [&](const char* key) {
-    return std::ranges::any_of(overrides, [&](const std::string& assignment) {
-      return assignment.starts_with(std::string(key) + "=");
-    });
-  };
   if (other_train == OtherTrain::drops_val && root.find_path("data.val") &&
-      overrides_key("data.train") && !overrides_key("data.val")) {
+      sets(overrides, "data.train") && !sets(overrides, "data.val")) {
     root.set("data.val", YamlNode());
   }
   return read_tree(std::move(root), overrides);

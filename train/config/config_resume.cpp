@@ -9,7 +9,7 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same images.
-constexpr std::array<std::string_view, 22> free_keys = {"name",
+constexpr std::array<std::string_view, 23> free_keys = {"name",
                                                         "runs",
                                                         "device",
                                                         "data.train",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 22> free_keys = {"name",
                                                         "train.time_budget_minutes",
                                                         "train.log_every",
                                                         "train.profile",
+                                                        "train.log_ranks",
                                                         "checkpoint.every",
                                                         "checkpoint.keep",
                                                         "runtime.threads",

@@ -36,6 +36,7 @@ struct Opener {
   const std::filesystem::path& path;
   const ColumnNames& columns;
   int64_t batch_size;
+  Partition part;
 
   LabelledSequences operator()(const Preprocess&) const {
     fail(ErrorKind::usage, "{}: the network reads images", path.string());
@@ -45,7 +46,8 @@ struct Opener {
       return {
           .source = std::make_unique<TextStream>(
               input.encode(read_plain_text(path)),
-              TextStreamOptions{.rows = batch_size, .steps = network.signature().usual_steps()}),
+              TextStreamOptions{
+                  .rows = batch_size, .steps = network.signature().usual_steps(), .part = part}),
           .bad = {}};
     }
     LabelledText text = read_labelled_text(
@@ -79,8 +81,8 @@ struct Opener {
 }  // namespace
 
 LabelledSequences open_labelled(const Network& network, const std::filesystem::path& path,
-                                const ColumnNames& columns, int64_t batch_size) {
-  return std::visit(Opener{network, path, columns, batch_size}, network.signature().input);
+                                const ColumnNames& columns, int64_t batch_size, Partition part) {
+  return std::visit(Opener{network, path, columns, batch_size, part}, network.signature().input);
 }
 
 }  // namespace whisker

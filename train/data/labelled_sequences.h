@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/batch_source.h"
+#include "data/sampler.h"
 #include "data/sequences/row_file.h"
 #include "train/model/network.h"
 
@@ -23,9 +24,11 @@ struct ColumnNames {
   std::string text_column = {};
 };
 
-/// Opens `path`, laid out as the training data of `network`. Throws data for unreadable data and
-/// usage for an image network.
+/// Opens `path`, laid out as the training data of `network`, in batches of `batch_size`; of a
+/// language model's only the rows of `part`, which carry states from batch to batch. Throws data
+/// for unreadable data and usage for an image network.
 LabelledSequences open_labelled(const Network& network, const std::filesystem::path& path,
-                                const ColumnNames& columns, int64_t batch_size);
+                                const ColumnNames& columns, int64_t batch_size,
+                                Partition part = {});
 
 }  // namespace whisker

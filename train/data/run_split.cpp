@@ -65,13 +65,14 @@ ImageFolder images_of_split(const Network& network, const PastRun& run, const Ru
 }
 
 LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
-                                     const RunPart& part, int64_t batch_size) {
+                                     const RunPart& part, int64_t batch_size, Partition rank) {
   Config config = run.config;
   if (!part.where.empty()) config.data.*key_of(config, part) = part.where;
   config.train.batch_size = batch_size;
   config.train.drop_last = false;
   config.data.sampling = SamplingKind::sequential;
-  RunData data = open_data(config);
+  const bool language = config.data.kind == DataKind::language;
+  RunData data = open_data(config, language ? rank : Partition());
   if (data.signature.input_json() != network.signature().input_json() ||
       data.signature.classes != network.classes()) {
     fail(ErrorKind::data,

@@ -36,9 +36,9 @@ struct RunPart {
 /// another network, data when all of the images are missing.
 ImageFolder images_of_split(const Network& network, const PastRun& run, const RunPart& part);
 
-/// Text, rows or a series, read and split again. Throws what reading throws, and data unless they
-/// yield the vocabulary or scaling of `network`.
+/// Text, rows or a series, read and split again; `rank` is the part of open_labelled(). Throws what
+/// reading throws, and data unless they yield the vocabulary or scaling of `network`.
 LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
-                                     const RunPart& part, int64_t batch_size);
+                                     const RunPart& part, int64_t batch_size, Partition rank = {});
 
 }  // namespace whisker

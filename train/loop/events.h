@@ -45,6 +45,15 @@ class StageTimer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// How the ranks of a run spent the epoch so far.
+struct RankTimes {
+  /// Fraction of the wall time that the rank which waits least waits for the sum of gradients:
+  /// communication that backward did not hide.
+  double communication = 0;
+  int slowest = 0;    ///< the rank that takes longest beside that
+  double excess = 0;  ///< by which fraction it takes longer than the others on average
+};
+
 /// One batch. Losses, accuracies and norm cover the results read from the device so far (on a GPU
 /// every train.log_every steps); those of the epoch, and the norm, are unset before the first
 /// reading.
@@ -62,6 +71,7 @@ struct StepEvent {
   double examples_per_s = 0;                 ///< over the epoch so far
   double wait_share = 0;                     ///< fraction of the wall time spent waiting for data
   double seconds_left = 0;                   ///< of the epoch, at this speed
+  std::optional<RankTimes> ranks = {};       ///< unset for one rank, and before the ranks compare
 };
 
 /// One finished epoch.

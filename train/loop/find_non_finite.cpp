@@ -103,6 +103,7 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
 
 std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
                          CarriedStates states) {
+  experiment.objective->set_ranks(nullptr);  // the others wait for this one's error
   Pass pass{.training = true,
             .seed = static_cast<uint64_t>(experiment.config.seed) +
                     (static_cast<uint64_t>(experiment.ranks->rank()) << 32),

@@ -28,7 +28,12 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
   if (event.epoch_accuracy) json.field("epoch_accuracy", *event.epoch_accuracy);
   json.field("learning_rate", event.learning_rate);
   if (event.gradient_norm) json.field("gradient_norm", *event.gradient_norm);
-  json.field("images_per_s", event.examples_per_s).field("seconds", seconds).end_object();
+  json.field("images_per_s", event.examples_per_s);
+  if (event.ranks) {
+    json.field("communication", event.ranks->communication);
+    json.field("slowest_rank", event.ranks->slowest).field("slowest_excess", event.ranks->excess);
+  }
+  json.field("seconds", seconds).end_object();
   append(json.str());
 }
 

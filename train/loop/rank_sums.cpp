@@ -3,6 +3,7 @@
 #include "core/backend/backend.h"
 #include "core/io/hash.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace whisker {
@@ -59,6 +60,17 @@ StepState of_all_ranks(StepState own, RankGroup& ranks) {
   if (failed < 0 && own.failure != StepFailure::none) failed = 0;
   if (failed >= 0 && failed != ranks.rank()) ranks.barrier();
   return own;
+}
+
+RankTimes compare_ranks(std::span<const RankSeconds> all) {
+  const auto slowest = std::ranges::max_element(all, {}, &RankSeconds::worked);
+  const double least = std::ranges::min_element(all, {}, &RankSeconds::waited)->waited;
+  double others = -slowest->worked;
+  for (const RankSeconds& one : all) others += one.worked;
+  others /= static_cast<double>(all.size() - 1);
+  return {.communication = least / std::max(slowest->worked + least, 1e-9),
+          .slowest = static_cast<int>(slowest - all.begin()),
+          .excess = slowest->worked / std::max(others, 1e-9) - 1};
 }
 
 void add_other_ranks(Metrics& metrics, RankGroup& ranks) {
@@ -127,6 +139,7 @@ uint64_t hash_of_weights(const Experiment& experiment) {
     for (const Optimizer::Moment& moment : experiment.optimizer->moments()) {
       add(arena.read(moment.flat, *parameter));
     }
+    if (experiment.average) add(arena.read(experiment.average->flat(), *parameter));
   }
   return hash.value();
 }
@@ -134,7 +147,10 @@ uint64_t hash_of_weights(const Experiment& experiment) {
 void start_from_rank_0(Experiment& experiment) {
   Communicator& ranks = *experiment.ranks;
   if (ranks.world() == 1) return;
-  if (experiment.arena->count() > 0) ranks.broadcast(experiment.arena->values());
+  if (experiment.arena->count() > 0) {
+    ranks.broadcast(experiment.arena->values());
+    if (experiment.average) ranks.broadcast(experiment.average->flat());
+  }
   experiment.arena->refresh();
   take_buffers_of_rank_0(experiment);
   const std::vector<uint64_t> hashes = ranks.group().gather(hash_of_weights(experiment));

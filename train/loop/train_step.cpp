@@ -158,7 +158,11 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   }
   CarriedStates states = states_;
   if (part.update) gradient_sum_.begin();
-  if (batch.size() > 0) forward_and_backward(batch, states, part);
+  if (batch.size() > 0) {
+    forward_and_backward(batch, states, part);
+  } else {
+    experiment_.objective->join_loss();
+  }
   const StepTrace::Range range(trace_, "update", "step");
   // Statistics of every batch count, accumulated or not.
   if (batch.size() > 0) arena.commit_buffers(&state->sound);

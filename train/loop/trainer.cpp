@@ -70,6 +70,11 @@ void Trainer::resume() {
              !change.empty()) {
     observer_.on_message(change);
   }
+  if (experiment_.ranks->world() > 1) {
+    observer_.on_message(
+        fmt::format("the run goes on with its train.batch_size of {}, divided among {} ranks now",
+                    config.train.batch_size, experiment_.ranks->world()));
+  }
   state_.epochs = config.train.epochs;
   state_.restart = config.schedule.restart;
 }
@@ -102,7 +107,9 @@ TrainResult Trainer::run() {
 bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
   batches_start_ = now();
-  epoch_examples_ = 0;
+  epoch_examples_ = epoch_batches_ = 0;
+  waited_ = 0;
+  rank_times_.reset();
   if (state_.batch == 0) experiment_.schedule->begin_epoch(state_.epoch);
   step_.begin(epoch_totals());
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
@@ -113,6 +120,9 @@ bool Trainer::run_epoch() {
     ++state_.batch;
     const bool stepped = run_batch(*batch);
     if (profile_.after_batch()) write_trace();
+    const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
+                       state_.step % config.train.log_every == 0 || state_.batch == batches_;
+    if (stepped && agree) hear_ranks();
     {
       const StageTimer timer(times_, Stage::logging);
       const StepEvent event = step_event();
@@ -120,9 +130,6 @@ bool Trainer::run_epoch() {
       if (stepped && state_.step % config.train.log_every == 0) log_step(event);
     }
     if (!stepped) continue;
-    const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
-                       state_.step % config.train.log_every == 0 || state_.batch == batches_;
-    if (agree) hear_ranks();
     if (late_) stop_reason_ = StopReason::time_budget;
     if (signal_ != 0) stop_reason_ = StopReason::signal;
     const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
@@ -139,17 +146,24 @@ bool Trainer::run_epoch() {
 
 // All ranks stop after the same step.
 void Trainer::hear_ranks() {
-  struct Asked {
+  struct Heard {
     int signal;
     bool late;
+    RankSeconds seconds;
   };
   const double budget = experiment_.config.train.time_budget_minutes * 60;
   const auto all = experiment_.ranks->group().gather(
-      Asked{.signal = stop_.load(), .late = budget > 0 && now() >= budget});
+      Heard{.signal = stop_.load(),
+            .late = budget > 0 && now() >= budget,
+            .seconds = {.worked = times_[Stage::data_wait] + times_[Stage::step] - waited_,
+                        .waited = waited_}});
   late_ = all[0].late;
-  for (const Asked& one : all) {
+  std::vector<RankSeconds> seconds;
+  for (const Heard& one : all) {
     if (signal_ == 0) signal_ = one.signal;
+    seconds.push_back(one.seconds);
   }
+  if (all.size() > 1) rank_times_ = compare_ranks(seconds);
 }
 
 // A GPU's loader may also wait for the GPU, which is no waiting for data.
@@ -169,17 +183,25 @@ std::optional<Batch> Trainer::next_batch() {
 }
 
 void Trainer::write_trace() {
-  if (folder_.writes()) observer_.on_message(profile_.write(folder_.path() / "trace.json"));
+  const int rank = experiment_.ranks->rank();
+  const std::string name = rank == 0 ? "trace.json" : fmt::format("trace.rank{}.json", rank);
+  observer_.on_message(profile_.write(folder_.path() / name));
 }
 
 // Whether it ended in an optimizer step.
 bool Trainer::run_batch(const Batch& batch) {
   const StageTimer timer(times_, Stage::step);
   epoch_examples_ += batch.whole_size();
+  ++epoch_batches_;
   const bool stepped = step_.run(batch, {.number = batches_seen(),
                                          .learning_rate = experiment_.schedule->at(state_.step),
                                          .last_of_epoch = state_.batch == batches_});
-  if (stepped) ++state_.step;
+  if (stepped) {
+    ++state_.step;
+    // A GPU that is behind takes as long as in the last step of which it is known.
+    if (const double wait = experiment_.ranks->waited_seconds(); wait > 0) last_wait_ = wait;
+    waited_ += last_wait_;
+  }
   const bool due = stepped && state_.step % experiment_.config.train.log_every == 0;
   if (due || !step_.late_reading()) read_results(&batch);
   return stepped;
@@ -323,10 +345,18 @@ StepEvent Trainer::step_event() const {
           .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
           .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *
                                          static_cast<double>(experiment_.config.train.batch_size)
-                                   : 0};
+                                   : 0,
+          .ranks = rank_times_};
 }
 
 void Trainer::log_step(const StepEvent& event) {
+  if (experiment_.config.train.log_ranks) {
+    const double seconds = std::max(now() - batches_start_, 1e-9);
+    folder_.log(
+        fmt::format("step {}: {:.1f} ms a batch, data wait {:.1f} %, communication {:.1f} %",
+                    state_.step, 1e3 * seconds / static_cast<double>(epoch_batches_),
+                    100 * event.wait_share, 100 * waited_ / seconds));
+  }
   log_.step(event, now());
   state_.logged = epoch_totals();
 }

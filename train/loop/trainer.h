@@ -89,6 +89,9 @@ class Trainer {
   int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
   int64_t batches_ = 0;       // per epoch
   std::optional<double> gradient_norm_ = {};
+  double waited_ = 0;       // for other ranks' gradients in this epoch
+  double last_wait_ = 0;    // in the last step of which it is known
+  std::optional<RankTimes> rank_times_;
   std::optional<StopReason> stop_reason_;
   int signal_ = 0;     // the first to any rank, once all know of it
   bool late_ = false;  // the time is up by rank 0's clock, likewise
@@ -100,6 +103,7 @@ class Trainer {
   double epoch_start_ = 0;      // of what the next epoch event counts, by now()
   double batches_start_ = 0;    // of the epoch's batches, by now()
   int64_t epoch_examples_ = 0;  // since the epoch (or the resume) began
+  int64_t epoch_batches_ = 0;   // likewise
   StageTimes times_;
 };
 

@@ -1,4 +1,9 @@
 // Checks the outputs against the task, and computes the losses.
+//
+// Note [Class weights of ranks] A weighted mean divides by the sum of its rows' class weights, but
+// the ranks' means are added in proportion to their rows (Note [Weighted ranks]). So a rank's loss
+// is multiplied by (its part of the batch's weight) / (its part of the rows); the ranks add up both
+// before backward.
 #include "train/metrics/objective.h"
 
 #include "core/backend/backend.h"
@@ -60,6 +65,9 @@ void Objective::set_classification(const Model& model, const LossConfig& config,
       weights.push_back(count > 0 ? total / static_cast<double>(classes * count) : 0);
     }
     class_weight_ = from_vector(weights, {classes}, {.device = device});
+    std::vector<double> pairs;
+    for (const double weight : weights) pairs.insert(pairs.end(), {weight, 1});
+    weight_and_one_ = from_vector(pairs, {classes, 2}, {.device = device});
   }
 }
 
@@ -98,12 +106,32 @@ Tensor Objective::loss(const Tensor& outputs, const Batch& batch) const {
   const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, outputs.device());
   if (!binary_) {
     const Tensor rows = outputs.reshape({-1, outputs.extent(-1)});  // a language model's are steps
-    return cross_entropy(rows, soft ? labels : labels.reshape({-1}),
-                         {.label_smoothing = label_smoothing_, .class_weight = class_weight_});
+    const Tensor own =
+        cross_entropy(rows, soft ? labels : labels.reshape({-1}),
+                      {.label_smoothing = label_smoothing_, .class_weight = class_weight_});
+    if (!class_weight_.defined() || !ranks_) return own;
+    if (soft) {  // averaged over rows, whatever these weigh
+      join_loss();
+      return own;
+    }
+    const Tensor fraction = fraction_of_ranks(sum(embedding(weight_and_one_, labels), {0}));
+    return mul(own, div(slice(fraction, 0, 0, 1), slice(fraction, 0, 1, 2)).reshape(own.shape()));
   }
   Tensor target = soft ? slice(labels, 1, 1, 2) : labels.to(DType::f32).reshape({batch.size(), 1});
   if (label_smoothing_ > 0) target = affine(target, 1 - label_smoothing_, label_smoothing_ / 2);
   return binary_cross_entropy_with_logits(outputs, target);
+}
+
+// `own` (2): the sum of the rows' weights, and their number. What part of all ranks' they are.
+Tensor Objective::fraction_of_ranks(const Tensor& own) const {
+  const Tensor all = own.clone();
+  ranks_->all_reduce(all);
+  return div(own, all);
+}
+
+void Objective::join_loss() const {
+  if (!class_weight_.defined() || !ranks_) return;
+  fraction_of_ranks(zeros({2}, {.device = class_weight_.device()}));
 }
 
 Tensor Objective::plain_loss(const Tensor& outputs, const Batch& batch) const {

@@ -3,6 +3,7 @@
 // at every step. Regression: mean squared error.
 #pragma once
 
+#include "core/communicator/communicator.h"
 #include "core/tensor/tensor.h"
 #include "data/dataset.h"
 #include "layers/builder/model_builder.h"
@@ -10,6 +11,7 @@
 #include "train/model/signature.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace whisker {
@@ -27,6 +29,11 @@ class Objective {
   /// Mean loss over the batch, one element. outputs as Network::outputs gives them; labels and
   /// targets are copied to their device.
   Tensor loss(const Tensor& outputs, const Batch& batch) const;
+  /// From now on loss() with class weights is of this rank's part of a batch, see Note [Class
+  /// weights of ranks]. Null: of a whole one.
+  void set_ranks(std::shared_ptr<Communicator> ranks) { ranks_ = std::move(ranks); }
+  /// In place of loss() on a rank whose part of the batch has no rows.
+  void join_loss() const;
   /// The same without label smoothing and class weights: validation, best.safetensors and `whisker
   /// evaluate` all report this one. Labels only, no mixup.
   Tensor plain_loss(const Tensor& outputs, const Batch& batch) const;
@@ -34,11 +41,14 @@ class Objective {
  private:
   void set_classification(const Model& model, const LossConfig& config,
                           std::span<const int64_t> class_counts, Device device);
+  Tensor fraction_of_ranks(const Tensor& own) const;
 
   Task task_;
   bool binary_;
   double label_smoothing_;
-  Tensor class_weight_;  // (classes) or undefined
+  Tensor class_weight_;    // (classes) or undefined
+  Tensor weight_and_one_;  // (classes, 2), beside class_weight_
+  std::shared_ptr<Communicator> ranks_;
 };
 
 }  // namespace whisker

@@ -42,6 +42,15 @@ class MemoryReserve {
   Backend& backend_;
 };
 
+// A GPU is a rank's own, host memory is that of all ranks of a machine.
+int64_t part_of_memory(int64_t bytes, Device device, RankGroup& ranks) {
+  if (ranks.world() == 1 || device.kind == DeviceKind::cuda) return bytes;
+  const std::vector<std::string> hosts = ranks.all_gather(host_name());
+  const std::vector<int64_t> found = ranks.gather(bytes);
+  const auto here = std::ranges::count(hosts, hosts[static_cast<size_t>(ranks.rank())]);
+  return std::ranges::min(found) / here;
+}
+
 int64_t free_memory_on(Device device, const Config& config) {
   const MemorySummary memory = backend_of(device).memory_summary();
   int64_t bytes = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
@@ -143,15 +152,8 @@ int64_t check_and_count_examples(Config config) {
   return std::min(std::max<int64_t>(1, data.train_size / config.data.text.steps), data.val_size);
 }
 
-}  // namespace
-
-int64_t find_batch_size(const Config& given) {
-  const Config config = resolve_config(given);
-  const int64_t examples = check_and_count_examples(candidate_config(config, 1));
-  int64_t most = std::clamp<int64_t>(examples, 1, largest_auto_batch);
-  if (most > first_batch) most = most / 8 * 8;
-  const Device device = choose_device(config.device).device;
-  const MemoryReserve reserve(device, free_memory_on(device, config), config.runtime.memory.mode);
+// By running steps with batches of up to `most`.
+int64_t largest_that_fits(const Config& config, Device device, int64_t examples, int64_t most) {
   const auto fits = [&](int64_t batch) {
     try {
       Config tried = config;
@@ -204,10 +206,49 @@ int64_t find_batch_size(const Config& given) {
   return largest;
 }
 
+}  // namespace
+
+int64_t find_batch_size(const Config& given, RankGroup& ranks) {
+  Config config = resolve_config(given);
+  config.device = device_of_rank(config.device, ranks);
+  const int64_t examples = check_and_count_examples(candidate_config(config, 1));
+  int64_t most =
+      std::clamp<int64_t>(examples / ranks.world(), 1,
+                          std::min(largest_auto_batch, largest_batch_size / ranks.world()));
+  if (most > first_batch) most = most / 8 * 8;
+  const Device device = choose_device(config.device).device;
+  const MemoryReserve reserve(device, part_of_memory(free_memory_on(device, config), device, ranks),
+                              config.runtime.memory.mode);
+  return std::ranges::min(ranks.gather(largest_that_fits(config, device, examples, most))) *
+         ranks.world();
+}
+
+std::string settle_batch_size(Config& config, RankGroup& ranks) {
+  TrainSettings& train = config.train;
+  if (train.batch_size_per_gpu > 0) {
+    const int64_t each = std::exchange(train.batch_size_per_gpu, 0);
+    train.batch_size = each * ranks.world();
+    if (train.batch_size > largest_batch_size) {
+      fail(ErrorKind::usage,
+           "train.batch_size_per_gpu: {} on each of {} ranks are more than a batch of {}.", each,
+           ranks.world(), largest_batch_size);
+    }
+    return fmt::format("train.batch_size_per_gpu: {} on {} rank{} is train.batch_size {}", each,
+                       ranks.world(), ranks.world() == 1 ? "" : "s", train.batch_size);
+  }
+  if (train.batch_size != 0) return "";
+  train.batch_size = find_batch_size(config, ranks);
+  return fmt::format("train.batch_size: auto is {}", train.batch_size);
+}
+
+int64_t find_batch_size(const Config& config) {
+  RankGroup one;
+  return find_batch_size(config, one);
+}
+
 std::string settle_batch_size(Config& config) {
-  if (config.train.batch_size != 0) return "";
-  config.train.batch_size = find_batch_size(config);
-  return fmt::format("train.batch_size: auto is {}", config.train.batch_size);
+  RankGroup one;
+  return settle_batch_size(config, one);
 }
 
 }  // namespace whisker

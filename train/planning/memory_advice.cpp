@@ -61,10 +61,9 @@ std::string batch_advice(const Config& config, int64_t fits, int world) {
     const Example example = example_of(config.data);
     return fmt::format("Not even a batch of one {} fits: {}.", example.name, example.smaller);
   }
-  return fmt::format("{}{}.",
+  return fmt::format("{}; train.batch_size=auto finds the largest that does.",
                      fits > 0 ? fmt::format("train.batch_size={} should fit", fits * world)
-                              : "A smaller train.batch_size may fit",
-                     world > 1 ? "" : "; train.batch_size=auto finds the largest that does");
+                              : "A smaller train.batch_size may fit");
 }
 
 /// Collects what is worth telling.

@@ -18,10 +18,11 @@ using testing::HasSubstr;
 /// Nothing in the environment but these variables, as far as launchers set them.
 RankEnvironment with(std::initializer_list<std::pair<const char*, const char*>> variables) {
   for (const char* name :
-       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
-        "WHISKER_SECRET", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-        "SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"}) {
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "WHISKER_SECRET",
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+        "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID", "SLURM_JOB_ID",
+        "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"}) {
     ::unsetenv(name);
   }
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
@@ -48,6 +49,27 @@ TEST(RankEnvironment, TorchrunsStoreKeepsItsPort) {
   EXPECT_EQ(found.address, "node0");
   EXPECT_EQ(found.port, 4001);
   EXPECT_EQ(found.secret, "job");
+}
+
+TEST(RankEnvironment, KnowsWhetherAllRanksAreHere) {
+  EXPECT_FALSE(with({{"RANK", "0"}, {"WORLD_SIZE", "4"}}).one_machine) << "nobody said so";
+  for (const bool here : {true, false}) {
+    const char* const local = here ? "4" : "2";
+    EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", local}}).one_machine,
+              here);
+    EXPECT_EQ(with({{"OMPI_COMM_WORLD_RANK", "0"},
+                    {"OMPI_COMM_WORLD_SIZE", "4"},
+                    {"OMPI_COMM_WORLD_LOCAL_SIZE", local}})
+                  .one_machine,
+              here);
+    EXPECT_EQ(with({{"SLURM_PROCID", "0"},
+                    {"SLURM_STEP_NUM_TASKS", "4"},
+                    {"SLURM_STEP_ID", "0"},
+                    {"SLURM_STEP_NODELIST", "gpu[1-2]"},
+                    {"SLURM_STEP_NUM_NODES", here ? "1" : "2"}})
+                  .one_machine,
+              here);
+  }
 }
 
 TEST(RankEnvironment, WithoutAnAddressItIsLoopback) {

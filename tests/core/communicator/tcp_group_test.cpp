@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 
 namespace whisker::test {
 namespace {
@@ -90,6 +91,27 @@ TEST(TcpGroup, ASecondRunOnThePortIsTold) {
   const FileDescriptor first = listen_at("127.0.0.1", 0);
   EXPECT_THAT(error_of([&] { TcpGroup(environment(0, 2, port_of(first)), 1); }),
               HasSubstr("set MASTER_PORT to one that is free"));
+}
+
+TEST(Socket, AnAddressThatDropsPacketsKeepsNobodyWaiting) {
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr const char* documentation = "192.0.2.1";  // RFC 5737: nobody's
+  EXPECT_FALSE(connect_until(documentation, 9, in_seconds(0.3)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+}
+
+TEST(Socket, ListensWhereItWasToldUnlessOnlyThisMachineReachesThat) {
+  EXPECT_EQ(listening_address("127.0.0.1", true), "127.0.0.1");
+  EXPECT_EQ(listening_address("::1", true), "::1");
+  EXPECT_EQ(listening_address("localhost", true), "localhost");
+  EXPECT_EQ(listening_address("name-that-nobody-resolves", false), "name-that-nobody-resolves");
+  // RFC 6761: any name below localhost resolves to loopback where it resolves at all, as the own
+  // name does on Debian.
+  addrinfo* found = nullptr;
+  if (::getaddrinfo("host.localhost", nullptr, nullptr, &found) != 0) return;
+  ::freeaddrinfo(found);
+  EXPECT_EQ(listening_address("host.localhost", true), "0.0.0.0");
+  EXPECT_EQ(listening_address("host.localhost", false), "host.localhost");
 }
 
 TEST(TcpGroup, ARankThatIsGoneIsNamed) {

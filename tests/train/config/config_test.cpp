@@ -95,6 +95,22 @@ TEST(Config, FilesOfBeforeSayPictures) {
   EXPECT_THAT(print_config(config), testing::HasSubstr("kind: images"));
 }
 
+TEST(Config, ABatchSizeIsThatOfAllRanksOrOfEach) {
+  const std::string whole = "model: chollet\ntrain: {batch_size: 64}\n";
+  const std::string each = "model: chollet\ntrain: {batch_size_per_gpu: 16}\n";
+  Config config = read_config_text(each, "t");
+  EXPECT_EQ(config.train.batch_size, 16) << "of one rank, until their number is known";
+  EXPECT_EQ(read_config_text(print_config(config), "printed").train.batch_size_per_gpu, 16);
+  config = read_config_text(whole, "t", {"train.batch_size_per_gpu=16"});
+  EXPECT_EQ(config.train.batch_size_per_gpu, 16);
+  config = read_config_text(each, "t", {"train.batch_size=64"});
+  EXPECT_EQ(config.train.batch_size_per_gpu, 0);
+  EXPECT_EQ(config.train.batch_size, 64);
+  EXPECT_THAT(error_of("model: chollet\ntrain: {batch_size: 64, batch_size_per_gpu: 16}\n"),
+              HasSubstr("train.batch_size_per_gpu: expected 0, as train.batch_size is given, got "
+                        "'16'. Give one of the two"));
+}
+
 TEST(Config, OverridesWinAndAreNamedInErrors) {
   const std::string text = "model: chollet\ntrain: {epochs: 3}\n";
   const Config config = read_config_text(text, "t",

@@ -1,19 +1,24 @@
 // Trains as one rank of a run, in this process, and writes what it has after every step:
 //   rank_steps CONFIG OUT [overrides]      OUT.RANK: lines "STEP HASH_OF_WEIGHTS INDICES"
+// With NAN_RANK in the environment, that rank's inputs of batch 5 are NaN.
+#include "apps/ranks/run_ranks.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <limits>
 
 namespace {
 
 using namespace whisker;
 
-/// Notes the indices of the batches that a source delivers.
+/// Notes the indices of the batches that a source delivers, and spoils one.
 class Noted final : public BatchSource {
  public:
-  explicit Noted(std::unique_ptr<BatchSource> source) : source_(std::move(source)) {}
+  Noted(std::unique_ptr<BatchSource> source, bool spoils)
+      : source_(std::move(source)), spoils_(spoils) {}
   int64_t batches() const override { return source_->batches(); }
   void start_epoch(int64_t epoch, int64_t first_batch) override {
     source_->start_epoch(epoch, first_batch);
@@ -21,6 +26,10 @@ class Noted final : public BatchSource {
   std::optional<Batch> next() override {
     std::optional<Batch> batch = source_->next();
     if (batch) last = batch->indices;
+    constexpr int64_t spoiled = 5;
+    if (++delivered_ == spoiled && spoils_) {
+      batch->inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+    }
     return batch;
   }
   LoaderStats stats() const override { return source_->stats(); }
@@ -30,6 +39,8 @@ class Noted final : public BatchSource {
 
  private:
   std::unique_ptr<BatchSource> source_;
+  bool spoils_;
+  int64_t delivered_ = 0;
 };
 
 class Writer final : public TrainObserver {
@@ -48,11 +59,12 @@ class Writer final : public TrainObserver {
   std::ofstream out_;
 };
 
-void train(int argc, char** argv) {
+void train(int argc, char** argv, const std::shared_ptr<RankGroup>& ranks) {
   const std::vector<std::string> overrides(argv + 3, argv + argc);
-  const std::shared_ptr<RankGroup> ranks = join_ranks(rank_environment());
   Experiment experiment(read_config(argv[1], overrides), StartFrom::initial_weights, ranks);
-  auto noted = std::make_unique<Noted>(std::move(experiment.train));
+  const char* const spoiled = std::getenv("NAN_RANK");
+  auto noted = std::make_unique<Noted>(std::move(experiment.train),
+                                       spoiled && std::stoi(spoiled) == ranks->rank());
   Writer writer(experiment, *noted, fmt::format("{}.{}", argv[2], ranks->rank()));
   experiment.train = std::move(noted);
   std::optional<RunFolder> own;
@@ -61,16 +73,20 @@ void train(int argc, char** argv) {
   RunFolder folder = own ? std::move(*own) : RunFolder::of_rank_0(path);
   const std::atomic<int> stop = 0;
   Trainer(experiment, folder, writer, stop).run();
-  ranks->barrier();
-  ranks->leave();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    train(argc, argv);
-    return 0;
+    RunRanks ranks;
+    return ranks.run([&] {
+      train(argc, argv, ranks.group());
+      return 0;
+    });
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

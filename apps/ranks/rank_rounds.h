@@ -1,0 +1,52 @@
+// A command's inputs divided among ranks, and their results in the order of one rank.
+#pragma once
+
+#include "core/communicator/rank_group.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// Several texts, of any bytes, as one; and back.
+std::string pack_texts(std::span<const std::string> texts);
+std::vector<std::string> unpack_texts(std::string_view packed);
+/// Collective: the texts of each rank, by rank.
+std::vector<std::vector<std::string>> gather_texts(RankGroup& ranks,
+                                                   std::span<const std::string> texts);
+
+/// Each round every rank takes a block of inputs, rank 0 the first one, and rank 0 reports the
+/// round's results. Blocks are those that one rank would take, one after another.
+class RankRounds {
+ public:
+  /// Inputs begin to end - 1.
+  struct Block {
+    size_t begin = 0, end = 0;
+    size_t size() const { return end - begin; }
+  };
+  /// `count` inputs; `report` is called on rank 0.
+  RankRounds(RankGroup& ranks, size_t count, size_t block,
+             std::function<void(const std::string&)> report);
+
+  /// This rank's next block, once the round before is reported; of no inputs after the last.
+  /// Collective, as finish() is.
+  Block next();
+  /// A result of the block.
+  void add(std::string result) { own_.push_back(std::move(result)); }
+  /// After the last block.
+  void finish();
+
+ private:
+  void report_round();
+
+  RankGroup& ranks_;
+  size_t count_, block_, rounds_;
+  std::function<void(const std::string&)> report_;
+  size_t begun_ = 0, reported_ = 0;  // rounds
+  std::vector<std::string> own_;
+};
+
+}  // namespace whisker
