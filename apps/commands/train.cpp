@@ -13,6 +13,7 @@
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/loop/trainer.h"
+#include "train/one_command.h"
 #include "train/planning/batch_size_search.h"
 #include "train/planning/dry_run.h"
 #include "train/planning/memory_advice.h"
@@ -29,6 +30,7 @@ struct TrainArguments {
   std::string resume;
   std::string init;
   std::string gpus;
+  OneCommand one_command;  // where there is no CONFIG
   bool dry_run = false;
 };
 
@@ -176,10 +178,16 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   });
 }
 
+Config new_config(const TrainArguments& arguments) {
+  if (!arguments.one_command.data.empty()) {
+    return one_command_config(arguments.one_command, arguments.words);
+  }
+  return read_config(arguments.words[0], {arguments.words.begin() + 1, arguments.words.end()});
+}
+
 int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
             Invocation& invocation) {
-  std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
-  Config config = read_config(arguments.words[0], overrides);
+  Config config = new_config(arguments);
   if (!arguments.init.empty()) config.init.from = arguments.init;
   if (const int count = ranks_to_start(arguments.gpus, config.device);
       count > 0 && !arguments.dry_run) {
@@ -204,11 +212,31 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
 }
 
+void check_one_command(const TrainArguments& arguments) {
+  const OneCommand& one = arguments.one_command;
+  const bool any = !one.data.empty() || !one.weights.empty() || !one.model.empty();
+  if (!any) return;
+  if (one.data.empty() || !arguments.resume.empty() || !arguments.init.empty()) {
+    fail(ErrorKind::usage,
+         "train: --weights and --model go with --data DIR, which goes neither with --resume nor "
+         "with --init. Beside a configuration file use --init, model= and data.train=.");
+  }
+  for (const std::string& word : arguments.words) {
+    if (word.find('=') != std::string::npos) continue;
+    fail(ErrorKind::usage,
+         "train: '{}': with --data there is no configuration file; expected section.key=value. "
+         "Beside a file use data.train=.",
+         word);
+  }
+}
+
 int run_train(const TrainArguments& arguments, Invocation& invocation) {
   if (!arguments.resume.empty()) check_resume(arguments);
-  if (arguments.resume.empty() && arguments.words.empty()) {
-    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  const OneCommand& one = arguments.one_command;
+  if (arguments.resume.empty() && arguments.words.empty() && one.data.empty()) {
+    fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
   }
+  check_one_command(arguments);
   RunRanks ranks;
   return ranks.run([&] {
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
@@ -223,6 +251,12 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
       app.add_subcommand("train", "Train or fine-tune a network; prints the run folder");
   auto arguments = std::make_shared<TrainArguments>();
   train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
+  train->add_option("--data", arguments->one_command.data,
+                    "Without CONFIG: train on this folder of class folders; overrides may follow");
+  train->add_option("--weights", arguments->one_command.weights,
+                    "With --data: fine-tune the network of these weights (safetensors)");
+  train->add_option("--model", arguments->one_command.model,
+                    "With --data: a preset, where --weights does not say or a new network is wanted");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--gpus", arguments->gpus,

@@ -194,6 +194,17 @@ void check_together(const YamlNode& root, const Config& config) {
            fmt::format("fewer epochs than train.epochs, which is {}", config.train.epochs),
            "Nothing remains for the schedule: raise train.epochs.");
   }
+  if (config.unfreeze_at > 0 && config.freeze.empty()) {
+    refuse("unfreeze_at", "patterns in freeze beside it");
+  }
+  if (config.features == FeatureKind::cached) {
+    const char* const remedy = "Leave features out.";
+    if (config.freeze.empty()) refuse("features", "patterns in freeze beside cached");
+    if (config.data.kind != DataKind::images) refuse("features", "images for cached", remedy);
+    if (config.train.overfit_batches > 0) {
+      refuse("features", "train.overfit_batches: 0 beside cached", remedy);
+    }
+  }
   if (config.name.empty() || config.name == "." || config.name == ".." ||
       config.name.find('/') != std::string::npos) {
     refuse("name", "a plain folder name", "The folder of all runs is the key runs.");
@@ -295,9 +306,11 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
       return assignment.starts_with(std::string(key) + "=");
     });
   };
-  if (other_train == OtherTrain::drops_val && root.find_path("data.val") &&
-      overrides_key("data.train") && !overrides_key("data.val")) {
-    root.set("data.val", YamlNode());
+  for (const char* key : {"data.val", "data.test"}) {
+    if (other_train == OtherTrain::drops_val && root.find_path(key) &&
+        overrides_key("data.train") && !overrides_key(key)) {
+      root.set(key, YamlNode());
+    }
   }
   return read_tree(std::move(root), overrides);
 }

@@ -9,11 +9,12 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same images.
-constexpr std::array<std::string_view, 22> free_keys = {"name",
+constexpr std::array<std::string_view, 23> free_keys = {"name",
                                                         "runs",
                                                         "device",
                                                         "data.train",
                                                         "data.val",
+                                                        "data.test",
                                                         "data.csv",
                                                         "data.workers",
                                                         "data.prefetch",
