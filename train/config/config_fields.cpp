@@ -143,6 +143,7 @@ void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
                     "remain; 0 is never",
            .low = 0,
            .high = 1e6});
+  v.field("restart_factor", c.restart_factor, above_zero("of the learning rate after the restart"));
 }
 
 void train_fields(FieldVisitor& v, TrainSettings& c) {
