@@ -8,14 +8,17 @@
 #include "apps/terminal/terminal.h"
 #include "core/backend/memory_summary.h"
 #include "core/io/atomic_file.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
+#include "train/inference/test_set.h"
 #include "train/loop/trainer.h"
 #include "train/one_command.h"
 #include "train/planning/batch_size_search.h"
 #include "train/planning/dry_run.h"
+#include "train/planning/find_lr.h"
 #include "train/planning/memory_advice.h"
 
 #include <csignal>
@@ -32,6 +35,7 @@ struct TrainArguments {
   std::string gpus;
   OneCommand one_command;  // where there is no CONFIG
   bool dry_run = false;
+  bool find_lr = false;
 };
 
 int exit_code_of(const TrainResult& result) {
@@ -95,6 +99,18 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
       progress.on_message(fmt::format("unreadable: {}", bad.reason));
     }
   }
+  const bool whole = result.reason == StopReason::finished ||
+                     result.reason == StopReason::early_stopping;
+  if (whole && folder.writes() && !config.data.test.empty()) {
+    const auto test = measure_test_set(config, folder.best(), experiment.device);
+    progress.on_message(
+        fmt::format("test: {} {}  {}", config.data.kind == DataKind::images ? "images" : "examples",
+                    test->count(), test->line()));
+    JsonWriter json;
+    json.begin_object().field("kind", "test").field("epoch", result.best_epoch + 1);
+    test->write(json);
+    folder.metrics().append(json.end_object().str() + "\n");
+  }
   if (result.validation) {
     const std::string table = result.validation->table(terminal_width(stderr) - 2);
     if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
@@ -143,8 +159,8 @@ RunFolder folder_of_rank(RankGroup& ranks, const Folder& folder) {
 }
 
 void check_resume(const TrainArguments& arguments) {
-  if (arguments.dry_run || !arguments.init.empty()) {
-    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
+  if (arguments.dry_run || arguments.find_lr || !arguments.init.empty()) {
+    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init, nor with --find-lr");
   }
   for (const std::string& assignment : arguments.words) {
     const std::string key = assignment.substr(0, assignment.find('='));
@@ -178,6 +194,21 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   });
 }
 
+// Writes the curve into a new run folder, and nothing else.
+int find_rate(Config config) {
+  settle_batch_size(config);
+  const RangeTest test = find_learning_rate(config);
+  RunFolder folder = RunFolder::create(config.runs, config.name);
+  const std::filesystem::path curve = folder.path() / "find_lr.svg";
+  write_file_atomically(curve, range_test_svg(test));
+  tell(test.suggestion > 0
+           ? fmt::format("the loss falls fastest at {0:.2g}: optimizer.lr={0:.2g}\n", test.suggestion)
+           : std::string("the loss never falls: check data and model\n"));
+  print_result(printable(curve.string()) + "\n");
+  folder.close();
+  return 0;
+}
+
 Config new_config(const TrainArguments& arguments) {
   if (!arguments.one_command.data.empty()) {
     return one_command_config(arguments.one_command, arguments.words);
@@ -190,7 +221,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   Config config = new_config(arguments);
   if (!arguments.init.empty()) config.init.from = arguments.init;
   if (const int count = ranks_to_start(arguments.gpus, config.device);
-      count > 0 && !arguments.dry_run) {
+      count > 0 && !arguments.dry_run && !arguments.find_lr) {
     return start_ranks(count);
   }
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
@@ -198,6 +229,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
     print_result(dry_run(std::move(config)));
     return 0;
   }
+  if (arguments.find_lr) return find_rate(std::move(config));
   if (ranks->world() > 1 && config.train.batch_size == 0) {
     fail(ErrorKind::usage,
          "train.batch_size: auto searches for one GPU. Give the size over all {} ranks.",
@@ -261,6 +293,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--gpus", arguments->gpus,
                     "Train on so many GPUs of this machine, or all: one process each");
+  train->add_flag("--find-lr", arguments->find_lr,
+                  "Try learning rates, draw the loss over them and suggest one; train nothing");
   train->add_flag("--dry-run", arguments->dry_run,
                   "Build everything, try one batch, print memory and time; train nothing");
   set_action(train, invocation,
