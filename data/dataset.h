@@ -36,6 +36,9 @@ struct Batch {
   Tensor targets = {};                ///< f32 (N, outputs) for regression, else undefined
   Tensor lengths = {};                ///< i64 (N), valid steps of each sequence; undefined: all
   std::vector<int64_t> indices = {};  ///< where each row came from, (N)
+  /// The inputs are what the network's layers from this one on take: values that the first layers
+  /// have computed before.
+  size_t first_layer = 0;
   /// Each row continues the same row of the batch before: recurrent states are carried.
   bool continues = false;
   /// Source of the inputs that a device makes: see LoaderOptions::images_for.

@@ -66,13 +66,23 @@ ParameterList Module::parameters() const {
 bool Module::frozen() const {
   bool has_trainable_role = false;
   for (const auto& parameter : own_) {
-    if (parameter->trainable()) return false;
+    if (parameter->trains()) return false;
     has_trainable_role |= !parameter->is_buffer();
   }
   return has_trainable_role;
 }
 
-int64_t Module::freeze(std::span<const std::string> patterns) {
+int64_t Module::freeze_norm() {
+  int64_t frozen = 0;
+  for (const auto& parameter : parameters()) {
+    if (parameter->role() != ParameterRole::norm) continue;
+    frozen += parameter->trainable();
+    parameter->set_trainable(false);
+  }
+  return frozen;
+}
+
+int64_t Module::freeze(std::span<const std::string> patterns, bool at_first) {
   const ParameterList all = parameters();
   int64_t frozen = 0;
   for (const std::string& pattern : patterns) {
@@ -80,8 +90,9 @@ int64_t Module::freeze(std::span<const std::string> patterns) {
     for (const auto& parameter : all) {
       if (parameter->is_buffer() || !selects(pattern, parameter->name())) continue;
       used = true;
-      frozen += parameter->trainable();
-      parameter->set_trainable(false);
+      const bool counted = at_first ? parameter->frozen_at_first() : !parameter->trainable();
+      frozen += !counted;
+      at_first ? parameter->set_frozen_at_first() : parameter->set_trainable(false);
     }
     if (used) continue;
     std::vector<std::string> names;

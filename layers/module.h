@@ -112,12 +112,16 @@ class Module {
   const ParameterList& own_parameters() const { return own_; }
   /// Every parameter and buffer in layer order, each once. Throws usage when two share a name.
   ParameterList parameters() const;
-  /// True when the module has parameters of its own and none of them is trained.
+  /// True when the module has parameters of its own and none of them is trained now.
   bool frozen() const;
 
-  /// Stops training of all parameters whose name is selected by one of the patterns; returns
-  /// how many. Throws usage when a pattern matches nothing, or once an arena exists.
-  int64_t freeze(std::span<const std::string> patterns);
+  /// Stops training of all parameters whose name is selected by one of the patterns, for good or
+  /// (`at_first`) until ParameterArena::unfreeze(); returns how many. Throws usage when a pattern
+  /// matches nothing, or once an arena exists.
+  int64_t freeze(std::span<const std::string> patterns, bool at_first = false);
+  /// Stops training of the parameters of normalisation layers, whose statistics stay as well (see
+  /// BatchNorm); returns how many.
+  int64_t freeze_norm();
 
  protected:
   Module(const Module& other, SharedParameters)

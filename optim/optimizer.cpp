@@ -5,13 +5,12 @@
 #include "core/backend/training_step.h"
 #include "core/io/text.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 namespace whisker {
 namespace {
-
-// Group indices: 2 r and 2 r + 1 for rule r (rules first, then the default), odd ones undecayed.
-int group_index(size_t rule, bool undecayed) {
-  return static_cast<int>(2 * rule + undecayed);
-}
 
 bool is_undecayed(const Parameter& parameter, const OptimizerOptions& options) {
   return !options.decay_all &&
@@ -28,22 +27,102 @@ StepRule rule_of(const OptimizerOptions& options, bool scale_loss) {
 
 }  // namespace
 
-void Optimizer::assign_groups(const ParameterList& parameters, const OptimizerOptions& options) {
-  std::vector<bool> used(options.groups.size());
+namespace {
+
+// What the parameters of a group have in common.
+struct Group {
+  double rate_factor = 1;
+  double decay = 0;
+  bool frozen_at_first = false;
+  bool operator==(const Group&) const = default;
+};
+
+struct Groups {
+  std::vector<Group> all;
+  std::vector<size_t> of;  // by parameter
+};
+
+// Of each parameter the number of blocks behind its own. Blocks without a weight (a norm's)
+// belong to the one before.
+std::vector<int> blocks_behind(const ParameterList& parameters) {
+  std::vector<std::string_view> blocks;
+  std::map<std::string_view, int> number_of;
   for (const auto& parameter : parameters) {
-    size_t rule = 0;
-    while (rule < options.groups.size() &&
-           !matches_pattern(options.groups[rule].pattern, parameter->name())) {
-      ++rule;
+    const ParameterRole role = parameter->role();
+    if (role != ParameterRole::weight && role != ParameterRole::conv_weight) continue;
+    number_of.emplace(block_of(parameter->name()), static_cast<int>(number_of.size()));
+  }
+  std::vector<int> behind;
+  int last = 0;
+  for (const auto& parameter : parameters) {
+    const auto found = number_of.find(block_of(parameter->name()));
+    if (found != number_of.end()) last = found->second;
+    behind.push_back(std::max(0, static_cast<int>(number_of.size()) - 1 - last));
+  }
+  return behind;
+}
+
+// The same for the same parameters and options.
+Groups groups_of(const ParameterList& parameters, const OptimizerOptions& options) {
+  Groups groups;
+  const std::vector<int> behind = blocks_behind(parameters);
+  std::vector<bool> used(options.groups.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = *parameters[i];
+    const auto rule = std::ranges::find_if(options.groups, [&](const GroupRule& r) {
+      return matches_pattern(r.pattern, parameter.name());
+    });
+    Group group{.rate_factor = std::pow(options.layer_decay, behind[i]),
+                .decay = options.weight_decay,
+                .frozen_at_first = parameter.frozen_at_first()};
+    if (rule != options.groups.end()) {
+      used[static_cast<size_t>(rule - options.groups.begin())] = true;
+      group.rate_factor *= rule->learning_rate_factor;
+      group.decay = rule->weight_decay.value_or(group.decay);
     }
-    if (rule < options.groups.size()) used[rule] = true;
-    parameter->set_group(group_index(rule, is_undecayed(*parameter, options)));
+    if (is_undecayed(parameter, options)) group.decay = 0;
+    auto found = std::ranges::find(groups.all, group);
+    if (found == groups.all.end()) found = groups.all.insert(found, group);
+    groups.of.push_back(static_cast<size_t>(found - groups.all.begin()));
   }
   for (size_t rule = 0; rule < used.size(); ++rule) {
-    if (!used[rule]) {
-      fail(ErrorKind::usage, "optimizer.groups: pattern '{}' matches no parameter name",
-           options.groups[rule].pattern);
-    }
+    if (used[rule]) continue;
+    fail(ErrorKind::usage, "optimizer.groups: pattern '{}' matches no parameter name",
+         options.groups[rule].pattern);
+  }
+  constexpr size_t most = 256;
+  if (groups.all.size() > most) {
+    fail(ErrorKind::usage,
+         "optimizer: expected at most {} combinations of learning rate and weight decay, got {}: "
+         "optimizer.groups and optimizer.layer_decay make too many.",
+         most, groups.all.size());
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::string_view block_of(std::string_view parameter) {
+  const size_t layer = std::min(parameter.rfind('.'), parameter.size());  // its end
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t end = 0;  // of the last part that is in
+  bool numbered = false;
+  for (size_t begin = 0; begin < layer;) {
+    const size_t dot = std::min(parameter.find('.', begin), layer);
+    const std::string_view part = parameter.substr(begin, dot - begin);
+    const bool number = std::ranges::all_of(part, is_digit);
+    if (numbered && !number) break;
+    numbered = numbered || (!part.empty() && is_digit(part.back()));
+    end = dot;
+    begin = dot + 1;
+  }
+  return numbered ? parameter.substr(0, end) : parameter.substr(0, layer);
+}
+
+void Optimizer::assign_groups(const ParameterList& parameters, const OptimizerOptions& options) {
+  const Groups groups = groups_of(parameters, options);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i]->set_group(static_cast<int>(groups.of[i]));
   }
 }
 
@@ -70,22 +149,32 @@ Optimizer::Optimizer(ParameterArena& arena, OptimizerOptions options, bool scale
       options_(std::move(options)),
       rule_(rule_of(options_, scale_loss)),
       memory_(arena.device(), {.loss_scale = scale_loss ? first_loss_scale : 1}) {
-  std::vector<double> groups;  // factor of the learning rate, weight decay
-  for (size_t rule = 0; rule <= options_.groups.size(); ++rule) {
-    const bool own = rule < options_.groups.size();
-    const double decay = own && options_.groups[rule].weight_decay
-                             ? *options_.groups[rule].weight_decay
-                             : options_.weight_decay;
-    for (const bool undecayed : {false, true}) {
-      groups.push_back(own ? options_.groups[rule].learning_rate_factor : 1);
-      groups.push_back(undecayed ? 0 : decay);
-    }
-  }
-  groups_ = from_vector(groups, {static_cast<int64_t>(groups.size() / 2), 2},
-                        {.dtype = DType::f64, .device = arena_.device()});
+  write_groups(true);
   for (const char* name : moment_names(options_)) {
     moments_.push_back({name, arena_.make_like(MemoryCategory::optimizer)});
   }
+}
+
+// Those that wait for unfreeze() have a rate of 0.
+void Optimizer::write_groups(bool frozen_at_first) {
+  std::vector<double> values;  // factor of the learning rate, weight decay
+  for (const Group& group : groups_of(arena_.parameters(), options_).all) {
+    const bool waits = frozen_at_first && group.frozen_at_first;
+    values.push_back(waits ? 0 : group.rate_factor);
+    values.push_back(waits ? 0 : group.decay);
+  }
+  const Tensor host = from_vector(values, {static_cast<int64_t>(values.size() / 2), 2},
+                                  {.dtype = DType::f64, .device = arena_.device()});
+  groups_.defined() ? groups_.copy_(host) : void(groups_ = host);
+}
+
+void Optimizer::unfreeze() {
+  write_groups(false);
+}
+
+void Optimizer::restart() {
+  for (const Moment& moment : moments_) moment.flat.fill_(0);
+  set_steps(0);
 }
 
 Tensor Optimizer::moment(size_t index) const {

@@ -31,6 +31,8 @@ struct OptimizerOptions {
   double epsilon = 1e-8;
   double weight_decay = 0;             ///< L2 added to the gradient; adamw: decoupled
   bool decay_all = true;               ///< false: no decay on biases and normalisation parameters
+  /// Factor of the learning rate per block of layers before the last (see block_of).
+  double layer_decay = 1;
   double clip_norm = 0;                ///< scale gradients down to this global 2-norm; 0 is off
   double clip_value = 0;               ///< clamp each gradient to +-this; 0 is off
   std::vector<GroupRule> groups = {};  ///< the first matching rule wins
@@ -41,10 +43,14 @@ struct StepReport {
   bool finite = true;        ///< false: nothing was changed
 };
 
+/// The block of layers that a parameter belongs to: its name up to the first number, with numbers
+/// that follow at once ("features.3", "layer1.0", "encoder_layer_7"), or its layer's name.
+std::string_view block_of(std::string_view parameter);
+
 class Optimizer {
  public:
   /// Assigns every parameter its group; call before the arena exists. Throws usage when a rule
-  /// matches no parameter.
+  /// matches no parameter, or there are more than 256 groups.
   static void assign_groups(const ParameterList& parameters, const OptimizerOptions& options);
 
   /// Names of the state tensors that `options` asks for: torch.optim's exp_avg, exp_avg_sq,
@@ -72,6 +78,11 @@ class Optimizer {
   int64_t steps() const { return memory_.read().steps; }
   void set_steps(int64_t steps);
 
+  /// Updates the parameters that ParameterArena::unfreeze() put on the tape from now on.
+  void unfreeze();
+  /// Forgets all updates: no moments, no steps.
+  void restart();
+
   struct Moment {
     const char* name;
     Tensor flat;
@@ -81,6 +92,7 @@ class Optimizer {
 
  private:
   Tensor moment(size_t index) const;
+  void write_groups(bool frozen_at_first);
 
   ParameterArena& arena_;
   OptimizerOptions options_;

@@ -26,14 +26,15 @@ Schedule::Schedule(ScheduleOptions options, double base_rate, int64_t total_step
 double Schedule::at(int64_t step) const {
   const int64_t restart = options_.restart * steps_per_epoch_;
   const bool again = restart > 0 && step >= restart;
+  const double factor = again ? options_.restart_factor : 1;
   const int64_t length = again ? total_ - restart : restart > 0 ? restart : total_;
   if (again) step -= restart;
   if (step < warmup_steps_) {
     const double share = static_cast<double>(step) / static_cast<double>(warmup_steps_);
-    return after_warmup(0, length - warmup_steps_) *
+    return factor * after_warmup(0, length - warmup_steps_) *
            (options_.warmup_start + (1 - options_.warmup_start) * share);
   }
-  return after_warmup(step - warmup_steps_, length - warmup_steps_);
+  return factor * after_warmup(step - warmup_steps_, length - warmup_steps_);
 }
 
 Schedule Schedule::over(int64_t epochs, int64_t restart) const {

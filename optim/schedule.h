@@ -33,6 +33,7 @@ struct ScheduleOptions {
   double warmup = 0;                    ///< epochs
   double warmup_start = 0.01;  ///< first rate of the warm-up, as a fraction of the schedule's
   int64_t restart = 0;         ///< epochs after which it restarts over those that remain; 0: never
+  double restart_factor = 1;   ///< of the rate from there on
 };
 
 class Schedule {

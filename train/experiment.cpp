@@ -6,9 +6,11 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/config/memory_limit.h"
+#include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
 #include "train/device/device_start.h"
 #include "train/metrics/evaluate.h"
+#include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
 #include "train/resolve_config.h"
 
@@ -106,6 +108,25 @@ void check_ranks(const Config& config, int world) {
   }
 }
 
+// The loaders compute the first, frozen layers once per image.
+void cache_features(Experiment& experiment) {
+  const Config& config = experiment.config;
+  if (experiment.ranks->world() > 1) {
+    fail(ErrorKind::usage, "features: expected computed with several ranks, got cached.");
+  }
+  FeatureOptions options{.first_layer = first_trained_layer(*experiment.network),
+                         .batch_size = config.train.batch_size,
+                         .drop_last = config.train.drop_last,
+                         .epochs = config.unfreeze_at,
+                         .most_bytes = static_cast<int64_t>(config.data.cache_limit_mib * 1024 * 1024)};
+  const Network& network = *experiment.network;
+  experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);
+  auto order = make_sampler(config, experiment.data.images.train.labels(),
+                            std::ssize(network.classes()));
+  experiment.train = feature_source(network, std::move(experiment.data.plain_train),
+                                    std::move(experiment.train), std::move(order), options);
+}
+
 }  // namespace
 
 Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup> group)
@@ -124,9 +145,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
                                 signature.examples()));
   }
-  if (!config.freeze.empty()) {
-    const int64_t frozen = model.net->freeze(config.freeze);
-    notes.push_back(fmt::format("{} parameter tensors are frozen", frozen));
+  if (const std::string note = freeze_layers(config, model); !note.empty()) {
+    notes.push_back(note);
   }
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
@@ -164,6 +184,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
     initial_batches = loaded.batches_tracked;
   }
   network = std::make_unique<Network>(std::move(model), arena, signature);
+  if (config.features == FeatureKind::cached) cache_features(*this);
   optimizer = std::make_unique<Optimizer>(*arena, config.optimizer, precision == DType::f16);
   if (config.ema.decay > 0) {
     average = std::make_unique<WeightAverage>(*arena, config.ema.decay, config.ema.warmup);

@@ -3,6 +3,8 @@
 
 #include "core/io/text.h"
 #include "data/files/file_walk.h"
+#include "layers/builder/presets.h"
+#include "layers/weights/recognise.h"
 #include "train/data/run_data.h"
 #include "train/model/network.h"
 
@@ -26,7 +28,44 @@ bool names_weights(const YamlNode& model) {
   return model.is_scalar() && model.text() == "from_weights";
 }
 
-YamlNode model_in(const SafetensorsFile& file) {
+// The preset that a file made elsewhere names or has the tensors of.
+std::string preset_in(const SafetensorsFile& file) {
+  const auto arch = file.metadata().find("arch");
+  if (arch != file.metadata().end() && find_preset(arch->second)) return arch->second;
+  std::vector<NamedShape> tensors;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    tensors.push_back({tensor.name, tensor.shape});
+  }
+  std::string name = recognise_preset(tensors);
+  if (!name.empty()) return name;
+  fail(ErrorKind::checkpoint,
+       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
+       "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
+       file.name(), fmt::join(preset_names(), ", "));
+}
+
+// The preset `name`. Where its last layer is a convolution before a global average, as
+// SqueezeNet's, with a dense layer behind the average instead: the same function, of features that
+// can be cached, and without the relu that a new head may die of.
+YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init) {
+  constexpr int64_t side = 224;
+  const YamlNode section = YamlNode::parse(name, "preset");
+  if (!init.new_head || !init.skip.empty()) return section;
+  const Model model = build_model(section, {.input = {1, side, side, 3}, .classes = 1000});
+  const auto is_head = [&](const auto& parameter) {
+    return parameter->role() == ParameterRole::conv_weight && selects(model.head[0], parameter->name());
+  };
+  if (!std::ranges::any_of(model.net->parameters(), is_head)) return section;
+  init.skip = {model.head[0] + ".*", "head.*"};
+  return YamlNode::parse(
+      fmt::format("{{preset: {}, head: [global_avg_pool2d, dropout: 0.5, "
+                  "dense: {{name: head, units: classes}}]}}",
+                  name),
+      "preset");
+}
+
+YamlNode model_in(const SafetensorsFile& file, InitConfig& init) {
+  if (!file.metadata().contains("config")) return preset_to_fine_tune(preset_in(file), init);
   return WeightsInfo::from_file(file).build(file.name()).section;
 }
 
@@ -177,7 +216,7 @@ void follow_weights(Config& config, Notes& notes) {
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
   const SafetensorsFile file = SafetensorsFile::open(config.init.from);
-  if (network) config.model = model_in(file);
+  if (network) config.model = model_in(file, config.init);
   if (config.data.kind != DataKind::images) return;
   if (const auto stored = preprocess_in(file, config.model)) {
     follow_preprocess(config, *stored, file.name(), notes);
@@ -221,6 +260,9 @@ Config resolve_config(Config config, std::vector<std::string>* notes) {
   follow_weights(config, told);
   find_parts(config.data, told);
   split_off_validation(config.data, told);
+  if (config.schedule.restart == 0 && config.unfreeze_at < config.train.epochs) {
+    config.schedule.restart = config.unfreeze_at;
+  }
   return config;
 }
 

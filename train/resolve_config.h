@@ -13,7 +13,8 @@ namespace whisker {
 /// - the network of `model: from_weights`;
 /// - the keys of preprocessing (preprocess_keys) that are not given, from init.from;
 /// - data.train and data.val from a folder that holds train/ and val/;
-/// - data.val_split, where no validation data are given.
+/// - data.val_split, where no validation data are given;
+/// - schedule.restart from unfreeze_at.
 /// Adds messages about these to `notes`, unless null, and warnings about given keys that differ
 /// from the weights'. Throws usage or checkpoint when init.from lacks what the configuration needs.
 Config resolve_config(Config config, std::vector<std::string>* notes = nullptr);

@@ -8,10 +8,13 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
+#include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/files/csv.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -21,9 +24,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <span>
 
 namespace whisker {
@@ -41,6 +46,9 @@ struct ClassifyArguments {
   int64_t top = 1;
   bool json = false;
   bool jsonl = false;
+  std::string cam, embeddings;
+  bool flip = false;
+  double threshold = 0;  // below it an input's class is unknown
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 16;
@@ -61,15 +69,22 @@ std::vector<size_t> most_probable(std::span<const float> probabilities, size_t c
   return order;
 }
 
+bool is_unknown(const Prediction& result, double threshold) {
+  return static_cast<double>(std::ranges::max(result.probabilities)) < threshold;
+}
+
 void write_json(JsonWriter& json, const char* key, const Prediction& result,
-                const std::vector<std::string>& classes, size_t top) {
+                const std::vector<std::string>& classes, const ClassifyArguments& arguments) {
   json.begin_object().field(key, result.name);
   if (!result.error.empty()) {
     json.field("error", bare_reason(result.name, result.error)).end_object();
     return;
   }
+  if (arguments.threshold > 0) {
+    json.field("unknown", is_unknown(result, arguments.threshold));
+  }
   json.key("predictions").begin_array();
-  for (const size_t c : most_probable(result.probabilities, top)) {
+  for (const size_t c : most_probable(result.probabilities, static_cast<size_t>(arguments.top))) {
     json.begin_object().field("class", classes[c]).field("probability", result.probabilities[c]);
     json.end_object();
   }
@@ -77,9 +92,10 @@ void write_json(JsonWriter& json, const char* key, const Prediction& result,
 }
 
 std::string text_line(const Prediction& result, const std::vector<std::string>& classes,
-                      size_t top) {
+                      const ClassifyArguments& arguments) {
   std::string line = printable(result.name) + ":";
-  for (const size_t c : most_probable(result.probabilities, top)) {
+  if (is_unknown(result, arguments.threshold)) line += "  unknown:";
+  for (const size_t c : most_probable(result.probabilities, static_cast<size_t>(arguments.top))) {
     line += fmt::format("  {} {:.4f}", printable(classes[c]), result.probabilities[c]);
   }
   return line + "\n";
@@ -97,17 +113,16 @@ class Printer {
     all_.key(network.signature().examples()).begin_array();
   }
   void print(const Prediction& result) {
-    const auto top = static_cast<size_t>(arguments_.top);
     failed_ = failed_ || !result.error.empty();
     if (!result.error.empty()) tell_unreadable(result.name, result.error);
     if (arguments_.json) {
-      write_json(all_, key_, result, classes_, top);
+      write_json(all_, key_, result, classes_, arguments_);
     } else if (arguments_.jsonl) {
       JsonWriter one;
-      write_json(one, key_, result, classes_, top);
+      write_json(one, key_, result, classes_, arguments_);
       print_result(one.str() + "\n");
     } else if (result.error.empty()) {
-      print_result(text_line(result, classes_, top));
+      print_result(text_line(result, classes_, arguments_));
     }
   }
   /// The exit code.
@@ -165,23 +180,71 @@ void check_found(const ClassifyArguments& arguments, const InputNames& names, bo
   tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
 }
 
+// A JPEG per image, of its name; with a number where two would have the same.
+class HeatMapFolder {
+ public:
+  explicit HeatMapFolder(std::string folder) : folder_(std::move(folder)) {
+    if (!folder_.empty()) std::filesystem::create_directories(folder_);
+  }
+  void write(const Prediction& result) {
+    std::string name = std::filesystem::path(result.name).stem().string();
+    for (int number = 2; !taken_.insert(name).second; ++number) {
+      name = fmt::format("{}-{}", std::filesystem::path(result.name).stem().string(), number);
+    }
+    const std::vector<uint8_t> bytes = encode_jpeg(result.heat_map, {});
+    AtomicFile file(std::filesystem::path(folder_) / (name + ".jpg"));
+    file.write(std::as_bytes(std::span(bytes)));
+    file.commit();
+  }
+
+ private:
+  std::string folder_;
+  std::set<std::string> taken_;
+};
+
+// A line of the CSV file, after its header: the path, then the values.
+void add_embedding(const Prediction& result, std::string& csv) {
+  if (csv.empty()) {
+    csv = "path";
+    for (size_t i = 0; i < result.embedding.size(); ++i) csv += fmt::format(",{}", i);
+    csv += "\n";
+  }
+  csv += csv_field(result.name);
+  for (const float value : result.embedding) csv += fmt::format(",{}", value);
+  csv += "\n";
+}
+
 int classify_image_files(const Network& network, InputNames& names,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
+  const ImageClassifierOptions options{.batch_size = arguments.batch_size,
+                                .flip = arguments.flip,
+                                .embedding = !arguments.embeddings.empty(),
+                                .heat_map = !arguments.cam.empty()};
   if (ranks.world() > 1) {
+    if (options.embedding || options.heat_map) {
+      fail(ErrorKind::usage, "classify: --cam and --embeddings are for one process, got {} ranks.",
+           ranks.world());
+    }
     const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
     any = !paths.empty();
     classify_divided(ranks, paths, arguments.batch_size, printer, [&](auto next, auto report) {
-      classify_images(network, next, arguments.batch_size, report);
+      classify_images(network, next, options, report);
     });
   } else {
+    HeatMapFolder heat_maps(arguments.cam);
+    std::string embeddings;
     classify_images(
-        network, [&](size_t most) { return names.next(most); }, arguments.batch_size,
+        network, [&](size_t most) { return names.next(most); }, options,
         [&](const Prediction& result) {
           any = true;
           printer.print(result);
+          if (!result.error.empty()) return;
+          if (options.heat_map) heat_maps.write(result);
+          if (options.embedding) add_embedding(result, embeddings);
         });
+    if (options.embedding) write_file_atomically(arguments.embeddings, embeddings);
   }
   if (ranks.leads() || !any) check_found(arguments, names, any);
   return printer.finish();
@@ -342,6 +405,12 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
     fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
   }
   if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
+  const bool images_only = !arguments.cam.empty() || !arguments.embeddings.empty() || arguments.flip;
+  if (images_only && !images) {
+    fail(ErrorKind::usage,
+         "classify: --cam, --embeddings and --tta are for images, got a network trained on {}.",
+         network.signature().examples());
+  }
   int code = 0;
   if (std::holds_alternative<TextInput>(input)) {
     code = classify_given_texts(network, arguments, ranks);
@@ -397,6 +466,15 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
+  classify->add_option("--threshold", arguments->threshold,
+                       "Below this probability the class is unknown")
+      ->check(CLI::Range(0.0, 1.0));
+  classify->add_option("--cam", arguments->cam,
+                       "Images: write where the network sees the class, a JPEG each, to this folder");
+  classify->add_option("--embeddings", arguments->embeddings,
+                       "Images: write what the last layer takes of each to this CSV file");
+  classify->add_flag("--tta", arguments->flip,
+                     "Images: average each image and its mirror image (test-time augmentation)");
   classify->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   classify->add_option("--gpus", arguments->gpus,

@@ -3,12 +3,14 @@
 // inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
 #include "train/metrics/evaluate.h"
 
+#include "apps/commands/evaluated_images.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
@@ -42,6 +44,8 @@ struct EvaluateArguments {
   std::string label_pattern;
   std::string csv;
   std::string label_column, text_column;
+  std::string predictions, out;
+  size_t worst = 0;
   bool json = false;
   std::string device = "auto";
   std::string gpus;
@@ -208,18 +212,46 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                    .max_bad = 1},
                   {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
-  const auto metrics = evaluate(network, objective, *loader);
+  std::vector<EvaluatedImage> images;
+  const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
+    const auto width = static_cast<size_t>(outputs.extent(1));
+    for (size_t row = 0; row < batch.indices.size(); ++row) {
+      const auto own = outputs.data<const float>().subspan(row * width, width);
+      images.push_back(evaluated_image(files.file(batch.indices[row]).string(),
+                                       batch.labels.data<const int64_t>()[row],
+                                       {own.begin(), own.end()}));
+    }
+  };
+  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
+  if (each && ranks.world() > 1) {
+    fail(ErrorKind::usage, "evaluate: --predictions and --worst are for one process, got {} ranks.",
+         ranks.world());
+  }
+  const auto metrics =
+      evaluate(network, objective, *loader, nullptr, each ? observe : OutputObserver());
   add_other_ranks(*metrics, ranks);
   for (const auto& [index, reason] : bad_files(*loader, ranks)) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
   if (!ranks.leads()) return 0;
+  if (!arguments.predictions.empty()) {
+    write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));
+  }
+  if (!arguments.out.empty()) {
+    write_file_atomically(arguments.out, worst_page(network, std::move(images), arguments.worst,
+                                                    arguments.weights));
+  }
   return print_metrics(network, *metrics, unreadable, arguments.json, trained);
 }
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
                        const std::optional<PastRun>& run, RankGroup& ranks) {
+  if (!arguments.predictions.empty() || !arguments.out.empty()) {
+    fail(ErrorKind::usage,
+         "evaluate: --predictions and --worst are about images, got a network trained on {}.",
+         network.signature().examples());
+  }
   const bool split = !arguments.split.empty();
   if (!split && (arguments.inputs.size() != 1 || !arguments.csv.empty() ||
                  !arguments.label_pattern.empty())) {
@@ -266,6 +298,9 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 }
 
 int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+  if ((arguments.worst > 0) != !arguments.out.empty()) {
+    fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
+  }
   if (!ranks.leads()) invocation.verbosity = -1;
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
@@ -327,6 +362,13 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--label-column", arguments->label_column,
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
+  evaluate->add_option("--predictions", arguments->predictions,
+                       "Write a CSV of every image: label, prediction, loss, probabilities");
+  evaluate
+      ->add_option("--worst", arguments->worst,
+                   "Write a page of so many images of the largest loss, and the most confused")
+      ->check(CLI::Range(1, 10'000));
+  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file");
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
   evaluate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/data/run_data.h"
+#include "train/model/freeze_layers.h"
 #include "train/planning/memory_advice.h"
 #include "train/resolve_config.h"
 
@@ -100,7 +101,7 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     if (arguments->classes > 0) options.classes = arguments->classes;
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
-    if (!config.freeze.empty()) model.net->freeze(config.freeze);
+    freeze_layers(config, model);
     const ModelSummary result = summarize(
         model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
     if (arguments->json) {

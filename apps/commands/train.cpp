@@ -8,13 +8,17 @@
 #include "apps/terminal/terminal.h"
 #include "core/backend/memory_summary.h"
 #include "core/io/atomic_file.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
+#include "train/inference/test_set.h"
 #include "train/loop/trainer.h"
+#include "train/one_command.h"
 #include "train/planning/batch_size_search.h"
 #include "train/planning/dry_run.h"
+#include "train/planning/find_lr.h"
 #include "train/planning/memory_advice.h"
 
 #include <csignal>
@@ -30,7 +34,9 @@ struct TrainArguments {
   std::string init;
   std::string gpus;
   int max_restarts = 0;
+  OneCommand one_command;  // where there is no CONFIG
   bool dry_run = false;
+  bool find_lr = false;
 };
 
 int exit_code_of(const TrainResult& result) {
@@ -98,6 +104,18 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
       progress.on_message(fmt::format("unreadable: {}", bad.reason));
     }
   }
+  const bool whole = result.reason == StopReason::finished ||
+                     result.reason == StopReason::early_stopping;
+  if (whole && folder.writes() && !config.data.test.empty()) {
+    const auto test = measure_test_set(config, folder.best(), experiment.device);
+    progress.on_message(
+        fmt::format("test: {} {}  {}", config.data.kind == DataKind::images ? "images" : "examples",
+                    test->count(), test->line()));
+    JsonWriter json;
+    json.begin_object().field("kind", "test").field("epoch", result.best_epoch + 1);
+    test->write(json);
+    folder.metrics().append(json.end_object().str() + "\n");
+  }
   if (result.validation) {
     const std::string table = result.validation->table(terminal_width(stderr) - 2);
     if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
@@ -158,8 +176,8 @@ Restarts restarts_of(const TrainArguments& arguments, const Invocation& invocati
 }
 
 void check_resume(const TrainArguments& arguments) {
-  if (arguments.dry_run || !arguments.init.empty()) {
-    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init");
+  if (arguments.dry_run || arguments.find_lr || !arguments.init.empty()) {
+    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init, nor with --find-lr");
   }
   for (const std::string& assignment : arguments.words) {
     const std::string key = assignment.substr(0, assignment.find('='));
@@ -194,13 +212,34 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   });
 }
 
+// Writes the curve into a new run folder, and nothing else.
+int find_rate(Config config) {
+  settle_batch_size(config);
+  const RangeTest test = find_learning_rate(config);
+  RunFolder folder = RunFolder::create(config.runs, config.name);
+  const std::filesystem::path curve = folder.path() / "find_lr.svg";
+  write_file_atomically(curve, range_test_svg(test));
+  tell(test.suggestion > 0
+           ? fmt::format("the loss falls fastest at {0:.2g}: optimizer.lr={0:.2g}\n", test.suggestion)
+           : std::string("the loss never falls: check data and model\n"));
+  print_result(printable(curve.string()) + "\n");
+  folder.close();
+  return 0;
+}
+
+Config new_config(const TrainArguments& arguments) {
+  if (!arguments.one_command.data.empty()) {
+    return one_command_config(arguments.one_command, arguments.words);
+  }
+  return read_config(arguments.words[0], {arguments.words.begin() + 1, arguments.words.end()});
+}
+
 int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
             Invocation& invocation) {
-  std::vector<std::string> overrides(arguments.words.begin() + 1, arguments.words.end());
-  Config config = read_config(arguments.words[0], overrides);
+  Config config = new_config(arguments);
   if (!arguments.init.empty()) config.init.from = arguments.init;
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
-      count > 0 && !arguments.dry_run) {
+      count > 0 && !arguments.dry_run && !arguments.find_lr) {
     return start_ranks(count, restarts_of(arguments, invocation));
   }
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
@@ -208,6 +247,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
     print_result(dry_run(std::move(config)));
     return 0;
   }
+  if (arguments.find_lr) return find_rate(std::move(config));
   // First: what fails leaves no run folder behind.
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
@@ -217,11 +257,31 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
 }
 
+void check_one_command(const TrainArguments& arguments) {
+  const OneCommand& one = arguments.one_command;
+  const bool any = !one.data.empty() || !one.weights.empty() || !one.model.empty();
+  if (!any) return;
+  if (one.data.empty() || !arguments.resume.empty() || !arguments.init.empty()) {
+    fail(ErrorKind::usage,
+         "train: --weights and --model go with --data DIR, which goes neither with --resume nor "
+         "with --init. Beside a configuration file use --init, model= and data.train=.");
+  }
+  for (const std::string& word : arguments.words) {
+    if (word.find('=') != std::string::npos) continue;
+    fail(ErrorKind::usage,
+         "train: '{}': with --data there is no configuration file; expected section.key=value. "
+         "Beside a file use data.train=.",
+         word);
+  }
+}
+
 int run_train(const TrainArguments& arguments, Invocation& invocation) {
   if (!arguments.resume.empty()) check_resume(arguments);
-  if (arguments.resume.empty() && arguments.words.empty()) {
-    fail(ErrorKind::usage, "train: expected a configuration file, or --resume RUN");
+  const OneCommand& one = arguments.one_command;
+  if (arguments.resume.empty() && arguments.words.empty() && one.data.empty()) {
+    fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
   }
+  check_one_command(arguments);
   RunRanks ranks;
   return ranks.run([&] {
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
@@ -236,6 +296,12 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
       app.add_subcommand("train", "Train or fine-tune a network; prints the run folder");
   auto arguments = std::make_shared<TrainArguments>();
   train->add_option("CONFIG", arguments->words, "YAML file, then overrides: section.key=value");
+  train->add_option("--data", arguments->one_command.data,
+                    "Without CONFIG: train on this folder of class folders; overrides may follow");
+  train->add_option("--weights", arguments->one_command.weights,
+                    "With --data: fine-tune the network of these weights (safetensors)");
+  train->add_option("--model", arguments->one_command.model,
+                    "With --data: a preset, where --weights does not say or a new network is wanted");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--gpus", arguments->gpus,
@@ -244,6 +310,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--max-restarts", arguments->max_restarts,
                    "After a failure that may pass, start again from the last checkpoint, so often")
       ->check(CLI::Range(0, 1'000'000));
+  train->add_flag("--find-lr", arguments->find_lr,
+                  "Try learning rates, draw the loss over them and suggest one; train nothing");
   train->add_flag("--dry-run", arguments->dry_run,
                   "Build everything, try one batch, print memory and time; train nothing");
   set_action(train, invocation,

@@ -8,6 +8,7 @@
 #include "layers/memory_plan.h"
 #include "layers/recurrent.h"
 #include "train/data/run_data.h"
+#include "train/model/freeze_layers.h"
 
 #include <algorithm>
 
@@ -62,7 +63,7 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
       build_(build_options(config_, options)),
       model_(build_model(config_.model, build_)),
       dtype_(options.tensor.dtype) {
-  model_.net->freeze(config_.freeze);
+  freeze_layers(config_, model_);
   if (options.cells) go_by_cells(*model_.net);
   arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device,
                                             static_cast<uint64_t>(config_.seed),

@@ -58,6 +58,11 @@ void Parameter::set_trainable(bool trainable) {
   trainable_ = trainable;
 }
 
+void Parameter::set_frozen_at_first() {
+  set_trainable(trainable_);
+  frozen_at_first_ = true;
+}
+
 void Parameter::set_group(int group) {
   if (value_.defined() || group < 0 || group > 255) {
     fail(ErrorKind::usage, "{}: group {} must be set in [0, 255] before allocation", name_, group);
@@ -188,7 +193,16 @@ void ParameterArena::materialise(Parameter& p) {
   const ParameterRun& run = has_view(p) ? runs_.front() : runs_.back();
   p.gradient_ = slice(run.gradient, p, run.offset);
   p.leaf_ = make_ref<Leaf>(p.value_, p.gradient_);
-  p.value_.attach(Ref<Node>(p.leaf_.get()), 0);
+  p.waits_ = p.frozen_at_first_;
+  if (!p.waits_) p.value_.attach(Ref<Node>(p.leaf_.get()), 0);
+}
+
+void ParameterArena::unfreeze() {
+  for (const auto& parameter : parameters_) {
+    if (!parameter->waits_) continue;
+    parameter->waits_ = false;
+    parameter->value_.attach(Ref<Node>(parameter->leaf_.get()), 0);
+  }
 }
 
 Tensor ParameterArena::flat(int64_t elements, DType dtype, MemoryCategory category) const {

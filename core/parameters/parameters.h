@@ -60,6 +60,12 @@ class Parameter {
   bool trainable() const { return trainable_ && !is_buffer(); }
   /// Throws usage once an arena holds the parameter.
   void set_trainable(bool trainable);
+  /// Whether steps change it now: trainable, and not waiting for ParameterArena::unfreeze().
+  bool trains() const { return trainable() && !waits_; }
+  /// An arena holds it like any other, but off the tape until unfreeze(). Throws usage once one
+  /// does.
+  void set_frozen_at_first();
+  bool frozen_at_first() const { return frozen_at_first_; }
   /// Optimizer group: index into OptimizerStep::groups.
   int group() const { return group_; }
   /// Throws usage once an arena holds the parameter, or outside [0, 255].
@@ -77,6 +83,8 @@ class Parameter {
   ParameterRole role_;
   Initializer initializer_;
   bool trainable_ = true;
+  bool frozen_at_first_ = false;
+  bool waits_ = false;  // in an arena, for unfreeze()
   int group_ = 0;
   int64_t offset_ = 0;  // in elements, within its flat tensor
   Tensor master_, value_, gradient_, pending_;
@@ -142,6 +150,9 @@ class ParameterArena {
   /// the count differs.
   void write(const Parameter& parameter, std::span<const float> values);
   void write(const Tensor& flat, const Parameter& parameter, std::span<const float> values);
+
+  /// Puts the parameters that were frozen at first on the tape.
+  void unfreeze();
 
   /// The next backward overwrites every gradient.
   void zero_grad();

@@ -89,6 +89,13 @@ class CsvReader {
 
 }  // namespace
 
+std::string csv_field(std::string_view field) {
+  if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
+  std::string text = "\"";
+  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
+  return text + "\"";
+}
+
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name) {
   return parse_csv(text, name, [&](int line, const std::string& reason) {
     fail(ErrorKind::data, "{}:{}: {}.", name, line, reason);

@@ -14,6 +14,9 @@ struct CsvRow {
   std::vector<std::string> fields;
 };
 
+/// `field` as a row of a file has it: in quotes where it must be.
+std::string csv_field(std::string_view field);
+
 /// All rows, empty lines left out. Throws data naming `name` and the line for a stray or missing
 /// quote, or a row with another number of fields than the first.
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name);

@@ -24,13 +24,6 @@ namespace fs = std::filesystem;
 constexpr size_t most_bytes = size_t{1} << 31;
 const std::vector<std::string> columns = {"path", "label", "split", "bytes"};
 
-std::string csv_field(std::string_view field) {
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
-  std::string text = "\"";
-  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
-  return text + "\"";
-}
-
 using FileId = std::pair<dev_t, ino_t>;
 
 // {0, 0} for what is not there.

@@ -221,6 +221,74 @@ TEST(Optimizer, ParametersWithoutGradientDoNotMove) {
   for (const double v : model.b->value().to_vector()) EXPECT_NEAR(v, -0.5, 1e-6);
 }
 
+TEST(Optimizer, BlocksEndAtTheFirstNumber) {
+  EXPECT_EQ(block_of("features.3.squeeze.weight"), "features.3");
+  EXPECT_EQ(block_of("layer1.0.downsample.1.bias"), "layer1.0");
+  EXPECT_EQ(block_of("features.1.0.block.0.weight"), "features.1.0");
+  EXPECT_EQ(block_of("encoder.layers.encoder_layer_7.ln_1.weight"), "encoder.layers.encoder_layer_7");
+  EXPECT_EQ(block_of("conv1.weight"), "conv1");
+  EXPECT_EQ(block_of("head.fc.weight"), "head.fc");
+  EXPECT_EQ(block_of("cls_token"), "cls_token");
+}
+
+// Two convolutions and a head: the rate halves per block, and a norm's is its convolution's.
+TEST(Optimizer, LayerDecayLowersTheRateTowardsTheInput) {
+  const OptimizerOptions options{.kind = OptimizerKind::sgd, .layer_decay = 0.5};
+  ParameterList parameters;
+  for (const auto& [name, role] : {std::pair{"conv1.weight", ParameterRole::conv_weight},
+                                   std::pair{"bn1.weight", ParameterRole::norm},
+                                   std::pair{"layer1.0.conv.weight", ParameterRole::conv_weight},
+                                   std::pair{"fc.weight", ParameterRole::weight}}) {
+    parameters.push_back(std::make_shared<Parameter>(Shape{1, 1, 1, 3}, role, nullptr));
+    parameters.back()->set_name(name);
+  }
+  Optimizer::assign_groups(parameters, options);
+  ParameterArena arena(parameters, cpu_device, 0);
+  Optimizer optimizer(arena, options);
+  arena.zero_grad();
+  Tensor all = sum(parameters[0]->value());
+  for (size_t i = 1; i < 4; ++i) all = add(all, sum(parameters[i]->value()));
+  backward(all);
+  optimizer.step(0.1);
+  const double want[] = {-0.025, -0.025, -0.05, -0.1};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(parameters[i]->value().to_vector()[0], want[i], 1e-7) << parameters[i]->name();
+  }
+}
+
+// Frozen at first: neither gradient nor decay moves it; then it is updated as a new optimizer would.
+TEST(Optimizer, UpdatesWhatIsUnfrozen) {
+  const OptimizerOptions options{.kind = OptimizerKind::adamw, .weight_decay = 0.5};
+  const auto make = [](const char* name) {
+    auto parameter = std::make_shared<Parameter>(
+        Shape{3}, ParameterRole::weight,
+        [](uint64_t, uint64_t, std::span<float> out) { std::ranges::fill(out, 1.0f); });
+    parameter->set_name(name);
+    return parameter;
+  };
+  const auto first = make("first.weight"), last = make("last.weight");
+  first->set_frozen_at_first();
+  Optimizer::assign_groups({first, last}, options);
+  ParameterArena arena({first, last}, cpu_device, 0);
+  Optimizer optimizer(arena, options);
+  const auto update = [&] {
+    arena.zero_grad();
+    backward(add(sum(first->value() * last->value()), sum(last->value())));
+    optimizer.step(0.1);
+  };
+  EXPECT_FALSE(first->value().requires_grad());
+  for (int i = 0; i < 5; ++i) update();
+  EXPECT_EQ(first->value().to_vector(), std::vector<double>(3, 1.0));
+  EXPECT_LT(last->value().to_vector()[0], 0.6);
+  arena.unfreeze();
+  optimizer.unfreeze();
+  optimizer.restart();
+  EXPECT_TRUE(first->value().requires_grad());
+  update();
+  // The first update of AdamW: the rate times the gradient's sign, and the decay.
+  EXPECT_NEAR(first->value().to_vector()[0], 1 - 0.1 * 0.5 - 0.1, 1e-5);
+}
+
 TEST(Optimizer, PatternThatMatchesNothingIsNamed) {
   const OptimizerOptions options{.groups = {{.pattern = "head.*"}}};
   EXPECT_EQ(test::message_of(ErrorKind::usage, [&] { TwoParameters model(options); }),

@@ -129,5 +129,12 @@ TEST(Schedule, PlateauForgetsAtARestart) {
   }
 }
 
+TEST(Schedule, RestartFactorLowersTheRatesBehindIt) {
+  const ScheduleOptions options{.restart = 2, .restart_factor = 0.25};
+  const Schedule schedule(options, 0.1, 40, 10);
+  EXPECT_EQ(schedule.at(19), 0.1);
+  EXPECT_EQ(schedule.at(20), 0.025);
+}
+
 }  // namespace
 }  // namespace whisker

@@ -27,6 +27,7 @@ enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy }
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
 enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss };
+enum class FeatureKind : uint8_t { computed, cached };
 enum class MemoryMode : uint8_t { growth, preallocate };
 
 struct TextConfig {
@@ -59,6 +60,7 @@ struct DataConfig {
   DataKind kind = DataKind::images;
   std::string train;
   std::string val;
+  std::string test;
   double val_split = 0;
   std::string label_pattern;
   std::string csv;
@@ -160,6 +162,9 @@ struct Config {
   YamlNode model;
   InitConfig init;
   std::vector<std::string> freeze;
+  int64_t unfreeze_at = 0;  // epoch; 0: never
+  bool freeze_norm = false;
+  FeatureKind features = FeatureKind::computed;
   LossConfig loss;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
@@ -183,8 +188,9 @@ void visit_fields(FieldVisitor& visitor, Config& config);
 enum class OtherTrain : uint8_t { drops_val, keeps_val };
 
 /// Reads a file and applies `overrides` ("train.epochs=3"). An override of data.train drops the
-/// file's data.val, which belongs to other data, unless keeps_val: the data only moved. One of
-/// train.batch_size drops the file's train.batch_size_per_gpu, and the other way round. Throws
+/// file's data.val and data.test, which belong to other data, unless keeps_val: the data only
+/// moved. One of train.batch_size drops the file's train.batch_size_per_gpu, and the other way
+/// round. Throws
 /// usage with file:line:column, the key's path, expected and got, and the nearest known key.
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train = OtherTrain::drops_val);

@@ -14,6 +14,7 @@ constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wr
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
+constexpr std::string_view feature_names[] = {"computed", "cached"};
 constexpr std::string_view memory_mode_names[] = {"growth", "preallocate"};
 constexpr std::string_view metric_names[] = {"auto", "accuracy", "f1", "mae", "rmse", "loss"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
@@ -87,6 +88,11 @@ void optimizer_fields(FieldVisitor& v, OptimizerOptions& c) {
           above_zero("adam, adamw, rmsprop: added to the root of the squared average"));
   v.field("weight_decay", c.weight_decay, at_least(0, "L2; decoupled for adamw"));
   v.field("decay_all", c.decay_all, {.about = "false: no decay on biases and normalisation"});
+  v.field("layer_decay", c.layer_decay,
+          {.about = "factor of the learning rate per block of layers before the last",
+           .low = 0,
+           .high = 1,
+           .exclusive_low = true});
   v.field("clip_norm", c.clip_norm, at_least(0, "largest global gradient norm; 0 is off"));
   v.field("clip_value", c.clip_value, at_least(0, "largest gradient element; 0 is off"));
   v.list(
@@ -137,6 +143,7 @@ void schedule_fields(FieldVisitor& v, ScheduleOptions& c) {
                     "remain; 0 is never",
            .low = 0,
            .high = 1e6});
+  v.field("restart_factor", c.restart_factor, above_zero("of the learning rate after the restart"));
 }
 
 void train_fields(FieldVisitor& v, TrainSettings& c) {
@@ -225,6 +232,16 @@ void visit_fields(FieldVisitor& v, Config& c) {
             {.about = "re-initialise the last layer when the classes differ, by name or number"});
   });
   v.field("freeze", c.freeze, {.about = "patterns of parameters that are not trained"});
+  v.field("unfreeze_at", c.unfreeze_at,
+          {.about = "epochs after which they are trained as well, with a new optimizer and schedule "
+                    "(schedule.restart); 0: never",
+           .low = 0,
+           .high = 1e6});
+  v.field("freeze_norm", c.freeze_norm,
+          {.about = "normalisation layers are not trained and keep their statistics"});
+  v.field("features", EnumField(c.features, Names(feature_names)),
+          {.about = "cached: while the first layers are frozen, their result is computed once per "
+                    "image, without augmentation"});
   v.section("loss", "what is minimised", [&c](FieldVisitor& s) {
     s.field("kind", EnumField(c.loss.kind, Names(loss_names)),
             {.about = "auto: binary_cross_entropy for one output, else cross_entropy"});

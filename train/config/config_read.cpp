@@ -194,6 +194,17 @@ void check_together(const YamlNode& root, const Config& config) {
            fmt::format("fewer epochs than train.epochs, which is {}", config.train.epochs),
            "Nothing remains for the schedule: raise train.epochs.");
   }
+  if (config.unfreeze_at > 0 && config.freeze.empty()) {
+    refuse("unfreeze_at", "patterns in freeze beside it");
+  }
+  if (config.features == FeatureKind::cached) {
+    const char* const remedy = "Leave features out.";
+    if (config.freeze.empty()) refuse("features", "patterns in freeze beside cached");
+    if (config.data.kind != DataKind::images) refuse("features", "images for cached", remedy);
+    if (config.train.overfit_batches > 0) {
+      refuse("features", "train.overfit_batches: 0 beside cached", remedy);
+    }
+  }
   if (config.name.empty() || config.name == "." || config.name == ".." ||
       config.name.find('/') != std::string::npos) {
     refuse("name", "a plain folder name", "The folder of all runs is the key runs.");
@@ -311,9 +322,11 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
              : " A run folder's config.yaml describes its network.");
   }
   YamlNode root = YamlNode::parse_file(path);
-  if (other_train == OtherTrain::drops_val && root.find_path("data.val") &&
-      sets(overrides, "data.train") && !sets(overrides, "data.val")) {
-    root.set("data.val", YamlNode());
+  for (const char* key : {"data.val", "data.test"}) {
+    if (other_train == OtherTrain::drops_val && root.find_path(key) &&
+        sets(overrides, "data.train") && !sets(overrides, key)) {
+      root.set(key, YamlNode());
+    }
   }
   return read_tree(std::move(root), overrides);
 }

@@ -70,6 +70,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("val", c.val,
           {.about =
                "validation data with the same classes; an override of data.train alone clears it"});
+  v.field("test", c.test,
+          {.about = "labelled data of the same kind, measured once at the end with the best weights; "
+                    "cleared likewise"});
   v.field(
       "val_split", c.val_split,
       {.about =

@@ -69,6 +69,10 @@ void check_data_named(const DataConfig& data) {
   }
   check_is_there("data.train", data.train, data.kind);
   check_is_there("data.val", data.val, data.kind);
+  std::error_code error;
+  if (!data.test.empty() && !std::filesystem::exists(data.test, error)) {
+    fail(ErrorKind::data, "data.test: no file or folder '{}'.", printable(data.test));
+  }
 }
 
 std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,

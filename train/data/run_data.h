@@ -37,6 +37,8 @@ struct RunData {
   /// The datasets of image loaders; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
+  /// With features: cached, the training images in order and as validation sees images.
+  std::unique_ptr<BatchSource> plain_train = {};
   std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
   std::vector<std::string> notes = {};     ///< other messages for the user
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
+#include "data/codec/image.h"
 #include "train/model/network.h"
 
 #include <functional>
@@ -17,6 +18,16 @@ struct Prediction {
   std::string name;                  ///< path of an image, the text itself, "file:line" of a row
   std::vector<float> probabilities;  ///< (classes); empty when the example could not be read
   std::string error;                 ///< why it could not be read; else empty
+  /// Of images, where they are asked for: see ImageClassifierOptions.
+  std::vector<float> embedding = {};
+  Image heat_map = {};
+};
+
+struct ImageClassifierOptions {
+  int64_t batch_size = 16;
+  bool flip = false;       ///< average the probabilities of each image and its mirror image
+  bool embedding = false;  ///< what goes into the last layer, see embedding_layer()
+  bool heat_map = false;   ///< the most probable class's map over the image, see with_heat()
 };
 
 /// The next examples to classify, at most `most`; empty: there are no more.
@@ -28,8 +39,9 @@ void report_predictions(const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report);
 
 /// Calls `report` once per path of `next`, in order. The paths of one call of `next` form a batch
-/// of at most `batch_size`. Unreadable images are reported and the rest continue.
-void classify_images(const Network& network, const NextInputs& next, int64_t batch_size,
+/// of at most options.batch_size. Unreadable images are reported and the rest continue.
+void classify_images(const Network& network, const NextInputs& next,
+                     const ImageClassifierOptions& options,
                      const std::function<void(const Prediction&)>& report);
 
 }  // namespace whisker

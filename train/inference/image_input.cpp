@@ -22,9 +22,13 @@ Shape ImageInput::batch_shape() const {
   return {count_, size.height, size.width, preprocess_.channels};
 }
 
-void ImageInput::add(const Image& image) {
+void ImageInput::add(const Image& image, bool mirrored) {
   ++count_;
-  const ImageRecord record = preprocess_record(preprocess_, image.height, image.width);
+  ImageRecord record = preprocess_record(preprocess_, image.height, image.width);
+  if (mirrored) {
+    record.flip_horizontal = true;
+    record.place.left = preprocess_.output().width - record.place.left - record.place.width;
+  }
   if (pipeline_) {
     if (!images_) images_ = std::make_shared<ImageRows>(pool_, rows_);
     images_->record(count_ - 1) = record;

@@ -17,7 +17,7 @@ class ImageInput {
   /// For batches of up to `rows` images.
   ImageInput(const Network& network, int64_t rows);
 
-  void add(const Image& image);
+  void add(const Image& image, bool mirrored = false);
   int64_t count() const { return count_; }
   /// images (count, H, W, C) of what was added since the last call; at least one was.
   Tensor take();

@@ -46,6 +46,7 @@ Batch each_tensor(const Batch& like, Make make) {
           .targets = make(like.targets),
           .lengths = make(like.lengths),
           .indices = like.indices,
+          .first_layer = like.first_layer,
           .continues = like.continues};
 }
 
@@ -106,6 +107,12 @@ void TrainStep::begin(const StepTotals& totals) {
   // They are of all ranks, and will be added up again.
   experiment_.optimizer->memory().write_totals(experiment_.ranks->rank() == 0 ? totals
                                                                               : StepTotals());
+}
+
+void TrainStep::forget_captures() {
+  shapes_.clear();
+  experiment_.train->write_into({});
+  written_into_ = false;
 }
 
 bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
@@ -233,7 +240,8 @@ int64_t TrainStep::warm_up_batches() const {
 
 // The entry of the batch's shape, if it is frequent enough to be captured.
 TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
-  std::string key = fmt::format("{} {}", batch.inputs.shape(), batch.inputs.dtype());
+  std::string key = fmt::format("{} {} {}", batch.inputs.shape(), batch.inputs.dtype(),
+                                batch.first_layer);
   for (const auto member : {&Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
     key += (batch.*member).defined() ? '1' : '0';
   }
@@ -282,8 +290,7 @@ bool TrainStep::replay(const Batch& batch, Part part) {
   if (!graph) graph = options_.capture([this, shape, part] { enqueue(shape->inputs, part); });
   if (!graph) {  // not on this device after all
     captures_ = false;
-    shapes_.clear();
-    experiment_.train->write_into({});
+    forget_captures();
     return false;
   }
   graph->replay();

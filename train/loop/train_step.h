@@ -50,6 +50,8 @@ class TrainStep {
 
   /// The next batch begins an update; totals continue from these.
   void begin(const StepTotals& totals);
+  /// Captures anew: other parameters are trained from now on.
+  void forget_captures();
   /// Returns whether the batch ended in an update (which a non-finite value may have prevented).
   bool run(const Batch& batch, const BatchPlace& place);
   /// Waits for everything so far.

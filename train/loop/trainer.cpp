@@ -62,6 +62,9 @@ void Trainer::resume() {
   state_ = resume_run(folder_, experiment_, states);
   step_.set_states(states_of_rank(states, experiment_.data.part));
   const Config& config = experiment_.config;
+  const bool unfrozen = state_.epoch > config.unfreeze_at ||
+                        (state_.epoch == config.unfreeze_at && state_.batch > 0);
+  if (config.unfreeze_at > 0 && unfrozen) unfreeze();
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(
         fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
@@ -103,6 +106,16 @@ TrainResult Trainer::run() {
           .validation_epoch = validated_epoch_};
 }
 
+// All parameters of the arena are trained from here on.
+void Trainer::unfreeze() {
+  experiment_.arena->unfreeze();
+  experiment_.optimizer->unfreeze();
+  step_.forget_captures();
+  observer_.on_message(
+      fmt::format("epoch {}: all layers but those that stay frozen are trained from here on",
+                  state_.epoch + 1));
+}
+
 // False when the run stops within the epoch; its state is saved then.
 bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
@@ -111,6 +124,10 @@ bool Trainer::run_epoch() {
   waited_ = 0;
   rank_times_.reset();
   if (state_.batch == 0) experiment_.schedule->begin_epoch(state_.epoch);
+  if (state_.epoch == config.unfreeze_at && config.unfreeze_at > 0 && state_.batch == 0) {
+    unfreeze();
+    experiment_.optimizer->restart();
+  }
   step_.begin(epoch_totals());
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
   while (state_.batch < batches_) {

@@ -51,6 +51,7 @@ class Trainer {
 
  private:
   bool run_epoch();
+  void unfreeze();
   std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
   void write_trace();

@@ -54,7 +54,8 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   return true;
 }
 
-// What early stopping and the plateau schedule learn from a validation.
+// What early stopping and the plateau schedule learn from a validation. No run ends before all of
+// its layers have been trained.
 void Trainer::count_stalled(double metric) {
   const double margin = experiment_.config.train.early_stopping.min_delta;
   const bool first = state_.validations++ == 0;
@@ -64,6 +65,7 @@ void Trainer::count_stalled(double metric) {
   } else {
     ++state_.stalled;
   }
+  if (state_.epoch < experiment_.config.unfreeze_at) state_.stalled = 0;
   experiment_.schedule->observe(metric);
 }
 

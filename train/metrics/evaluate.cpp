@@ -15,9 +15,11 @@ struct Outcome {
   Batch batch;  // without inputs, in host memory
 };
 
-void read(std::vector<Outcome>& outcomes, Metrics& metrics) {
+void read(std::vector<Outcome>& outcomes, Metrics& metrics, const OutputObserver& observe) {
   for (const Outcome& outcome : outcomes) {
-    metrics.add(outcome.outputs.to(cpu_device), outcome.batch);
+    const Tensor outputs = outcome.outputs.to(cpu_device);
+    metrics.add(outputs, outcome.batch);
+    if (observe) observe(outputs, outcome.batch);
     metrics.add_loss(outcome.loss.item(), outcome.batch.labels.count());
   }
   outcomes.clear();
@@ -47,7 +49,8 @@ int64_t batches_read_at_once(Device device) {
 }
 
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
-                                  BatchSource& source, const std::atomic<int>* stop) {
+                                  BatchSource& source, const std::atomic<int>* stop,
+                                  const OutputObserver& observe) {
   const NoGrad no_grad;
   std::unique_ptr<Metrics> metrics = make_metrics(network);
   const bool classification = network.signature().task() == Task::classification;
@@ -66,10 +69,10 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
                                   .labels = batch->labels.clone(),
                                   .indices = batch->indices,
                                   .bases = batch->bases}});
-    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics);
+    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics, observe);
     if (stop && stop->load() != 0) break;
   }
-  read(outcomes, *metrics);
+  read(outcomes, *metrics, observe);
   return metrics;
 }
 

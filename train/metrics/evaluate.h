@@ -7,6 +7,7 @@
 #include "train/model/network.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 namespace whisker {
@@ -17,9 +18,14 @@ std::unique_ptr<Metrics> make_metrics(const Network& network);
 /// Number of batches whose outputs evaluate() keeps on `device` before it reads them.
 int64_t batches_read_at_once(Device device);
 
+/// Receives what a batch's metrics are made of: f32 outputs (of a classification probabilities), and
+/// the batch without inputs, both in host memory.
+using OutputObserver = std::function<void(const Tensor& outputs, const Batch& batch)>;
+
 /// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss). Ends early, with
 /// the metrics so far, once `stop` is not 0.
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
-                                  BatchSource& source, const std::atomic<int>* stop = nullptr);
+                                  BatchSource& source, const std::atomic<int>* stop = nullptr,
+                                  const OutputObserver& observe = {});
 
 }  // namespace whisker

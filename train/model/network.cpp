@@ -7,15 +7,19 @@
 
 namespace whisker {
 
-Tensor Network::outputs(const Tensor& inputs, const Pass& pass) const {
+Tensor Network::run_layers(LayerRange layers, const Tensor& inputs, const Pass& pass) const {
   Tensor x = inputs.to(arena_->device());
   if (is_floating(x.dtype())) x = x.to(arena_->compute_dtype());
-  return model_.net->forward(x, pass).to(DType::f32);
+  return model_.net->forward_range(layers.begin, layers.end, {.y = x}, pass).y;
+}
+
+Tensor Network::outputs(const Tensor& inputs, const Pass& pass) const {
+  return run_layers({0, model_.net->size()}, inputs, pass).to(DType::f32);
 }
 
 Tensor Network::outputs(const Batch& batch, Pass pass) const {
   if (batch.lengths.defined()) pass.lengths = batch.lengths.to(arena_->device());
-  return outputs(batch.inputs, pass);
+  return run_layers({batch.first_layer, model_.net->size()}, batch.inputs, pass).to(DType::f32);
 }
 
 void Network::refuse_input() const {

@@ -29,8 +29,13 @@ class Network {
   /// or (N, 1) for two classes and a sigmoid; (T, N, tokens) of a language model; (N, outputs) of a
   /// regression. The layers between compute in the arena's compute dtype.
   Tensor outputs(const Tensor& inputs, const Pass& pass = {}) const;
-  /// The same for a batch's inputs, with its sequence lengths.
+  /// The same for a batch's inputs, from its first layer on and with its sequence lengths.
   Tensor outputs(const Batch& batch, Pass pass = {}) const;
+  /// What layers [begin, end) of model().net make of `inputs`, in the compute dtype.
+  struct LayerRange {
+    size_t begin = 0, end = 0;
+  };
+  Tensor run_layers(LayerRange layers, const Tensor& inputs, const Pass& pass = {}) const;
   /// logits -> (N, classes); each row sums to 1.
   Tensor probabilities(const Tensor& logits) const {
     return whisker::probabilities(logits, model_.output_kind);

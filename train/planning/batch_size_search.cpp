@@ -70,7 +70,7 @@ Config candidate_config(Config config, int64_t batch) {
   config.data.cache = CacheKind::none;
   config.data.prefetch = 1;
   config.train.drop_last = false;
-  return config;
+  return all_layers_trained(std::move(config));
 }
 
 // The batch of an epoch that needs most memory. Images' are all alike; those of texts and rows are
@@ -207,6 +207,13 @@ int64_t largest_that_fits(const Config& config, Device device, int64_t examples,
 }
 
 }  // namespace
+
+Config all_layers_trained(Config config) {
+  config.features = FeatureKind::computed;
+  if (config.unfreeze_at > 0) config.freeze.clear();
+  config.unfreeze_at = 0;
+  return config;
+}
 
 int64_t find_batch_size(const Config& given, RankGroup& ranks) {
   Config config = resolve_config(given);

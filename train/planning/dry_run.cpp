@@ -14,7 +14,7 @@ namespace whisker {
 std::string dry_run(Config config) {
   config.data.cache = CacheKind::none;
   settle_batch_size(config);
-  Experiment experiment(std::move(config));
+  Experiment experiment(all_layers_trained(std::move(config)));
   Backend& backend = backend_of(experiment.device);
   experiment.train->start_epoch(0);
   const std::optional<Batch> batch = experiment.train->next();

@@ -50,6 +50,11 @@ TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
       {{"train.epochs=8", "optimizer.kind=sgd", "optimizer.momentum=0.9", "schedule.kind=plateau",
         "schedule.patience=0", "train.validate_every=2", "checkpoint.every=4", "train.log_every=4"},
        {7, 30}},
+      // All layers are trained from step 15 on.
+      {{"train.epochs=6", "freeze=[backbone]", "unfreeze_at=3", "features=cached",
+        "optimizer.kind=adamw", "optimizer.layer_decay=0.5", "schedule.kind=one_cycle",
+        "schedule.restart=3", "schedule.restart_factor=0.5"},
+       {3, 15, 16, 22}},
   };
   for (const auto& [overrides, stops] : cases) {
     const Outcome expected = uninterrupted(data.config(overrides));
@@ -65,7 +70,7 @@ TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
       ++compared;
     }
   }
-  fmt::print("resumed runs equal to the uninterrupted one: {} of 11\n", compared);
+  fmt::print("resumed runs equal to the uninterrupted one: {} of 15\n", compared);
 }
 
 TEST(CheckpointResume, ControlLosingTheMomentsShows) {

@@ -1,0 +1,128 @@
+"""Training from a folder and a weights file alone, and what shows a network's mistakes."""
+
+import csv
+import json
+import re
+import unittest
+
+from harness import ProgramTest
+
+
+class FineTune(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.weights = "runs/base/best.safetensors"
+        cls().train("base", "train.epochs=6")
+
+    def runTest(self):
+        """Lets setUpClass make an instance."""
+
+    def test_one_command_writes_the_configuration_that_repeats_it(self):
+        self.whisker("train", "--data", "train", "--weights", self.weights, "name=one", "train.epochs=12",
+                     "unfreeze_at=10", "data.workers=1", "device=cpu")
+        run = self.folder / "runs/one"
+        log = (run / "log.txt").read_text()
+        self.assertIn("a fifth of data.train is the validation split", log)
+        self.assertIn("epoch 11: all layers but those that stay frozen are trained from here on", log)
+        self.assertIn("schedule:\n  kind: one_cycle", (run / "config.yaml").read_text())
+        self.whisker("train", run / "config.yaml", "name=again")
+        lines = []
+        for name in ("one", "again"):
+            text = (self.folder / "runs" / name / "metrics.jsonl").read_text()
+            epochs = [json.loads(line) for line in text.splitlines() if '"kind":"epoch"' in line]
+            lines.append([(e["train_loss"], e["val_loss"]) for e in epochs])
+        self.assertEqual(len(lines[0]), 12)
+        self.assertEqual(lines[0], lines[1])
+
+    def test_a_new_network_and_refusals(self):
+        self.whisker("train", "--data", "train", "--model", "keras_small", "name=new", "train.epochs=1",
+                     "data.image_size=32", "data.resize_short=36", "device=cpu")
+        for arguments, text in (
+                (["--weights", self.weights], "go with --data DIR"),
+                (["c.yaml", "--data", "train"], "with --data there is no configuration file"),
+                (["--data", "train", "--resume", "runs/base"], "goes neither with --resume"),
+                (["c.yaml", *self.data, "features=cached"], "patterns in freeze beside cached"),
+                (["c.yaml", *self.data, "unfreeze_at=2"], "patterns in freeze beside it")):
+            done = self.whisker("train", *arguments, code=2)
+            self.assertIn(text, done.stderr)
+        done = self.whisker("train", "c.yaml", *self.data, "data.test=nowhere", code=3)
+        self.assertIn("data.test: no file or folder 'nowhere'", done.stderr)
+
+    def test_the_head_alone_on_cached_features(self):
+        run = self.train("head", "init.from=" + self.weights, "freeze=[backbone]", "features=cached", "data.test=val",
+                         "train.epochs=3")
+        log = (run / "log.txt").read_text()
+        self.assertRegex(log, r"features of 40 images, \(1,8\) each, computed in ")
+        test = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()][-1]
+        self.assertEqual((test["kind"], test["images"]), ("test", 10))
+        measured = json.loads(self.whisker("evaluate", run / "best.safetensors", "val", "--json").stdout)
+        self.assertEqual((measured["loss"], measured["accuracy"]), (test["loss"], test["accuracy"]))
+        self.assertIn(f"test: images 10  loss {test['loss']:.4f}", log)
+
+    def test_find_lr_writes_a_curve_and_nothing_else(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=rate", "--find-lr")
+        self.assertEqual(done.stdout, "runs/rate/find_lr.svg\n")
+        self.assertRegex(done.stderr, r"optimizer\.lr=\S+|the loss never falls")
+        self.assertIn("<polyline", (self.folder / "runs/rate/find_lr.svg").read_text())
+        self.assertFalse((self.folder / "runs/rate/best.safetensors").exists())
+
+    def test_predictions_name_every_image_and_repeat_the_loss(self):
+        odd = self.folder / "odd, \"names\""
+        (odd / "c0").mkdir(parents=True)
+        for image in (self.folder / "val/c0").iterdir():
+            (odd / "c0" / f"<{image.name}").write_bytes(image.read_bytes())
+        done = self.whisker("evaluate", self.weights, str(odd / "c0"), "--predictions", "p.csv", "--worst", "3", "--out",
+                            "w.html", "--json")
+        measured = json.loads(done.stdout)
+        with open(self.folder / "p.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 5)
+        self.assertEqual({row["path"] for row in rows}, {str(p) for p in (odd / "c0").iterdir()})
+        self.assertAlmostEqual(sum(float(row["loss"]) for row in rows) / 5, measured["loss"], places=5)
+        for row in rows:
+            self.assertEqual(row["label"], "c0")
+            both = [float(row["probability c0"]), float(row["probability c1"])]
+            self.assertAlmostEqual(sum(both), 1, places=5)
+            self.assertEqual(row["predicted"], "c0" if both[0] >= both[1] else "c1")
+        page = (self.folder / "w.html").read_text()
+        worst = sorted(rows, key=lambda row: -float(row["loss"]))[0]
+        self.assertIn("The 3 images of the largest loss", page)
+        self.assertIn(worst["path"].replace('"', "&quot;").replace("<", "&lt;"), page)
+        self.assertNotIn("<0", page)
+        self.assertNotIn("<script", page)
+        self.assertFalse(re.findall(r'(?:src|href)="(?!data:)', page))
+        self.assertGreaterEqual(page.count("data:image/jpeg;base64,/9j/"), 6)
+        self.assertEqual(page.count("<img"), page.count(" alt="))
+
+    def test_maps_embeddings_mirror_images_and_threshold(self):
+        done = self.whisker("classify", self.weights, "val", "--cam", "maps", "--embeddings", "e.csv", "--jsonl",
+                            "--threshold", "0.9")
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        for line in lines:
+            self.assertEqual(line["unknown"], line["predictions"][0]["probability"] < 0.9)
+        maps = sorted(f.name for f in (self.folder / "maps").iterdir())
+        self.assertEqual(len(maps), 10)
+        self.assertIn("500.jpg", maps)
+        self.assertIn("500-2.jpg", maps)
+        with open(self.folder / "e.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        self.assertEqual(rows[0], ["path"] + [str(i) for i in range(8)])
+        self.assertEqual([row[0] for row in rows[1:]], [line["path"] for line in lines])
+        text = self.whisker("classify", self.weights, "val", "--threshold", "1", "--tta").stdout.splitlines()
+        self.assertTrue(all(":  unknown:  c" in line for line in text), text)
+
+    def test_a_mirror_image_has_the_same_average(self):
+        """Of an image and its mirror image the average is the same, whichever comes first."""
+        from harness import png
+        for name, mirror in (("left", False), ("right", True)):
+            pixel = lambda x, y: [(15 - x if mirror else x) * 16, y * 9, 100]
+            (self.folder / f"{name}.png").write_bytes(png(16, 16, pixel))
+        done = self.whisker("classify", self.weights, "left.png", "right.png", "--jsonl", "--tta")
+        both = [json.loads(line)["predictions"][0] for line in done.stdout.splitlines()]
+        self.assertEqual(both[0]["class"], both[1]["class"])
+        self.assertAlmostEqual(both[0]["probability"], both[1]["probability"], places=6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,36 @@
+#include "train/inference/test_set.h"
+
+#include "data/images/image_dataset.h"
+#include "data/loader/device_loader.h"
+#include "train/data/labelled_sequences.h"
+#include "train/metrics/evaluate.h"
+
+namespace whisker {
+
+std::unique_ptr<Metrics> measure_test_set(const Config& config,
+                                          const std::filesystem::path& weights, Device device) {
+  const Network network = Network::load(weights, device);
+  const DataConfig& data = config.data;
+  const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
+  const Objective objective(network.model(), network.signature(), {}, counts, device);
+  if (data.kind != DataKind::images) {
+    const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
+    return evaluate(network, objective, *test.source);
+  }
+  const ImageFolder files =
+      open_image_folder(data.test, {.label_pattern = data.label_pattern,
+                                    .classes = network.classes(),
+                                    .name = "data.test"});
+  const auto dataset = std::make_shared<ImageDataset>(
+      files, ImageDatasetOptions{.preprocess = network.preprocess(), .max_pixels = data.max_pixels});
+  const auto loader =
+      make_loader(dataset, sequential_sampler(files.size()),
+                  {.batch_size = config.train.batch_size,
+                   .workers = static_cast<int>(data.workers.value.value_or(auto_workers)),
+                   .on_bad = OnBad::skip,
+                   .max_bad = data.max_bad},
+                  {.device = device, .dtype = network.arena().compute_dtype()});
+  return evaluate(network, objective, *loader);
+}
+
+}  // namespace whisker

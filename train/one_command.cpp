@@ -1,0 +1,58 @@
+#include "train/one_command.h"
+
+#include "core/io/json.h"
+#include "data/images/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string assignment(std::string_view key, const std::string& text) {
+  return fmt::format("{}={}", key, JsonWriter().value(text).str());
+}
+
+// "photos" of photos and photos/train.
+std::string name_of(const std::string& data) {
+  std::error_code error;
+  fs::path path = fs::absolute(data, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.filename() == "train" && path.parent_path().has_filename()) path = path.parent_path();
+  return path.filename().empty() ? "run" : path.filename().string();
+}
+
+int64_t training_images(const std::string& data) {
+  std::error_code error;
+  const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
+  const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
+  const int64_t images = open_image_folder(parts ? train : fs::path(data), {.name = "--data"}).size();
+  return parts ? images : images - images / 5;
+}
+
+}  // namespace
+
+Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides) {
+  std::vector<std::string> assignments = {
+      assignment("data.train", command.data), "data.val=", assignment("name", name_of(command.data))};
+  if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
+  std::string_view recipe = new_network_recipe();
+  if (!command.weights.empty()) {
+    recipe = fine_tune_recipe();
+    const RecipeEpochs epochs = fine_tune_epochs(training_images(command.data));
+    assignments.push_back(assignment("init.from", command.weights));
+    assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
+    assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
+  }
+  assignments.insert(assignments.end(), overrides.begin(), overrides.end());
+  return read_config_text(std::string(recipe), "whisker train --data", assignments);
+}
+
+RecipeEpochs fine_tune_epochs(int64_t images) {
+  return {.head = 10, .all = std::clamp<int64_t>(2000 / std::max<int64_t>(1, images), 1, 10)};
+}
+
+}  // namespace whisker

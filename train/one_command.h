@@ -1,0 +1,33 @@
+// The configuration of `whisker train --data DIR`: a recipe of configs/ with what the data and the
+// weights decide.
+#pragma once
+
+#include "train/config/config.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// configs/finetune.yaml, and configs/quickstart.yaml for a network without weights.
+std::string_view fine_tune_recipe();
+std::string_view new_network_recipe();
+
+struct OneCommand {
+  std::string data;     ///< folder of class folders, or of train/ and val/
+  std::string weights;  ///< fine-tuned; "": a new network
+  std::string model;    ///< preset; "": as the weights say, else small_resnet
+};
+
+/// Epochs for a training set of so many images.
+struct RecipeEpochs {
+  int64_t head = 0;  ///< of the head alone
+  int64_t all = 0;   ///< of all layers, after those
+};
+RecipeEpochs fine_tune_epochs(int64_t images);
+
+/// Throws what read_config_text() and listing the data throw.
+Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides);
+
+}  // namespace whisker
