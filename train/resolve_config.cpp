@@ -2,6 +2,7 @@
 #include "train/resolve_config.h"
 
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "data/files/file_walk.h"
 #include "train/data/run_data.h"
 #include "train/model/network.h"
@@ -176,7 +177,7 @@ void follow_weights(Config& config, Notes& notes) {
   }
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
-  const SafetensorsFile file = SafetensorsFile::open(config.init.from);
+  const SafetensorsFile file = open_weights(config.init.from);
   if (network) config.model = model_in(file);
   if (config.data.kind != DataKind::images) return;
   if (const auto stored = preprocess_in(file, config.model)) {

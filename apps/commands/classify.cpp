@@ -2,11 +2,13 @@
 // forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
 // reported and skipped; the exit code is 3 when there were any.
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
 #include "train/config/device_name.h"
@@ -37,6 +39,7 @@ struct ClassifyArguments {
   bool jsonl = false;
   std::string device = "auto";
   int64_t batch_size = 16;
+  FactOptions facts;
 };
 
 std::vector<size_t> most_probable(std::span<const float> probabilities, size_t count) {
@@ -232,8 +235,12 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
          "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
   }
   invocation.device_start.emplace(arguments.device == "auto" ? "cpu" : arguments.device);
+  const GivenFacts given = arguments.facts.read();
   const WeightsInfo info =
-      WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
+      WeightsInfo::from_file(open_weights(weights_file(arguments.weights)), given);
+  for (const std::string& note : info.notes) {
+    if (invocation.verbosity >= 0) tell(note + "\n");
+  }
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
@@ -244,7 +251,7 @@ int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
-  const Network network = Network::load(arguments.weights, device);
+  const Network network = Network::load(arguments.weights, device, given);
   start.mark("network loaded");
   const InputDescription& input = network.signature().input;
   if (network.signature().task() == Task::language_model) {
@@ -273,7 +280,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   CLI::App* classify =
       app.add_subcommand("classify", "Classify images, texts or rows; forecast series");
   auto arguments = std::make_shared<ClassifyArguments>();
-  classify->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  classify->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   classify->add_option("INPUTS", arguments->inputs,
                        "Images: files, folders, or - for a list on stdin. Texts: - for one per "
                        "line of stdin. Rows, series: files. Each line is answered at once");
@@ -287,6 +294,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  arguments->facts.add_to(classify);
   set_action(classify, invocation,
              [&invocation, arguments] { return run_classify(*arguments, invocation); });
 }

@@ -4,6 +4,7 @@
 #include "train/metrics/evaluate.h"
 
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
@@ -39,6 +40,7 @@ struct EvaluateArguments {
   std::string device = "auto";
   int64_t batch_size = 32;
   int workers = auto_workers;
+  FactOptions facts;
 };
 
 // Unreadable inputs: reported on stderr at once and counted in the result.
@@ -186,7 +188,7 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocation) {
   const Device device = chosen_device(arguments.device, invocation);
   load_algorithms(device);
-  const Network network = Network::load(weights_file(arguments.weights), device);
+  const Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read());
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);
@@ -213,7 +215,7 @@ int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocatio
 void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   CLI::App* evaluate = app.add_subcommand("evaluate", "Measure a trained network on labelled data");
   auto arguments = std::make_shared<EvaluateArguments>();
-  evaluate->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  evaluate->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   evaluate->add_option("DATA", arguments->inputs,
                        "Text, rows, series: a file or folder like the training data. Images: "
                        "folders of class folders, class folders, files (their folder's name is the "
@@ -244,6 +246,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
+  arguments->facts.add_to(evaluate);
   set_action(evaluate, invocation,
              [&invocation, arguments] { return run_evaluate(*arguments, invocation); });
 }

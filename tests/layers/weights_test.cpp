@@ -1,7 +1,10 @@
 // Weights files: axis orders, names, and loading that is strict and all or nothing.
 #include "layers/weights/weights.h"
 
+#include "layers/builder/presets.h"
 #include "layers/layers.h"
+#include "layers/weights/preset_of_file.h"
+#include "layers/weights/tensor_names.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -309,6 +312,48 @@ TEST(Weights, TwoTensorsOfOneNameAfterStrippingAreRefused) {
   Network target;
   EXPECT_NE(error_of(tensors, target).find("two tensors stand for 'conv1.weight'"),
             std::string::npos);
+}
+
+// A file with the preset's tensors under other names, of which only names and shapes count.
+SafetensorsFile file_of_preset(const std::string& preset, int64_t classes, Naming naming,
+                               const std::string& prefix = "") {
+  const Model model = build_model(YamlNode::parse(preset, "test"),
+                                  {.input = {1, 224, 224, 3}, .classes = classes});
+  std::vector<std::string> names;
+  std::vector<SafetensorsTensor> tensors;
+  for (const auto& parameter : model.net->parameters()) {
+    const Shape shape = file_shape(*parameter);
+    names.push_back(parameter->name());
+    tensors.push_back({.name = "", .shape = {shape.begin(), shape.end()}, .bytes = {}});
+  }
+  names = names_of(naming, names);
+  for (size_t i = 0; i < names.size(); ++i) tensors[i].name = prefix + names[i];
+  tensors.push_back({.name = prefix + "bn1.num_batches_tracked", .dtype = DType::i64});
+  return SafetensorsFile::of("w", std::move(tensors));
+}
+
+TEST(Weights, TellThePresetThatTheyAreOf) {
+  for (const Preset& preset : presets()) {
+    const std::string name(preset.name);
+    if (preset.text.find("\ndata:") == std::string_view::npos) continue;
+    for (const Naming naming : {Naming::torchvision, Naming::timm}) {
+      const auto found = preset_of_file(file_of_preset(name, 37, naming, "module."));
+      ASSERT_TRUE(found) << name;
+      EXPECT_EQ(found->name, name);
+      EXPECT_EQ(found->classes, 37);
+    }
+  }
+  EXPECT_FALSE(preset_of_file(SafetensorsFile::of("w", {})));
+}
+
+TEST(Weights, OfTimmAndTorchvisionAreRenamedBothWays) {
+  const std::vector<std::string> torchvision = {"features.0.weight", "classifier.0.bias",
+                                                "classifier.6.weight"};
+  const std::vector<std::string> timm = {"features.0.weight", "pre_logits.fc1.bias",
+                                         "head.fc.weight"};
+  EXPECT_EQ(names_of(Naming::timm, torchvision), timm);
+  EXPECT_EQ(names_of(Naming::torchvision, timm), torchvision);
+  EXPECT_EQ(bare_tensor_name("module._orig_mod.fc.weight"), "fc.weight");
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+// Tables of equal parts. A pattern's {a} is any number, {a+1} the same one more; the last part of a
+// name, behind the final dot, is equal on both sides.
+#include "layers/weights/tensor_names.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+
+namespace whisker {
+namespace {
+
+/// The names of one layer, without ".weight" and so on.
+struct NamePair {
+  std::string_view timm, torchvision;
+};
+
+// VGG's dense layers are convolutions in timm.
+constexpr NamePair vgg[] = {
+    {"features.{a}", "features.{a}"},
+    {"pre_logits.fc1", "classifier.0"},
+    {"pre_logits.fc2", "classifier.3"},
+    {"head.fc", "classifier.6"},
+};
+
+constexpr std::array<std::span<const NamePair>, 1> tables = {vgg};
+
+// A pattern over a layer's name; the numbers in braces are read into, or written from, `numbers`.
+using Numbers = std::map<char, int>;
+
+struct Place {
+  char letter;
+  int shift;
+  size_t end;  // behind the brace
+};
+Place place_at(std::string_view pattern, size_t brace) {
+  const size_t end = pattern.find('}', brace);
+  Place place{.letter = pattern[brace + 1], .shift = 0, .end = end + 1};
+  const std::string_view shift = pattern.substr(brace + 2, end - brace - 2);
+  if (!shift.empty()) {  // "+1"
+    std::from_chars(shift.data() + (shift[0] == '+' ? 1 : 0), shift.data() + shift.size(),
+                    place.shift);
+  }
+  return place;
+}
+
+std::optional<Numbers> match(std::string_view pattern, std::string_view name) {
+  Numbers numbers;
+  size_t at = 0;
+  for (size_t i = 0; i < pattern.size();) {
+    if (pattern[i] != '{') {
+      if (at >= name.size() || name[at++] != pattern[i++]) return std::nullopt;
+      continue;
+    }
+    const Place place = place_at(pattern, i);
+    int number = 0;
+    const auto read = std::from_chars(name.data() + at, name.data() + name.size(), number);
+    if (read.ec != std::errc() || read.ptr == name.data() + at) return std::nullopt;
+    if (number < place.shift) return std::nullopt;
+    const auto [found, added] = numbers.emplace(place.letter, number - place.shift);
+    if (!added && found->second != number - place.shift) return std::nullopt;
+    at = static_cast<size_t>(read.ptr - name.data());
+    i = place.end;
+  }
+  if (at != name.size()) return std::nullopt;
+  return numbers;
+}
+
+std::string write(std::string_view pattern, const Numbers& numbers) {
+  std::string name;
+  for (size_t i = 0; i < pattern.size();) {
+    if (pattern[i] != '{') {
+      name += pattern[i++];
+      continue;
+    }
+    const Place place = place_at(pattern, i);
+    const auto found = numbers.find(place.letter);
+    name += std::to_string((found == numbers.end() ? 0 : found->second) + place.shift);
+    i = place.end;
+  }
+  return name;
+}
+
+// The name by the table's first row that it fits.
+std::optional<std::string> translate(std::span<const NamePair> table, Naming to,
+                                     std::string_view name) {
+  const size_t dot = std::min(name.rfind('.'), name.size());
+  const std::string_view layer = name.substr(0, dot), part = name.substr(dot);
+  for (const NamePair& row : table) {
+    const bool to_timm = to == Naming::timm;
+    // Parameters without a layer, such as a class token, stand in the tables in full.
+    for (const bool whole : {false, true}) {
+      const auto numbers =
+          match(to_timm ? row.torchvision : row.timm, whole ? name : layer);
+      if (!numbers) continue;
+      return write(to_timm ? row.timm : row.torchvision, *numbers) +
+             std::string(whole ? std::string_view() : part);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string bare_tensor_name(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      if (!name.starts_with(prefix)) continue;
+      name.erase(0, prefix.size());
+      again = true;
+    }
+  }
+  return name;
+}
+
+std::vector<std::string> translated_names(std::span<const std::string> names,
+                                          const std::function<bool(std::string_view)>& wanted) {
+  std::vector<std::string> best(names.begin(), names.end());
+  int64_t most = std::ranges::count_if(best, wanted);
+  for (const std::span<const NamePair> table : tables) {
+    for (const Naming to : {Naming::torchvision, Naming::timm}) {
+      std::vector<std::string> renamed(names.begin(), names.end());
+      for (std::string& name : renamed) {
+        if (wanted(name)) continue;
+        if (auto other = translate(table, to, name)) name = std::move(*other);
+      }
+      const int64_t count = std::ranges::count_if(renamed, wanted);
+      if (count <= most) continue;
+      most = count;
+      best = std::move(renamed);
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> names_of(Naming naming, std::span<const std::string> names) {
+  for (const std::span<const NamePair> table : tables) {
+    std::vector<std::string> renamed;
+    for (const std::string& name : names) {
+      auto other = translate(table, naming, name);
+      if (!other) break;
+      renamed.push_back(std::move(*other));
+    }
+    if (renamed.size() == names.size()) return renamed;
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace whisker
