@@ -25,17 +25,16 @@ struct ImportArguments {
   FactOptions facts;
 };
 
-// The tensors' names in the result.
-std::vector<std::string> result_names(const SafetensorsFile& file, const std::string& naming,
-                                      const std::string& arch) {
+// The file's tensors as the result has them.
+std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
+                                              const std::string& naming, const std::string& arch) {
+  std::vector<SafetensorsTensor> tensors = tensors_of_preset(naming == "preset" ? arch : "", file);
+  if (naming != "timm" && naming != "torchvision") return tensors;
   std::vector<std::string> names;
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    names.push_back(bare_tensor_name(tensor.name));
-  }
-  if (naming == "timm") return names_of(Naming::timm, names);
-  if (naming == "torchvision") return names_of(Naming::torchvision, names);
-  if (naming == "preset" && !arch.empty()) return preset_names_of(arch, names);
-  return names;
+  for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
+  names = names_of(naming == "timm" ? Naming::timm : Naming::torchvision, names);
+  for (size_t i = 0; i < names.size(); ++i) tensors[i].name = names[i];
+  return tensors;
 }
 
 std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
@@ -73,24 +72,23 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   const SafetensorsFile file = open_weights(weights_file(arguments.file));
   const auto metadata = metadata_of(file, arguments, invocation);
   const auto arch = metadata.find("arch");
-  const std::vector<std::string> names = result_names(
+  const std::vector<SafetensorsTensor> tensors = result_tensors(
       file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
   std::vector<SafetensorsEntry> entries;
   std::set<std::string_view> seen;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const SafetensorsTensor& tensor = file.tensors()[i];
-    if (!seen.insert(names[i]).second) {
-      fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}' (one is '{}'); keep one of them",
-           file.name(), names[i], tensor.name);
+  for (const SafetensorsTensor& tensor : tensors) {
+    if (!seen.insert(tensor.name).second) {
+      fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}'; keep one of them", file.name(),
+           tensor.name);
     }
-    entries.push_back({.name = names[i],
+    entries.push_back({.name = tensor.name,
                        .dtype = tensor.dtype,
                        .shape = tensor.shape,
                        .bytes = [&tensor] { return tensor.bytes; }});
   }
   const WrittenFile written = write_safetensors(arguments.out, metadata, std::move(entries));
   if (invocation.verbosity >= 0) {
-    tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), names.size(),
+    tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), tensors.size(),
                      human_bytes(written.bytes)));
   }
   return 0;

@@ -56,10 +56,22 @@ bool same_extents(const std::vector<uint64_t>& stored, const Shape& shape) {
                     [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); });
 }
 
-// Equal, or a dense weight stored as the convolution (units, channels, height, width) it equals.
+// Both (C), but for axes of extent 1: ConvNeXt's factors are (C,1,1) in torchvision, (C) in timm.
+bool same_vector(const std::vector<uint64_t>& stored, const Shape& shape) {
+  const auto is_vector = [](const auto& extents) {
+    return std::ranges::count_if(extents, [](auto extent) { return extent != 1; }) == 1;
+  };
+  return is_vector(stored) && is_vector(shape) &&
+         *std::ranges::max_element(stored) == static_cast<uint64_t>(shape.count());
+}
+
+// Equal, the same vector, or a dense weight stored as the convolution (units, channels, height, width) it equals.
 bool fits(const SafetensorsTensor& tensor, const Parameter& parameter) {
   const Shape shape = file_shape(parameter);
   if (same_extents(tensor.shape, shape)) return true;
+  const bool is_matrix =
+      parameter.role() == ParameterRole::weight || parameter.role() == ParameterRole::conv_weight;
+  if (!is_matrix && same_vector(tensor.shape, shape)) return true;
   if (parameter.role() != ParameterRole::weight || shape.rank() != 2 || tensor.shape.size() != 4) {
     return false;
   }
@@ -180,6 +192,9 @@ void check_patterns(const LoadOptions& options, const ParameterList& parameters,
 
 std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model) {
   const ParameterList parameters = model.net->parameters();
+  const int64_t others = std::ranges::count_if(
+      file.tensors(), [](const SafetensorsTensor& tensor) { return is_batch_count(tensor.name); });
+  if (std::ssize(file.tensors()) - others != std::ssize(parameters)) return std::nullopt;
   Tensors tensors = tensors_by_name(file, parameters);
   std::optional<int64_t> classes;
   for (const auto& parameter : parameters) {

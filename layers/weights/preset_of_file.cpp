@@ -5,7 +5,7 @@
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 
-#include <set>
+#include <map>
 
 namespace whisker {
 
@@ -37,15 +37,32 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file) {
   return std::nullopt;
 }
 
-std::vector<std::string> preset_names_of(const std::string& arch,
-                                         std::span<const std::string> names) {
+std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
+                                                 const SafetensorsFile& file) {
   const Preset* preset = find_preset(arch);
   const std::optional<Model> model = preset ? imagenet_model(*preset) : std::nullopt;
-  std::set<std::string_view> known;
+  std::map<std::string, Shape, std::less<>> shapes;
   if (model) {
-    for (const auto& parameter : model->net->parameters()) known.insert(parameter->name());
+    for (const auto& parameter : model->net->parameters()) {
+      shapes.emplace(parameter->name(), file_shape(*parameter));
+    }
   }
-  return translated_names(names, [&](std::string_view name) { return known.contains(name); });
+  std::vector<std::string> names;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    names.push_back(bare_tensor_name(tensor.name));
+  }
+  names = translated_names(names, [&](std::string_view name) { return shapes.contains(name); });
+  std::vector<SafetensorsTensor> tensors = file.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].name = names[i];
+    const auto found = shapes.find(names[i]);
+    if (found == shapes.end()) continue;
+    const auto elements = static_cast<int64_t>(tensors[i].bytes.size() / size_of(tensors[i].dtype));
+    if (found->second.count() == elements) {
+      tensors[i].shape.assign(found->second.begin(), found->second.end());
+    }
+  }
+  return tensors;
 }
 
 }  // namespace whisker

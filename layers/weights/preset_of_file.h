@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,9 @@ struct PresetOfFile {
 /// `data` section) are compared. Nothing when none fits.
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file);
 
-/// `names` as the preset `arch` has them, from torchvision's or timm's; as they are for a name that
-/// is no preset's.
-std::vector<std::string> preset_names_of(const std::string& arch,
-                                         std::span<const std::string> names);
+/// The file's tensors under the preset's names, from torchvision's or timm's, and of its shapes where
+/// timm stores a dense weight as a convolution. As they are for a name that is no preset's.
+std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
+                                                 const SafetensorsFile& file);
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 // Images stand as (N,C,H,W) in the graph, sequences as (T,N,F), everything else as here.
 #include "train/onnx/layers.h"
 
+#include "core/autograd/autograd.h"
 #include "core/error.h"
 #include "core/ops/ops.h"
 #include "layers/layers.h"
@@ -313,6 +314,64 @@ OnnxValue add_recurrent(const OnnxContext& context, const Module& module, const 
                    graph.node("Reshape", {turned, graph.integers({0, directions * o.units})}));
 }
 
+// --- transformers: tokens are an image of one row
+
+// The only parameter of a layer that has the layer's own name.
+const Parameter& only_parameter(const Module& layer) {
+  if (layer.own_parameters().size() != 1) refuse(layer, "expected one parameter");
+  return *layer.own_parameters().front();
+}
+
+OnnxValue add_layer_scale(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
+  const Parameter& scale = only_parameter(layer);
+  Extents64 shape = {scale.shape().count()};
+  if (x.shape.rank() == 4) shape.insert(shape.end(), {1, 1});
+  const std::string factors =
+      context.graph.constant(scale.name(), shape, values_of(context, scale));
+  return result_of(layer, x, context.graph.node("Mul", {x.name, factors}));
+}
+
+OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
+  OnnxGraph& graph = context.graph;
+  const Parameter& parameter = only_parameter(layer);
+  const int64_t channels = x.shape[3];
+  const std::string token = graph.constant(parameter.name(), Extents64{1, channels, 1, 1},
+                                           values_of(context, parameter));
+  const std::string examples = graph.node("Shape", {x.name}, {{"end", int64_t{1}}});
+  const std::string extents =
+      graph.node("Concat", {examples, graph.integers({channels, 1, 1})}, {{"axis", int64_t{0}}});
+  const std::string tokens = graph.node("Expand", {token, extents});
+  const std::string row =
+      graph.node("Reshape", {x.name, graph.integers({0, channels, 1, x.shape[1] * x.shape[2]})});
+  return result_of(layer, x, graph.node("Concat", {tokens, row}, {{"axis", int64_t{3}}}));
+}
+
+// What it adds to zeros, interpolated to the size of these images.
+OnnxValue add_position_embedding(const OnnxContext& context, const Module& module,
+                                 const OnnxValue& x) {
+  auto& layer = const_cast<Module&>(module);  // forward() changes no parameter
+  const NoGrad no_grad;
+  const Shape one = x.shape.with(0, 1);
+  const std::vector<double> added = layer.forward(zeros(one)).to_vector();
+  const int64_t positions = one[1] * one[2], channels = one[3];
+  Floats values(added.size());
+  for (int64_t i = 0; i < positions; ++i) {
+    for (int64_t c = 0; c < channels; ++c) {
+      values[c * positions + i] = static_cast<float>(added[i * channels + c]);
+    }
+  }
+  const std::string constant = context.graph.constant(
+      only_parameter(layer).name(), Extents64{1, channels, one[1], one[2]}, values);
+  return result_of(layer, x, context.graph.node("Add", {x.name, constant}));
+}
+
+OnnxValue add_first_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
+  OnnxGraph& graph = context.graph;
+  const std::string first = graph.node("Slice", {x.name, graph.integers({0, 0}),
+                                                 graph.integers({1, 1}), graph.integers({2, 3})});
+  return result_of(layer, x, graph.node("Flatten", {first}, {{"axis", int64_t{1}}}));
+}
+
 // --- layers without weights
 
 OnnxValue add_activation_layer(const OnnxContext& context, const Module& module,
@@ -493,10 +552,16 @@ constexpr LayerForm forms[] = {
     {"avg_pool2d", add_avg_pool2d},
     {"adaptive_avg_pool2d", add_adaptive_avg_pool2d},
     {"global_avg_pool2d", add_global_pool2d<false>},
+    {"global_max_pool2d", add_global_pool2d<true>},
     {"batch_norm", add_batch_norm},
     {"layer_norm", add_layer_norm},
     {"group_norm", add_group_norm},
     {"dropout", add_nothing},
+    {"drop_path", add_nothing},
+    {"layer_scale", add_layer_scale},
+    {"class_token", add_class_token},
+    {"position_embedding", add_position_embedding},
+    {"first_token", add_first_token},
     {"flatten", add_flatten},
     {"embedding", add_embedding},
     {"simple_rnn", add_recurrent},
@@ -509,6 +574,9 @@ constexpr LayerForm forms[] = {
     {"gelu", add_activation_layer},
     {"silu", add_activation_layer},
     {"softplus", add_activation_layer},
+    {"relu6", add_activation_layer},
+    {"hard_sigmoid", add_activation_layer},
+    {"hard_swish", add_activation_layer},
     {"softmax", add_softmax},
     {"sequential", add_sequential},
     {"residual", add_residual},

@@ -18,16 +18,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string sample(const std::string& name) {
+std::string torch_sample(const std::string& name) {
   return content_of(WHISKER_SOURCE_DIR "/tests/fuzz/corpus/torch_file/" + name);
 }
 
-SafetensorsFile parse(const std::string& content) {
+SafetensorsFile read_torch(const std::string& content) {
   return parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
 }
 
-std::string refusal(const std::string& content) {
-  return test::message_of(ErrorKind::checkpoint, [&] { parse(content); });
+std::string torch_refusal(const std::string& content) {
+  return test::message_of(ErrorKind::checkpoint, [&] { read_torch(content); });
 }
 
 template <class T>
@@ -43,10 +43,12 @@ std::string pickle_of(const std::string& opcodes) {
   return std::string("\x80\x02", 2) + opcodes + ".";
 }
 
-// A file of before PyTorch 1.6 with these values and one storage "0" of four floats.
-std::string old_file(const std::string& opcodes) {
+// A file of before PyTorch 1.6 with these values and, unless it is `bare`, one storage "0" of four
+// floats.
+std::string old_file(const std::string& opcodes, bool bare = false) {
   std::string file = pickle_of(std::string("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12));
   file += pickle_of(std::string("M\xe9\x03", 3)) + pickle_of("}") + pickle_of(opcodes);
+  if (bare) return file + pickle_of("]");
   file += pickle_of(std::string("](X\x01\0\0\0" "0e", 9));
   return file + std::string("\x04\0\0\0\0\0\0\0", 8) + std::string(16, '\0');
 }
@@ -78,8 +80,8 @@ std::string one_tensor(int64_t offset, const std::vector<int64_t>& shape,
 TEST(TorchFile, ReadsBothFormatsAndCheckpoints) {
   for (const char* name : {"state.pth", "state_old.pth", "wrapped.pth", "wrapped_old.pth"}) {
     SCOPED_TRACE(name);
-    const std::string content = sample(name);
-    const SafetensorsFile file = parse(content);
+    const std::string content = torch_sample(name);
+    const SafetensorsFile file = read_torch(content);
     const std::string prefix = std::string(name).starts_with("wrapped") ? "module." : "";
     ASSERT_EQ(file.tensors().size(), 7u);
     const SafetensorsTensor& weight = *file.find(prefix + "weight");
@@ -101,28 +103,28 @@ TEST(TorchFile, ReadsBothFormatsAndCheckpoints) {
 }
 
 TEST(TorchFile, OpensByContentWhateverTheName) {
-  const test::TemporaryFolder folder;
-  put_file(folder / "w.bin", sample("state.pth"));
+  const TemporaryFolder folder;
+  put_file(folder / "w.bin", torch_sample("state.pth"));
   EXPECT_EQ(open_weights(folder / "w.bin").tensors().size(), 7u);
-  EXPECT_EQ(weights_format(sample("state.pth")), WeightsFormat::torch_zip);
-  EXPECT_EQ(weights_format(sample("state_old.pth")), WeightsFormat::torch_pickle);
+  EXPECT_EQ(weights_format(torch_sample("state.pth")), WeightsFormat::torch_zip);
+  EXPECT_EQ(weights_format(torch_sample("state_old.pth")), WeightsFormat::torch_pickle);
 }
 
 TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
-  EXPECT_THAT(refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
+  EXPECT_THAT(torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
               HasSubstr("w.pth: expected tensors alone, got 'os.system', which Python would import and "
                         "may call. Nothing was executed. Save the weights alone, "
                         "torch.save(model.state_dict(), FILE)"));
-  EXPECT_THAT(refusal(old_file(text("posix") + text("system") + "\x93")), HasSubstr("'posix.system'"));
-  EXPECT_THAT(refusal(old_file("ctorch\nload\n)R")), HasSubstr("'torch.load'"));
-  EXPECT_THAT(refusal(old_file("ccollections\nFloatStorage\n)R")),
+  EXPECT_THAT(torch_refusal(old_file(text("posix") + text("system") + "\x93")), HasSubstr("'posix.system'"));
+  EXPECT_THAT(torch_refusal(old_file("ctorch\nload\n)R")), HasSubstr("'torch.load'"));
+  EXPECT_THAT(torch_refusal(old_file("ccollections\nFloatStorage\n)R")),
               HasSubstr("'collections.FloatStorage'"));
-  EXPECT_THAT(refusal(sample("names.pth")), HasSubstr("'__builtin__.print'"));
+  EXPECT_THAT(torch_refusal(torch_sample("names.pth")), HasSubstr("'__builtin__.print'"));
 }
 
 TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
   const auto read = [](int64_t offset, std::vector<int64_t> shape, std::vector<int64_t> strides) {
-    return refusal(old_file(one_tensor(offset, shape, strides)));
+    return torch_refusal(old_file(one_tensor(offset, shape, strides)));
   };
   EXPECT_EQ(read(0, {2, 2}, {2, 1}), "no error");
   EXPECT_EQ(read(3, {1, 1}, {1 << 30, 1 << 30}), "no error");
@@ -139,18 +141,18 @@ TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
   EXPECT_THAT(read(0, {-1}, {1}), HasSubstr("expected extents of at least 0"));
   EXPECT_THAT(read(-1, {1}, {1}), HasSubstr("expected an offset of at least 0"));
   EXPECT_THAT(read(0, {1, 1}, {1}), HasSubstr("a tensor needs a stride for each axis"));
-  EXPECT_THAT(refusal(old_file(one_tensor(0, {1}, {1}, "7"))), HasSubstr("storage '0' belongs to no"));
+  EXPECT_THAT(torch_refusal(old_file(one_tensor(0, {1}, {1}, "7"))), HasSubstr("storage '0' belongs to no"));
 }
 
 TEST(TorchFile, RefusesWhatIsNoStateDict) {
-  EXPECT_THAT(refusal(old_file("]")), HasSubstr("expected a state_dict of named tensors"));
-  EXPECT_THAT(refusal(old_file("}(" + text("a") + "N" + text("b") + "Nu")),
+  EXPECT_THAT(torch_refusal(old_file("]", true)), HasSubstr("expected a state_dict of named tensors"));
+  EXPECT_THAT(torch_refusal(old_file("}(" + text("a") + "N" + text("b") + "Nu", true)),
               HasSubstr("got the keys 'a', 'b'"));
-  EXPECT_THAT(refusal(pickle_of("}")), HasSubstr("expected a file of torch.save, got another pickle"));
-  EXPECT_THAT(refusal(sample("compressed.pth")), HasSubstr("a compressed or encrypted entry"));
-  std::string archive = sample("state.pth");
+  EXPECT_THAT(torch_refusal(pickle_of("}")), HasSubstr("expected a file of torch.save, got another pickle"));
+  EXPECT_THAT(torch_refusal(torch_sample("compressed.pth")), HasSubstr("a compressed or encrypted entry"));
+  std::string archive = torch_sample("state.pth");
   for (size_t at; (at = archive.find("data.pkl")) != std::string::npos;) archive[at] = 'D';
-  EXPECT_THAT(refusal(archive), HasSubstr("got one without data.pkl"));
+  EXPECT_THAT(torch_refusal(archive), HasSubstr("got one without data.pkl"));
 }
 
 TEST(TorchFile, RefusesDamagedStreams) {
@@ -159,15 +161,15 @@ TEST(TorchFile, RefusesDamagedStreams) {
         std::string("h\x07"), std::string("}(N") + "u", std::string("]N") + "s", std::string("i"),
         std::string("]Nb0"), std::string("ccollections\nOrderedDict\n]R"),
         std::string("ctorch._utils\n_rebuild_tensor_v2\n)R"), std::string("N\x85Q")}) {
-    EXPECT_THAT(refusal(old_file(opcodes)), HasSubstr("w.pth: a damaged pickle: ")) << opcodes;
+    EXPECT_THAT(torch_refusal(old_file(opcodes)), HasSubstr("w.pth: a damaged pickle: ")) << opcodes;
   }
 }
 
 TEST(TorchFile, RefusesEveryTruncatedFile) {
   for (const char* name : {"state.pth", "wrapped_old.pth"}) {
-    const std::string content = sample(name);
+    const std::string content = torch_sample(name);
     for (size_t size = 4; size < content.size(); ++size) {
-      EXPECT_NE(refusal(content.substr(0, size)), "no error") << name << ' ' << size;
+      EXPECT_NE(torch_refusal(content.substr(0, size)), "no error") << name << ' ' << size;
     }
   }
 }
@@ -175,10 +177,10 @@ TEST(TorchFile, RefusesEveryTruncatedFile) {
 // A flipped bit may change numbers; it must not read beyond the file.
 TEST(TorchFile, SurvivesEveryFlippedBit) {
   for (const char* name : {"wrapped.pth", "state_old.pth"}) {
-    std::string content = sample(name);
+    std::string content = torch_sample(name);
     for (size_t bit = 0; bit < content.size() * 8; ++bit) {
       content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
-      refusal(content);
+      torch_refusal(content);
       content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
     }
   }
