@@ -241,6 +241,47 @@ class Exchange(ProgramTest):
                     for line in done.stdout.splitlines()]
         self.expect_close(session.run(None, {"tokens": tokens, "lengths": lengths})[0], expected)
 
+    def test_export_of_a_language_model(self):
+        (self.folder / "words.txt").write_text("the cat sat on the mat and ate the rat\n" * 30)
+        (self.folder / "m.yaml").write_text(
+            "device: cpu\ndata: {kind: language, train: words.txt, val_split: 0.1, text: {steps: 8}}\nmodel:\n"
+            "  layers: [{embedding: {input_dim: vocabulary, output_dim: 8}}, {gru: {units: 16, return_sequences: true}}]\n"
+            "  head: [{dense: {units: classes}}]\ntrain: {epochs: 3, batch_size: 8}\n")
+        self.whisker("train", "m.yaml", "name=language")
+        weights = self.folder / "runs/language/best.safetensors"
+        session = self.exported(weights)
+        if session is None:
+            return
+        vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["sequence"])["vocabulary"]
+        text = prompt = "the c"
+        for _ in range(8):
+            tokens = numpy.array([[2 + vocabulary.index(letter)] for letter in text])
+            logits = session.run(["logits"], {"tokens": tokens})[0]
+            self.assertEqual(logits.shape, (len(text), 1, 2 + len(vocabulary)))
+            text += vocabulary[int(logits[-1, 0, 2:].argmax())]
+        done = self.whisker("generate", weights, "--prompt", prompt, "--length", "8", "--temperature", "0")
+        self.assertEqual(done.stdout, text + "\n")
+
+    def test_export_of_a_forecast(self):
+        (self.folder / "series.csv").write_text("".join(f"{i},{50 + i % 7 * 3}\n" for i in range(90)))
+        (self.folder / "f.yaml").write_text(
+            "device: cpu\ndata: {kind: series, train: series.csv, val_split: 0.25, series: {columns: [2], window: 6}}\n"
+            "model: {layers: [{simple_rnn: {units: 4, batch_first: false}}, {dense: {units: 1}}]}\n"
+            "train: {epochs: 2, batch_size: 8}\n")
+        self.whisker("train", "f.yaml", "name=forecast")
+        weights = self.folder / "runs/forecast/best.safetensors"
+        session = self.exported(weights)
+        self.refused(2, "a forecast has none", "export", weights, "-o", "x.onnx", "--probabilities")
+        if session is None:
+            return
+        about = json.loads(session.get_modelmeta().custom_metadata_map["sequence"])
+        values = numpy.array([[[50 + i % 7 * 3]] for i in range(84, 90)], numpy.float32)
+        scaling, target = about["scaling"][0], about["target_scaling"][0]
+        result = session.run(["forecast"], {"values": (values - scaling["mean"]) / scaling["deviation"]})[0]
+        done = self.whisker("classify", weights, "series.csv", "--jsonl")
+        self.assertAlmostEqual(float(result[0, 0]) * target["deviation"] + target["mean"],
+                               json.loads(done.stdout)["values"][0], delta=1e-3)
+
     def test_export_refuses_a_projection(self):
         (self.folder / "texts.csv").write_text("a,ab\nb,ba\n" * 8)
         (self.folder / "p.yaml").write_text(
