@@ -101,7 +101,9 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_evaluate_command(app, invocation);
   add_classify_command(app, invocation);
   add_bench_command(app, invocation);
+  add_export_command(app, invocation);
   add_generate_command(app, invocation);
+  add_import_command(app, invocation);
   add_summary_command(app, invocation);
   add_data_command(app, invocation);
   add_study_command(app, invocation);

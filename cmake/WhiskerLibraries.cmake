@@ -26,6 +26,30 @@ endif()
 set_target_properties(WebP::WebP PROPERTIES
   IMPORTED_LOCATION "${WEBP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${WEBP_INCLUDE_DIR}")
 
+# Packages libonnx-dev, whose CMake files name libraries of other packages, and libprotobuf-dev.
+if(WHISKER_ONNX)
+  find_path(ONNX_INCLUDE_DIR onnx/onnx-ml.pb.h)
+  find_library(ONNX_PROTO_LIBRARY onnx_proto)
+  find_library(PROTOBUF_LIBRARY protobuf)
+  find_path(PROTOBUF_INCLUDE_DIR google/protobuf/message.h)
+  if(ONNX_INCLUDE_DIR AND ONNX_PROTO_LIBRARY AND PROTOBUF_LIBRARY AND PROTOBUF_INCLUDE_DIR)
+    set(WHISKER_ONNX ON)
+    if(NOT TARGET Onnx::proto)
+      add_library(Onnx::proto UNKNOWN IMPORTED)
+    endif()
+    set_target_properties(Onnx::proto PROPERTIES
+      IMPORTED_LOCATION "${ONNX_PROTO_LIBRARY}"
+      INTERFACE_INCLUDE_DIRECTORIES "${ONNX_INCLUDE_DIR};${PROTOBUF_INCLUDE_DIR}"
+      INTERFACE_COMPILE_DEFINITIONS "ONNX_ML=1;ONNX_NAMESPACE=onnx"
+      INTERFACE_LINK_LIBRARIES "${PROTOBUF_LIBRARY};Threads::Threads")
+  elseif(WHISKER_ONNX STREQUAL AUTO)
+    message(STATUS "no ONNX (packages libonnx-dev, libprotobuf-dev): whisker export is left out")
+    set(WHISKER_ONNX OFF)
+  else()
+    message(FATAL_ERROR "WHISKER_ONNX is ${WHISKER_ONNX}, and the packages libonnx-dev and libprotobuf-dev are not there")
+  endif()
+endif()
+
 if(WHISKER_ONEDNN)
   find_package(dnnl REQUIRED CONFIG)  # package libdnnl-dev: 2.6 on Debian 12, 3.1 on Ubuntu 24.04
   if(dnnl_VERSION VERSION_LESS 2.6)

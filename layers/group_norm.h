@@ -23,6 +23,7 @@ class GroupNorm final : public Module {
   /// Refuses sequences (T, N, channels): their first axis is not that of the examples.
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  const Options& options() const { return options_; }
 
  private:
   Options options_;

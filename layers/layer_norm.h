@@ -22,6 +22,7 @@ class LayerNorm final : public Module {
   std::string type() const override { return "layer_norm"; }
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  const Options& options() const { return options_; }
 
  private:
   Options options_;

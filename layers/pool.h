@@ -37,6 +37,7 @@ class AvgPool2D final : public Module {
   std::string type() const override { return "avg_pool2d"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
+  const Options& options() const { return options_; }
 
  private:
   Options options_;

@@ -27,6 +27,7 @@ OWNERS = {
     r"stb.*": "data/codec/",
     r"webp/.*": "data/codec/",
     r"CLI/.*": "apps/",
+    r"onnx/.*|google/protobuf/.*": "train/onnx/",
 }
 # Folders whose headers only their own files include, so library headers may stand in them.
 INNER = ("core/cpu/", "core/cuda/")
@@ -71,7 +72,7 @@ ORDER = {
     "train": """
         train/checkpoint train/config
         train/device train/model
-        train/data train/metrics
+        train/data train/metrics train/onnx
         train train/inference
         train/loop
         train/planning""",

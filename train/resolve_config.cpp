@@ -2,9 +2,10 @@
 #include "train/resolve_config.h"
 
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "data/files/file_walk.h"
 #include "layers/builder/presets.h"
-#include "layers/weights/recognise.h"
+#include "layers/weights/preset_of_file.h"
 #include "train/data/run_data.h"
 #include "train/model/network.h"
 
@@ -32,12 +33,7 @@ bool names_weights(const YamlNode& model) {
 std::string preset_in(const SafetensorsFile& file) {
   const auto arch = file.metadata().find("arch");
   if (arch != file.metadata().end() && find_preset(arch->second)) return arch->second;
-  std::vector<NamedShape> tensors;
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    tensors.push_back({tensor.name, tensor.shape});
-  }
-  std::string name = recognise_preset(tensors);
-  if (!name.empty()) return name;
+  if (const auto preset = preset_of_file(file)) return preset->name;
   fail(ErrorKind::checkpoint,
        "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
        "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
@@ -215,7 +211,7 @@ void follow_weights(Config& config, Notes& notes) {
   }
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
-  const SafetensorsFile file = SafetensorsFile::open(config.init.from);
+  const SafetensorsFile file = open_weights(config.init.from);
   if (network) config.model = model_in(file, config.init);
   if (config.data.kind != DataKind::images) return;
   if (const auto stored = preprocess_in(file, config.model)) {

@@ -5,12 +5,14 @@
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
@@ -52,6 +54,7 @@ struct ClassifyArguments {
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 16;
+  FactOptions facts;
 
   bool reads_stdin() const { return std::ranges::count(inputs, "-") > 0; }
 };
@@ -386,8 +389,12 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const bool alone = ranks.world() == 1 && arguments.gpus.empty();
   if (!ranks.leads()) invocation.verbosity = -1;
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
+  const GivenFacts given = arguments.facts.read();
   const WeightsInfo info =
-      WeightsInfo::from_file(SafetensorsFile::open(weights_file(arguments.weights)));
+      WeightsInfo::from_file(open_weights(weights_file(arguments.weights)), given);
+  for (const std::string& note : info.notes) {
+    if (invocation.verbosity >= 0) tell(note + "\n");
+  }
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
@@ -398,7 +405,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
-  const Network network = Network::load(arguments.weights, device);
+  const Network network = Network::load(arguments.weights, device, given);
   start.mark("network loaded");
   const InputDescription& input = network.signature().input;
   if (network.signature().task() == Task::language_model) {
@@ -457,7 +464,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   CLI::App* classify =
       app.add_subcommand("classify", "Classify images, texts or rows; forecast series");
   auto arguments = std::make_shared<ClassifyArguments>();
-  classify->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  classify->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   classify->add_option("INPUTS", arguments->inputs,
                        "Images: files, folders, or - for a list on stdin. Texts: - for one per "
                        "line of stdin. Rows, series: files. Each line is answered at once");
@@ -482,6 +489,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  arguments->facts.add_to(classify);
   set_action(classify, invocation,
              [&invocation, arguments] { return run_classify(*arguments, invocation); });
 }

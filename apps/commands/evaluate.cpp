@@ -8,6 +8,7 @@
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/atomic_file.h"
@@ -51,6 +52,7 @@ struct EvaluateArguments {
   std::string gpus;
   int64_t batch_size = 32;
   int workers = auto_workers;
+  FactOptions facts;
 };
 
 // Ranks take turns with whole batches: each is computed as one process would.
@@ -304,7 +306,8 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
-  const Network network = Network::load(weights_file(arguments.weights), device);
+  const Network network =
+      Network::load(weights_file(arguments.weights), device, arguments.facts.read());
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);
@@ -339,7 +342,7 @@ int run_evaluate(const EvaluateArguments& arguments, Invocation& invocation) {
 void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   CLI::App* evaluate = app.add_subcommand("evaluate", "Measure a trained network on labelled data");
   auto arguments = std::make_shared<EvaluateArguments>();
-  evaluate->add_option("WEIGHTS", arguments->weights, "Weights file (safetensors)")->required();
+  evaluate->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   evaluate->add_option("DATA", arguments->inputs,
                        "Text, rows, series: a file or folder like the training data. Images: "
                        "folders of class folders, class folders, files (their folder's name is the "
@@ -379,6 +382,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
+  arguments->facts.add_to(evaluate);
   set_action(evaluate, invocation,
              [&invocation, arguments] { return run_evaluate(*arguments, invocation); });
 }

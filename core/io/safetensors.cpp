@@ -4,6 +4,7 @@
 
 #include "core/io/safetensors_header.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 
 #include <algorithm>
 #include <array>
@@ -28,18 +29,14 @@ constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
     {DType::boolean, "BOOL"},
 }};
 
-// torch.save writes zip archives, before version 1.6 it wrote pickle streams (protocol 2 to 5).
+// Of a run's own files, which torch.save never writes; open_weights() reads others.
 void refuse_pickles(std::string_view content, const std::string& file) {
-  const bool zip = content.starts_with("PK\x03\x04");
-  const bool pickle =
-      content.size() >= 2 && content[0] == '\x80' && content[1] >= '\x02' && content[1] <= '\x05';
-  // A safetensors file whose header has a length that begins alike has '{' at byte 8.
-  if ((!zip && !pickle) || (content.size() > 8 && content[8] == '{')) return;
+  const WeightsFormat format = weights_format(content);
+  if (format == WeightsFormat::safetensors) return;
   fail(ErrorKind::checkpoint,
-       "{}: expected a safetensors file, got a {} as torch.save writes, which can run code when "
-       "loaded. Convert it where you trust it: safetensors.torch.save_file(torch.load(FILE, "
-       "weights_only=True), 'weights.safetensors').",
-       file, zip ? "zip archive" : "pickle");
+       "{}: expected a safetensors file, got a {} as torch.save writes. Convert it: whisker import "
+       "FILE -o weights.safetensors.",
+       file, format == WeightsFormat::torch_zip ? "zip archive" : "pickle");
 }
 
 // shape x element size, or nothing on overflow. As in the Python package, the element count in bits
@@ -143,6 +140,16 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const s
   SafetensorsFile file;
   file.name_ = name;
   file.read(bytes);
+  return file;
+}
+
+SafetensorsFile SafetensorsFile::of(const std::string& name, std::vector<SafetensorsTensor> tensors,
+                                    std::vector<std::vector<std::byte>> copies) {
+  SafetensorsFile file;
+  file.name_ = name;
+  file.tensors_ = std::move(tensors);
+  file.copies_ = std::move(copies);
+  std::ranges::sort(file.tensors_, {}, &SafetensorsTensor::name);
   return file;
 }
 

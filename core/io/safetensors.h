@@ -37,11 +37,18 @@ struct SafetensorsTensor {
 /// A checked header over mapped or borrowed bytes; the tensors' bytes are never copied.
 class SafetensorsFile {
  public:
-  /// Maps `path`. Throws checkpoint naming the file and the tensor for anything but a valid file;
-  /// pickle and zip files (.pt, .pth, .bin) are recognised and never executed.
+  /// Maps `path`. Throws checkpoint naming the file and the tensor for anything but a valid file.
+  /// open_weights() (core/io/torch_file.h) opens files of PyTorch's own formats as well.
   static SafetensorsFile open(const std::filesystem::path& path);
   /// Same over `bytes`, which must outlive the result; `name` stands for the file in errors.
   static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& name);
+
+  /// Tensors of distinct names that another reader found, over bytes that outlive the result or that
+  /// `copies` hold.
+  static SafetensorsFile of(const std::string& name, std::vector<SafetensorsTensor> tensors,
+                            std::vector<std::vector<std::byte>> copies = {});
+  /// Keeps what the tensors' bytes point into.
+  void hold(MappedFile mapping) { mapping_.emplace(std::move(mapping)); }
 
   const std::string& name() const { return name_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
@@ -58,6 +65,7 @@ class SafetensorsFile {
   std::optional<MappedFile> mapping_;
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsTensor> tensors_;
+  std::vector<std::vector<std::byte>> copies_;
 };
 
 /// One tensor to write. `bytes` is called once, when its turn comes, and its result is used before

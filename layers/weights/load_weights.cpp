@@ -1,24 +1,20 @@
 // Matching a file's names and shapes with the model's: everything is compared and converted before
 // anything is written.
 #include "core/io/text.h"
+#include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 namespace whisker {
 namespace {
 
 constexpr size_t most_rows = 10'000;   // of the table of differences
+constexpr uint64_t most_classes = 1'000'000;
 constexpr size_t most_nearest = 2000;  // rows whose nearest names are looked for
-
-// timm's names for the head of VGG; its dense layers are convolutions there.
-constexpr std::pair<std::string_view, std::string_view> timm_vgg_head[] = {
-    {"pre_logits.fc1.", "classifier.0."},
-    {"pre_logits.fc2.", "classifier.3."},
-    {"head.fc.", "classifier.6."},
-};
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ","));
@@ -36,35 +32,20 @@ bool selected(const std::vector<std::string>& patterns, std::string_view name) {
 // The file's tensors under the names that the model may know.
 using Tensors = std::map<std::string, const SafetensorsTensor*, std::less<>>;
 
-std::string strip_prefixes(std::string name) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
-      if (!name.starts_with(prefix)) continue;
-      name.erase(0, prefix.size());
-      again = true;
-    }
-  }
-  return name;
-}
-
 Tensors tensors_by_name(const SafetensorsFile& file, const ParameterList& parameters) {
-  const auto known = [&](std::string_view name) {
-    return std::any_of(parameters.begin(), parameters.end(),
-                       [&](const auto& parameter) { return parameter->name() == name; });
-  };
-  Tensors tensors;
+  std::set<std::string_view> known;
+  for (const auto& parameter : parameters) known.insert(parameter->name());
+  std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : file.tensors()) {
-    std::string name = strip_prefixes(tensor.name);
-    for (const auto& [timm, ours] : timm_vgg_head) {
-      if (!name.starts_with(timm)) continue;
-      std::string renamed = std::string(ours) + name.substr(timm.size());
-      if (known(renamed) && !known(name)) name = std::move(renamed);
-      break;
-    }
-    if (!tensors.emplace(name, &tensor).second) {
+    names.push_back(bare_tensor_name(tensor.name));
+  }
+  names = translated_names(names, [&](std::string_view name) { return known.contains(name); });
+  Tensors tensors;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const SafetensorsTensor& tensor = file.tensors()[i];
+    if (!tensors.emplace(names[i], &tensor).second) {
       fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}' (one is '{}'); keep one of them",
-           file.name(), name, tensor.name);
+           file.name(), names[i], tensor.name);
     }
   }
   return tensors;
@@ -75,10 +56,22 @@ bool same_extents(const std::vector<uint64_t>& stored, const Shape& shape) {
                     [](uint64_t a, int64_t b) { return a == static_cast<uint64_t>(b); });
 }
 
-// Equal, or a dense weight stored as the convolution (units, channels, height, width) it equals.
+// Both (C), but for axes of extent 1: ConvNeXt's factors are (C,1,1) in torchvision, (C) in timm.
+bool same_vector(const std::vector<uint64_t>& stored, const Shape& shape) {
+  const auto is_vector = [](const auto& extents) {
+    return std::ranges::count_if(extents, [](auto extent) { return extent != 1; }) == 1;
+  };
+  return is_vector(stored) && is_vector(shape) &&
+         *std::ranges::max_element(stored) == static_cast<uint64_t>(shape.count());
+}
+
+// Equal, the same vector, or a dense weight stored as the convolution (units, channels, height, width) it equals.
 bool fits(const SafetensorsTensor& tensor, const Parameter& parameter) {
   const Shape shape = file_shape(parameter);
   if (same_extents(tensor.shape, shape)) return true;
+  const bool is_matrix =
+      parameter.role() == ParameterRole::weight || parameter.role() == ParameterRole::conv_weight;
+  if (!is_matrix && same_vector(tensor.shape, shape)) return true;
   if (parameter.role() != ParameterRole::weight || shape.rank() != 2 || tensor.shape.size() != 4) {
     return false;
   }
@@ -196,6 +189,32 @@ void check_patterns(const LoadOptions& options, const ParameterList& parameters,
 }
 
 }  // namespace
+
+std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model) {
+  const ParameterList parameters = model.net->parameters();
+  const int64_t others = std::ranges::count_if(
+      file.tensors(), [](const SafetensorsTensor& tensor) { return is_batch_count(tensor.name); });
+  if (std::ssize(file.tensors()) - others != std::ssize(parameters)) return std::nullopt;
+  Tensors tensors = tensors_by_name(file, parameters);
+  std::optional<int64_t> classes;
+  for (const auto& parameter : parameters) {
+    const auto found = tensors.find(parameter->name());
+    if (found == tensors.end() || !is_floating(found->second->dtype)) return std::nullopt;
+    const SafetensorsTensor& tensor = *found->second;
+    tensors.erase(found);
+    if (!selected(model.head, parameter->name())) {
+      if (!fits(tensor, *parameter)) return std::nullopt;
+      continue;
+    }
+    const bool fit = fits(tensor, *parameter) || differs_in_classes(tensor, *parameter);
+    if (!fit || tensor.shape[0] > most_classes) return std::nullopt;
+    const auto units = static_cast<int64_t>(tensor.shape[0]);
+    if (units < 2 || classes.value_or(units) != units) return std::nullopt;
+    classes = units;
+  }
+  const bool all = std::ranges::all_of(tensors, [](const auto& t) { return is_batch_count(t.first); });
+  return all ? classes : std::nullopt;
+}
 
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options) {

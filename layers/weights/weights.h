@@ -7,6 +7,7 @@
 #include "layers/builder/model_builder.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,10 +54,14 @@ struct LoadReport {
 };
 
 /// Copies a file's tensors into the model's parameters. Names lose the prefixes `module.` and
-/// `_orig_mod.`; the names of timm's VGG head are known; f16, bf16 and f64 are converted. Throws
+/// `_orig_mod.`; timm's become torchvision's or the reverse (tensor_names.h); f16, bf16 and f64 are converted. Throws
 /// checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with one table of all
 /// missing, unexpected and misshaped names.
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options = {});
+
+/// The classes of a file that has exactly the model's tensors, of equal shapes but for the head's
+/// first axis; else nothing.
+std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model);
 
 }  // namespace whisker

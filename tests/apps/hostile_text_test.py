@@ -24,6 +24,7 @@ CORPUS = ["x" + part for part in PARTS] + [BROKEN]
 STEERING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 FORGED = re.compile(r"^\s*FORGED", re.MULTILINE)
 SUBCOMMANDS = [["train"], ["evaluate"], ["classify"], ["bench"], ["generate"], ["summary"], ["data", "check"],
+               ["import", "-o=imported.safetensors"], ["export", "-o=exported.onnx"],
                ["data", "stats"], ["data", "generate", "--per-class=1", "--val-per-class=1"], ["study", "trace"], ["study", "graph"],
                ["study", "gradcheck"], ["config", "print"], ["config", "schema"], ["config", "keys"], ["devices"],
                ["version"], ["completion", "bash"]]
@@ -104,7 +105,7 @@ class HostileText(ProgramTest):
             for assignment in (f"{BROKEN}=1", f"name={BROKEN}", f"data.train={BROKEN}", f"train.{VALID}=1",
                                f"device={VALID}", f"optimizer.lr={VALID}", f'data.mean=["{VALID}"]'):
                 self.says(*command, "c.yaml", assignment)
-        for command in (["evaluate"], ["classify"], ["generate", "--prompt", BROKEN]):
+        for command in (["evaluate"], ["classify"], ["generate", "--prompt", BROKEN], ["export", "-o=exported.onnx"]):
             self.says(*command, self.weights, BROKEN)
             self.says(*command, BROKEN, BROKEN)
 

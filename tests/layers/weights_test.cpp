@@ -1,7 +1,10 @@
 // Weights files: axis orders, names, and loading that is strict and all or nothing.
 #include "layers/weights/weights.h"
 
+#include "layers/builder/presets.h"
 #include "layers/layers.h"
+#include "layers/weights/preset_of_file.h"
+#include "layers/weights/tensor_names.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -309,6 +312,79 @@ TEST(Weights, TwoTensorsOfOneNameAfterStrippingAreRefused) {
   Network target;
   EXPECT_NE(error_of(tensors, target).find("two tensors stand for 'conv1.weight'"),
             std::string::npos);
+}
+
+// A file with the preset's tensors under other names, of which only names and shapes count.
+SafetensorsFile file_of_preset(const std::string& preset, int64_t classes, Naming naming,
+                               const std::string& prefix = "") {
+  const Model model = build_model(YamlNode::parse(preset, "test"),
+                                  {.input = {1, 224, 224, 3}, .classes = classes});
+  std::vector<std::string> names;
+  std::vector<SafetensorsTensor> tensors;
+  for (const auto& parameter : model.net->parameters()) {
+    const Shape shape = file_shape(*parameter);
+    names.push_back(parameter->name());
+    tensors.push_back({.name = "", .shape = {shape.begin(), shape.end()}, .bytes = {}});
+  }
+  names = names_of(naming, names);
+  for (size_t i = 0; i < names.size(); ++i) tensors[i].name = prefix + names[i];
+  tensors.push_back({.name = prefix + "bn1.num_batches_tracked", .dtype = DType::i64, .shape = {}, .bytes = {}});
+  return SafetensorsFile::of("w", std::move(tensors));
+}
+
+TEST(Weights, TellThePresetThatTheyAreOf) {
+  for (const Preset& preset : presets()) {
+    const std::string name(preset.name);
+    if (preset.text.find("\ndata:") == std::string_view::npos) continue;
+    for (const Naming naming : {Naming::torchvision, Naming::timm}) {
+      const auto found = preset_of_file(file_of_preset(name, 37, naming, "module."));
+      ASSERT_TRUE(found) << name;
+      EXPECT_EQ(found->name, name);
+      EXPECT_EQ(found->classes, 37);
+    }
+  }
+  EXPECT_FALSE(preset_of_file(SafetensorsFile::of("w", {})));
+}
+
+// All names of these networks were compared with those of timm 1.0 and torchvision 0.30.
+TEST(Weights, OfTimmAndTorchvisionAreRenamedBothWays) {
+  struct Case {
+    std::vector<std::string> timm, torchvision;
+  };
+  const Case cases[] = {
+      {{"features.0.weight", "pre_logits.fc1.bias", "head.fc.weight"},
+       {"features.0.weight", "classifier.0.bias", "classifier.6.weight"}},
+      {{"conv_stem.weight", "blocks.0.0.bn2.running_mean", "blocks.5.2.conv_pwl.weight",
+        "bn2.num_batches_tracked"},
+       {"features.0.0.weight", "features.1.conv.2.running_mean", "features.16.conv.2.weight",
+        "features.18.1.num_batches_tracked"}},
+      {{"blocks.3.3.bn3.weight", "blocks.5.2.se.conv_expand.bias", "blocks.6.0.conv.weight",
+        "conv_head.bias"},
+       {"features.10.block.2.1.weight", "features.15.block.2.fc2.bias", "features.16.0.weight",
+        "classifier.0.bias"}},
+      {{"blocks.0.0.se.conv_reduce.weight", "blocks.1.0.conv_pwl.weight", "blocks.5.0.bn1.weight"},
+       {"features.1.block.1.fc1.weight", "features.2.block.2.0.weight", "features.12.1.weight"}},
+      {{"blocks.0.1.conv.weight", "blocks.1.0.conv_exp.weight", "conv_head.weight"},
+       {"features.1.1.block.0.0.weight", "features.2.0.block.0.0.weight", "features.7.0.weight"}},
+      {{"blocks.0.0.se.conv_reduce.weight", "blocks.6.0.bn3.bias", "conv_head.weight"},
+       {"features.1.0.block.1.fc1.weight", "features.7.0.block.3.1.bias", "features.8.0.weight"}},
+      {{"stem.bn.weight", "s1.b1.downsample.conv.weight", "s4.b6.se.fc2.bias", "head.fc.weight"},
+       {"stem.1.weight", "trunk_output.block1.block1-0.proj.0.weight",
+        "trunk_output.block4.block4-5.f.se.fc2.bias", "fc.weight"}},
+      {{"stem.1.bias", "stages.2.downsample.1.weight", "stages.3.blocks.2.gamma",
+        "stages.0.blocks.0.mlp.fc2.bias", "head.norm.weight"},
+       {"features.0.1.bias", "features.4.1.weight", "features.7.2.layer_scale",
+        "features.1.0.block.5.bias", "classifier.0.weight"}},
+      {{"cls_token", "pos_embed", "blocks.11.attn.qkv.weight", "blocks.0.mlp.fc2.bias", "norm.bias"},
+       {"class_token", "encoder.pos_embedding",
+        "encoder.layers.encoder_layer_11.self_attention.in_proj_weight",
+        "encoder.layers.encoder_layer_0.mlp.3.bias", "encoder.ln.bias"}},
+  };
+  for (const auto& [timm, torchvision] : cases) {
+    EXPECT_EQ(names_of(Naming::timm, torchvision), timm);
+    EXPECT_EQ(names_of(Naming::torchvision, timm), torchvision);
+  }
+  EXPECT_EQ(bare_tensor_name("module._orig_mod.fc.weight"), "fc.weight");
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "train/config/preprocess_config.h"
 
+#include "core/io/text.h"
 #include "core/io/yaml.h"
 #include "layers/builder/presets.h"
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -52,6 +55,61 @@ Preprocess training_preprocess_of(const DataConfig& data) {
       static_cast<double>(data.train_image_size) / static_cast<double>(data.image_size);
   training.resize_short = std::lround(static_cast<double>(data.resize_short) * ratio);
   return preprocess_of(training);
+}
+
+namespace {
+
+// The data section that describes `preprocess`, whose images are square.
+std::string data_text(const Preprocess& preprocess) {
+  constexpr const char* modes[] = {"crop", "squash", "letterbox"};
+  const Normalisation& normal = preprocess.normalisation;
+  const auto channels = static_cast<size_t>(preprocess.channels);
+  const int side = preprocess.output().height;
+  const int short_side =
+      preprocess.resize_short > 0 ? preprocess.resize_short : preprocess.size.height;
+  return fmt::format(
+      "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: {}, "
+      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}]}}\n",
+      side, short_side > side ? short_side : 0, modes[static_cast<size_t>(preprocess.resize_mode)],
+      preprocess.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
+      preprocess.antialias, preprocess.channels, normal.scale,
+      fmt::join(std::span(normal.mean).first(channels), ", "),
+      fmt::join(std::span(normal.std).first(channels), ", "));
+}
+
+}  // namespace
+
+Preprocess changed_preprocess(const Preprocess& preprocess,
+                              const std::vector<std::string>& settings) {
+  const ImageSize size = preprocess.output();
+  if (size.height != size.width || preprocess.size.height != preprocess.size.width) {
+    fail(ErrorKind::usage,
+         "--input: expected weights made for square images, got {}x{}; their preprocessing "
+         "cannot be changed",
+         size.width, size.height);
+  }
+  std::vector<std::string> overrides;
+  bool other_size = false, other_short = false;
+  for (const std::string& setting : settings) {
+    const std::string key = "data." + setting.substr(0, setting.find('='));
+    if (std::ranges::find(preprocess_keys, key) == preprocess_keys.end()) {
+      std::vector<std::string> known;
+      for (const std::string_view one : preprocess_keys) known.emplace_back(one.substr(5));
+      fail(ErrorKind::usage, "--input: expected KEY=VALUE with one of the keys {}, got {}",
+           fmt::join(known, ", "), excerpt(setting));
+    }
+    other_size = other_size || key == "data.image_size";
+    other_short = other_short || key == "data.resize_short";
+    overrides.push_back("data." + setting);
+  }
+  const DataConfig before = read_config_text(data_text(preprocess), "--input").data;
+  DataConfig data = read_config_text(data_text(preprocess), "--input", overrides).data;
+  if (other_size && !other_short) {
+    data.resize_short =
+        std::lround(static_cast<double>(before.resize_short) *
+                    static_cast<double>(data.image_size) / static_cast<double>(before.image_size));
+  }
+  return preprocess_of(data);
 }
 
 }  // namespace whisker

@@ -5,7 +5,9 @@
 #include "train/config/config.h"
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace whisker {
 
@@ -15,5 +17,10 @@ std::optional<Preprocess> preset_preprocess(std::string_view preset);
 Preprocess preprocess_of(const DataConfig& data);
 /// The same for training images, before augmentation: data.train_image_size high and wide.
 Preprocess training_preprocess_of(const DataConfig& data);
+
+/// `preprocess` with other values for keys of the data section, "image_size=288"; resize_short keeps
+/// its proportion to the size unless it is among them. Throws usage for other keys and bad values.
+Preprocess changed_preprocess(const Preprocess& preprocess,
+                              const std::vector<std::string>& settings);
 
 }  // namespace whisker

@@ -2,8 +2,13 @@
 #include "train/model/network.h"
 
 #include "core/io/json.h"
+#include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "core/version.h"
+#include "layers/weights/preset_of_file.h"
 #include "layers/weights/weights.h"
+#include "train/config/preprocess_config.h"
+#include "train/model/imagenet_classes.h"
 
 namespace whisker {
 
@@ -27,14 +32,58 @@ void Network::refuse_input() const {
        signature_.examples());
 }
 
+namespace {
+
+using Metadata = std::map<std::string, std::string>;
+
+std::string json_list(const std::vector<std::string>& names) {
+  JsonWriter json;
+  json.begin_array();
+  for (const std::string& name : names) json.value(name);
+  return json.end_array().str();
+}
+
+bool has(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found != metadata.end() && !found->second.empty();
+}
+
+// What a file of 1,000 classes and a preset's tensors need not say.
+void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metadata& metadata,
+                    std::vector<std::string>& notes) {
+  if (has(metadata, "config") || has(metadata, "arch") || has(metadata, "sequence")) return;
+  const std::optional<PresetOfFile> preset = preset_of_file(file);
+  if (!preset) return;
+  metadata["arch"] = preset->name;
+  std::string note = fmt::format("{}: recognised as {} of {} classes", printable(file.name()),
+                                 preset->name, preset->classes);
+  if (!has(metadata, "classes") && given.classes.empty()) {
+    std::vector<std::string> names = imagenet_classes();
+    if (preset->classes == std::ssize(names)) {
+      note += ", named as ImageNet's";
+    } else {
+      names.clear();
+      for (int64_t c = 0; c < preset->classes; ++c) names.push_back(fmt::to_string(c));
+      note += ", numbered from 0: --classes FILE names them, one per line";
+    }
+    metadata["classes"] = json_list(names);
+  }
+  if (!has(metadata, "preprocess") && given.preprocess.empty()) {
+    note += fmt::format("; images as the preset {} expects them", preset->name);
+  }
+  notes.push_back(note);
+  if (!given.classes.empty() && preset->classes != std::ssize(given.classes)) {
+    fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", preset->classes,
+         file.name(), given.classes.size());
+  }
+}
+
+}  // namespace
+
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
-  JsonWriter names;
-  names.begin_array();
-  for (const std::string& name : signature.classes) names.value(name);
-  names.end_array();
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
-      {"classes", names.str()},
+      {"classes", json_list(signature.classes)},
       {signature.input_key(), signature.input_json()},
       {"config", config},
       {"metrics", metrics},
@@ -45,19 +94,37 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   return metadata;
 }
 
-WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file) {
-  const auto find = [&](const char* key) {
-    const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? std::string() : found->second;
-  };
-  WeightsInfo info{.signature = Signature::from_metadata(file.metadata(), file.name()),
+WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts& given) {
+  Metadata metadata = file.metadata();
+  std::vector<std::string> notes;
+  add_recognised(file, given, metadata, notes);
+  if (!given.classes.empty()) {
+    const std::vector<std::string> stored = classes_of(metadata, file.name());
+    if (!stored.empty() && stored.size() != given.classes.size()) {
+      fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", stored.size(),
+           file.name(), given.classes.size());
+    }
+    metadata["classes"] = json_list(given.classes);
+  }
+  const auto find = [&](const char* key) { return has(metadata, key) ? metadata[key] : ""; };
+  WeightsInfo info{.signature = Signature::from_metadata(metadata, file.name()),
                    .config = find("config"),
                    .arch = find("arch"),
-                   .metrics = find("metrics")};
+                   .metrics = find("metrics"),
+                   .notes = std::move(notes)};
   if (info.config.empty() && info.arch.empty()) {
     fail(ErrorKind::checkpoint,
-         "{}: neither 'config' nor 'arch' in the file's metadata describes the network",
+         "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "
+         "preset has its tensors",
          file.name());
+  }
+  if (!given.preprocess.empty()) {
+    const auto* preprocess = std::get_if<Preprocess>(&info.signature.input);
+    if (!preprocess) {
+      fail(ErrorKind::usage, "--input: expected weights of a network on images, got {}",
+           file.name());
+    }
+    info.signature.input = changed_preprocess(*preprocess, given.preprocess);
   }
   return info;
 }
@@ -79,9 +146,9 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
   }
 }
 
-Network Network::load(const std::filesystem::path& path, Device device) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  WeightsInfo info = WeightsInfo::from_file(file);
+Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given) {
+  const SafetensorsFile file = open_weights(path);
+  WeightsInfo info = WeightsInfo::from_file(file, given);
   Model model = info.build(file.name()).model;
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);

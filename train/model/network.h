@@ -16,6 +16,12 @@
 
 namespace whisker {
 
+/// What a user says of a weights file that says less, or something else.
+struct GivenFacts {
+  std::vector<std::string> classes = {};
+  std::vector<std::string> preprocess = {};  ///< "image_size=288": see changed_preprocess()
+};
+
 class Network {
  public:
   Network(Model model, std::shared_ptr<ParameterArena> arena, Signature signature)
@@ -23,7 +29,8 @@ class Network {
 
   /// Builds the network that a weights file describes and loads it onto `device`. Throws
   /// checkpoint, naming what the file lacks.
-  static Network load(const std::filesystem::path& path, Device device);
+  static Network load(const std::filesystem::path& path, Device device,
+                      const GivenFacts& given = {});
 
   /// inputs (N,H,W,C) of images, (T,N,F) or i64 (T,N) of sequences -> f32: logits (N, classes),
   /// or (N, 1) for two classes and a sigmoid; (T, N, tokens) of a language model; (N, outputs) of a
@@ -69,9 +76,12 @@ struct WeightsInfo {
   std::string arch;     ///< preset; "" when the config lists the layers
   std::string metrics;  ///< JSON of the last validation
   int64_t epoch = 0;
+  std::vector<std::string> notes = {};  ///< messages for the user: what was recognised
 
   std::map<std::string, std::string> to_metadata() const;
-  static WeightsInfo from_file(const SafetensorsFile& file);
+  /// From the metadata; of a file that does not describe its network from its tensors' names and
+  /// shapes (preset_of_file), the preset's preprocessing and, of 1,000 classes, ImageNet's names.
+  static WeightsInfo from_file(const SafetensorsFile& file, const GivenFacts& given = {});
 
   /// The model section of `config`, else of `arch`, and the network built from it and the
   /// signature.

@@ -187,8 +187,7 @@ TEST(Safetensors, RefusesBrokenLayouts) {
 
 TEST(Safetensors, RecognisesPicklesAndNamesTheRemedy) {
   const std::string rest =
-      " as torch.save writes, which can run code when loaded. Convert it where you trust it: "
-      "safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'weights.safetensors').";
+      " as torch.save writes. Convert it: whisker import FILE -o weights.safetensors.";
   EXPECT_EQ(file_refusal("PK\x03\x04 and so on"),
             "w.safetensors: expected a safetensors file, got a zip archive" + rest);
   EXPECT_EQ(file_refusal("\x80\x02}q\x01."),

@@ -1,0 +1,55 @@
+// whisker export WEIGHTS -o model.onnx: a trained network for other programs.
+#include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/atomic_file.h"
+#include "core/io/text.h"
+#include "core/tensor/device.h"
+#include "train/onnx/export_onnx.h"
+
+#include <filesystem>
+
+namespace whisker {
+namespace {
+
+struct ExportArguments {
+  std::string weights;
+  std::string out;
+  OnnxOptions options;
+  FactOptions facts;
+};
+
+int run_export(const ExportArguments& arguments, const Invocation& invocation) {
+  if (std::filesystem::path(arguments.out).extension() != ".onnx") {
+    fail(ErrorKind::usage, "export: expected a result named *.onnx, got {}", arguments.out);
+  }
+  const GivenFacts given = arguments.facts.read();
+  const Network network = Network::load(weights_file(arguments.weights), cpu_device, given);
+  const std::string bytes = export_onnx(network, arguments.options);
+  AtomicFile file(arguments.out);
+  file.write(bytes);
+  file.commit();
+  if (invocation.verbosity >= 0) {
+    tell(fmt::format("{}: {}\n", printable(arguments.out), human_bytes(bytes.size())));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("export", "Write a trained network as ONNX");
+  auto arguments = std::make_shared<ExportArguments>();
+  command->add_option("WEIGHTS", arguments->weights, weights_help)->required();
+  command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")->required();
+  command->add_flag("--probabilities", arguments->options.probabilities,
+                    "End with probabilities in place of logits");
+  command->add_flag("--preprocess", arguments->options.preprocess,
+                    "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
+  arguments->facts.add_to(command);
+  set_action(command, invocation,
+             [&invocation, arguments] { return run_export(*arguments, invocation); });
+}
+
+}  // namespace whisker

@@ -1,0 +1,114 @@
+// whisker import FILE -o OUT: a weights file from elsewhere as safetensors that says which network it
+// is, its classes and its preprocessing, where these are known.
+#include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/text.h"
+#include "core/io/torch_file.h"
+#include "layers/weights/preset_of_file.h"
+#include "layers/weights/tensor_names.h"
+#include "train/model/network.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+struct ImportArguments {
+  std::string file;
+  std::string out;
+  std::string names = "preset";
+  FactOptions facts;
+};
+
+// The file's tensors as the result has them.
+std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
+                                              const std::string& naming, const std::string& arch) {
+  std::vector<SafetensorsTensor> tensors = tensors_of_preset(naming == "preset" ? arch : "", file);
+  if (naming != "timm" && naming != "torchvision") return tensors;
+  std::vector<std::string> names;
+  for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
+  names = names_of(naming == "timm" ? Naming::timm : Naming::torchvision, names);
+  for (size_t i = 0; i < names.size(); ++i) tensors[i].name = names[i];
+  return tensors;
+}
+
+std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
+                                               const ImportArguments& arguments,
+                                               const Invocation& invocation) {
+  const GivenFacts given = arguments.facts.read();
+  std::map<std::string, std::string> metadata = file.metadata();
+  metadata.emplace("format", "pt");
+  const bool described = metadata.contains("config") || metadata.contains("arch");
+  const bool asked = !given.classes.empty() || !given.preprocess.empty();
+  if (!described && !asked && !preset_of_file(file)) {
+    if (invocation.verbosity >= 0) {
+      tell(fmt::format("{}: no preset has its tensors: the result does not say which network it is\n",
+                       printable(file.name())));
+    }
+    return metadata;
+  }
+  const WeightsInfo info = WeightsInfo::from_file(file, given);
+  for (const std::string& note : info.notes) {
+    if (invocation.verbosity >= 0) tell(note + "\n");
+  }
+  for (auto& [key, value] : info.to_metadata()) {
+    if (value.empty() || key == "epoch" || key == "whisker_version") continue;
+    metadata.insert_or_assign(key, value);
+  }
+  return metadata;
+}
+
+int run_import(const ImportArguments& arguments, const Invocation& invocation) {
+  std::error_code error;
+  if (std::filesystem::equivalent(arguments.file, arguments.out, error)) {
+    fail(ErrorKind::usage, "import: expected another file as the result, got {} twice",
+         arguments.out);
+  }
+  const SafetensorsFile file = open_weights(weights_file(arguments.file));
+  const auto metadata = metadata_of(file, arguments, invocation);
+  const auto arch = metadata.find("arch");
+  const std::vector<SafetensorsTensor> tensors = result_tensors(
+      file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
+  std::vector<SafetensorsEntry> entries;
+  std::set<std::string_view> seen;
+  for (const SafetensorsTensor& tensor : tensors) {
+    if (!seen.insert(tensor.name).second) {
+      fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}'; keep one of them", file.name(),
+           tensor.name);
+    }
+    entries.push_back({.name = tensor.name,
+                       .dtype = tensor.dtype,
+                       .shape = tensor.shape,
+                       .bytes = [&tensor] { return tensor.bytes; }});
+  }
+  const WrittenFile written = write_safetensors(arguments.out, metadata, std::move(entries));
+  if (invocation.verbosity >= 0) {
+    tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), tensors.size(),
+                     human_bytes(written.bytes)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("import", "Convert weights to safetensors");
+  auto arguments = std::make_shared<ImportArguments>();
+  command->add_option("FILE", arguments->file, weights_help)->required();
+  command->add_option("-o,--output", arguments->out, "The safetensors file to write")->required();
+  command
+      ->add_option("--names", arguments->names,
+                   "Tensor names: those of the preset, timm's, torchvision's, or the file's own")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"preset", "timm", "torchvision", "file"}));
+  arguments->facts.add_to(command);
+  set_action(command, invocation,
+             [&invocation, arguments] { return run_import(*arguments, invocation); });
+}
+
+}  // namespace whisker

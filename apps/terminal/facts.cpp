@@ -1,0 +1,65 @@
+#include "apps/terminal/facts.h"
+
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "core/io/utf8.h"
+#include "train/model/imagenet_classes.h"
+
+#include <CLI/CLI.hpp>
+
+namespace whisker {
+namespace {
+
+std::vector<std::string> read_names(const std::string& path) {
+  constexpr size_t most_bytes = 16 << 20;
+  const std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  if (find_invalid_utf8(text) != std::string_view::npos) {
+    fail(ErrorKind::data, "{}: expected class names in UTF-8, one per line", path);
+  }
+  std::vector<std::string> names;
+  std::string name;
+  const auto end_line = [&] {
+    if (name.ends_with('\r')) name.pop_back();
+    names.push_back(std::move(name));
+    name.clear();
+  };
+  for (const char c : text) {
+    if (c == '\n') {
+      end_line();
+    } else {
+      name += c;
+    }
+  }
+  if (!name.empty()) end_line();
+  if (names.empty()) fail(ErrorKind::data, "{}: expected class names, one per line", path);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) {
+      fail(ErrorKind::data, "{}:{}: expected a class name, got an empty line", path, i + 1);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void FactOptions::add_to(CLI::App* command) {
+  command->add_option("--classes", classes,
+                      "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
+  command
+      ->add_option("--input", preprocess,
+                   "KEY=VALUE of the data section (image_size, resize_short, interpolation, mean, "
+                   "std, ...) in place of the weights' own; repeatable")
+      ->allow_extra_args(false);
+}
+
+GivenFacts FactOptions::read() const {
+  GivenFacts facts{.classes = {}, .preprocess = preprocess};
+  if (classes == "imagenet") {
+    facts.classes = imagenet_classes();
+  } else if (!classes.empty()) {
+    facts.classes = read_names(classes);
+  }
+  return facts;
+}
+
+}  // namespace whisker

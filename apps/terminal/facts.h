@@ -1,0 +1,27 @@
+// The options with which a user says what a weights file lacks.
+#pragma once
+
+#include "train/model/network.h"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace whisker {
+
+inline constexpr const char* weights_help = "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
+
+/// `--classes` and `--input`.
+struct FactOptions {
+  std::string classes;  ///< imagenet, or a file with a name per line
+  std::vector<std::string> preprocess;
+
+  void add_to(CLI::App* command);
+  /// Throws usage or data for a file of names that is none.
+  GivenFacts read() const;
+};
+
+}  // namespace whisker

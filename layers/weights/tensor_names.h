@@ -1,0 +1,27 @@
+// Names of tensors in files from elsewhere: prefixes of wrappers, and timm's names of networks that
+// are torchvision's, both ways.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+/// `name` without the prefixes `module.` (DataParallel) and `_orig_mod.` (torch.compile).
+std::string bare_tensor_name(std::string name);
+
+/// Whose names a file bears.
+enum class Naming : uint8_t { torchvision, timm };
+
+/// `names` in the other convention: of the known tables and directions the one that gives the most
+/// names that `wanted` accepts. Names that it does not cover, or that are wanted, stay.
+std::vector<std::string> translated_names(std::span<const std::string> names,
+                                          const std::function<bool(std::string_view)>& wanted);
+/// `names` of torchvision as timm writes them, or the reverse, by the table that covers all of them;
+/// as they are where no table does.
+std::vector<std::string> names_of(Naming naming, std::span<const std::string> names);
+
+}  // namespace whisker

@@ -1,0 +1,190 @@
+// Files of torch.save: tensors of both formats, and one error for whatever else a pickle or an
+// archive may hold. tests/support/torch_files.py writes the files read here.
+#include "core/io/torch_file.h"
+
+#include "scratch.h"
+#include "tests/support/error_of.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string torch_sample(const std::string& name) {
+  return content_of(WHISKER_SOURCE_DIR "/tests/fuzz/corpus/torch_file/" + name);
+}
+
+SafetensorsFile read_torch(const std::string& content) {
+  return parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
+}
+
+std::string torch_refusal(const std::string& content) {
+  return test::message_of(ErrorKind::checkpoint, [&] { read_torch(content); });
+}
+
+template <class T>
+std::vector<T> values_of(const SafetensorsFile& file, std::string_view name) {
+  const SafetensorsTensor* tensor = file.find(name);
+  if (!tensor) return {};
+  std::vector<T> values(tensor->bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  return values;
+}
+
+std::string pickle_of(const std::string& opcodes) {
+  return std::string("\x80\x02", 2) + opcodes + ".";
+}
+
+// A file of before PyTorch 1.6 with these values and, unless it is `bare`, one storage "0" of four
+// floats.
+std::string old_file(const std::string& opcodes, bool bare = false) {
+  std::string file = pickle_of(std::string("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12));
+  file += pickle_of(std::string("M\xe9\x03", 3)) + pickle_of("}") + pickle_of(opcodes);
+  if (bare) return file + pickle_of("]");
+  file += pickle_of(std::string("](X\x01\0\0\0" "0e", 9));
+  return file + std::string("\x04\0\0\0\0\0\0\0", 8) + std::string(16, '\0');
+}
+
+std::string text(const std::string& value) {
+  return std::string("\x8c") + static_cast<char>(value.size()) + value;
+}
+
+std::string integer(int64_t value) {
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &value, 8);
+  return "\x8a\x08" + bytes;
+}
+
+std::string tuple(const std::vector<int64_t>& values) {
+  std::string opcodes = "(";
+  for (const int64_t value : values) opcodes += integer(value);
+  return opcodes + "t";
+}
+
+// {"w": a tensor of storage "0"}
+std::string one_tensor(int64_t offset, const std::vector<int64_t>& shape,
+                       const std::vector<int64_t>& strides, const std::string& key = "0") {
+  return "}" + text("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") +
+         "ctorch\nFloatStorage\n" + text(key) + text("cpu") + "K\x04tQ" + integer(offset) +
+         tuple(shape) + tuple(strides) + "\x89}tRs";
+}
+
+TEST(TorchFile, ReadsBothFormatsAndCheckpoints) {
+  for (const char* name : {"state.pth", "state_old.pth", "wrapped.pth", "wrapped_old.pth"}) {
+    SCOPED_TRACE(name);
+    const std::string content = torch_sample(name);
+    const SafetensorsFile file = read_torch(content);
+    const std::string prefix = std::string(name).starts_with("wrapped") ? "module." : "";
+    ASSERT_EQ(file.tensors().size(), 7u);
+    const SafetensorsTensor& weight = *file.find(prefix + "weight");
+    EXPECT_EQ(weight.dtype, DType::f32);
+    EXPECT_THAT(weight.shape, ElementsAre(3u, 4u));
+    const auto* begin = reinterpret_cast<const std::byte*>(content.data());
+    EXPECT_TRUE(weight.bytes.data() >= begin && weight.bytes.data() < begin + content.size());
+    EXPECT_THAT(values_of<float>(file, prefix + "weight"),
+                ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+    EXPECT_THAT(values_of<float>(file, prefix + "transposed"),
+                ElementsAre(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11));
+    EXPECT_THAT(values_of<float>(file, prefix + "inner"), ElementsAre(5, 6, 9, 10));
+    EXPECT_THAT(values_of<float>(file, prefix + "spread"), ElementsAre(7, 7, 7, 7, 7, 7));
+    EXPECT_EQ(file.find(prefix + "half")->dtype, DType::f16);
+    EXPECT_THAT(file.find(prefix + "empty")->shape, ElementsAre(0u, 4u));
+    EXPECT_TRUE(file.find(prefix + "num_batches_tracked")->shape.empty());
+    EXPECT_THAT(values_of<int64_t>(file, prefix + "num_batches_tracked"), ElementsAre(3));
+  }
+}
+
+TEST(TorchFile, OpensByContentWhateverTheName) {
+  const TemporaryFolder folder;
+  put_file(folder / "w.bin", torch_sample("state.pth"));
+  EXPECT_EQ(open_weights(folder / "w.bin").tensors().size(), 7u);
+  EXPECT_EQ(weights_format(torch_sample("state.pth")), WeightsFormat::torch_zip);
+  EXPECT_EQ(weights_format(torch_sample("state_old.pth")), WeightsFormat::torch_pickle);
+}
+
+TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
+  EXPECT_THAT(torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
+              HasSubstr("w.pth: expected tensors alone, got 'os.system', which Python would import and "
+                        "may call. Nothing was executed. Save the weights alone, "
+                        "torch.save(model.state_dict(), FILE)"));
+  EXPECT_THAT(torch_refusal(old_file(text("posix") + text("system") + "\x93")), HasSubstr("'posix.system'"));
+  EXPECT_THAT(torch_refusal(old_file("ctorch\nload\n)R")), HasSubstr("'torch.load'"));
+  EXPECT_THAT(torch_refusal(old_file("ccollections\nFloatStorage\n)R")),
+              HasSubstr("'collections.FloatStorage'"));
+  EXPECT_THAT(torch_refusal(torch_sample("names.pth")), HasSubstr("'__builtin__.print'"));
+}
+
+TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
+  const auto read = [](int64_t offset, std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    return torch_refusal(old_file(one_tensor(offset, shape, strides)));
+  };
+  EXPECT_EQ(read(0, {2, 2}, {2, 1}), "no error");
+  EXPECT_EQ(read(3, {1, 1}, {1 << 30, 1 << 30}), "no error");
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(read(1, {2, 2}, {2, 1}),
+            "w.pth: tensor 'w': its shape (2,2), strides (2,1) and offset 1 reach beyond its storage "
+            "of 4 elements. Download or copy the file again.");
+  for (const std::string& message :
+       {read(0, {3}, {2}), read(4, {1}, {1}), read(most, {most}, {most}), read(0, {most, 9}, {0, 0}),
+        read(0, {most, most, most}, {0, 0, 0}), read(most, {2}, {most})}) {
+    EXPECT_THAT(message, HasSubstr("reach beyond its storage"));
+  }
+  EXPECT_THAT(read(0, {int64_t{1} << 32}, {0}), HasSubstr("more than twice as large as the file"));
+  EXPECT_THAT(read(0, {-1}, {1}), HasSubstr("expected extents of at least 0"));
+  EXPECT_THAT(read(-1, {1}, {1}), HasSubstr("expected an offset of at least 0"));
+  EXPECT_THAT(read(0, {1, 1}, {1}), HasSubstr("a tensor needs a stride for each axis"));
+  EXPECT_THAT(torch_refusal(old_file(one_tensor(0, {1}, {1}, "7"))), HasSubstr("storage '0' belongs to no"));
+}
+
+TEST(TorchFile, RefusesWhatIsNoStateDict) {
+  EXPECT_THAT(torch_refusal(old_file("]", true)), HasSubstr("expected a state_dict of named tensors"));
+  EXPECT_THAT(torch_refusal(old_file("}(" + text("a") + "N" + text("b") + "Nu", true)),
+              HasSubstr("got the keys 'a', 'b'"));
+  EXPECT_THAT(torch_refusal(pickle_of("}")), HasSubstr("expected a file of torch.save, got another pickle"));
+  EXPECT_THAT(torch_refusal(torch_sample("compressed.pth")), HasSubstr("a compressed or encrypted entry"));
+  std::string archive = torch_sample("state.pth");
+  for (size_t at; (at = archive.find("data.pkl")) != std::string::npos;) archive[at] = 'D';
+  EXPECT_THAT(torch_refusal(archive), HasSubstr("got one without data.pkl"));
+}
+
+TEST(TorchFile, RefusesDamagedStreams) {
+  for (const std::string& opcodes :
+       {std::string("t"), std::string("R"), std::string("0"), std::string("Q"), std::string("(("),
+        std::string("h\x07"), std::string("}(N") + "u", std::string("]N") + "s", std::string("i"),
+        std::string("]Nb0"), std::string("ccollections\nOrderedDict\n]R"),
+        std::string("ctorch._utils\n_rebuild_tensor_v2\n)R"), std::string("N\x85Q")}) {
+    EXPECT_THAT(torch_refusal(old_file(opcodes)), HasSubstr("w.pth: a damaged pickle: ")) << opcodes;
+  }
+}
+
+TEST(TorchFile, RefusesEveryTruncatedFile) {
+  for (const char* name : {"state.pth", "wrapped_old.pth"}) {
+    const std::string content = torch_sample(name);
+    for (size_t size = 4; size < content.size(); ++size) {
+      EXPECT_NE(torch_refusal(content.substr(0, size)), "no error") << name << ' ' << size;
+    }
+  }
+}
+
+// A flipped bit may change numbers; it must not read beyond the file.
+TEST(TorchFile, SurvivesEveryFlippedBit) {
+  for (const char* name : {"wrapped.pth", "state_old.pth"}) {
+    std::string content = torch_sample(name);
+    for (size_t bit = 0; bit < content.size() * 8; ++bit) {
+      content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
+      torch_refusal(content);
+      content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace whisker
