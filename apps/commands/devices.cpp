@@ -224,9 +224,10 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
       "Compute on each device and compare with the reference; exit code 5 when one is wrong or "
       "cannot be used");
   devices
-      ->add_option("--gpus", arguments->gpus,
-                   "With --check: how N GPUs of this machine, or all, are linked, how fast NCCL adds "
-                   "up over them, and whether each gets the same sums")
+      ->add_option(
+          "--gpus", arguments->gpus,
+          "With --check: how N GPUs of this machine, or all, are linked, how fast NCCL adds "
+          "up over them, and whether each gets the same sums")
       ->needs(devices->get_option("--check"));
   CLI::Option* const watch = devices
                                  ->add_option("--watch", arguments->interval,

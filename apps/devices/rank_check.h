@@ -1,5 +1,5 @@
-// `whisker devices --check` of several ranks: how they are linked, how fast they add up, and whether
-// all get the same sums, which are right.
+// `whisker devices --check` of several ranks: how they are linked, how fast they add up, and
+// whether all get the same sums, which are right.
 #pragma once
 
 #include "core/communicator/communicator.h"
@@ -29,7 +29,7 @@ struct RankLink {
 struct ReduceTiming {
   int64_t bytes = 0;
   double seconds = 0;
-  double error = 0;           ///< largest |got - sum in f64| / largest |sum|
+  double error = 0;                   ///< largest |got - sum in f64| / largest |sum|
   std::vector<uint64_t> hashes = {};  ///< of each rank's sums
 
   bool same() const;

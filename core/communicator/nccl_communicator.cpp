@@ -92,8 +92,9 @@ void* NcclCommunicator::communicator() const {
 std::string NcclCommunicator::error() {
   if (aborted_) return "";
   const std::string error = nccl_.asynchronous_error(communicator_);
-  return error.empty() ? error : fmt::format("lost another rank or a link to it: {}: {}",
-                                             description(), error);
+  return error.empty()
+             ? error
+             : fmt::format("lost another rank or a link to it: {}: {}", description(), error);
 }
 
 void NcclCommunicator::abort() {

@@ -36,8 +36,8 @@ class NcclCommunicator final : public Communicator, private Collectives {
   Nccl nccl_;
   void* compute_stream_;  // cudaStream_t
   std::unique_ptr<SideStream> side_;
-  void* stream_;                  // one of both
-  void* communicator_ = nullptr;  // ncclComm_t
+  void* stream_;                       // one of both
+  void* communicator_ = nullptr;       // ncclComm_t
   std::atomic<bool> aborted_ = false;  // by the watch's thread
 };
 

@@ -34,7 +34,10 @@ std::string random_token() {
 
 RankWatch::RankWatch(RankGroup& group, std::string address,
                      std::function<void(const RankFailure&)> on_failure, double silence_s)
-    : group_(group), rank_(group.rank()), silence_s_(silence_s), on_failure_(std::move(on_failure)) {
+    : group_(group),
+      rank_(group.rank()),
+      silence_s_(silence_s),
+      on_failure_(std::move(on_failure)) {
   if (group.world() == 1) return;
   hosts_ = group.all_gather(host_name());
   const bool one_machine = std::ranges::count(hosts_, hosts_[0]) == group.world();

@@ -1,6 +1,6 @@
 // Ends this process soon after another rank of the run failed, was killed or hangs, or a link
-// between GPUs broke, wherever it waits then: in a collective above all. Each rank keeps a connection with rank 0 for that,
-// whatever carries the group's messages.
+// between GPUs broke, wherever it waits then: in a collective above all. Each rank keeps a
+// connection with rank 0 for that, whatever carries the group's messages.
 #pragma once
 
 #include "core/communicator/rank_group.h"

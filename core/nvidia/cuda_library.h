@@ -56,7 +56,8 @@ enum class CudaLibrary : uint8_t {
 };
 
 /// A stream whose work runs beside the compute stream's, for libraries that enqueue on a stream
-/// they are given. A capture of the compute stream holds what is enqueued between fork() and join().
+/// they are given. A capture of the compute stream holds what is enqueued between fork() and
+/// join().
 class SideStream {
  public:
   virtual ~SideStream() = default;

@@ -42,11 +42,15 @@ Nccl::Nccl() {
        missing);
 }
 
+std::string Nccl::describe(int status, void* communicator) const {
+  const std::string detail = get_last_error_ ? get_last_error_(communicator) : "";
+  return get_error_string_(status) + (detail.empty() ? "" : ": " + detail);
+}
+
 void Nccl::check(int status, std::string_view doing) const {
   if (status == 0) return;
-  const char* const detail = get_last_error_ ? get_last_error_(nullptr) : "";
-  fail(ErrorKind::device, "NCCL {}: {}: {}. {} Set NCCL_DEBUG=WARN for more.", version(), doing,
-       get_error_string_(status), detail);
+  fail(ErrorKind::device, "NCCL {}: {}: {}. Set NCCL_DEBUG=WARN for more.", version(), doing,
+       describe(status, nullptr));
 }
 
 std::string Nccl::version() const {
@@ -113,8 +117,7 @@ std::string Nccl::asynchronous_error(void* communicator) const {
   if (get_async_error_(communicator, &status) != 0 || status == 0 || status == in_progress) {
     return "";
   }
-  const char* const detail = get_last_error_ ? get_last_error_(communicator) : "";
-  return fmt::format("{}. {}", get_error_string_(status), detail);
+  return describe(status, communicator);
 }
 
 void Nccl::destroy(void* communicator) const {

@@ -52,6 +52,7 @@ class Nccl {
 
  private:
   void check(int status, std::string_view doing) const;
+  std::string describe(int status, void* communicator) const;
 
   struct IdByValue {
     char bytes[128];
@@ -73,7 +74,7 @@ class Nccl {
   const char* (*get_error_string_)(int status) = nullptr;
   const char* (*get_last_error_)(void* communicator) = nullptr;  // from 2.13
   int (*comm_register_)(void* communicator, void* data, size_t bytes,
-                        void** handle) = nullptr;                     // from 2.19
+                        void** handle) = nullptr;                       // from 2.19
   int (*comm_deregister_)(void* communicator, void* handle) = nullptr;  // from 2.19
 };
 

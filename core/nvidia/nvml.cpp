@@ -18,10 +18,10 @@ constexpr int nvml_success = 0;
 constexpr int not_supported = 3;
 constexpr int insufficient_size = 7;
 constexpr int function_not_found = 13;
-constexpr unsigned temperature_of_gpu = 0;  // NVML_TEMPERATURE_GPU
+constexpr unsigned temperature_of_gpu = 0;   // NVML_TEMPERATURE_GPU
 constexpr int p2p_read = 0, p2p_nvlink = 2;  // nvmlGpuP2PCapsIndex_t; the status 0 is OK
 constexpr unsigned host_bridge = 30, other_socket = 50;  // nvmlGpuTopologyLevel_t
-constexpr auto not_available = ULLONG_MAX;  // NVML_VALUE_NOT_AVAILABLE
+constexpr auto not_available = ULLONG_MAX;               // NVML_VALUE_NOT_AVAILABLE
 
 struct Memory {  // nvmlMemory_t, bytes
   unsigned long long total, free, used;
@@ -134,7 +134,7 @@ GpuLink Nvml::link(const std::string& bus_id, const std::string& other_bus_id) c
   if (status("nvmlDeviceGetP2PStatus", p2p_nvlink) == 0u) {
     link.name = "NVLink";
   } else if (const auto level = status("nvmlDeviceGetTopologyCommonAncestor")) {
-    link.name = *level < host_bridge   ? "PCIe switch"
+    link.name = *level < host_bridge    ? "PCIe switch"
                 : *level < other_socket ? "PCIe"
                                         : "PCIe and CPU sockets";
   }

@@ -17,8 +17,8 @@ void prepare_training(TrainingNorm& norm, const BatchNormOperands& operands);
 TrainingNorm training_norm(const Tensor& x, const BatchNormOperands& norm);
 /// The forward pass of training, without a record of it; the statistics are written.
 Tensor normalise_batch(const TrainingNorm& norm);
-/// The forward pass over the rows of all ranks in options.ranks, recorded: batch_norm() in training,
-/// as Ioffe and Szegedy have it of a batch in one place.
+/// The forward pass over the rows of all ranks in options.ranks, recorded: batch_norm() in
+/// training, as Ioffe and Szegedy have it of a batch in one place.
 Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands);
 /// Tells the version checks that the pending statistics were written.
 void note_pending(const RunningStatistics& running);

@@ -197,8 +197,8 @@ struct BatchNormState {
   Tensor pending_mean, pending_var;
   Tensor sums = {};  ///< Convolved::sums of x: training then needs no pass over x of its own
 };
-/// The processes over whose rows a batch_norm takes its statistics. Each has a part of the rows, and
-/// calls the same operators.
+/// The processes over whose rows a batch_norm takes its statistics. Each has a part of the rows,
+/// and calls the same operators.
 struct NormRanks {
   int world = 1;
   double fraction = 1;  ///< of all rows, that this process has
@@ -210,7 +210,7 @@ struct BatchNormOptions {
   bool training = false;
   double momentum = 0.1;  ///< weight of the new batch (PyTorch's meaning)
   double epsilon = 1e-5;
-  ActivationSpec activation = {};      ///< none or relu
+  ActivationSpec activation = {};    ///< none or relu
   const NormRanks* ranks = nullptr;  ///< training; null: of these rows alone. Outlives backward.
   bool fusible() const { return training && !ranks; }
 };

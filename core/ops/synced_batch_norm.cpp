@@ -70,8 +70,7 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
   norm.geometry.training = false;  // backward through the statistics is added to it
   const double rows = std::round(static_cast<double>(norm.geometry.rows) / ranks.fraction);
   NormalizationKernels& kernels = backend_of(x.device()).normalization();
-  const NormInputs in{
-      .x = x, .gamma = norm.gamma, .beta = norm.beta, .residual = norm.residual};
+  const NormInputs in{.x = x, .gamma = norm.gamma, .beta = norm.beta, .residual = norm.residual};
   const Tensor y = empty_like(x);
   {
     const NoGrad constant;
@@ -85,13 +84,13 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
     norm.mean = batch.mean;
     norm.variance = batch.variance;
     norm.inv_std = pow(affine(batch.variance, 1, epsilon), -0.5);
-    kernels.batch_norm_inference(norm.geometry, in,
-                                 {.mean = norm.mean, .variance = norm.variance}, y);
+    kernels.batch_norm_inference(norm.geometry, in, {.mean = norm.mean, .variance = norm.variance},
+                                 y);
   }
   record("batch_norm", {&x, &operands.gamma, &operands.beta, &operands.residual}, y,
          [rows, &ranks, saved = SavedNorm(norm), variance = save(norm.variance),
-          y = norm.geometry.activation.kind == Activation::none ? Saved() : save_output(y)](
-             Gradients& g) {
+          y = norm.geometry.activation.kind == Activation::none ? Saved()
+                                                                : save_output(y)](Gradients& g) {
            g.no_double_backward();
            TrainingNorm known = saved(g);
            known.variance = variance(g);

@@ -54,7 +54,7 @@ TEST(Nvml, FindsProcessesByTheBus) {
 
 TEST(Nvml, FindsTheLinkBetweenTwoGpus) {
   const Nvml nvml(WHISKER_FAKE_NVML);
-  const GpuLink link = nvml.link("0000:01:00.0", "0000:02:00.0");
+  const GpuLink link = nvml.link("0000:01:00.0", "0000:03:00.0");
   EXPECT_EQ(link.name, "PCIe switch");
   EXPECT_TRUE(link.peer_to_peer);
 }

@@ -52,10 +52,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** gpu) {
   return success;
 }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, Gpu** gpu) {
-  if (std::string_view(bus) != "0000:01:00.0" && std::string_view(bus) != "0000:02:00.0") {
-    return not_found;
-  }
-  *gpu = &gpus[bus[6] - '1'];
+  const std::string_view id = bus;
+  if (id != "0000:01:00.0" && id != "0000:03:00.0") return not_found;
+  *gpu = &gpus[id == "0000:01:00.0" ? 0 : 1];
   return success;
 }
 // No NVLink, but each reads the other's memory through one PCIe switch.

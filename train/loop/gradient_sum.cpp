@@ -42,8 +42,7 @@ int64_t timed_bucket_bytes(const ParameterArena& arena, Communicator& ranks) {
   double best = 0;
   for (int64_t bytes = smallest; bytes <= std::min(largest, gradients.bytes()); bytes *= 2) {
     const int64_t count = bytes / static_cast<int64_t>(size_of(gradients.dtype()));
-    const double speed =
-        static_cast<double>(bytes) / time_sum(part_of(gradients, 0, count), ranks);
+    const double speed = static_cast<double>(bytes) / time_sum(part_of(gradients, 0, count), ranks);
     best = std::max(best, speed);
     speeds.emplace_back(bytes, speed);
   }

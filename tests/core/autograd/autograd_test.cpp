@@ -94,8 +94,8 @@ TEST(Backward, TellsWhenALeafIsFinished) {
   const std::vector<double> before = {first.grad().item(), both.grad().item(), last.grad().item()};
   for (const Tensor& x1 : {first, both, last}) x1.zero_grad();
   backward(exp(first * both) * both * last);
-  EXPECT_EQ(before, (std::vector<double>{first.grad().item(), both.grad().item(),
-                                         last.grad().item()}));
+  EXPECT_EQ(before,
+            (std::vector<double>{first.grad().item(), both.grad().item(), last.grad().item()}));
 }
 
 TEST(Backward, RefusesRootsItCannotStartFrom) {

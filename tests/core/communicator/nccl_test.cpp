@@ -1,8 +1,7 @@
 // NCCL on one GPU in one process: a world of one, whose collectives change nothing but must run,
 // alone, together, beside operators and in captured graphs. Two ranks: tests/apps/nccl_test.py.
-#include "core/communicator/nccl_communicator.h"
-
 #include "core/backend/backend.h"
+#include "core/communicator/nccl_communicator.h"
 #include "core/error.h"
 #include "core/ops/ops.h"
 
@@ -26,9 +25,7 @@ class NcclOfOne : public testing::Test {
   }
   /// Of this dtype: 0, 1, ... 999.
   static Tensor numbers(DType dtype) { return arange(1000, {.dtype = dtype}).to(gpu); }
-  static std::vector<double> counted() {
-    return arange(1000, {.dtype = DType::f64}).to_vector();
-  }
+  static std::vector<double> counted() { return arange(1000, {.dtype = DType::f64}).to_vector(); }
 
   std::shared_ptr<RankGroup> group = std::make_shared<RankGroup>();
   std::unique_ptr<NcclCommunicator> ranks;
@@ -49,7 +46,8 @@ TEST_F(NcclOfOne, CollectivesLeaveItsNumbers) {
 }
 
 TEST_F(NcclOfOne, CollectivesOfSeveralTypesGoTogether) {
-  const Tensor wide = numbers(DType::f32), narrow = numbers(DType::bf16), flag = numbers(DType::i32);
+  const Tensor wide = numbers(DType::f32), narrow = numbers(DType::bf16),
+               flag = numbers(DType::i32);
   const std::vector<double> rounded = narrow.to_vector();
   ranks->begin_together();
   ranks->all_reduce(wide, ReduceKind::sum);

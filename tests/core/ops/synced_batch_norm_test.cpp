@@ -68,25 +68,25 @@ TEST(SyncedBatchNorm, OverRanksWithUnequalPartsIsThatOfAllRows) {
         given[rank] = own.to_vector();
         meet.arrive_and_wait();
       };
-      const NormRanks ranks{
-          .world = 3,
-          .fraction = static_cast<double>(begins[rank + 1] - begins[rank]) / 9,
-          .all_gather =
-              [&](const Tensor& own, const Tensor& all) {
-                exchange(own);
-                std::vector<double> together;
-                for (const auto& one : given) together.insert(together.end(), one.begin(), one.end());
-                all.copy_(from_vector(together, all.shape(), all.options()));
-              },
-          .all_reduce =
-              [&](const Tensor& sums) {
-                exchange(sums);
-                std::vector<double> total(given[0].size());
-                for (const auto& one : given) {
-                  for (size_t i = 0; i < one.size(); ++i) total[i] += one[i];
-                }
-                sums.copy_(from_vector(total, sums.shape(), sums.options()));
-              }};
+      const NormRanks ranks{.world = 3,
+                            .fraction = static_cast<double>(begins[rank + 1] - begins[rank]) / 9,
+                            .all_gather =
+                                [&](const Tensor& own, const Tensor& all) {
+                                  exchange(own);
+                                  std::vector<double> together;
+                                  for (const auto& one : given)
+                                    together.insert(together.end(), one.begin(), one.end());
+                                  all.copy_(from_vector(together, all.shape(), all.options()));
+                                },
+                            .all_reduce =
+                                [&](const Tensor& sums) {
+                                  exchange(sums);
+                                  std::vector<double> total(given[0].size());
+                                  for (const auto& one : given) {
+                                    for (size_t i = 0; i < one.size(); ++i) total[i] += one[i];
+                                  }
+                                  sums.copy_(from_vector(total, sums.shape(), sums.options()));
+                                }};
       const auto part = [&](const Tensor& all) {
         return slice(all, 0, begins[rank], begins[rank + 1]);
       };

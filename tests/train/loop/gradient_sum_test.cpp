@@ -43,12 +43,12 @@ struct Layers {
   explicit Layers(ArenaTypes types) {
     for (int i = 0; i < count; ++i) {
       for (const bool scale : {false, true}) {
-        parameters.push_back(std::make_shared<Parameter>(
-            scale ? Shape{128} : Shape{128, 128},
-            scale ? ParameterRole::norm : ParameterRole::weight,
-            [](uint64_t, uint64_t, std::span<float> values) {
-              for (float& value : values) value = 0.01f;
-            }));
+        parameters.push_back(
+            std::make_shared<Parameter>(scale ? Shape{128} : Shape{128, 128},
+                                        scale ? ParameterRole::norm : ParameterRole::weight,
+                                        [](uint64_t, uint64_t, std::span<float> values) {
+                                          for (float& value : values) value = 0.01f;
+                                        }));
         parameters.back()->set_name(std::to_string(i) + (scale ? "b" : "a"));
       }
     }
