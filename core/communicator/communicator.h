@@ -7,6 +7,7 @@
 #include "core/tensor/tensor.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace whisker {
@@ -26,8 +27,8 @@ class Communicator {
   /// "NCCL 2.27.3"; "" for one process.
   virtual std::string description() const { return ""; }
   /// Seconds that this rank's training has waited for all_reduce() since construction: what
-  /// backward did not hide, the wait for slower ranks included.
-  virtual double waited_s() const { return 0; }
+  /// backward did not hide, the wait for slower ranks included. Unset: not measured.
+  virtual std::optional<double> waited_s() const { return std::nullopt; }
 
   /// Replaces `tensor` (f32, f64, f16, bf16 or i32) by the sum or minimum over all ranks: the same
   /// bits on each. Enqueued on a GPU, so that a captured step holds it.

@@ -25,7 +25,7 @@ class MpiCommunicator final : public Communicator {
  public:
   using Communicator::Communicator;
   std::string description() const override;
-  double waited_s() const override { return waited_s_; }
+  std::optional<double> waited_s() const override { return waited_s_; }
   void all_reduce(const Tensor& tensor, ReduceKind kind) override;
   void broadcast(const Tensor& tensor) override;
 

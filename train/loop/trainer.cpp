@@ -108,7 +108,7 @@ bool Trainer::run_epoch() {
   const Config& config = experiment_.config;
   batches_start_ = now();
   epoch_examples_ = epoch_batches_ = 0;
-  waited_start_ = experiment_.ranks->waited_s();
+  waited_start_ = experiment_.ranks->waited_s().value_or(0);
   rank_times_.reset();
   if (state_.batch == 0) experiment_.schedule->begin_epoch(state_.epoch);
   step_.begin(epoch_totals());
@@ -164,7 +164,7 @@ void Trainer::hear_ranks() {
     if (signal_ == 0) signal_ = one.signal;
     seconds.push_back(one.seconds);
   }
-  if (all.size() > 1) rank_times_ = compare_ranks(seconds);
+  if (all.size() > 1 && experiment_.ranks->waited_s()) rank_times_ = compare_ranks(seconds);
 }
 
 // A GPU's loader may also wait for the GPU, which is no waiting for data.
@@ -348,10 +348,13 @@ StepEvent Trainer::step_event() const {
 void Trainer::log_step(const StepEvent& event) {
   if (experiment_.config.train.log_ranks) {
     const double seconds = std::max(now() - batches_start_, 1e-9);
-    folder_.log(
-        fmt::format("step {}: {:.1f} ms a batch, data wait {:.1f} %, communication {:.1f} %",
-                    state_.step, 1e3 * seconds / static_cast<double>(epoch_batches_),
-                    100 * event.wait_share, 100 * waited_in_epoch() / seconds));
+    std::string line =
+        fmt::format("step {}: {:.1f} ms a batch, data wait {:.1f} %", state_.step,
+                    1e3 * seconds / static_cast<double>(epoch_batches_), 100 * event.wait_share);
+    if (experiment_.ranks->waited_s()) {
+      line += fmt::format(", communication {:.1f} %", 100 * waited_in_epoch() / seconds);
+    }
+    folder_.log(line);
   }
   log_.step(event, now());
   state_.logged = epoch_totals();

@@ -57,7 +57,9 @@ class Trainer {
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
   void hear_ranks();
-  double waited_in_epoch() const { return experiment_.ranks->waited_s() - waited_start_; }
+  double waited_in_epoch() const {  // 0 where it is not measured
+    return experiment_.ranks->waited_s().value_or(0) - waited_start_;
+  }
   bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
   void report(EpochEvent event);
