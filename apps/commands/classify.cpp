@@ -27,7 +27,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -109,7 +108,7 @@ class Printer {
  public:
   /// `key` identifies an example: its path, text or position.
   Printer(const ClassifyArguments& arguments, const Network& network, const char* key,
-          bool leads = true)
+          bool leads)
       : arguments_(arguments), classes_(network.classes()), key_(key), leads_(leads) {
     if (!arguments_.json) return;
     all_.begin_object().field("schema_version", 2);

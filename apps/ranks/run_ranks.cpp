@@ -1,9 +1,11 @@
 #include "apps/ranks/run_ranks.h"
 
+#include "apps/terminal/command.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 
+#include <csignal>
 #include <exception>
 
 #include <unistd.h>
@@ -44,6 +46,9 @@ void RunRanks::fail_all() {
   } catch (const Error& error) {
     kind = error.kind();
     message = error.what();
+  } catch (const BrokenPipe&) {  // nobody is told
+    watch_->fail(128 + SIGPIPE, "");
+    throw;
   } catch (const std::exception& error) {
     message = error.what();
   }

@@ -209,7 +209,7 @@ class Ranks(ProgramTest):
         self.assertIn("train.batch_size_per_gpu: expected 0, as train.batch_size is given", done.stderr)
 
     def test_the_largest_batch_is_found_for_all_ranks(self):
-        done, run = self.train_ranks(2, "auto", "train.batch_size=auto", "train.epochs=1")
+        done, run = self.train_ranks(2, "auto", "train.batch_size=auto", "train.epochs=1", "device=cpu,cpu")
         self.assertIn("train.batch_size: auto is 42", done.stderr)
         self.assertIn("batch_size: 42", (run / "config.yaml").read_text())
 
@@ -317,6 +317,34 @@ class Ranks(ProgramTest):
                 self.assertEqual(one, self.run_tcp(2, command).stdout)
                 if form == ["--json"]:
                     json.loads(one)
+
+    def test_a_list_of_devices_starts_ranks(self):
+        self.train_ranks(1, "for_list", "train.epochs=1")
+        (self.folder / "listed").mkdir()
+        shutil.copy(self.folder / "val/c0/500.png", self.folder / "listed/a.png")
+        (self.folder / "listed/b.png").write_bytes(b"no image")
+        weights = "runs/for_list/best.safetensors"
+        for command, code in ((["evaluate", weights, "val"], 0), (["classify", weights, "val", "listed"], 3)):
+            one, other = (self.whisker(*command, "--batch-size", "3", "--device", device, code=code)
+                          for device in ("cpu", "cpu,cpu"))
+            self.assertEqual((one.stdout, one.stderr), (other.stdout, other.stderr))
+        done = self.whisker("evaluate", weights, "val", "--gpus", "2", "--device", "cpu", code=2)
+        self.assertIn("--gpus 2: not with device: cpu", done.stderr)
+        done = self.whisker("classify", weights, "-", "--device", "cpu,cpu", input="val/c0/500.png\n")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    def test_a_reader_that_goes_away_ends_all_quietly(self):
+        self.train_ranks(1, "for_head", "train.epochs=1")
+        command = [PROGRAM, "classify", "runs/for_head/best.safetensors", "val", "--device", "cpu", "--batch-size", "1"]
+        reader, writer = os.pipe()
+        os.close(reader)
+        port = free_port()
+        ranks = [subprocess.Popen(command, cwd=self.folder, text=True, stdout=writer, stderr=subprocess.PIPE,
+                                  env=dict(os.environ, RANK=rank, WORLD_SIZE="2", MASTER_PORT=str(port)))
+                 for rank in "01"]
+        os.close(writer)
+        self.assertEqual([rank.communicate(timeout=60)[1] for rank in ranks], ["", ""])
+        self.assertEqual([rank.returncode for rank in ranks], [-signal.SIGPIPE, 128 + signal.SIGPIPE])
 
     def test_srun_and_mpirun_evaluate_likewise(self):
         self.train_ranks(1, "for_launchers", "train.epochs=1")
