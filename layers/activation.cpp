@@ -7,11 +7,19 @@ namespace whisker {
 namespace {
 
 constexpr std::pair<const char*, Activation> named_activations[] = {
-    {"linear", Activation::none},     {"none", Activation::none},
-    {"relu", Activation::relu},       {"leaky_relu", Activation::leaky_relu},
-    {"sigmoid", Activation::sigmoid}, {"tanh", Activation::tanh},
-    {"gelu", Activation::gelu},       {"silu", Activation::silu},
-    {"swish", Activation::silu},      {"softplus", Activation::softplus},
+    {"linear", Activation::none},
+    {"none", Activation::none},
+    {"relu", Activation::relu},
+    {"leaky_relu", Activation::leaky_relu},
+    {"sigmoid", Activation::sigmoid},
+    {"tanh", Activation::tanh},
+    {"gelu", Activation::gelu},
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"softplus", Activation::softplus},
+    {"relu6", Activation::relu6},
+    {"hard_sigmoid", Activation::hard_sigmoid},
+    {"hard_swish", Activation::hard_swish},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/activation.h"
+#include "layers/attention.h"
 #include "layers/batch_norm.h"
 #include "layers/branches.h"
 #include "layers/conv2d.h"
@@ -11,7 +12,9 @@
 #include "layers/flatten.h"
 #include "layers/group_norm.h"
 #include "layers/layer_norm.h"
+#include "layers/layer_scale.h"
 #include "layers/pool.h"
 #include "layers/recurrent.h"
 #include "layers/residual.h"
 #include "layers/sequential.h"
+#include "layers/tokens.h"

@@ -56,6 +56,37 @@ class AdaptiveAvgPool2D final : public Module {
   Pair output_;
 };
 
+/// (N,H,W,C) -> (N,C): the largest of each channel. Equal ones share the gradient.
+class GlobalMaxPool2D final : public Module {
+ public:
+  Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  std::string type() const override { return "global_max_pool2d"; }
+  Shape output_shape(const Shape& x) const override;
+  OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+};
+
+/// Binomial blur, then every stride-th position (Zhang 2019, "Making convolutional networks
+/// shift-invariant again"), with the image reflected at its edges.
+class BlurPool2D final : public Module {
+ public:
+  struct Options {
+    int64_t kernel = 3;  ///< 2 to 7; 3 is (1 2 1) / 4 along both axes
+    int64_t stride = 2;
+  };
+  /// Throws usage outside these ranges.
+  explicit BlurPool2D(const Options& options);
+  Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  std::string type() const override { return "blur_pool2d"; }
+  std::string describe() const override;
+  Shape output_shape(const Shape& x) const override;
+  OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+
+ private:
+  const Tensor& filters(const Tensor& x);
+  Options options_;
+  Tensor filters_;  // (C, kernel, kernel, 1), constant
+};
+
 /// (N,H,W,C) -> (N,C).
 class GlobalAvgPool2D final : public Module {
  public:

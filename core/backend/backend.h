@@ -43,6 +43,7 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
+class AttentionKernels;
 class ConvPoolKernels;
 class ConvolutionKernels;
 class ElementwiseKernels;
@@ -59,7 +60,7 @@ class ShapeIndexKernels;
 class TrainingStepKernels;
 
 /// A device's kernels by family; the header of each stands beside this one, those of fused kernels
-/// are convolution.h (ConvPoolKernels) and fused_ops.h. They own no memory.
+/// are attention.h, convolution.h (ConvPoolKernels) and fused_ops.h. They own no memory.
 struct KernelFamilies {
   std::shared_ptr<ElementwiseKernels> elementwise;
   std::shared_ptr<ShapeIndexKernels> shape_index;
@@ -72,6 +73,7 @@ struct KernelFamilies {
   std::shared_ptr<LossKernels> losses;
   std::shared_ptr<TrainingStepKernels> training_step;
   // Fused kernels: null where there are none.
+  std::shared_ptr<AttentionKernels> attention = nullptr;
   std::shared_ptr<ConvPoolKernels> conv_pool = nullptr;
   std::shared_ptr<FusedConvNorm> fused_conv_norm = nullptr;
   std::shared_ptr<FusedAddNorms> fused_add_norms = nullptr;
@@ -103,6 +105,7 @@ class Backend {
   TrainingStepKernels& training_step() { return *kernels_.training_step; }
 
   // Fused kernels; null where there are none.
+  AttentionKernels* attention() { return kernels_.attention.get(); }
   /// Convolution, activation and max-pooling at once.
   ConvPoolKernels* conv_pool() { return kernels_.conv_pool.get(); }
   /// Convolutions that do parts of the batch_norms around them.

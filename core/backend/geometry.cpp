@@ -3,9 +3,15 @@
 
 #include "core/tensor/shape.h"
 
+#include <cmath>
+
 namespace whisker {
 
 static_assert(max_rank == Shape::max_rank);
+
+double AttentionGeometry::scale() const {
+  return 1 / std::sqrt(static_cast<double>(head_size));
+}
 
 BroadcastGeometry BroadcastGeometry::of(const Shape& a, const Shape& b, const Shape& out) {
   BroadcastGeometry g;

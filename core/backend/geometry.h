@@ -19,13 +19,33 @@ using Extents = std::array<int64_t, max_rank>;
 using AxisMask = std::array<bool, max_rank>;
 
 /// Pointwise functions with a known first and second derivative; the fused ops take one.
-enum class Activation : uint8_t { none, relu, leaky_relu, sigmoid, tanh, gelu, silu, softplus };
+enum class Activation : uint8_t {
+  none,
+  relu,
+  leaky_relu,
+  sigmoid,
+  tanh,
+  gelu,
+  silu,
+  softplus,
+  relu6,
+  hard_sigmoid,
+  hard_swish
+};
+inline constexpr int activation_count = 11;
 std::string_view name_of(Activation activation);
 /// True when f'(x) follows from y = f(x) alone, so that y is all a backward pass keeps.
 constexpr bool grad_from_output(Activation activation) {
   return activation == Activation::none || activation == Activation::relu ||
          activation == Activation::leaky_relu || activation == Activation::sigmoid ||
-         activation == Activation::tanh;
+         activation == Activation::tanh || activation == Activation::relu6 ||
+         activation == Activation::hard_sigmoid;
+}
+
+/// True when f(0) = 0: zeros that pad a layout stay zeros.
+constexpr bool keeps_zero(Activation activation) {
+  return activation != Activation::sigmoid && activation != Activation::softplus &&
+         activation != Activation::hard_sigmoid;
 }
 
 /// An activation and its parameter (leaky_relu's slope for x < 0).
@@ -40,7 +60,8 @@ struct ActivationSpec {
 constexpr bool is_monotonic(ActivationSpec f) {
   return f.kind == Activation::none || f.kind == Activation::relu ||
          (f.kind == Activation::leaky_relu && f.slope >= 0) || f.kind == Activation::sigmoid ||
-         f.kind == Activation::tanh;
+         f.kind == Activation::tanh || f.kind == Activation::relu6 ||
+         f.kind == Activation::hard_sigmoid;
 }
 
 enum class UnaryOp : uint8_t {
@@ -264,6 +285,19 @@ struct RandomKey {
   /// In device memory, or null: added to `step` when the draw is made, so that a captured step
   /// draws anew each time it is replayed.
   const int64_t* offset = nullptr;
+};
+
+/// Self-attention over (batch, tokens, heads * head_size), of q, k and v side by side.
+struct AttentionGeometry {
+  int64_t batch = 0, tokens = 0, heads = 1, head_size = 0;
+  bool bias = false;
+  std::array<int64_t, 4> bias_stride{};  // of (batch, heads, query, key); 0 where broadcast
+  double dropout = 0;                    // of the probabilities
+  RandomKey key;
+  DType dtype = DType::f32;
+
+  constexpr int64_t width() const { return heads * head_size; }
+  double scale() const;  // 1 / sqrt(head_size)
 };
 
 }  // namespace whisker

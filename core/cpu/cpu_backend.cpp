@@ -1,4 +1,5 @@
 // The backend's construction and options.
+#include "core/backend/attention.h"
 #include "core/cpu/backend_class.h"
 #include "core/cpu/support/parallel.h"
 #include "core/error.h"
@@ -67,7 +68,8 @@ CpuBackend::CpuBackend()
                 .normalization = make_normalization(device_),
                 .recurrent = make_recurrent(device_),
                 .losses = make_losses(device_),
-                .training_step = make_training_step(device_)} {}
+                .training_step = make_training_step(device_),
+                .attention = make_attention(device_)} {}
 
 void refuse_dtype(DType expected, DType got) {
   fail(ErrorKind::internal, "cpu: a kernel of {} was handed {}.", expected, got);

@@ -85,5 +85,6 @@ std::shared_ptr<NormalizationKernels> make_normalization(CpuDevice& device);
 std::shared_ptr<RecurrentKernels> make_recurrent(CpuDevice& device);
 std::shared_ptr<LossKernels> make_losses(CpuDevice& device);
 std::shared_ptr<TrainingStepKernels> make_training_step(CpuDevice& device);
+std::shared_ptr<AttentionKernels> make_attention(CpuDevice& device);
 
 }  // namespace whisker::cpu

@@ -185,7 +185,7 @@ void Elementwise::accumulate(const Tensor& term, const Tensor& sum) {
 }
 
 void Elementwise::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
-  const bool zero_stays = f.kind != Activation::sigmoid && f.kind != Activation::softplus;
+  const bool zero_stays = keeps_zero(f.kind);
   visit_element("activation", y.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
       tensor1<T>(

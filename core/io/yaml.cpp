@@ -94,6 +94,20 @@ std::string YamlNode::description() const {
   return "";
 }
 
+YamlNode YamlNode::with_words(const std::map<std::string, std::string>& words) const {
+  YamlNode copy = *this;
+  for (const auto& [word, text] : words) {
+    const std::string marked = "{" + word + "}";
+    for (size_t at = copy.text_.find(marked); at != std::string::npos;
+         at = copy.text_.find(marked, at + text.size())) {
+      copy.text_.replace(at, marked.size(), text);
+      copy.quoted_ = false;  // YAML wants the quotes for the brace
+    }
+  }
+  for (YamlNode& item : copy.items_) item = item.with_words(words);
+  return copy;
+}
+
 void YamlNode::fail_expected(std::string_view expected, std::string_view remedy) const {
   fail(ErrorKind::usage, "{}: expected {}, got {}.{}{}", where(), expected, description(),
        remedy.empty() ? "" : " ", remedy);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -104,6 +105,9 @@ class YamlNode {
   void set_override(std::string_view assignment);
   /// Merges `over` into this tree: maps merge key by key, everything else is replaced.
   void merge(const YamlNode& over);
+
+  /// A copy in which each `{word}` in a scalar is replaced by its text. Words without one stay.
+  YamlNode with_words(const std::map<std::string, std::string>& words) const;
 
   /// Tidy block YAML ending in a newline; parsing it gives an equal tree.
   std::string emit() const;

@@ -30,6 +30,12 @@ std::string_view name_of(Activation activation) {
       return "silu";
     case Activation::softplus:
       return "softplus";
+    case Activation::relu6:
+      return "relu6";
+    case Activation::hard_sigmoid:
+      return "hard_sigmoid";
+    case Activation::hard_swish:
+      return "hard_swish";
   }
   return "?";
 }
@@ -109,6 +115,15 @@ Tensor tanh(const Tensor& x) {
 }
 Tensor softplus(const Tensor& x) {
   return activation(x, {.kind = Activation::softplus});
+}
+Tensor relu6(const Tensor& x) {
+  return activation(x, {.kind = Activation::relu6});
+}
+Tensor hard_sigmoid(const Tensor& x) {
+  return activation(x, {.kind = Activation::hard_sigmoid});
+}
+Tensor hard_swish(const Tensor& x) {
+  return activation(x, {.kind = Activation::hard_swish});
 }
 
 }  // namespace whisker

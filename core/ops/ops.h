@@ -86,9 +86,19 @@ Tensor silu(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor softplus(const Tensor& x);
+/// min(max(x, 0), 6).
+Tensor relu6(const Tensor& x);
+/// relu6(x + 3) / 6 (Howard et al. 2019).
+Tensor hard_sigmoid(const Tensor& x);
+/// x hard_sigmoid(x) (Howard et al. 2019).
+Tensor hard_swish(const Tensor& x);
 /// Inverted dropout (Srivastava et al. 2014): keeps with probability 1 - rate and scales by its
 /// inverse. The mask is drawn again in backward, not stored.
 Tensor dropout(const Tensor& x, double rate, const RandomKey& key);
+
+/// Stochastic depth (Huang et al. 2016): zeroes each example (first axis) with probability `rate`
+/// and scales the others by 1 / (1 - rate).
+Tensor drop_path(const Tensor& x, double rate, const RandomKey& key);
 
 // --- reductions: over `axes`, all of them when empty ------------------------------------------
 struct ReduceOptions {
@@ -269,6 +279,18 @@ struct GroupNormOptions {
 /// gamma, beta (C).
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const GroupNormOptions& options = {});
+
+// --- attention --------------------------------------------------------------------------------
+struct AttentionOptions {
+  int64_t heads = 1;
+  double dropout = 0;  ///< of the probabilities
+  RandomKey key = {};
+};
+/// softmax(q k^T / sqrt(d) + bias) v of each example and head (Vaswani et al. 2017), without a
+/// matrix of tokens by tokens in memory where the device has kernels for that. qkv (N, tokens,
+/// 3 heads d): q, k and v side by side -> (N, tokens, heads d). bias: rank 4, broadcasts to (N,
+/// heads, tokens, tokens), or undefined; -infinity masks a key, of which each query needs one.
+Tensor attention(const Tensor& qkv, const Tensor& bias = {}, const AttentionOptions& options = {});
 
 // --- losses: scalars, f32 for 16-bit logits ------------------------------------------------------
 Tensor softmax(const Tensor& x, int axis = -1);

@@ -1,6 +1,7 @@
 // The activations as rows {f, f', f''}, in double and without overflow. `saved` is y = f(x) where
 // grad_from_output(), else x. Formulas: Goodfellow, Bengio and Courville, "Deep Learning",
-// sections 3.10 and 6.3; gelu: Hendrycks and Gimpel 2016; silu: Elfwing, Uchibe and Doya 2018.
+// sections 3.10 and 6.3; gelu: Hendrycks and Gimpel 2016; silu: Elfwing, Uchibe and Doya 2018;
+// hard_sigmoid and hard_swish: Howard et al. 2019 ("Searching for MobileNetV3", 5.2).
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -24,6 +25,11 @@ inline double normal_density(double x) {
   return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 }
 
+/// min(max(x, 0), high); keeps NaN.
+inline double clipped(double x, double high) {
+  return x < 0 ? 0 : x > high ? high : x;
+}
+
 /// f(x)
 inline double activate(ActivationSpec f, double x) {
   switch (f.kind) {
@@ -43,6 +49,12 @@ inline double activate(ActivationSpec f, double x) {
       return x * sigmoid_of(x);
     case Activation::softplus:
       return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+    case Activation::relu6:
+      return clipped(x, 6);
+    case Activation::hard_sigmoid:
+      return clipped(x + 3, 6) / 6;
+    case Activation::hard_swish:
+      return x * clipped(x + 3, 6) / 6;
   }
   return x;
 }
@@ -71,6 +83,12 @@ inline double activation_gradient(ActivationSpec f, double saved, double dy) {
     }
     case Activation::softplus:
       return sigmoid_of(x) * dy;
+    case Activation::relu6:
+      return y <= 0 || y >= 6 ? 0 : dy;
+    case Activation::hard_sigmoid:
+      return y <= 0 || y >= 1 ? 0 : dy / 6;
+    case Activation::hard_swish:
+      return x <= -3 ? 0 : x >= 3 ? dy : (2 * x + 3) / 6 * dy;
   }
   return dy;
 }
@@ -83,6 +101,8 @@ inline double activation_curvature(ActivationSpec f, double saved) {
     case Activation::none:
     case Activation::relu:
     case Activation::leaky_relu:
+    case Activation::relu6:
+    case Activation::hard_sigmoid:
       return 0;
     case Activation::sigmoid:
       return y * (1 - y) * (1 - 2 * y);
@@ -98,6 +118,8 @@ inline double activation_curvature(ActivationSpec f, double saved) {
       const double s = sigmoid_of(x);
       return s * (1 - s);
     }
+    case Activation::hard_swish:
+      return x <= -3 || x >= 3 ? 0 : 1.0 / 3;
   }
   return 0;
 }

@@ -38,7 +38,7 @@ Pair pair(Arguments& a, Pair usual, int64_t low, int64_t high) {
 }
 
 ActivationSpec activation_spec(Arguments& a, Activation usual) {
-  return {.kind = static_cast<Activation>(a.choice(static_cast<int>(usual), 8)),
+  return {.kind = static_cast<Activation>(a.choice(static_cast<int>(usual), activation_count)),
           .slope = static_cast<float>(a.real(0.25))};
 }
 
@@ -219,12 +219,22 @@ constexpr OperatorRow rows[] = {
     {"sigmoid", unary<sigmoid>},
     {"tanh", unary<tanh>},
     {"softplus", unary<softplus>},
+    {"relu6", unary<relu6>},
+    {"hard_sigmoid", unary<hard_sigmoid>},
+    {"hard_swish", unary<hard_swish>},
     {"dropout",
      [](Arguments& a) {
        const Tensor x = a.operand("x", a.shape({4, 7}), -4, 4);
        const RandomKey key{
            .seed = static_cast<uint64_t>(a.integer(3, 0, 9)), .stream = 5, .step = 2};
        return dropout(x, a.real(0.4), key);
+     }},
+    {"drop_path",
+     [](Arguments& a) {
+       const Tensor x = a.operand("x", a.shape({6, 2, 3}), -4, 4);
+       const RandomKey key{
+           .seed = static_cast<uint64_t>(a.integer(3, 0, 9)), .stream = 5, .step = 2};
+       return drop_path(x, a.real(0.4), key);
      }},
     {"sum", reduction<sum>},
     {"mean", reduction<mean>},
@@ -426,6 +436,15 @@ constexpr OperatorRow rows[] = {
        const Tensor beta = a.operand("beta", channels);
        const int64_t groups = a.integer(3, 1, 3);
        return group_norm(x, gamma, beta, {.groups = groups, .epsilon = a.real(1e-5)});
+     }},
+    {"attention",
+     [](Arguments& a) {
+       const Shape shape = a.shape({2, 5, 18});
+       const Tensor qkv = a.operand("qkv", shape, -2, 2);
+       const AttentionOptions options{.heads = a.integer(2, 1, 3), .dropout = a.real(0.3)};
+       const int64_t tokens = shape.rank() > 1 ? shape[1] : 1;
+       const Shape scores{1, options.heads, tokens, tokens};
+       return attention(qkv, a.choice(1, 2) == 1 ? a.constant(scores) : Tensor(), options);
      }},
     {"softmax", along_axis<softmax>},
     {"log_softmax", along_axis<log_softmax>},

@@ -11,8 +11,18 @@
 namespace whisker {
 namespace {
 
+/// For a layer whose parameter would be in another order than in weights files.
+void refuse_behind_flatten(const char* layer, const LayerContext& context) {
+  if (context.flow.flattened_channels == 0) return;
+  fail(ErrorKind::usage,
+       "behind a flatten, features are in another order in weights files, where channels come "
+       "first. Put {} before the flatten.",
+       layer);
+}
+
 MadeLayer make_conv2d(LayerArguments& arguments, const LayerContext& context) {
-  const Extent filters = read_extent(arguments.required({"filters", "out_channels"}), context);
+  const Extent filters = read_filters(arguments.required({"filters", "out_channels"}), context);
+  const YamlNode* groups = arguments.find({"groups"});
   arguments.required({"kernel", "kernel_size"});
   const Padding padding = read_padding(arguments);
   const OutputActivation activation =
@@ -25,7 +35,7 @@ MadeLayer make_conv2d(LayerArguments& arguments, const LayerContext& context) {
       .padding = padding.amount,
       .padding_mode = padding.mode,
       .dilation = arguments.pair({"dilation", "dilation_rate"}, 1).value_or(1),
-      .groups = arguments.integer({"groups"}, {.min = 1, .max = most_channels}, 1),
+      .groups = groups ? read_extent(*groups, context).value : 1,
       .bias = arguments.boolean({"use_bias", "bias"}, true),
       .activation = activation.fused,
       .weight_initializer = weight_start(arguments, context),
@@ -75,6 +85,46 @@ MadeLayer make_global_avg_pool2d(LayerArguments&, const LayerContext&) {
   return {std::make_shared<GlobalAvgPool2D>()};
 }
 
+MadeLayer make_global_max_pool2d(LayerArguments&, const LayerContext&) {
+  return {std::make_shared<GlobalMaxPool2D>()};
+}
+
+MadeLayer make_blur_pool2d(LayerArguments& arguments, const LayerContext&) {
+  const BlurPool2D::Options options{
+      .kernel = arguments.integer({"kernel", "kernel_size"}, {.min = 2, .max = 7}, 3),
+      .stride = arguments.integer({"strides", "stride"}, {.min = 1, .max = 64}, 2)};
+  return {std::make_shared<BlurPool2D>(options)};
+}
+
+// The input, times factors of its channels that two 1x1 convolutions make of their averages.
+MadeLayer make_squeeze_excite(LayerArguments& arguments, const LayerContext& context) {
+  const int64_t channels = context.flow.channels();
+  const int64_t units = read_extent(arguments.required({"units"}), context).value;
+  const YamlNode *activation = arguments.find({"activation"}), *gate = arguments.find({"gate"});
+  const auto convolution = [&](int64_t from, int64_t to) {
+    return std::make_shared<Conv2D>(
+        Conv2D::Options{.in_channels = from,
+                        .filters = to,
+                        .kernel = 1,
+                        .weight_initializer = weight_start(arguments, context),
+                        .bias_initializer = bias_start(arguments, context)});
+  };
+  const auto add_activation = [](Sequential& layers, ActivationSpec f, const char* name) {
+    layers.add_named(name, std::make_shared<ActivationLayer>(f));
+  };
+  const auto factors = std::make_shared<Sequential>();
+  factors->add_named("average", std::make_shared<AdaptiveAvgPool2D>(1));
+  factors->add_named("fc1", convolution(channels, units));
+  add_activation(*factors,
+                 activation ? read_activation(*activation) : ActivationSpec{Activation::relu},
+                 "activation");
+  factors->add_named("fc2", convolution(units, channels));
+  add_activation(*factors, gate ? read_activation(*gate) : ActivationSpec{Activation::sigmoid},
+                 "gate");
+  return {std::make_shared<Multiply>(
+      std::vector<Branches::Branch>{{"", std::make_shared<Sequential>()}, {"", factors}})};
+}
+
 MadeLayer make_batch_norm(LayerArguments& arguments, const LayerContext& context) {
   const YamlNode* activation = arguments.find({"activation"});
   const BatchNorm::Options options{
@@ -111,6 +161,55 @@ MadeLayer make_group_norm(LayerArguments& arguments, const LayerContext& context
 MadeLayer make_dropout(LayerArguments& arguments, const LayerContext&) {
   return {std::make_shared<Dropout>(
       arguments.required({"rate", "p"}).as_double({.min = 0, .max = 0.999}))};
+}
+
+MadeLayer make_drop_path(LayerArguments& arguments, const LayerContext&) {
+  return {std::make_shared<DropPath>(
+      arguments.required({"rate", "p"}).as_double({.min = 0, .max = 0.999}))};
+}
+
+MadeLayer make_layer_scale(LayerArguments& arguments, const LayerContext& context) {
+  refuse_behind_flatten("layer_scale", context);
+  return {std::make_shared<LayerScale>(
+      LayerScale::Options{.channels = context.flow.channels(),
+                          .initial = arguments.number({"initial"}, {.min = 0, .max = 10}, 1e-6)})};
+}
+
+MadeLayer make_multi_head_attention(LayerArguments& arguments, const LayerContext& context) {
+  using Names = MultiHeadAttention::Names;
+  Names names = Names::pytorch;
+  if (const YamlNode* node = arguments.find({"names"})) {
+    if (node->text() != "pytorch" && node->text() != "timm") node->fail_expected("pytorch or timm");
+    if (node->text() == "timm") names = Names::timm;
+  }
+  return {std::make_shared<MultiHeadAttention>(MultiHeadAttention::Options{
+      .channels = context.flow.channels(),
+      .heads = arguments.required({"heads", "num_heads"}).as_int({.min = 1, .max = most_channels}),
+      .dropout = arguments.number({"dropout"}, {.min = 0, .max = 0.999}, 0),
+      .bias = arguments.boolean({"use_bias", "bias"}, true),
+      .names = names})};
+}
+
+MadeLayer make_class_token(LayerArguments&, const LayerContext& context) {
+  return {std::make_shared<ClassToken>(context.flow.channels())};
+}
+
+MadeLayer make_position_embedding(LayerArguments& arguments, const LayerContext& context) {
+  const bool token = context.flow.patches.rank() == 4;
+  const Shape& image = token ? context.flow.patches : context.flow.shape;
+  if (image.rank() != 4) {
+    fail(ErrorKind::usage, "position_embedding: expected images (N,H,W,C), got {}", image);
+  }
+  const Pair extents{image[1], image[2]};
+  return {std::make_shared<PositionEmbedding>(
+      PositionEmbedding::Options{.channels = context.flow.channels(),
+                                 .grid = arguments.pair({"grid"}, 1).value_or(extents),
+                                 .image = extents,
+                                 .tokens = token ? 1 : 0})};
+}
+
+MadeLayer make_first_token(LayerArguments&, const LayerContext&) {
+  return {std::make_shared<FirstToken>()};
 }
 
 MadeLayer make_flatten(LayerArguments&, const LayerContext&) {
@@ -205,10 +304,19 @@ constexpr LayerType types[] = {
     {"avg_pool2d", "kernel", make_avg_pool2d, {"averagepooling2d", "avgpool", "avgpooling2d"}},
     {"adaptive_avg_pool2d", "output", make_adaptive_avg_pool2d, {"adaptiveaveragepooling2d"}},
     {"global_avg_pool2d", "", make_global_avg_pool2d, {"globalaveragepooling2d", "globalavgpool"}},
+    {"global_max_pool2d", "", make_global_max_pool2d, {"globalmaxpooling2d", "globalmaxpool"}},
+    {"blur_pool2d", "kernel", make_blur_pool2d, {"blurpool"}},
     {"batch_norm", "", make_batch_norm, {"batchnormalization", "batchnorm2d", "batchnorm1d"}},
     {"layer_norm", "", make_layer_norm, {"layernormalization"}},
     {"group_norm", "groups", make_group_norm, {"groupnormalization"}},
     {"dropout", "rate", make_dropout},
+    {"drop_path", "rate", make_drop_path, {"stochasticdepth"}},
+    {"layer_scale", "initial", make_layer_scale},
+    {"multi_head_attention", "heads", make_multi_head_attention, {"multiheadattention"}},
+    {"class_token", "", make_class_token},
+    {"position_embedding", "grid", make_position_embedding},
+    {"first_token", "", make_first_token},
+    {"squeeze_excite", "units", make_squeeze_excite, {"squeezeexcitation"}},
     {"flatten", "", make_flatten},
     {"embedding", "", make_embedding},
     {"simple_rnn", "units", make_recurrent<RecurrentKind::rnn_tanh>, {"rnn"}},
@@ -222,6 +330,9 @@ constexpr LayerType types[] = {
     {"gelu", "", make_plain<Activation::gelu>},
     {"silu", "", make_plain<Activation::silu>, {"swish"}},
     {"softplus", "", make_plain<Activation::softplus>},
+    {"relu6", "", make_plain<Activation::relu6>},
+    {"hard_sigmoid", "", make_plain<Activation::hard_sigmoid>},
+    {"hard_swish", "", make_plain<Activation::hard_swish>},
     {"softmax", "", make_softmax},
     {"sequential", "layers", nullptr},
     {"residual", "body", nullptr},

@@ -20,6 +20,7 @@ enum class OutputKind : uint8_t { softmax, sigmoid };
 struct Flow {
   Shape shape;
   int64_t flattened_channels = 0;  ///< of the image behind a flatten, see Parameter
+  Shape patches = {};  ///< behind a class_token: the image (N,H,W,C) before it; else rank 0
 
   /// Its last extent; 0 without one, which the layers refuse.
   int64_t channels() const { return shape.rank() > 0 ? shape[-1] : 0; }
@@ -31,6 +32,7 @@ struct LayerContext {
   int64_t vocabulary = 0;    ///< value of the word `vocabulary` for an embedding; 0: not known
   bool keras_start = false;  ///< initial values are Keras', not PyTorch's
   bool tail = false;         ///< the model's last layer
+  double width = 1;          ///< multiplies the filters of convolutions
 };
 
 struct MadeLayer {

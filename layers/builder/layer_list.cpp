@@ -3,6 +3,8 @@
 
 #include "layers/layers.h"
 
+#include <cmath>
+#include <map>
 #include <type_traits>
 
 namespace whisker {
@@ -117,7 +119,8 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
                        .classes = options_.classes,
                        .vocabulary = options_.vocabulary,
                        .keras_start = options_.keras_start,
-                       .tail = target.tail});
+                       .tail = target.tail,
+                       .width = options_.width});
   } catch (const Error& error) {
     if (says_place(error, node)) throw;
     fail(error.kind(), "{}: {}", arguments.place(), error.what());
@@ -139,22 +142,75 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
   const Shape before = target.flow.shape;
   pass_through(*made.module, arguments.place(), full, target.flow);
   note_flatten(type, before, target.flow);
+  if (type == "class_token") target.flow.patches = before;
   if (made.output) model_.notes.push_back(fmt::format("activation of {} into the loss", full));
   if (made.head) model_.head.push_back(full);
   target.layers.add_named(name, std::move(made.module));
 }
 
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+// The text of each `{word}`.
+Words read_words(const YamlNode* node) {
+  Words words;
+  if (!node) return words;
+  node->as_map();
+  for (size_t i = 0; i < node->size(); ++i) words[node->keys()[i]] = (*node)[i].as_string();
+  return words;
+}
+
+}  // namespace
+
 void LayerListBuilder::add_repeat(LayerArguments& arguments, const Target& target) {
-  const int64_t count = arguments.required({"n", "times"}).as_int({.min = 1, .max = 1000});
+  const YamlNode* const each = arguments.find({"each"});
+  const YamlNode* const times = arguments.find({"n", "times"});
+  if (!each == !times) {
+    fail(ErrorKind::usage, "{}: expected `n`, or `each` with a list of words", arguments.place());
+  }
+  const Words first = read_words(arguments.find({"first"})),
+              then = read_words(arguments.find({"then"}));
   const int64_t start = arguments.integer({"start"}, {.min = 0, .max = 1'000'000}, 0);
   const YamlNode& layers = arguments.required({"layers"});
   arguments.finish();
+  int64_t count = 0;
+  if (each) {
+    count = static_cast<int64_t>(each->as_sequence().size());
+  } else {
+    const auto n = static_cast<double>(times->as_int({.min = 0, .max = 1000}));
+    count = static_cast<int64_t>(std::ceil(n * options_.depth));
+  }
   const int64_t outer = repeat_index_;
   for (int64_t i = 0; i < count; ++i) {
     repeat_index_ = start + i;
-    add_list(layers, target.layers, target.flow, target.names, target.tail && i + 1 == count);
+    Words words = i == 0 ? first : then;
+    if (each) words.merge(read_words(&(*each)[static_cast<size_t>(i)]));
+    const bool tail = target.tail && i + 1 == count;
+    if (words.empty()) {
+      add_list(layers, target.layers, target.flow, target.names, tail);
+    } else {
+      add_list(layers.with_words(words), target.layers, target.flow, target.names, tail);
+    }
   }
   repeat_index_ = outer;
+}
+
+void LayerListBuilder::add_drop_path(const YamlNode& rate, Sequential& body) {
+  const bool grows = rate.text() == "auto";
+  const double fixed = grows ? options_.drop_path : rate.as_double({.min = 0, .max = 0.999});
+  if (fixed == 0) return;  // so that the addition can be fused
+  const auto layer = std::make_shared<DropPath>(fixed);
+  // Numbered through the model: residuals without a name share a path, and masks follow the name.
+  body.add_named(fmt::format("drop_path_{}", drop_path_count_++), layer);
+  if (grows) drop_paths_.push_back(layer);
+}
+
+void LayerListBuilder::set_drop_paths() {
+  for (size_t i = 0; drop_paths_.size() > 1 && i < drop_paths_.size(); ++i) {
+    drop_paths_[i]->set_rate(options_.drop_path * static_cast<double>(i) /
+                             static_cast<double>(drop_paths_.size() - 1));
+  }
 }
 
 template <class Fn>
@@ -197,7 +253,14 @@ void LayerListBuilder::add_residual(LayerArguments& arguments, const Target& tar
   const YamlNode& body_node = arguments.required({"body", "layers"});
   const YamlNode* projection_node = arguments.find({"projection", "shortcut"});
   const YamlNode* activation = arguments.find({"activation"});
+  const YamlNode* drop_path = arguments.find({"drop_path"});
+  const YamlNode* add = arguments.find({"add"});
+  if (add && add->text() != "always" && add->text() != "same_shape") {
+    add->fail_expected("always or same_shape");
+  }
+  const bool if_alike = add && add->text() == "same_shape";
   std::shared_ptr<Residual> residual;
+  std::shared_ptr<Sequential> alone;  // the body, where nothing is added
   Flow inner = target.flow, shortcut = target.flow;
   const std::string name = with_names(arguments, target.names, [&](LayerNames& names) {
     const Part body = build_part(body_node, inner, names);
@@ -205,6 +268,15 @@ void LayerListBuilder::add_residual(LayerArguments& arguments, const Target& tar
       fail(ErrorKind::usage, "{}: a body has no name of its own; name the residual",
            place_of(body_node));
     }
+    if (if_alike && !projection_node && !(inner.shape == target.flow.shape)) {
+      alone = body.second;
+      if (activation && read_activation(*activation).kind != Activation::none) {
+        alone->add_named("activation",
+                         std::make_shared<ActivationLayer>(read_activation(*activation)));
+      }
+      return;
+    }
+    if (drop_path) add_drop_path(*drop_path, *body.second);
     const Part projection =
         projection_node ? build_part(*projection_node, shortcut, names) : Part();
     residual = std::make_shared<Residual>(
@@ -213,6 +285,12 @@ void LayerListBuilder::add_residual(LayerArguments& arguments, const Target& tar
                                                    : ActivationSpec{Activation::relu},
                           .projection_name = projection.first});
   });
+  if (alone) {
+    alone->set_path(target.names.full(name));
+    target.flow.shape = inner.shape;
+    target.layers.add_named(name, alone);
+    return;
+  }
   residual->set_path(target.names.full(name));
   const std::string label = residual->path().empty() ? residual->type() : residual->path();
   pass_through(*residual, arguments.place(), label, target.flow);

@@ -6,10 +6,12 @@
 #include "layers/builder/layer_factory.h"
 #include "layers/builder/layer_names.h"
 #include "layers/builder/model_builder.h"
+#include "layers/dropout.h"
 
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace whisker {
 
@@ -18,6 +20,9 @@ struct LayerListOptions {
   bool keras_start = false;            ///< see LayerContext
   int64_t classes = 0;                 ///< see LayerContext
   int64_t vocabulary = 0;              ///< likewise
+  double width = 1;                    ///< likewise
+  double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
+  double drop_path = 0;  ///< rate of the last residual that asks for `drop_path: auto`
 };
 
 class LayerListBuilder {
@@ -29,6 +34,8 @@ class LayerListBuilder {
   /// Appends the layers of `list` to `target`. `tail`: nothing follows in the whole model. Throws
   /// usage, with the place, for what is unknown or does not fit.
   void add_list(const YamlNode& list, Sequential& target, Flow& flow, LayerNames& names, bool tail);
+  /// When all lists are added: the rates of stochastic depth, linear from 0 to the largest.
+  void set_drop_paths();
 
  private:
   using Part = std::pair<std::string, std::shared_ptr<Sequential>>;  // name and layers
@@ -45,6 +52,7 @@ class LayerListBuilder {
   void add_layer(const std::string& type, const YamlNode& node, LayerArguments& arguments,
                  const Target& target);
   void add_repeat(LayerArguments& arguments, const Target& target);
+  void add_drop_path(const YamlNode& rate, Sequential& body);
   void add_sequential(LayerArguments& arguments, const Target& target);
   void add_residual(LayerArguments& arguments, const Target& target);
   template <class Container>
@@ -60,6 +68,8 @@ class LayerListBuilder {
 
   LayerListOptions options_;
   Model& model_;
+  std::vector<std::shared_ptr<DropPath>> drop_paths_;  // whose rates grow with the depth
+  int drop_path_count_ = 0;
   int64_t repeat_index_ = -1;
   int layers_ = 0;
 };

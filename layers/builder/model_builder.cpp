@@ -35,8 +35,8 @@ class Section {
     }
     if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
-    std::vector<std::string> known = {"preset",   "layers",      "head",
-                                      "defaults", "initializer", "fuse"};
+    std::vector<std::string> known = {"preset", "layers", "head",  "defaults", "initializer",
+                                      "fuse",   "width",  "depth", "drop_path"};
     known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
     for (size_t i = 0; i < node.keys().size(); ++i) {
       if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
@@ -114,15 +114,23 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
               .input = options.input,
               .batch_axis = options.batch_axis,
               .preset = keys.preset_name()};
+  const auto number = [&](const char* key, YamlRange<double> range, double otherwise) {
+    const YamlNode* const node = keys.find(key);
+    return node ? node->as_double(range) : otherwise;
+  };
   LayerListBuilder builder({.defaults = defaults,
                             .keras_start = read_keras_start(keys.find("initializer")),
                             .classes = options.classes,
-                            .vocabulary = options.vocabulary},
+                            .vocabulary = options.vocabulary,
+                            .width = number("width", {.min = 0.05, .max = 20}, 1),
+                            .depth = number("depth", {.min = 0.05, .max = 20}, 1),
+                            .drop_path = number("drop_path", {.min = 0, .max = 0.999}, 0)},
                            model);
   Flow flow{.shape = options.input};
   LayerNames names;
   builder.add_list(*layers, *model.net, flow, names, head == nullptr);
   if (head) builder.add_list(*head, *model.net, flow, names, true);
+  builder.set_drop_paths();
   model.net->set_fuse(!fuse || fuse->as_bool());
   note_head(model);
   if (model.net->size() == 0) layers->fail_expected("at least one layer");

@@ -39,6 +39,8 @@ struct Model {
 /// - `layers`, `head`: lists, one after the other; either replaces the preset's;
 /// - `defaults`: settings per layer type;
 /// - `initializer`: pytorch (default) or keras;
+/// - `width`, `depth`: multiply the filters of convolutions and the counts of repeats;
+/// - `drop_path`: the largest rate of stochastic depth (`drop_path: auto` of residuals);
 /// - `fuse`: false makes every layer an operator of its own (layers/fusion.h).
 /// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
 /// shapes do not fit.

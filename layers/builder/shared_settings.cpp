@@ -1,15 +1,50 @@
 // What is told under several names stands with all of them; defaults are Keras' or PyTorch's.
 #include "layers/builder/shared_settings.h"
 
+#include <algorithm>
+
 namespace whisker {
+namespace {
+
+// `channels`, `channels * 4` or `channels / 4`; nothing for other text.
+std::optional<int64_t> of_channels(const YamlNode& node, int64_t channels) {
+  constexpr std::string_view word = "channels";
+  const std::string& text = node.text();
+  if (!text.starts_with(word)) return std::nullopt;
+  std::string rest = text.substr(word.size());
+  std::erase(rest, ' ');
+  if (rest.empty()) return channels;
+  const std::string_view digits = std::string_view(rest).substr(1);
+  const bool known = rest[0] == '*' || rest[0] == '/';
+  if (!known || digits.empty() || digits.size() > 4 ||
+      !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }) ||
+      std::stoll(std::string(digits)) == 0) {
+    node.fail_expected("channels, channels * N or channels / N");
+  }
+  const int64_t number = std::stoll(std::string(digits));
+  return rest[0] == '*' ? channels * number : std::max<int64_t>(channels / number, 1);
+}
+
+}  // namespace
 
 Extent read_extent(const YamlNode& node, const LayerContext& context) {
+  if (const auto extent = of_channels(node, context.flow.channels())) return {.value = *extent};
   if (node.text() != "classes") return {.value = node.as_int({.min = 1, .max = most_channels})};
   if (context.classes < 1) {
     fail(ErrorKind::usage, "{}: the number of classes is not known here; give a number",
          place_of(node));
   }
   return {.value = context.classes, .head = true};
+}
+
+Extent read_filters(const YamlNode& node, const LayerContext& context) {
+  Extent filters = read_extent(node, context);
+  const bool is_number = !node.text().empty() && node.text()[0] >= '0' && node.text()[0] <= '9';
+  if (!is_number || context.width == 1) return filters;
+  const double wanted = static_cast<double>(filters.value) * context.width;
+  filters.value = std::max<int64_t>(8, static_cast<int64_t>(wanted + 4) / 8 * 8);
+  if (static_cast<double>(filters.value) < 0.9 * wanted) filters.value += 8;
+  return filters;
 }
 
 // At the model's end sigmoid and softmax belong to the loss.

@@ -2,9 +2,7 @@
 // gradients and running statistics, element by element. Numbers from
 // scripts/make_torchvision_fixtures.py, computed in f64: so is the reference, the others in f32.
 #include "core/cpu/cpu_backend.h"
-#include "core/tensor/philox.h"
-#include "layers/layers.h"
-#include "layers/weights/weights.h"
+#include "tests/layers/formula_weights.h"
 #include "tests/support/devices.h"
 #include "tests/support/json_fixture.h"
 #include "tests/support/test_data.h"
@@ -23,18 +21,6 @@ namespace {
 const JsonValue& fixtures() {
   static const JsonValue values =
       test::json_fixture(WHISKER_SOURCE_DIR "/tests/layers/torchvision_fixtures.json");
-  return values;
-}
-
-// The script's formula().
-std::vector<float> formula(const std::string& name, int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  const uint64_t offset = stream_of(name) & 0xffffffffu;
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint64_t word = ((i + 1) * 2654435761u + offset) & 0xffffffffu;
-    word = ((word ^ (word >> 15)) * 2246822519u) & 0xffffffffu;
-    values[i] = static_cast<float>(static_cast<double>(word) / 0x1p32 - 0.5);
-  }
   return values;
 }
 
@@ -58,7 +44,7 @@ double allowed_gradient(Device device, const Parameter& parameter) {
 
 Tensor images(int64_t side, int64_t batch, Device device) {
   const std::string name = "picture" + std::to_string(side);  // as the fixtures' values were made
-  const std::vector<float> values = formula(name, batch * side * side * 3);
+  const std::vector<float> values = test::formula(name, batch * side * side * 3);
   std::vector<double> scaled(values.begin(), values.end());
   for (double& value : scaled) value *= 4;
   return from_vector(scaled, {batch, side, side, 3}, {.dtype = widest(device), .device = device});
@@ -98,22 +84,6 @@ TEST_P(TorchvisionOn, SqueezenetsImagenetWeightsGiveTheSameLogits) {
                           allowed(GetParam()), 0));
 }
 
-// Kaiming-like weights, norms around one, as the script sets them; values in file order.
-void fill(const Model& model, ParameterArena& arena) {
-  for (const auto& parameter : model.net->parameters()) {
-    std::vector<float> values = formula(parameter->name(), parameter->shape().count());
-    const Shape& shape = parameter->shape();
-    const bool is_scale = shape.rank() == 1 && (parameter->name().ends_with("weight") ||
-                                                parameter->name().ends_with("running_var"));
-    const auto fan_in = static_cast<double>(shape.count() / shape[0]);
-    for (float& value : values) {
-      if (shape.rank() > 1) value *= static_cast<float>(std::sqrt(12 / fan_in));
-      if (is_scale) value += 1;
-    }
-    arena.write(*parameter, from_file_order(*parameter, values));
-  }
-}
-
 // What weight decay may spare: every vector of these networks, and no matrix or filter.
 TEST(Torchvision, RolesTellWeightsFromBiasesAndNormalisation) {
   for (const char* name : {"resnet18", "squeezenet1_1"}) {
@@ -141,7 +111,7 @@ std::vector<double> shown(const Parameter& parameter, const std::vector<double>&
         values[(stream_of(parameter.name()) % values.size() + 2654435761u * i) % values.size()]);
   }
   const std::vector<float> direction =
-      formula("direction of " + parameter.name(), static_cast<int64_t>(values.size()));
+      test::formula("direction of " + parameter.name(), static_cast<int64_t>(values.size()));
   result.push_back(std::inner_product(values.begin(), values.end(), direction.begin(), 0.0));
   return result;
 }
@@ -168,7 +138,7 @@ TEST_P(TorchvisionOn, ResnetsForwardBackwardAndStatisticsAreTheSame) {
   const double relative = allowed(GetParam());
   const Model model = preset("resnet18", 64, 10);
   ParameterArena arena(model.net->parameters(), GetParam(), 1, {.master = widest(GetParam())});
-  fill(model, arena);
+  test::fill_by_formula(*model.net, arena);
   const Tensor x = images(64, 2, GetParam());
   {
     const NoGrad inference;

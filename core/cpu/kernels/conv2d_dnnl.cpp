@@ -40,8 +40,8 @@ Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuO
     x_ = x_.blocked(block);
   }
   y_ = y_.blocked(block);
-  // The sigmoid of zero is not zero, so padding channels would not stay zero.
-  possible_ = g.activation.kind != Activation::sigmoid || g.c_out % block == 0;
+  // Padding channels have to stay zero.
+  possible_ = keeps_zero(g.activation.kind) || g.c_out % block == 0;
 }
 
 ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fused) const {

@@ -68,6 +68,30 @@ struct Softplus {
   }
 };
 
+// min(max(x, 0), high); keeps NaN.
+inline float clipped(float x, float high) {
+  const float above = x < 0 ? 0 : x;
+  return above > high ? high : above;
+}
+struct Relu6 {
+  static float value(float x, float) { return clipped(x, 6); }
+  static float first(float y, float) { return (y > 0) & (y < 6) ? 1.0f : 0.0f; }
+  static float second(float, float) { return 0; }
+};
+struct HardSigmoid {
+  static float value(float x, float) { return clipped(x + 3, 6) * (1.0f / 6); }
+  static float first(float y, float) { return (y > 0) & (y < 1) ? 1.0f / 6 : 0.0f; }
+  static float second(float, float) { return 0; }
+};
+struct HardSwish {
+  static float value(float x, float) { return x * clipped(x + 3, 6) * (1.0f / 6); }
+  static float first(float x, float) {
+    const float inner = x >= 3 ? 1.0f : (2 * x + 3) * (1.0f / 6);
+    return x <= -3 ? 0.0f : inner;
+  }
+  static float second(float x, float) { return (x > -3) & (x < 3) ? 1.0f / 3 : 0.0f; }
+};
+
 /// f'(x) dy; relu's: see Note [relu's gradient and NaN] in core/reference/activation_functions.h.
 template <class F>
 float gradient(float saved, float slope, float dy) {
@@ -98,6 +122,12 @@ void visit_activation(Activation kind, Fn&& fn) {
       return fn.template operator()<Silu>();
     case Activation::softplus:
       return fn.template operator()<Softplus>();
+    case Activation::relu6:
+      return fn.template operator()<Relu6>();
+    case Activation::hard_sigmoid:
+      return fn.template operator()<HardSigmoid>();
+    case Activation::hard_swish:
+      return fn.template operator()<HardSwish>();
   }
 }
 

@@ -3,7 +3,8 @@
 // Note [Choosing a convolution]
 // The first of these that applies:
 //  1. the autotune table's choice;
-//  2. the few-channel kernel (libraries take six times the memory floor on first layers);
+//  2. the few-channel kernel (libraries take six times the memory floor on first layers), the
+//     depthwise kernels;
 //  3. in a short-lived process, the direct kernel where it takes milliseconds;
 //  4. the first engine of heuristic A that works;
 //  5. the direct kernel.

@@ -119,4 +119,12 @@ using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 /// epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
+/// Name of the depthwise kernels in the autotune table.
+inline constexpr std::string_view depthwise_name = "depthwise";
+/// The kernels for one filter per channel, bias and activation of a forward pass included: square
+/// windows of 3, 5 or 7 with strides of 1 or 2, and channels that fill packs of 16 bytes. Null for
+/// others.
+ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& request,
+                                                  const ConvolutionSite& site);
+
 }  // namespace whisker::cuda

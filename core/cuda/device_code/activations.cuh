@@ -14,6 +14,11 @@ __device__ inline float normal_density(float x) {
   return expf(-0.5f * x * x) * 0.3989422804014327f;
 }
 
+// Keeps NaN.
+__device__ inline float clipped(float x, float high) {
+  return x < 0 ? 0 : x > high ? high : x;
+}
+
 /// f(x)
 __device__ inline float activate(ActivationSpec f, float x) {
   switch (f.kind) {
@@ -33,6 +38,12 @@ __device__ inline float activate(ActivationSpec f, float x) {
       return x * sigmoid_of(x);
     case Activation::softplus:
       return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    case Activation::relu6:
+      return clipped(x, 6);
+    case Activation::hard_sigmoid:
+      return clipped(x + 3, 6) * (1.0f / 6);
+    case Activation::hard_swish:
+      return x * clipped(x + 3, 6) * (1.0f / 6);
   }
   return x;
 }
@@ -60,6 +71,12 @@ __device__ inline float activation_gradient(ActivationSpec f, float saved, float
     }
     case Activation::softplus:
       return sigmoid_of(x) * dy;
+    case Activation::relu6:
+      return y <= 0 || y >= 6 ? 0 : dy;
+    case Activation::hard_sigmoid:
+      return y <= 0 || y >= 1 ? 0 : dy * (1.0f / 6);
+    case Activation::hard_swish:
+      return x <= -3 ? 0 : x >= 3 ? dy : (2 * x + 3) * (1.0f / 6) * dy;
   }
   return dy;
 }
@@ -72,6 +89,8 @@ __device__ inline float activation_curvature(ActivationSpec f, float saved) {
     case Activation::none:
     case Activation::relu:
     case Activation::leaky_relu:
+    case Activation::relu6:
+    case Activation::hard_sigmoid:
       return 0;
     case Activation::sigmoid:
       return y * (1 - y) * (1 - 2 * y);
@@ -87,6 +106,8 @@ __device__ inline float activation_curvature(ActivationSpec f, float saved) {
       const float s = sigmoid_of(x);
       return s * (1 - s);
     }
+    case Activation::hard_swish:
+      return x <= -3 || x >= 3 ? 0 : 1.0f / 3;
   }
   return 0;
 }

@@ -15,7 +15,8 @@ using Operands = const std::vector<Tensor>&;
 TEST(CpuAgreement, Activations) {
   for (const Activation kind :
        {Activation::relu, Activation::leaky_relu, Activation::sigmoid, Activation::tanh,
-        Activation::gelu, Activation::silu, Activation::softplus}) {
+        Activation::gelu, Activation::silu, Activation::softplus, Activation::relu6,
+        Activation::hard_sigmoid, Activation::hard_swish}) {
     for (const double spread : {0.3, 4.0, 40.0}) {
       expect_agreement(
           {fmt::format("activation {} x{}", static_cast<int>(kind), spread),

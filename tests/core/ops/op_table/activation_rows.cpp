@@ -1,7 +1,8 @@
-// Functions of one element: powers and exponentials, activations, dropout.
+// Functions of one element: powers and exponentials, activations, dropout, drop_path.
 #include "core/tensor/philox.h"
 #include "tests/core/ops/op_table/rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -51,6 +52,11 @@ std::vector<OpCase> unary_rows() {
       {"sigmoid", sigmoid, plain_sigmoid, -9, 9},
       {"tanh", tanh, [](double x) { return std::tanh(x); }, -4, 4},
       {"softplus", softplus, [](double x) { return std::log(1 + std::exp(x)); }, -9, 9},
+      {"relu6", relu6, [](double x) { return std::clamp(x, 0.0, 6.0); }, -3, 9},
+      {"hard_sigmoid", hard_sigmoid, [](double x) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); }, -5,
+       5},
+      {"hard_swish", hard_swish, [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }, -5,
+       5},
   };
   std::vector<OpCase> rows;
   for (const Unary& f : functions) {
@@ -98,6 +104,22 @@ std::vector<OpCase> dropout_rows() {
                           },
                       .scale = 1});
     }
+  }
+  const RandomKey key{.seed = 3, .stream = 6};
+  for (const Shape& shape : {Shape{9}, Shape{6, 2, 3}}) {
+    rows.push_back({.name = fmt::format("drop_path_{}", tag(shape)),
+                    .inputs = {variable(shape)},
+                    .op = [key](Inputs x) { return drop_path(x[0], 0.4, key); },
+                    .expected =
+                        [key, shape](Plain x) {
+                          Values y = x[0];
+                          const size_t size = y.size() / static_cast<size_t>(shape[0]);
+                          for (size_t i = 0; i < y.size(); ++i) {
+                            y[i] = plain_keeps(key, 0.4, i / size) ? y[i] / 0.6 : 0;
+                          }
+                          return y;
+                        },
+                    .scale = 1});
   }
   return rows;
 }

@@ -119,6 +119,8 @@ std::vector<ConvCase> cases() {
       {"dilation_3x1_pad_3x0", {1, 5, 4, 1}, {2, 3, 3, 1}, {.padding = {3, 0}, .dilation = {3, 1}}},
       {"groups_2", {2, 5, 5, 4}, {6, 3, 3, 2}, {.padding = 1, .groups = 2}},
       {"depthwise", {1, 4, 5, 5}, {5, 3, 3, 1}, {.groups = 5}},
+      {"depthwise_8", {1, 5, 4, 8}, {8, 3, 3, 1}, {.padding = 1, .groups = 8}},
+      {"depthwise_8_stride_2_valid", {2, 6, 7, 8}, {8, 3, 3, 1}, {.stride = 2, .groups = 8}},
       {"depthwise_multiplier_2_stride_2",
        {1, 6, 5, 3},
        {6, 3, 3, 1},

@@ -143,6 +143,17 @@ Cases convolution_cases() {
        {.padding = {1, 2}, .activation = {.kind = Activation::leaky_relu}}},
       {{2, 12, 12, 8}, {16, 3, 3, 4}, {.padding = 2, .dilation = 2, .groups = 2}},
       {{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}},
+      {{2, 15, 13, 40}, {40, 3, 3, 1}, {.stride = 2, .padding = 1, .groups = 40}},
+      {{2, 14, 15, 144}, {144, 5, 5, 1}, {.padding = 2, .groups = 144}},
+      {{3, 15, 14, 24}, {24, 5, 5, 1}, {.stride = 2, .padding = 2, .groups = 24}},
+      {{2, 13, 14, 96}, {96, 7, 7, 1}, {.padding = 3, .groups = 96}},
+      {{2, 13, 14, 8}, {8, 7, 7, 1}, {.stride = 2, .padding = 3, .groups = 8}},
+      {{2, 14, 14, 16},
+       {16, 5, 5, 1},
+       {.stride = 2,
+        .padding_mode = PaddingMode::same,
+        .groups = 16,
+        .activation = {.kind = Activation::tanh}}},
       {{3, 11, 12, 20},
        {24, 3, 3, 20},
        {.padding_mode = PaddingMode::same, .activation = relu_spec}},
@@ -241,10 +252,8 @@ Cases group_norm_cases() {
                                       {{66'000, 16}, 2},
                                       {{300, 640}, 20}}) {
     const int64_t positions = shape.count() / (shape[0] * shape[-1]);
-    cases.push_back({{shape},
-                     shape.count() / shape[-1] + positions * shape[-1] / groups,
-                     0,
-                     {groups}});
+    cases.push_back(
+        {{shape}, shape.count() / shape[-1] + positions * shape[-1] / groups, 0, {groups}});
   }
   return cases;
 }
@@ -277,13 +286,15 @@ Cases cases_of(std::string_view op) {
     if (op == name) return binary_cases();
   }
   for (const char* name :
-       {"affine", "exp", "log", "sqrt", "reciprocal", "abs", "pow", "clamp", "where", "activation",
-        "relu", "leaky_relu", "gelu", "silu", "sigmoid", "tanh", "softplus"}) {
+       {"affine",  "exp",   "log",        "sqrt",  "reciprocal",   "abs",       "pow",
+        "clamp",   "where", "activation", "relu",  "leaky_relu",   "gelu",      "silu",
+        "sigmoid", "tanh",  "softplus",   "relu6", "hard_sigmoid", "hard_swish"}) {
     if (op == name) return {{{{41, 1031}}}};
   }
   const std::pair<std::string_view, Cases> others[] = {
       {"cast", {{{{41, 1031}}, 1, 0, {}, {static_cast<int>(DType::f64)}}}},
       {"dropout", {{{{3, 40'001}}}}},
+      {"drop_path", {{{{90, 3, 401}}}}},
       {"sum", sum_cases()},
       {"mean", reduction_cases(true)},
       {"max", reduction_cases(false)},
@@ -327,6 +338,7 @@ Cases cases_of(std::string_view op) {
       {"add_batch_norms", {{{{2000, 64}}, 2000}, {{{300, 5}}, 300}}},
       {"layer_norm", layer_norm_cases()},
       {"group_norm", group_norm_cases()},
+      {"attention", {{{{3, 130, 96}}, 200, 0, {2}}, {{{1, 65, 3 * 64}}, 130, 0, {1}, {0}}}},
       {"softmax", softmax_cases()},
       {"log_softmax", softmax_cases()},
       {"cross_entropy", cross_entropy_cases()},

@@ -37,7 +37,8 @@ Values spread(const Values& x, const Shape& from, const Shape& to) {
 std::vector<OpCase> all_rows() {
   std::vector<OpCase> rows;
   for (auto* family : {arithmetic_rows, activation_rows, reduction_rows, shape_rows, matmul_rows,
-                       conv2d_rows, pool2d_rows, norm_rows, loss_rows, recurrent_rows}) {
+                       conv2d_rows, pool2d_rows, norm_rows, loss_rows, recurrent_rows,
+                       attention_rows}) {
     append(rows, family());
   }
   return rows;

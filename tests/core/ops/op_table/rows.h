@@ -20,6 +20,7 @@ std::vector<OpCase> pool2d_rows();
 std::vector<OpCase> norm_rows();
 std::vector<OpCase> loss_rows();
 std::vector<OpCase> recurrent_rows();
+std::vector<OpCase> attention_rows();
 std::vector<OpCase> all_rows();
 
 using Inputs = const std::vector<Tensor>&;

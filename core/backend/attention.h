@@ -1,0 +1,46 @@
+// The attention kernels.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/backend/operands.h"
+
+namespace whisker {
+
+struct AttentionInputs {
+  const Tensor& qkv;   ///< (batch, tokens, 3 * heads * head_size)
+  const Tensor& bias;  ///< where g.bias: broadcast to (batch, heads, tokens, tokens)
+
+  AttentionInputs map(auto&& fn) const { return {fn(qkv), fn(bias)}; }
+};
+
+struct AttentionOutputs {
+  const Tensor& y;            ///< (batch, tokens, heads * head_size)
+  const Tensor& log_sum_exp;  ///< f32 (batch, heads, tokens), of the rows of scores
+
+  AttentionOutputs map(auto&& fn) const { return {fn(y), fn(log_sum_exp)}; }
+};
+
+struct AttentionSaved {
+  const Tensor& qkv;
+  const Tensor& bias;
+  const Tensor& y;
+  const Tensor& log_sum_exp;
+
+  AttentionSaved map(auto&& fn) const { return {fn(qkv), fn(bias), fn(y), fn(log_sum_exp)}; }
+};
+
+/// In memory linear in the tokens. The mask of dropout is that of dropout() over the probabilities
+/// (batch, heads, tokens, tokens).
+class AttentionKernels {
+ public:
+  virtual ~AttentionKernels() = default;
+
+  /// False where the operator is to run unfused.
+  virtual bool fuses(const AttentionGeometry& g) const = 0;
+  virtual void attention(const AttentionGeometry& g, const AttentionInputs& in,
+                         const AttentionOutputs& out) = 0;
+  virtual void attention_backward(const AttentionGeometry& g, const AttentionSaved& saved,
+                                  const Tensor& dy, const Tensor& dqkv) = 0;
+};
+
+}  // namespace whisker

@@ -1,0 +1,275 @@
+// Attention in blocks of queries: of the scores only one block by all tokens exists at a time, and
+// backward computes it again from the rows' log of the sum of exponentials (Dao et al. 2022,
+// "FlashAttention", algorithms 1 and 4; blocks of keys are left whole). Threads share the heads.
+#include "core/backend/attention.h"
+
+#include "core/backend/dropout_mask.h"
+#include "core/cpu/cpu_kernels.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vector_math.h"
+#include "core/cpu/support/vectorize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace whisker::cpu {
+namespace {
+
+constexpr int64_t block_queries = 64;
+
+WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+// x = exp(x - shift), returns the sum.
+WHISKER_VECTORIZE double exponentials(float* x, float shift, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] = vector_exp(x[i] - shift);
+    sum += static_cast<double>(x[i]);
+  }
+  return sum;
+}
+
+WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+}
+
+WHISKER_VECTORIZE void add_row(const float* term, int64_t stride, float* sum, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) sum[i] += term[i * stride];
+}
+
+WHISKER_VECTORIZE double dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  }
+  return sum;
+}
+
+// ds = p (dp - delta) scale
+WHISKER_VECTORIZE void score_gradient(const float* p, float delta, float scale, float* dp,
+                                      int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - delta) * scale;
+}
+
+// Dropout of a row whose first element is number `first` of the probabilities.
+void drop_row(const AttentionGeometry& g, uint64_t first, float* x) {
+  const uint64_t threshold = dropout_threshold(g.dropout);
+  const auto scale = static_cast<float>(1 / (1 - g.dropout));
+  PhiloxBlock words{};
+  for (int64_t i = 0; i < g.tokens; ++i) {
+    const uint64_t element = first + static_cast<uint64_t>(i);
+    if (i == 0 || element % 4 == 0) words = dropout_words(g.key, element / 4);
+    x[i] = words[element % 4] >= threshold ? x[i] * scale : 0.0f;
+  }
+}
+
+/// One head of one example. Matrices have `tokens` rows of head_size elements: those of q, k and v
+/// stand `row` elements apart, those of y g.width().
+struct Head {
+  Head(const AttentionGeometry& geometry, int64_t unit, const float* qkv, const float* biases)
+      : g(geometry), n(unit / geometry.heads), h(unit % geometry.heads), row(3 * geometry.width()) {
+    q = qkv + n * g.tokens * row + h * g.head_size;
+    k = q + g.width();
+    v = k + g.width();
+    if (biases) bias = biases + n * g.bias_stride[0] + h * g.bias_stride[1];
+  }
+
+  /// s (rows, tokens) = the scores of the queries from `first` on.
+  void scores(int64_t first, int64_t rows, float* s) const {
+    gemm({.transpose_b = true,
+          .m = rows,
+          .n = g.tokens,
+          .k = g.head_size,
+          .a = q + first * row,
+          .lda = row,
+          .b = k,
+          .ldb = row,
+          .c = s,
+          .ldc = g.tokens});
+    scale_row(s, static_cast<float>(g.scale()), rows * g.tokens);
+    for (int64_t i = 0; bias && i < rows; ++i) {
+      add_row(bias + (first + i) * g.bias_stride[2], g.bias_stride[3], s + i * g.tokens, g.tokens);
+    }
+  }
+  void drop(int64_t first, int64_t rows, float* p) const {
+    if (g.dropout == 0) return;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t query = (n * g.heads + h) * g.tokens + first + i;
+      drop_row(g, static_cast<uint64_t>(query * g.tokens), p + i * g.tokens);
+    }
+  }
+  /// Offset of this head in y.
+  int64_t in_y() const { return n * g.tokens * g.width() + h * g.head_size; }
+
+  const AttentionGeometry& g;
+  int64_t n, h, row;
+  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  const float* bias = nullptr;
+};
+
+class Attention final : public AttentionKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  bool fuses(const AttentionGeometry&) const override { return true; }
+
+  void attention(const AttentionGeometry& given, const AttentionInputs& in,
+                 const AttentionOutputs& out) override {
+    if (!in_f32("attention", out.y)) {
+      return via_f32([&](ViaF32& t) {
+        attention(as_f32(given), t.in(in), {.y = t.out(out.y), .log_sum_exp = out.log_sum_exp});
+      });
+    }
+    const AttentionGeometry g = on_host(given);
+    const float *qkv = f32(in.qkv), *bias = g.bias ? f32(in.bias) : nullptr;
+    float *y = f32(out.y), *log_sum_exp = f32(out.log_sum_exp);
+    for_each_head(g, 1, [&](int64_t unit, float* p) {
+      const Head head(g, unit, qkv, bias);
+      for (int64_t first = 0; first < g.tokens; first += block_queries) {
+        const int64_t rows = std::min(block_queries, g.tokens - first);
+        head.scores(first, rows, p);
+        for (int64_t i = 0; i < rows; ++i) {
+          float* const of_query = p + i * g.tokens;
+          const float largest = largest_of(of_query, g.tokens);
+          const double sum = exponentials(of_query, largest, g.tokens);
+          scale_row(of_query, static_cast<float>(1 / sum), g.tokens);
+          log_sum_exp[unit * g.tokens + first + i] = largest + static_cast<float>(std::log(sum));
+        }
+        head.drop(first, rows, p);
+        gemm({.m = rows,
+              .n = g.head_size,
+              .k = g.tokens,
+              .a = p,
+              .lda = g.tokens,
+              .b = head.v,
+              .ldb = head.row,
+              .c = y + head.in_y() + first * g.width(),
+              .ldc = g.width()});
+      }
+    });
+  }
+
+  void attention_backward(const AttentionGeometry& given, const AttentionSaved& saved,
+                          const Tensor& dy, const Tensor& dqkv) override {
+    if (!in_f32("attention", dy)) {
+      return via_f32([&](ViaF32& t) {
+        attention_backward(as_f32(given),
+                           {.qkv = t.in(saved.qkv),
+                            .bias = t.in(saved.bias),
+                            .y = t.in(saved.y),
+                            .log_sum_exp = saved.log_sum_exp},
+                           t.in(dy), t.out(dqkv));
+      });
+    }
+    const AttentionGeometry g = on_host(given);
+    const float *qkv = f32(saved.qkv), *bias = g.bias ? f32(saved.bias) : nullptr;
+    const float *y = f32(saved.y), *log_sum_exp = f32(saved.log_sum_exp), *gradient = f32(dy);
+    float* const to = f32(dqkv);
+    const int64_t block = block_queries * g.tokens;
+    for_each_head(g, g.dropout > 0 ? 3 : 2, [&](int64_t unit, float* p) {
+      const Head head(g, unit, qkv, bias);
+      float* const dq = to + (head.q - qkv);
+      float* const dk = dq + g.width();
+      float* const dv = dk + g.width();
+      float* const dp = p + block;
+      float* const dropped = g.dropout > 0 ? dp + block : p;
+      for (int64_t first = 0; first < g.tokens; first += block_queries) {
+        const int64_t rows = std::min(block_queries, g.tokens - first);
+        const int64_t at = head.in_y() + first * g.width();
+        const float beta = first > 0 ? 1.0f : 0.0f;  // of sums over the blocks
+        head.scores(first, rows, p);
+        for (int64_t i = 0; i < rows; ++i) {
+          exponentials(p + i * g.tokens, log_sum_exp[unit * g.tokens + first + i], g.tokens);
+        }
+        if (dropped != p) {
+          std::copy_n(p, rows * g.tokens, dropped);
+          head.drop(first, rows, dropped);
+        }
+        gemm({.transpose_a = true,
+              .m = g.tokens,
+              .n = g.head_size,
+              .k = rows,
+              .a = dropped,
+              .lda = g.tokens,
+              .b = gradient + at,
+              .ldb = g.width(),
+              .beta = beta,
+              .c = dv,
+              .ldc = head.row});
+        gemm({.transpose_b = true,
+              .m = rows,
+              .n = g.tokens,
+              .k = g.head_size,
+              .a = gradient + at,
+              .lda = g.width(),
+              .b = head.v,
+              .ldb = head.row,
+              .c = dp,
+              .ldc = g.tokens});
+        head.drop(first, rows, dp);
+        for (int64_t i = 0; i < rows; ++i) {
+          const int64_t from = at + i * g.width();
+          score_gradient(p + i * g.tokens,
+                         static_cast<float>(dot(gradient + from, y + from, g.head_size)),
+                         static_cast<float>(g.scale()), dp + i * g.tokens, g.tokens);
+        }
+        gemm({.m = rows,
+              .n = g.head_size,
+              .k = g.tokens,
+              .a = dp,
+              .lda = g.tokens,
+              .b = head.k,
+              .ldb = head.row,
+              .c = dq + first * head.row,
+              .ldc = head.row});
+        gemm({.transpose_a = true,
+              .m = g.tokens,
+              .n = g.head_size,
+              .k = rows,
+              .a = dp,
+              .lda = g.tokens,
+              .b = head.q + first * head.row,
+              .ldb = head.row,
+              .beta = beta,
+              .c = dk,
+              .ldc = head.row});
+      }
+    });
+  }
+
+ private:
+  static AttentionGeometry on_host(AttentionGeometry g) {
+    g.key = resolved(g.key);
+    return g;
+  }
+
+  /// fn(unit, memory of `blocks` blocks of scores) for each example's each head.
+  template <class Fn>
+  void for_each_head(const AttentionGeometry& g, int64_t blocks, Fn&& fn) {
+    const int64_t units = g.batch * g.heads, per_thread = blocks * block_queries * g.tokens;
+    const Scratch<float> memory = scratch<float>(team_size(units, 1) * per_thread);
+    float* const first = memory.data();
+    parallel_ranges(units, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t unit = begin; unit < end; ++unit) fn(unit, first + thread * per_thread);
+    });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<AttentionKernels> make_attention(CpuDevice& device) {
+  return std::make_shared<Attention>(device);
+}
+
+}  // namespace whisker::cpu
