@@ -189,6 +189,7 @@ int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocatio
   const Device device = chosen_device(arguments.device, invocation);
   load_algorithms(device);
   const Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

@@ -26,10 +26,9 @@ int run_export(const ExportArguments& arguments, const Invocation& invocation) {
   }
   const GivenFacts given = arguments.facts.read();
   const Network network = Network::load(weights_file(arguments.weights), cpu_device, given);
+  tell_notes(network.notes(), invocation);
   const std::string bytes = export_onnx(network, arguments.options);
-  AtomicFile file(arguments.out);
-  file.write(bytes);
-  file.commit();
+  write_file_atomically(arguments.out, bytes);
   if (invocation.verbosity >= 0) {
     tell(fmt::format("{}: {}\n", printable(arguments.out), human_bytes(bytes.size())));
   }

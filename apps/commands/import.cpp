@@ -53,9 +53,7 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
     return metadata;
   }
   const WeightsInfo info = WeightsInfo::from_file(file, given);
-  for (const std::string& note : info.notes) {
-    if (invocation.verbosity >= 0) tell(note + "\n");
-  }
+  tell_notes(info.notes, invocation);
   for (auto& [key, value] : info.to_metadata()) {
     if (value.empty() || key == "epoch" || key == "whisker_version") continue;
     metadata.insert_or_assign(key, value);

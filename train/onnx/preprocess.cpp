@@ -52,19 +52,25 @@ class PreprocessGraph {
   }
   std::string shorter_side() { return graph_.node("ReduceMin", {extents_}); }
 
+  // As Pillow: columns, then rows, each rounded to whole levels.
   std::string resized(const std::string& image, const std::string& sizes) {
+    const std::string height = graph_.node("Gather", {sizes, graph_.integers({0})});
+    const std::string width = graph_.node("Gather", {sizes, graph_.integers({1})});
+    return resized_along(2, resized_along(3, image, width), height);
+  }
+  std::string resized_along(int64_t axis, const std::string& image, const std::string& size) {
     const bool cubic = preprocess_.interpolation == Interpolation::bicubic;
     std::vector<OnnxAttribute> attributes = {
-        {"axes", std::vector<int64_t>{2, 3}},
+        {"axes", std::vector<int64_t>{axis}},
         {"mode", std::string(cubic ? "cubic" : "linear")},
         {"antialias", int64_t{preprocess_.antialias ? 1 : 0}}};
-    if (cubic) {
-      attributes.push_back({"cubic_coeff_a", -0.5f});  // Pillow's
-      attributes.push_back({"exclude_outside", int64_t{1}});
-    }
-    const std::string values = graph_.node("Resize", {image, "", "", sizes}, attributes);
-    const std::string whole = graph_.node("Round", {values});
-    return graph_.node("Clip", {whole, graph_.constant({0}), graph_.constant({255})});
+    // Weights within the image sum up to 1.
+    if (cubic || preprocess_.antialias) attributes.push_back({"exclude_outside", int64_t{1}});
+    if (cubic) attributes.push_back({"cubic_coeff_a", -0.5f});  // Pillow's
+    const std::string values = graph_.node("Resize", {image, "", "", size}, attributes);
+    const std::string raised = graph_.node("Add", {values, graph_.constant({0.5f})});
+    return graph_.node("Clip", {graph_.node("Floor", {raised}), graph_.constant({0}),
+                                graph_.constant({255})});
   }
 
   // Half of `difference`, half to even.
