@@ -188,7 +188,8 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 int run_evaluate(const EvaluateArguments& arguments, const Invocation& invocation) {
   const Device device = chosen_device(arguments.device, invocation);
   load_algorithms(device);
-  const Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  const Network network =
+      Network::load(weights_file(arguments.weights), device, arguments.facts.read());
   tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
   try {

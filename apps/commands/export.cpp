@@ -44,8 +44,9 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")->required();
   command->add_flag("--probabilities", arguments->options.probabilities,
                     "End with probabilities in place of logits");
-  command->add_flag("--preprocess", arguments->options.preprocess,
-                    "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
+  command->add_flag(
+      "--preprocess", arguments->options.preprocess,
+      "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
   arguments->facts.add_to(command);
   set_action(command, invocation,
              [&invocation, arguments] { return run_export(*arguments, invocation); });

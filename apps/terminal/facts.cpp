@@ -49,8 +49,9 @@ void tell_notes(const std::vector<std::string>& notes, const Invocation& invocat
 }
 
 void FactOptions::add_to(CLI::App* command) {
-  command->add_option("--classes", classes,
-                      "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
+  command->add_option(
+      "--classes", classes,
+      "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
   command
       ->add_option("--input", preprocess,
                    "KEY=VALUE of the data section (image_size, resize_short, interpolation, mean, "

@@ -12,7 +12,8 @@ class App;
 
 namespace whisker {
 
-inline constexpr const char* weights_help = "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
+inline constexpr const char* weights_help =
+    "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
 
 struct Invocation;
 
