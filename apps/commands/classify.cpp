@@ -391,9 +391,6 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const GivenFacts given = arguments.facts.read();
   const WeightsInfo info =
       WeightsInfo::from_file(open_weights(weights_file(arguments.weights)), given);
-  for (const std::string& note : info.notes) {
-    if (invocation.verbosity >= 0) tell(note + "\n");
-  }
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
@@ -406,6 +403,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   brief ? compute_briefly(device) : load_algorithms(device);
   const Network network = Network::load(arguments.weights, device, given);
   start.mark("network loaded");
+  tell_notes(network.notes(), invocation);
   const InputDescription& input = network.signature().input;
   if (network.signature().task() == Task::language_model) {
     fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");

@@ -308,6 +308,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   const Network network =
       Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

@@ -26,10 +26,9 @@ int run_export(const ExportArguments& arguments, const Invocation& invocation) {
   }
   const GivenFacts given = arguments.facts.read();
   const Network network = Network::load(weights_file(arguments.weights), cpu_device, given);
+  tell_notes(network.notes(), invocation);
   const std::string bytes = export_onnx(network, arguments.options);
-  AtomicFile file(arguments.out);
-  file.write(bytes);
-  file.commit();
+  write_file_atomically(arguments.out, bytes);
   if (invocation.verbosity >= 0) {
     tell(fmt::format("{}: {}\n", printable(arguments.out), human_bytes(bytes.size())));
   }
@@ -45,8 +44,9 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")->required();
   command->add_flag("--probabilities", arguments->options.probabilities,
                     "End with probabilities in place of logits");
-  command->add_flag("--preprocess", arguments->options.preprocess,
-                    "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
+  command->add_flag(
+      "--preprocess", arguments->options.preprocess,
+      "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
   arguments->facts.add_to(command);
   set_action(command, invocation,
              [&invocation, arguments] { return run_export(*arguments, invocation); });

@@ -1,5 +1,5 @@
-// whisker import FILE -o OUT: a weights file from elsewhere as safetensors that says which network it
-// is, its classes and its preprocessing, where these are known.
+// whisker import FILE -o OUT: a weights file from elsewhere as safetensors that says which network
+// it is, its classes and its preprocessing, where these are known.
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -47,15 +47,14 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
   const bool asked = !given.classes.empty() || !given.preprocess.empty();
   if (!described && !asked && !preset_of_file(file)) {
     if (invocation.verbosity >= 0) {
-      tell(fmt::format("{}: no preset has its tensors: the result does not say which network it is\n",
-                       printable(file.name())));
+      tell(fmt::format(
+          "{}: no preset has its tensors: the result does not say which network it is\n",
+          printable(file.name())));
     }
     return metadata;
   }
   const WeightsInfo info = WeightsInfo::from_file(file, given);
-  for (const std::string& note : info.notes) {
-    if (invocation.verbosity >= 0) tell(note + "\n");
-  }
+  tell_notes(info.notes, invocation);
   for (auto& [key, value] : info.to_metadata()) {
     if (value.empty() || key == "epoch" || key == "whisker_version") continue;
     metadata.insert_or_assign(key, value);
@@ -72,8 +71,8 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   const SafetensorsFile file = open_weights(weights_file(arguments.file));
   const auto metadata = metadata_of(file, arguments, invocation);
   const auto arch = metadata.find("arch");
-  const std::vector<SafetensorsTensor> tensors = result_tensors(
-      file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
+  const std::vector<SafetensorsTensor> tensors =
+      result_tensors(file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
   std::vector<SafetensorsEntry> entries;
   std::set<std::string_view> seen;
   for (const SafetensorsTensor& tensor : tensors) {
@@ -81,10 +80,10 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
       fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}'; keep one of them", file.name(),
            tensor.name);
     }
-    entries.push_back({.name = tensor.name,
-                       .dtype = tensor.dtype,
-                       .shape = tensor.shape,
-                       .bytes = [&tensor] { return tensor.bytes; }});
+    entries.push_back(
+        {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = [&tensor] {
+           return tensor.bytes;
+         }});
   }
   const WrittenFile written = write_safetensors(arguments.out, metadata, std::move(entries));
   if (invocation.verbosity >= 0) {

@@ -1,11 +1,11 @@
 #include "apps/terminal/facts.h"
 
+#include "apps/terminal/command.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "train/model/imagenet_classes.h"
-
-#include <CLI/CLI.hpp>
 
 namespace whisker {
 namespace {
@@ -42,9 +42,16 @@ std::vector<std::string> read_names(const std::string& path) {
 
 }  // namespace
 
+void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation) {
+  for (const std::string& note : notes) {
+    if (invocation.verbosity >= 0) tell(note + "\n");
+  }
+}
+
 void FactOptions::add_to(CLI::App* command) {
-  command->add_option("--classes", classes,
-                      "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
+  command->add_option(
+      "--classes", classes,
+      "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
   command
       ->add_option("--input", preprocess,
                    "KEY=VALUE of the data section (image_size, resize_short, interpolation, mean, "

@@ -12,7 +12,13 @@ class App;
 
 namespace whisker {
 
-inline constexpr const char* weights_help = "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
+inline constexpr const char* weights_help =
+    "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
+
+struct Invocation;
+
+/// Messages about what was recognised, on stderr unless --quiet.
+void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation);
 
 /// `--classes` and `--input`.
 struct FactOptions {

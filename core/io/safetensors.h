@@ -43,8 +43,8 @@ class SafetensorsFile {
   /// Same over `bytes`, which must outlive the result; `name` stands for the file in errors.
   static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& name);
 
-  /// Tensors of distinct names that another reader found, over bytes that outlive the result or that
-  /// `copies` hold.
+  /// Tensors of distinct names that another reader found, over bytes that outlive the result or
+  /// that `copies` hold.
   static SafetensorsFile of(const std::string& name, std::vector<SafetensorsTensor> tensors,
                             std::vector<std::vector<std::byte>> copies = {});
   /// Keeps what the tensors' bytes point into.

@@ -109,7 +109,8 @@ Contents read_streams(Bytes bytes, const std::string& file) {
 
 // Where checkpoints keep it, the likeliest first.
 constexpr std::array<std::string_view, 8> wrappers = {
-    "state_dict", "model_state_dict", "model_state", "model", "module", "net", "network", "weights"};
+    "state_dict", "model_state_dict", "model_state", "model", "module",
+    "net",        "network",          "weights"};
 constexpr int most_wrappers = 8;
 
 class StateDict {
@@ -257,7 +258,8 @@ SafetensorsTensor make_tensor(const std::string& name, const TorchView& view,
   const TorchStorage& storage = contents.pickle.storages[view.storage];
   if (!storage.dtype) {
     fail(ErrorKind::checkpoint,
-         "{}: tensor {}: expected f64, f32, f16, bf16, i64, i32, u8 or bool, got a {}. Convert it in "
+         "{}: tensor {}: expected f64, f32, f16, bf16, i64, i32, u8 or bool, got a {}. Convert it "
+         "in "
          "Python.",
          file, excerpt(name), storage.type);
   }

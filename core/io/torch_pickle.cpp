@@ -196,12 +196,13 @@ class Machine {
   void push_name(const std::string& module, const std::string& name) {
     const std::string full = module + "." + name;
     if (!is_known_name(full)) {
-      fail(ErrorKind::checkpoint,
-           "{}: expected tensors alone, got {}, which Python would import and may call. Nothing was "
-           "executed. Save the weights alone, torch.save(model.state_dict(), FILE), or convert the "
-           "file where you trust it: safetensors.torch.save_file(state_dict, "
-           "'weights.safetensors').",
-           file_, excerpt(full));
+      fail(
+          ErrorKind::checkpoint,
+          "{}: expected tensors alone, got {}, which Python would import and may call. Nothing was "
+          "executed. Save the weights alone, torch.save(model.state_dict(), FILE), or convert the "
+          "file where you trust it: safetensors.torch.save_file(state_dict, "
+          "'weights.safetensors').",
+          file_, excerpt(full));
     }
     push_new({.kind = Kind::name, .text = full});
   }
@@ -238,8 +239,7 @@ class Machine {
                                 .dtype = known->dtype,
                                 .element_bytes = known->element_bytes,
                                 .elements = count_of(id[4], "a count of elements")});
-    push_new({.kind = Kind::storage,
-              .integer = static_cast<int64_t>(pickle_.storages.size() - 1)});
+    push_new({.kind = Kind::storage, .integer = static_cast<int64_t>(pickle_.storages.size() - 1)});
   }
 
   // (storage, offset, shape, strides, ...)
@@ -263,7 +263,8 @@ class Machine {
     if (is_one_of(tensor_makers)) return push_tensor(arguments);
     if (name == ordered_dict && arguments.empty()) return push_new({.kind = Kind::dict});
     const bool first = is_one_of(parameter_makers) || name == size_type;
-    if (!first || arguments.empty()) damaged(fmt::format("a call of {} that no tensor needs", name));
+    if (!first || arguments.empty())
+      damaged(fmt::format("a call of {} that no tensor needs", name));
     const Kind kind = name == size_type ? Kind::tuple : Kind::tensor;
     value(arguments[0], kind, kind == Kind::tuple ? "a tuple of extents" : "a tensor");
     push(arguments[0]);

@@ -1,6 +1,6 @@
 // The pickle streams of torch.save, read into plain values. Python's pickle can call any function;
-// this reader knows the opcodes of plain data and the few names that tensors need, and refuses every
-// other name. Opcodes: Python's Lib/pickletools.py.
+// this reader knows the opcodes of plain data and the few names that tensors need, and refuses
+// every other name. Opcodes: Python's Lib/pickletools.py.
 #pragma once
 
 #include "core/tensor/dtype.h"
@@ -48,7 +48,7 @@ struct TorchValue {
     tensor,   ///< `integer` is the index of its view
   };
   Kind kind = Kind::none;
-  int64_t integer = 0;           ///< of an integer that 64 bits hold; else `text` has its bytes
+  int64_t integer = 0;  ///< of an integer that 64 bits hold; else `text` has its bytes
   double number = 0;
   std::string text = {};
   std::vector<uint32_t> items = {};  ///< of a tuple or list; of a dict keys and values in turn

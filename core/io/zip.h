@@ -1,5 +1,5 @@
-// The stored entries of a zip archive, as torch.save writes them: nothing is decompressed or copied.
-// Format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3 (zip64).
+// The stored entries of a zip archive, as torch.save writes them: nothing is decompressed or
+// copied. Format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3 (zip64).
 #pragma once
 
 #include <cstddef>

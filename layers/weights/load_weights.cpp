@@ -65,7 +65,8 @@ bool same_vector(const std::vector<uint64_t>& stored, const Shape& shape) {
          *std::ranges::max_element(stored) == static_cast<uint64_t>(shape.count());
 }
 
-// Equal, the same vector, or a dense weight stored as the convolution (units, channels, height, width) it equals.
+// Equal, the same vector, or a dense weight stored as the convolution (units, channels, height,
+// width) it equals.
 bool fits(const SafetensorsTensor& tensor, const Parameter& parameter) {
   const Shape shape = file_shape(parameter);
   if (same_extents(tensor.shape, shape)) return true;
@@ -212,7 +213,8 @@ std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model
     if (units < 2 || classes.value_or(units) != units) return std::nullopt;
     classes = units;
   }
-  const bool all = std::ranges::all_of(tensors, [](const auto& t) { return is_batch_count(t.first); });
+  const bool all =
+      std::ranges::all_of(tensors, [](const auto& t) { return is_batch_count(t.first); });
   return all ? classes : std::nullopt;
 }
 

@@ -20,8 +20,8 @@ struct PresetOfFile {
 /// `data` section) are compared. Nothing when none fits.
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file);
 
-/// The file's tensors under the preset's names, from torchvision's or timm's, and of its shapes where
-/// timm stores a dense weight as a convolution. As they are for a name that is no preset's.
+/// The file's tensors under the preset's names, from torchvision's or timm's, and of its shapes
+/// where timm stores a dense weight as a convolution. As they are for a name that is no preset's.
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
                                                  const SafetensorsFile& file);
 

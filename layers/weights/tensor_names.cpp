@@ -1,5 +1,5 @@
-// Tables of layers that are equal but for their names. A pattern's {a} is any number, {a+1} the same
-// one more; the last part of a name, the parameter's own, is equal unless a row has it.
+// Tables of layers that are equal but for their names. A pattern's {a} is any number, {a+1} the
+// same one more; the last part of a name, the parameter's own, is equal unless a row has it.
 #include "layers/weights/tensor_names.h"
 
 #include <algorithm>
@@ -35,20 +35,20 @@ constexpr Rows vgg[] = {
 // convolution, with or without squeeze-and-excitation behind it.
 constexpr NamePair depthwise[] = {
     {"conv_dw", "0.0"}, {"bn1", "0.1"}, {"conv_pw", "1.0"}, {"bn2", "1.1"}};
-constexpr NamePair depthwise_se[] = {
-    {"conv_dw", "0.0"},          {"bn1", "0.1"},     {"se.conv_reduce", "1.fc1"},
-    {"se.conv_expand", "1.fc2"}, {"conv_pw", "2.0"}, {"bn2", "2.1"}};
+constexpr NamePair depthwise_se[] = {{"conv_dw", "0.0"},          {"bn1", "0.1"},
+                                     {"se.conv_reduce", "1.fc1"}, {"se.conv_expand", "1.fc2"},
+                                     {"conv_pw", "2.0"},          {"bn2", "2.1"}};
 constexpr NamePair inverted[] = {{"conv_pw", "0.0"}, {"bn1", "0.1"},      {"conv_dw", "1.0"},
                                  {"bn2", "1.1"},     {"conv_pwl", "2.0"}, {"bn3", "2.1"}};
-constexpr NamePair inverted_se[] = {
-    {"conv_pw", "0.0"}, {"bn1", "0.1"},
-    {"conv_dw", "1.0"}, {"bn2", "1.1"},
-    {"se.conv_reduce", "2.fc1"}, {"se.conv_expand", "2.fc2"},
-    {"conv_pwl", "3.0"}, {"bn3", "3.1"}};
+constexpr NamePair inverted_se[] = {{"conv_pw", "0.0"},          {"bn1", "0.1"},
+                                    {"conv_dw", "1.0"},          {"bn2", "1.1"},
+                                    {"se.conv_reduce", "2.fc1"}, {"se.conv_expand", "2.fc2"},
+                                    {"conv_pwl", "3.0"},         {"bn3", "3.1"}};
 constexpr NamePair fused_first[] = {{"conv", "0.0"}, {"bn1", "0.1"}};
 constexpr NamePair fused[] = {
     {"conv_exp", "0.0"}, {"bn1", "0.1"}, {"conv_pwl", "1.0"}, {"bn2", "1.1"}};
-constexpr NamePair v2_first[] = {{"conv_dw", "0.0"}, {"bn1", "0.1"}, {"conv_pw", "1"}, {"bn2", "2"}};
+constexpr NamePair v2_first[] = {
+    {"conv_dw", "0.0"}, {"bn1", "0.1"}, {"conv_pw", "1"}, {"bn2", "2"}};
 constexpr NamePair v2_inverted[] = {{"conv_pw", "0.0"}, {"bn1", "0.1"},    {"conv_dw", "1.0"},
                                     {"bn2", "1.1"},     {"conv_pwl", "2"}, {"bn3", "3"}};
 
@@ -120,11 +120,11 @@ constexpr Rows efficientnet[] = {
     {"classifier", "classifier.1"},
 };
 
-constexpr NamePair regnet_block[] = {
-    {"conv1.conv", "f.a.0"},      {"conv1.bn", "f.a.1"},      {"conv2.conv", "f.b.0"},
-    {"conv2.bn", "f.b.1"},        {"se.fc1", "f.se.fc1"},     {"se.fc2", "f.se.fc2"},
-    {"conv3.conv", "f.c.0"},      {"conv3.bn", "f.c.1"},      {"downsample.conv", "proj.0"},
-    {"downsample.bn", "proj.1"}};
+constexpr NamePair regnet_block[] = {{"conv1.conv", "f.a.0"},       {"conv1.bn", "f.a.1"},
+                                     {"conv2.conv", "f.b.0"},       {"conv2.bn", "f.b.1"},
+                                     {"se.fc1", "f.se.fc1"},        {"se.fc2", "f.se.fc2"},
+                                     {"conv3.conv", "f.c.0"},       {"conv3.bn", "f.c.1"},
+                                     {"downsample.conv", "proj.0"}, {"downsample.bn", "proj.1"}};
 constexpr Rows regnet[] = {
     {"stem.conv", "stem.0"},
     {"stem.bn", "stem.1"},
@@ -167,9 +167,15 @@ constexpr Rows vit[] = {
 };
 
 // A table that covers another one's names comes behind it.
-constexpr std::span<const Rows> tables[] = {
-    vgg,          mobilenet_v2, mobilenet_v3_large, mobilenet_v3_small, efficientnet_v2,
-    efficientnet, regnet,       convnext,           vit};
+constexpr std::span<const Rows> tables[] = {vgg,
+                                            mobilenet_v2,
+                                            mobilenet_v3_large,
+                                            mobilenet_v3_small,
+                                            efficientnet_v2,
+                                            efficientnet,
+                                            regnet,
+                                            convnext,
+                                            vit};
 
 // A pattern over a layer's name; the numbers in braces are read into, or written from, `numbers`.
 using Numbers = std::map<char, int>;

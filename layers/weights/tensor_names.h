@@ -20,8 +20,8 @@ enum class Naming : uint8_t { torchvision, timm };
 /// names that `wanted` accepts. Names that it does not cover, or that are wanted, stay.
 std::vector<std::string> translated_names(std::span<const std::string> names,
                                           const std::function<bool(std::string_view)>& wanted);
-/// `names` of torchvision as timm writes them, or the reverse, by the table that covers all of them;
-/// as they are where no table does.
+/// `names` of torchvision as timm writes them, or the reverse, by the table that covers all of
+/// them; as they are where no table does.
 std::vector<std::string> names_of(Naming naming, std::span<const std::string> names);
 
 }  // namespace whisker

@@ -54,9 +54,9 @@ struct LoadReport {
 };
 
 /// Copies a file's tensors into the model's parameters. Names lose the prefixes `module.` and
-/// `_orig_mod.`; timm's become torchvision's or the reverse (tensor_names.h); f16, bf16 and f64 are converted. Throws
-/// checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with one table of all
-/// missing, unexpected and misshaped names.
+/// `_orig_mod.`; timm's become torchvision's or the reverse (tensor_names.h); f16, bf16 and f64 are
+/// converted. Throws checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with
+/// one table of all missing, unexpected and misshaped names.
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options = {});
 

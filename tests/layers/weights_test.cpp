@@ -317,8 +317,8 @@ TEST(Weights, TwoTensorsOfOneNameAfterStrippingAreRefused) {
 // A file with the preset's tensors under other names, of which only names and shapes count.
 SafetensorsFile file_of_preset(const std::string& preset, int64_t classes, Naming naming,
                                const std::string& prefix = "") {
-  const Model model = build_model(YamlNode::parse(preset, "test"),
-                                  {.input = {1, 224, 224, 3}, .classes = classes});
+  const Model model =
+      build_model(YamlNode::parse(preset, "test"), {.input = {1, 224, 224, 3}, .classes = classes});
   std::vector<std::string> names;
   std::vector<SafetensorsTensor> tensors;
   for (const auto& parameter : model.net->parameters()) {
@@ -328,7 +328,8 @@ SafetensorsFile file_of_preset(const std::string& preset, int64_t classes, Namin
   }
   names = names_of(naming, names);
   for (size_t i = 0; i < names.size(); ++i) tensors[i].name = prefix + names[i];
-  tensors.push_back({.name = prefix + "bn1.num_batches_tracked", .dtype = DType::i64, .shape = {}, .bytes = {}});
+  tensors.push_back(
+      {.name = prefix + "bn1.num_batches_tracked", .dtype = DType::i64, .shape = {}, .bytes = {}});
   return SafetensorsFile::of("w", std::move(tensors));
 }
 
@@ -375,7 +376,8 @@ TEST(Weights, OfTimmAndTorchvisionAreRenamedBothWays) {
         "stages.0.blocks.0.mlp.fc2.bias", "head.norm.weight"},
        {"features.0.1.bias", "features.4.1.weight", "features.7.2.layer_scale",
         "features.1.0.block.5.bias", "classifier.0.weight"}},
-      {{"cls_token", "pos_embed", "blocks.11.attn.qkv.weight", "blocks.0.mlp.fc2.bias", "norm.bias"},
+      {{"cls_token", "pos_embed", "blocks.11.attn.qkv.weight", "blocks.0.mlp.fc2.bias",
+        "norm.bias"},
        {"class_token", "encoder.pos_embedding",
         "encoder.layers.encoder_layer_11.self_attention.in_proj_weight",
         "encoder.layers.encoder_layer_0.mlp.3.bias", "encoder.ln.bias"}},

@@ -68,7 +68,8 @@ std::string data_text(const Preprocess& preprocess) {
   const int short_side =
       preprocess.resize_short > 0 ? preprocess.resize_short : preprocess.size.height;
   return fmt::format(
-      "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: {}, "
+      "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: "
+      "{}, "
       "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}]}}\n",
       side, short_side > side ? short_side : 0, modes[static_cast<size_t>(preprocess.resize_mode)],
       preprocess.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",

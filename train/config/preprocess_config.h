@@ -18,8 +18,9 @@ Preprocess preprocess_of(const DataConfig& data);
 /// The same for training images, before augmentation: data.train_image_size high and wide.
 Preprocess training_preprocess_of(const DataConfig& data);
 
-/// `preprocess` with other values for keys of the data section, "image_size=288"; resize_short keeps
-/// its proportion to the size unless it is among them. Throws usage for other keys and bad values.
+/// `preprocess` with other values for keys of the data section, "image_size=288"; resize_short
+/// keeps its proportion to the size unless it is among them. Throws usage for other keys and bad
+/// values.
 Preprocess changed_preprocess(const Preprocess& preprocess,
                               const std::vector<std::string>& settings);
 

@@ -154,7 +154,9 @@ Network Network::load(const std::filesystem::path& path, Device device, const Gi
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
   auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt);
   load_weights(file, model, *arena);
-  return Network(std::move(model), std::move(arena), std::move(info.signature));
+  Network network(std::move(model), std::move(arena), std::move(info.signature));
+  network.notes_ = std::move(info.notes);
+  return network;
 }
 
 }  // namespace whisker

@@ -51,6 +51,8 @@ class Network {
   const Model& model() const { return model_; }
   ParameterArena& arena() const { return *arena_; }
   const Signature& signature() const { return signature_; }
+  /// Messages for the user about what load() recognised.
+  const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<std::string>& classes() const { return signature_.classes; }
   /// How images, text, ... become inputs; throws usage when the network has another kind of input.
   template <class Description>
@@ -67,6 +69,7 @@ class Network {
   Model model_;
   std::shared_ptr<ParameterArena> arena_;
   Signature signature_;
+  std::vector<std::string> notes_;
 };
 
 /// A weights file's description, in the keys of its safetensors metadata.

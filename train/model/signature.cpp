@@ -81,7 +81,8 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
   };
   const auto refuse = [&](const char* key) {
     fail(ErrorKind::checkpoint,
-         "{}: no '{}' in the file's metadata and no preset with its tensors, so it cannot be used on "
+         "{}: no '{}' in the file's metadata and no preset with its tensors, so it cannot be used "
+         "on "
          "new data. Files made by 'whisker train' have it; others can start a training run with "
          "--init.",
          file, key);

@@ -56,9 +56,9 @@ class Export {
     }
     if (preprocess) {
       const ImageSize size = preprocess->output();
-      graph_.input("images", OnnxType::f32,
-                   {batch, int64_t{preprocess->channels}, int64_t{size.height},
-                    int64_t{size.width}});
+      graph_.input(
+          "images", OnnxType::f32,
+          {batch, int64_t{preprocess->channels}, int64_t{size.height}, int64_t{size.width}});
       return "images";
     }
     if (std::holds_alternative<TextInput>(signature.input)) {

@@ -153,7 +153,8 @@ void OnnxGraph::metadata(const std::string& key, const std::string& value) {
 
 std::string OnnxGraph::bytes() const {
   if (parts_->model.ByteSizeLong() > std::numeric_limits<int32_t>::max()) {
-    fail(ErrorKind::usage, "export: the network has more than the 2 GiB that an ONNX file can hold");
+    fail(ErrorKind::usage,
+         "export: the network has more than the 2 GiB that an ONNX file can hold");
   }
   return parts_->model.SerializeAsString();
 }

@@ -1,6 +1,6 @@
-// An ONNX graph under construction: nodes, constants, inputs and outputs. The library that writes the
-// format (protobuf messages of package libonnx-dev) is seen by graph.cpp alone; a build without it
-// refuses to make a graph.
+// An ONNX graph under construction: nodes, constants, inputs and outputs. The library that writes
+// the format (protobuf messages of package libonnx-dev) is seen by graph.cpp alone; a build without
+// it refuses to make a graph.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,8 @@ class OnnxGraph {
   }
   /// A node's names: its first output, which is `result` where one is given.
   std::string node(const char* op, const std::vector<std::string>& inputs,
-                   const std::vector<OnnxAttribute>& attributes = {}, const std::string& result = {});
+                   const std::vector<OnnxAttribute>& attributes = {},
+                   const std::string& result = {});
   /// Names of all its outputs.
   std::vector<std::string> nodes(const char* op, const std::vector<std::string>& inputs,
                                  const std::vector<OnnxAttribute>& attributes, size_t outputs);

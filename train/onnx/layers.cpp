@@ -81,8 +81,7 @@ std::string add_activation(const OnnxContext& context, const Module& layer, Acti
   if (name == "gelu") {
     const std::string scaled =
         graph.node("Mul", {x, graph.constant({1 / std::numbers::sqrt2_v<float>})});
-    const std::string sum =
-        graph.node("Add", {graph.node("Erf", {scaled}), graph.constant({1})});
+    const std::string sum = graph.node("Add", {graph.node("Erf", {scaled}), graph.constant({1})});
     return graph.node("Mul", {graph.node("Mul", {x, graph.constant({0.5f})}), sum});
   }
   refuse(layer, fmt::format("no ONNX form is known of the activation {}", name));
@@ -186,12 +185,11 @@ OnnxValue add_layer_norm(const OnnxContext& context, const Module& module, const
   const auto& layer = dynamic_cast<const LayerNorm&>(module);
   const bool image = x.shape.rank() == 4;
   const std::string last = image ? to_channels_last(context, x.name) : x.name;
-  const std::string y =
-      context.graph.node("LayerNormalization",
-                         {last, add_parameter(context, parameter_of(layer, "weight")),
-                          add_parameter(context, parameter_of(layer, "bias"))},
-                         {{"axis", int64_t{-1}},
-                          {"epsilon", static_cast<float>(layer.options().epsilon)}});
+  const std::string y = context.graph.node(
+      "LayerNormalization",
+      {last, add_parameter(context, parameter_of(layer, "weight")),
+       add_parameter(context, parameter_of(layer, "bias"))},
+      {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(layer.options().epsilon)}});
   return result_of(layer, x, image ? to_channels_first(context, y) : y);
 }
 
@@ -335,8 +333,8 @@ OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const
   OnnxGraph& graph = context.graph;
   const Parameter& parameter = only_parameter(layer);
   const int64_t channels = x.shape[3];
-  const std::string token = graph.constant(parameter.name(), Extents64{1, channels, 1, 1},
-                                           values_of(context, parameter));
+  const std::string token =
+      graph.constant(parameter.name(), Extents64{1, channels, 1, 1}, values_of(context, parameter));
   const std::string examples = graph.node("Shape", {x.name}, {{"end", int64_t{1}}});
   const std::string extents =
       graph.node("Concat", {examples, graph.integers({channels, 1, 1})}, {{"axis", int64_t{0}}});
@@ -367,8 +365,8 @@ OnnxValue add_position_embedding(const OnnxContext& context, const Module& modul
 
 OnnxValue add_first_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
   OnnxGraph& graph = context.graph;
-  const std::string first = graph.node("Slice", {x.name, graph.integers({0, 0}),
-                                                 graph.integers({1, 1}), graph.integers({2, 3})});
+  const std::string first = graph.node(
+      "Slice", {x.name, graph.integers({0, 0}), graph.integers({1, 1}), graph.integers({2, 3})});
   return result_of(layer, x, graph.node("Flatten", {first}, {{"axis", int64_t{1}}}));
 }
 
@@ -415,8 +413,8 @@ std::string add_means(const OnnxContext& context, const Module& layer, const Onn
   }
   const std::string high = graph.node(
       "MatMul", {graph.constant(layer.path() + ".rows", Extents64{h_out, h}, rows), x.name});
-  return graph.node(
-      "MatMul", {high, graph.constant(layer.path() + ".columns", Extents64{w, w_out}, turned)});
+  return graph.node("MatMul",
+                    {high, graph.constant(layer.path() + ".columns", Extents64{w, w_out}, turned)});
 }
 
 std::vector<OnnxAttribute> windows_of(const Pool2dGeometry& g) {

@@ -27,8 +27,8 @@ struct OnnxContext {
   std::function<std::string()> lengths = {};
 };
 
-/// Adds the nodes of `layer` behind `x`; returns its result. Throws usage, naming the layer, for what
-/// ONNX or this exporter lacks.
+/// Adds the nodes of `layer` behind `x`; returns its result. Throws usage, naming the layer, for
+/// what ONNX or this exporter lacks.
 OnnxValue add_onnx_layer(const OnnxContext& context, const Module& layer, const OnnxValue& x);
 /// Types of layers that add_onnx_layer() knows.
 std::vector<std::string> onnx_layer_types();

@@ -52,19 +52,24 @@ class PreprocessGraph {
   }
   std::string shorter_side() { return graph_.node("ReduceMin", {extents_}); }
 
+  // As Pillow: columns, then rows, each rounded to whole levels.
   std::string resized(const std::string& image, const std::string& sizes) {
+    const std::string height = graph_.node("Gather", {sizes, graph_.integers({0})});
+    const std::string width = graph_.node("Gather", {sizes, graph_.integers({1})});
+    return resized_along(2, resized_along(3, image, width), height);
+  }
+  std::string resized_along(int64_t axis, const std::string& image, const std::string& size) {
     const bool cubic = preprocess_.interpolation == Interpolation::bicubic;
-    std::vector<OnnxAttribute> attributes = {
-        {"axes", std::vector<int64_t>{2, 3}},
-        {"mode", std::string(cubic ? "cubic" : "linear")},
-        {"antialias", int64_t{preprocess_.antialias ? 1 : 0}}};
-    if (cubic) {
-      attributes.push_back({"cubic_coeff_a", -0.5f});  // Pillow's
-      attributes.push_back({"exclude_outside", int64_t{1}});
-    }
-    const std::string values = graph_.node("Resize", {image, "", "", sizes}, attributes);
-    const std::string whole = graph_.node("Round", {values});
-    return graph_.node("Clip", {whole, graph_.constant({0}), graph_.constant({255})});
+    std::vector<OnnxAttribute> attributes = {{"axes", std::vector<int64_t>{axis}},
+                                             {"mode", std::string(cubic ? "cubic" : "linear")},
+                                             {"antialias", int64_t{preprocess_.antialias ? 1 : 0}}};
+    // Weights within the image sum up to 1.
+    if (cubic || preprocess_.antialias) attributes.push_back({"exclude_outside", int64_t{1}});
+    if (cubic) attributes.push_back({"cubic_coeff_a", -0.5f});  // Pillow's
+    const std::string values = graph_.node("Resize", {image, "", "", size}, attributes);
+    const std::string raised = graph_.node("Add", {values, graph_.constant({0.5f})});
+    return graph_.node(
+        "Clip", {graph_.node("Floor", {raised}), graph_.constant({0}), graph_.constant({255})});
   }
 
   // Half of `difference`, half to even.
@@ -80,8 +85,7 @@ class PreprocessGraph {
     const std::string axes = graph_.integers({2, 3});
     if (preprocess_.resize_mode == ResizeMode::letterbox) {
       const std::string before = half_of(graph_.node("Sub", {out, sizes}));
-      const std::string behind =
-          graph_.node("Sub", {graph_.node("Sub", {out, sizes}), before});
+      const std::string behind = graph_.node("Sub", {graph_.node("Sub", {out, sizes}), before});
       const std::string pads = graph_.node("Concat", {before, behind}, {{"axis", int64_t{0}}});
       return graph_.node("Pad", {image, pads, graph_.constant({0}), axes});
     }
@@ -99,9 +103,9 @@ class PreprocessGraph {
       const std::array<int64_t, 4> shape = {1, 3, 1, 1};
       const std::array<int64_t, 1> one = {1};
       const std::array<float, 1> half = {0.5f};
-      values = graph_.node("Floor", {graph_.node("Conv", {values,
-                                                          graph_.constant("gray.weight", shape, parts),
-                                                          graph_.constant("gray.bias", one, half)})});
+      values = graph_.node(
+          "Floor", {graph_.node("Conv", {values, graph_.constant("gray.weight", shape, parts),
+                                         graph_.constant("gray.bias", one, half)})});
     }
     std::vector<float> factors, offsets;
     for (size_t c = 0; c < channels; ++c) {

@@ -11,9 +11,9 @@ namespace whisker {
 /// The operator set whose Resize can widen its filter (`antialias`).
 inline constexpr int64_t onnx_preprocess_opset = 18;
 
-/// Nodes that make the network's input (N,C,H,W) of `pixels`, u8 (N,height,width,3) in RGB: resized,
-/// cropped or with bars, normalised. Resizing rounds once where Pillow rounds twice: values differ by
-/// at most one of 255 levels.
+/// Nodes that make the network's input (N,C,H,W) of `pixels`, u8 (N,height,width,3) in RGB:
+/// resized, cropped or with bars, normalised. Pixels differ from Pillow's by at most one of 255
+/// levels.
 std::string add_onnx_preprocess(OnnxGraph& graph, const Preprocess& preprocess,
                                 const std::string& pixels);
 

@@ -49,7 +49,10 @@ std::string old_file(const std::string& opcodes, bool bare = false) {
   std::string file = pickle_of(std::string("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12));
   file += pickle_of(std::string("M\xe9\x03", 3)) + pickle_of("}") + pickle_of(opcodes);
   if (bare) return file + pickle_of("]");
-  file += pickle_of(std::string("](X\x01\0\0\0" "0e", 9));
+  file +=
+      pickle_of(std::string("](X\x01\0\0\0"
+                            "0e",
+                            9));
   return file + std::string("\x04\0\0\0\0\0\0\0", 8) + std::string(16, '\0');
 }
 
@@ -111,11 +114,13 @@ TEST(TorchFile, OpensByContentWhateverTheName) {
 }
 
 TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
-  EXPECT_THAT(torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
-              HasSubstr("w.pth: expected tensors alone, got 'os.system', which Python would import and "
-                        "may call. Nothing was executed. Save the weights alone, "
-                        "torch.save(model.state_dict(), FILE)"));
-  EXPECT_THAT(torch_refusal(old_file(text("posix") + text("system") + "\x93")), HasSubstr("'posix.system'"));
+  EXPECT_THAT(
+      torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
+      HasSubstr("w.pth: expected tensors alone, got 'os.system', which Python would import and "
+                "may call. Nothing was executed. Save the weights alone, "
+                "torch.save(model.state_dict(), FILE)"));
+  EXPECT_THAT(torch_refusal(old_file(text("posix") + text("system") + "\x93")),
+              HasSubstr("'posix.system'"));
   EXPECT_THAT(torch_refusal(old_file("ctorch\nload\n)R")), HasSubstr("'torch.load'"));
   EXPECT_THAT(torch_refusal(old_file("ccollections\nFloatStorage\n)R")),
               HasSubstr("'collections.FloatStorage'"));
@@ -129,27 +134,33 @@ TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
   EXPECT_EQ(read(0, {2, 2}, {2, 1}), "no error");
   EXPECT_EQ(read(3, {1, 1}, {1 << 30, 1 << 30}), "no error");
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(read(1, {2, 2}, {2, 1}),
-            "w.pth: tensor 'w': its shape (2,2), strides (2,1) and offset 1 reach beyond its storage "
-            "of 4 elements. Download or copy the file again.");
+  EXPECT_EQ(
+      read(1, {2, 2}, {2, 1}),
+      "w.pth: tensor 'w': its shape (2,2), strides (2,1) and offset 1 reach beyond its storage "
+      "of 4 elements. Download or copy the file again.");
   for (const std::string& message :
-       {read(0, {3}, {2}), read(4, {1}, {1}), read(most, {most}, {most}), read(0, {most, 9}, {0, 0}),
-        read(0, {most, most, most}, {0, 0, 0}), read(most, {2}, {most})}) {
+       {read(0, {3}, {2}), read(4, {1}, {1}), read(most, {most}, {most}),
+        read(0, {most, 9}, {0, 0}), read(0, {most, most, most}, {0, 0, 0}),
+        read(most, {2}, {most})}) {
     EXPECT_THAT(message, HasSubstr("reach beyond its storage"));
   }
   EXPECT_THAT(read(0, {int64_t{1} << 32}, {0}), HasSubstr("more than twice as large as the file"));
   EXPECT_THAT(read(0, {-1}, {1}), HasSubstr("expected extents of at least 0"));
   EXPECT_THAT(read(-1, {1}, {1}), HasSubstr("expected an offset of at least 0"));
   EXPECT_THAT(read(0, {1, 1}, {1}), HasSubstr("a tensor needs a stride for each axis"));
-  EXPECT_THAT(torch_refusal(old_file(one_tensor(0, {1}, {1}, "7"))), HasSubstr("storage '0' belongs to no"));
+  EXPECT_THAT(torch_refusal(old_file(one_tensor(0, {1}, {1}, "7"))),
+              HasSubstr("storage '0' belongs to no"));
 }
 
 TEST(TorchFile, RefusesWhatIsNoStateDict) {
-  EXPECT_THAT(torch_refusal(old_file("]", true)), HasSubstr("expected a state_dict of named tensors"));
+  EXPECT_THAT(torch_refusal(old_file("]", true)),
+              HasSubstr("expected a state_dict of named tensors"));
   EXPECT_THAT(torch_refusal(old_file("}(" + text("a") + "N" + text("b") + "Nu", true)),
               HasSubstr("got the keys 'a', 'b'"));
-  EXPECT_THAT(torch_refusal(pickle_of("}")), HasSubstr("expected a file of torch.save, got another pickle"));
-  EXPECT_THAT(torch_refusal(torch_sample("compressed.pth")), HasSubstr("a compressed or encrypted entry"));
+  EXPECT_THAT(torch_refusal(pickle_of("}")),
+              HasSubstr("expected a file of torch.save, got another pickle"));
+  EXPECT_THAT(torch_refusal(torch_sample("compressed.pth")),
+              HasSubstr("a compressed or encrypted entry"));
   std::string archive = torch_sample("state.pth");
   for (size_t at; (at = archive.find("data.pkl")) != std::string::npos;) archive[at] = 'D';
   EXPECT_THAT(torch_refusal(archive), HasSubstr("got one without data.pkl"));
@@ -161,7 +172,8 @@ TEST(TorchFile, RefusesDamagedStreams) {
         std::string("h\x07"), std::string("}(N") + "u", std::string("]N") + "s", std::string("i"),
         std::string("]Nb0"), std::string("ccollections\nOrderedDict\n]R"),
         std::string("ctorch._utils\n_rebuild_tensor_v2\n)R"), std::string("N\x85Q")}) {
-    EXPECT_THAT(torch_refusal(old_file(opcodes)), HasSubstr("w.pth: a damaged pickle: ")) << opcodes;
+    EXPECT_THAT(torch_refusal(old_file(opcodes)), HasSubstr("w.pth: a damaged pickle: "))
+        << opcodes;
   }
 }
 

@@ -1,10 +1,9 @@
-// Exported networks pass ONNX's own checker, and no type of layer is forgotten. What they compute is
-// compared in tests/apps/exchange_test.py.
-#include "train/onnx/export_onnx.h"
-
+// Exported networks pass ONNX's own checker, and no type of layer is forgotten. What they compute
+// is compared in tests/apps/exchange_test.py.
 #include "layers/builder/layer_factory.h"
 #include "tests/support/error_of.h"
 #include "train/config/preprocess_config.h"
+#include "train/onnx/export_onnx.h"
 #include "train/onnx/layers.h"
 
 #include <algorithm>
@@ -38,7 +37,8 @@ TEST(OnnxExport, KnowsEveryTypeOfLayer) {
   for (const std::string& type : layer_type_names()) {
     const bool exported = std::ranges::count(known, type) == 1;
     EXPECT_NE(exported, not_exported.contains(type))
-        << type << ": give it a row of `forms` in train/onnx/layers.cpp, or one of not_exported here";
+        << type
+        << ": give it a row of `forms` in train/onnx/layers.cpp, or one of not_exported here";
   }
 }
 
@@ -106,8 +106,7 @@ TEST(OnnxExport, OrdersGatesAsOnnxDoes) {
   const Signature rows{
       .input = RowsInput{.features = 1, .most_steps = 2, .scaling = std::vector<Scaling>(1)},
       .classes = {"a", "b"}};
-  const Network network =
-      network_of("[{lstm: {name: lstm, units: 1}}, {dense: classes}]", rows, 2);
+  const Network network = network_of("[{lstm: {name: lstm, units: 1}}, {dense: classes}]", rows, 2);
   const ParameterList& parameters = network.arena().parameters();
   network.arena().write(*parameters[0], std::vector<float>{1, 2, 3, 4});
   const onnx::ModelProto model = parsed(network);
