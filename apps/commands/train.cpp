@@ -277,11 +277,10 @@ void check_one_command(const TrainArguments& arguments) {
 
 int run_train(const TrainArguments& arguments, Invocation& invocation) {
   if (!arguments.resume.empty()) check_resume(arguments);
-  const OneCommand& one = arguments.one_command;
-  if (arguments.resume.empty() && arguments.words.empty() && one.data.empty()) {
+  check_one_command(arguments);
+  if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
     fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
   }
-  check_one_command(arguments);
   RunRanks ranks;
   return ranks.run([&] {
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)

@@ -53,12 +53,36 @@ class FineTune(ProgramTest):
         run = self.train("head", "init.from=" + self.weights, "freeze=[backbone]", "features=cached", "data.test=val",
                          "train.epochs=3")
         log = (run / "log.txt").read_text()
-        self.assertRegex(log, r"features of 40 images, \(1,8\) each, computed in ")
+        self.assertRegex(log, r"features of 40 images, \(1,14,14,8\) each, computed in ")
         test = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()][-1]
         self.assertEqual((test["kind"], test["images"]), ("test", 10))
         measured = json.loads(self.whisker("evaluate", run / "best.safetensors", "val", "--json").stdout)
-        self.assertEqual((measured["loss"], measured["accuracy"]), (test["loss"], test["accuracy"]))
+        self.assertAlmostEqual(measured["loss"], test["loss"], places=6)
+        self.assertEqual(measured["accuracy"], test["accuracy"])
         self.assertIn(f"test: images 10  loss {test['loss']:.4f}", log)
+
+    def test_a_run_stopped_in_either_part_resumes_exactly(self):
+        """Frozen on cached features, and after all layers are trained."""
+        overrides = ["init.from=" + self.weights, "freeze=[backbone]", "features=cached", "unfreeze_at=20",
+                     "train.epochs=60", "optimizer.kind=adamw", "optimizer.layer_decay=0.5", "schedule.kind=one_cycle",
+                     "schedule.restart_factor=0.5", "runtime.threads=1"]
+        figures = {}
+        for name, stop in (("whole", None), ("early", 5), ("late", 25)):
+            run = self.folder / "runs" / name
+            if stop is None:
+                self.train(name, *overrides)
+            else:
+                process = self.start("train", "c.yaml", *self.data, f"name={name}", *overrides)
+                self.wait_for(run / "metrics.jsonl", f'"epoch":{stop},')
+                process.terminate()
+                process.communicate()
+                self.assertEqual(process.returncode, 75)
+                self.whisker("train", "--resume", run)
+            lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+            figures[name] = [(e["epoch"], e["train_loss"], e["val_loss"]) for e in lines if e["kind"] == "epoch"]
+        self.assertEqual(len(figures["whole"]), 60)
+        self.assertEqual(figures["early"], figures["whole"])
+        self.assertEqual(figures["late"], figures["whole"])
 
     def test_find_lr_writes_a_curve_and_nothing_else(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=rate", "--find-lr")

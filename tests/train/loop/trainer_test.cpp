@@ -139,7 +139,7 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
   paths.insert(paths.begin() + 3, broken);
   int64_t right = 0, unreadable = 0;
   size_t at = 0;
-  classify_images(network, inputs_of(paths), 4, [&](const Prediction& one) {
+  classify_images(network, inputs_of(paths), {.batch_size = 4}, [&](const Prediction& one) {
     EXPECT_EQ(one.name, paths[at++]);
     if (!one.error.empty()) {
       EXPECT_THAT(one.error, HasSubstr("no image"));
