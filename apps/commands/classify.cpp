@@ -107,8 +107,7 @@ std::string text_line(const Prediction& result, const std::vector<std::string>& 
 class Printer {
  public:
   /// `key` identifies an example: its path, text or position.
-  Printer(const ClassifyArguments& arguments, const Network& network, const char* key,
-          bool leads)
+  Printer(const ClassifyArguments& arguments, const Network& network, const char* key, bool leads)
       : arguments_(arguments), classes_(network.classes()), key_(key), leads_(leads) {
     if (!arguments_.json) return;
     all_.begin_object().field("schema_version", 2);

@@ -379,8 +379,8 @@ class Ranks(ProgramTest):
         self.assertEqual(json.loads(out)["images"], 10)
 
     def test_max_restarts_goes_on_after_a_kill(self):
-        whole = self.train("uninterrupted", "train.epochs=40", "checkpoint.every=3")
-        launcher = self.start("train", "c.yaml", *self.data, "name=restarted", "train.epochs=40", "checkpoint.every=3",
+        whole = self.train("uninterrupted", "train.epochs=24", "checkpoint.every=3")
+        launcher = self.start("train", "c.yaml", *self.data, "name=restarted", "train.epochs=24", "checkpoint.every=3",
                               "--max-restarts", "2")
         run = self.folder / "runs/restarted"
         self.wait_for(run / "last/state.json", '"epoch"')
@@ -392,7 +392,7 @@ class Ranks(ProgramTest):
         self.assertEqual(out, "runs/restarted\n")
         self.assertIn("signal 9 (Killed); restart 1 of 2 from the last checkpoint in runs/restarted", err)
         self.assertEqual(*((one / "best.safetensors").read_bytes()[-1000:] for one in (whole, run)))
-        self.assertEqual(len(self.lines(run, "epoch")), 40)
+        self.assertEqual(len(self.lines(run, "epoch")), 24)
         done = self.whisker("train", "c.yaml", "data.train=nowhere", "--max-restarts", "2", code=3)
         self.assertNotIn("restart", done.stderr)
         done, _ = self.train_ranks(2, "not_ours", "--max-restarts", "1", code=2)

@@ -42,18 +42,18 @@ class MemoryReserve {
   Backend& backend_;
 };
 
-// A GPU is a rank's own, host memory is that of all ranks of a machine.
-int64_t part_of_memory(int64_t bytes, Device device, RankGroup& ranks) {
-  if (ranks.world() == 1 || device.kind == DeviceKind::cuda) return bytes;
+// A GPU is a rank's own, host memory is that of all ranks of a machine. Collective.
+int64_t free_for_rank(Device device, const MemorySummary& memory, RankGroup& ranks) {
+  const int64_t bytes = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
   const std::vector<std::string> hosts = ranks.all_gather(host_name());
-  const std::vector<int64_t> found = ranks.gather(bytes);
-  const auto here = std::ranges::count(hosts, hosts[static_cast<size_t>(ranks.rank())]);
-  return std::ranges::min(found) / here;
+  const std::vector<int64_t> found = ranks.gather(bytes);  // before any of them takes memory
+  if (device.kind == DeviceKind::cuda) return bytes;
+  return std::ranges::min(found) / std::ranges::count(hosts, host_name());
 }
 
-int64_t free_memory_on(Device device, const Config& config) {
+int64_t free_memory_on(Device device, const Config& config, RankGroup& ranks) {
   const MemorySummary memory = backend_of(device).memory_summary();
-  int64_t bytes = (memory.stats.allocated + memory.cache() + memory.free) / 10 * 9;
+  int64_t bytes = free_for_rank(device, memory, ranks);
   const int64_t limit = memory_limit(config.runtime.memory.limit, memory.total).value_or(0);
   if (limit > 0) bytes = std::min(bytes, limit);
   if (config.data.cache == CacheKind::device && device.kind == DeviceKind::cuda) {
@@ -224,7 +224,7 @@ int64_t find_batch_size(const Config& given, RankGroup& ranks) {
                           std::min(largest_auto_batch, largest_batch_size / ranks.world()));
   if (most > first_batch) most = most / 8 * 8;
   const Device device = choose_device(config.device).device;
-  const MemoryReserve reserve(device, part_of_memory(free_memory_on(device, config), device, ranks),
+  const MemoryReserve reserve(device, free_memory_on(device, config, ranks),
                               config.runtime.memory.mode);
   return std::ranges::min(ranks.gather(largest_that_fits(config, device, examples, most))) *
          ranks.world();
