@@ -71,7 +71,7 @@ struct StepEvent {
   double examples_per_s = 0;                 ///< over the epoch so far
   double wait_share = 0;                     ///< fraction of the wall time spent waiting for data
   double seconds_left = 0;                   ///< of the epoch, at this speed
-  std::optional<RankTimes> ranks = {};       ///< unset for one rank, and where it is not measured
+  std::optional<RankTimes> ranks = {};       ///< unset for one rank, and until it is measured
 };
 
 /// One finished epoch.

@@ -137,9 +137,6 @@ bool Trainer::run_epoch() {
     ++state_.batch;
     const bool stepped = run_batch(*batch);
     if (profile_.after_batch()) write_trace();
-    const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
-                       state_.step % config.train.log_every == 0 || state_.batch == batches_;
-    if (stepped && agree) hear_ranks();
     {
       const StageTimer timer(times_, Stage::logging);
       const StepEvent event = step_event();
@@ -147,6 +144,9 @@ bool Trainer::run_epoch() {
       if (stepped && state_.step % config.train.log_every == 0) log_step(event);
     }
     if (!stepped) continue;
+    const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
+                       state_.step % config.train.log_every == 0 || state_.batch == batches_;
+    if (agree) hear_ranks();
     if (late_) stop_reason_ = StopReason::time_budget;
     if (signal_ != 0) stop_reason_ = StopReason::signal;
     const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
