@@ -52,7 +52,10 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
 }
 
 RecipeEpochs fine_tune_epochs(int64_t images) {
-  return {.head = 10, .all = std::clamp<int64_t>(2000 / std::max<int64_t>(1, images), 1, 10)};
+  // Epochs of the head hardly cost time; those of all layers do, and many images need fewer.
+  images = std::max<int64_t>(1, images);
+  return {.head = std::clamp<int64_t>(20'000 / images, 5, 30),
+          .all = std::clamp<int64_t>(1500 / images, 1, 8)};
 }
 
 }  // namespace whisker
