@@ -30,6 +30,7 @@ class MultiHeadAttention final : public Module {
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  const Options& options() const { return options_; }
 
  private:
   Options options_;

@@ -80,6 +80,7 @@ class BlurPool2D final : public Module {
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
   OperatorCost cost(const Shape& x, bool x_needs_grad) const override;
+  const Options& options() const { return options_; }
 
  private:
   const Tensor& filters(const Tensor& x);

@@ -344,6 +344,64 @@ OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const
   return result_of(layer, x, graph.node("Concat", {tokens, row}, {{"axis", int64_t{3}}}));
 }
 
+// softmax(q k^T / sqrt(head_size)) v of all positions.
+OnnxValue add_attention(const OnnxContext& context, const Module& module, const OnnxValue& x) {
+  const auto& layer = dynamic_cast<const MultiHeadAttention&>(module);
+  OnnxGraph& graph = context.graph;
+  const int64_t channels = x.shape[3], heads = layer.options().heads;
+  const int64_t tokens = x.shape[1] * x.shape[2], size = channels / heads;
+  const bool timm = layer.options().names == MultiHeadAttention::Names::timm;
+  // y = x W^T + b of (N,T,C).
+  const auto linear = [&](const std::string& input, const std::string& name,
+                          const std::string& prefix) {
+    const Parameter *weight = nullptr, *bias = nullptr;
+    for (const auto& parameter : layer.own_parameters()) {
+      const std::string own = parameter->name().substr(
+          layer.path().empty() ? 0 : layer.path().size() + 1);
+      if (own == name + prefix + "weight") weight = parameter.get();
+      if (own == name + prefix + "bias") bias = parameter.get();
+    }
+    if (!weight) refuse(layer, fmt::format("it has no parameter '{}{}weight'", name, prefix));
+    const Floats values = values_of(context, *weight);
+    const int64_t rows = weight->shape()[0], columns = weight->shape()[1];
+    Floats turned(values.size());
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) turned[j * rows + i] = values[i * columns + j];
+    }
+    const std::string y = graph.node(
+        "MatMul", {input, graph.constant(weight->name(), Extents64{columns, rows}, turned)});
+    return bias ? graph.node("Add", {y, add_parameter(context, *bias)}) : y;
+  };
+  const std::string flat =
+      graph.node("Reshape", {x.name, graph.integers({0, channels, tokens})});
+  const std::string qkv = linear(transpose(context, flat, {0, 2, 1}), timm ? "qkv" : "in_proj",
+                                 timm ? "." : "_");
+  const std::string split =  // (3, N, heads, T, size)
+      transpose(context,
+                graph.node("Reshape", {qkv, graph.integers({0, tokens, 3, heads, size})}),
+                {2, 0, 3, 1, 4});
+  const auto part = [&](int64_t index) {
+    const std::string one =
+        graph.node("Slice", {split, graph.integers({index}), graph.integers({index + 1}),
+                             graph.integers({0})});
+    return graph.node("Squeeze", {one, graph.integers({0})});
+  };
+  const std::string scaled = graph.node(
+      "Mul", {part(0), graph.constant({1 / std::sqrt(static_cast<float>(size))})});
+  const std::string scores =
+      graph.node("MatMul", {scaled, transpose(context, part(1), {0, 1, 3, 2})});
+  const std::string weights = graph.node("Softmax", {scores}, {{"axis", int64_t{-1}}});
+  const std::string mixed =
+      transpose(context, graph.node("MatMul", {weights, part(2)}), {0, 2, 1, 3});
+  const std::string joined =
+      graph.node("Reshape", {mixed, graph.integers({0, tokens, channels})});
+  const std::string y = linear(joined, timm ? "proj" : "out_proj", ".");
+  const std::string back =
+      graph.node("Reshape", {transpose(context, y, {0, 2, 1}),
+                             graph.integers({0, channels, x.shape[1], x.shape[2]})});
+  return result_of(layer, x, back);
+}
+
 // What it adds to zeros, interpolated to the size of these images.
 OnnxValue add_position_embedding(const OnnxContext& context, const Module& module,
                                  const OnnxValue& x) {
@@ -452,6 +510,35 @@ OnnxValue add_avg_pool2d(const OnnxContext& context, const Module& module, const
   return result_of(layer, x, add_means(context, layer, x, rows, columns));
 }
 
+// A binomial filter over the image reflected at its edges.
+OnnxValue add_blur_pool2d(const OnnxContext& context, const Module& module, const OnnxValue& x) {
+  const auto& layer = dynamic_cast<const BlurPool2D&>(module);
+  const auto [kernel, stride] = layer.options();
+  Floats row = {1};
+  for (int64_t i = 1; i < kernel; ++i) {
+    row.push_back(0);
+    for (size_t at = row.size() - 1; at > 0; --at) row[at] = (row[at] + row[at - 1]) / 2;
+    row[0] /= 2;
+  }
+  const int64_t channels = x.shape[3], before = (kernel - 1) / 2, behind = kernel / 2;
+  Floats filters;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (const float down : row) {
+      for (const float across : row) filters.push_back(down * across);
+    }
+  }
+  OnnxGraph& graph = context.graph;
+  const std::string padded = graph.node(
+      "Pad", {x.name, graph.integers({0, 0, before, before, 0, 0, behind, behind})},
+      {{"mode", std::string("reflect")}});
+  const std::string weight = graph.constant(layer.path() + ".filters",
+                                            Extents64{channels, 1, kernel, kernel}, filters);
+  return result_of(layer, x, graph.node("Conv", {padded, weight},
+                                        {{"kernel_shape", Extents64{kernel, kernel}},
+                                         {"strides", Extents64{stride, stride}},
+                                         {"group", channels}}));
+}
+
 OnnxValue add_adaptive_avg_pool2d(const OnnxContext& context, const Module& layer,
                                   const OnnxValue& x) {
   const Shape y = layer.output_shape(x.shape);
@@ -551,6 +638,7 @@ constexpr LayerForm forms[] = {
     {"adaptive_avg_pool2d", add_adaptive_avg_pool2d},
     {"global_avg_pool2d", add_global_pool2d<false>},
     {"global_max_pool2d", add_global_pool2d<true>},
+    {"blur_pool2d", add_blur_pool2d},
     {"batch_norm", add_batch_norm},
     {"layer_norm", add_layer_norm},
     {"group_norm", add_group_norm},
@@ -560,6 +648,7 @@ constexpr LayerForm forms[] = {
     {"class_token", add_class_token},
     {"position_embedding", add_position_embedding},
     {"first_token", add_first_token},
+    {"multi_head_attention", add_attention},
     {"flatten", add_flatten},
     {"embedding", add_embedding},
     {"simple_rnn", add_recurrent},

@@ -28,8 +28,6 @@ const std::map<std::string, std::string> not_exported = {
     {"activation", "becomes a layer of the activation's name"},
     {"repeat", "becomes the layers that it repeats"},
     {"squeeze_excite", "becomes a multiply"},
-    {"multi_head_attention", "not yet: split, MatMul, Softmax and MatMul"},
-    {"blur_pool2d", "not yet: a reflecting Pad and a depthwise Conv"},
 };
 
 TEST(OnnxExport, KnowsEveryTypeOfLayer) {
