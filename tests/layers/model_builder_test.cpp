@@ -243,12 +243,82 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
        "ones before it (2,32,32,3); expected equal extents, or 1. To scale channels, end the "
        "branch "
        "with `dense: 3`."},
+      {"layers:\n  - repeat: {layers: [relu]}\n",
+       "m.yaml:2:5: layers[0]: expected `n`, or `each` with a list of words"},
+      {"layers:\n  - dense: {units: channels + 1}\n",
+       "m.yaml:2:20: layers[0].dense.units: expected channels, channels * N or channels / N, got "
+       "'channels + 1'."},
+      {"layers:\n  - residual: {body: [relu], add: never}\n",
+       "m.yaml:2:35: layers[0].residual.add: expected always or same_shape, got 'never'."},
+      {"layers:\n  - multi_head_attention: 2\n",
+       "m.yaml:2:5: layers[0]: multi_head_attention: 2 heads must divide the 3 channels of the "
+       "input"},
+      {"layers:\n  - flatten\n  - layer_scale\n",
+       "m.yaml:3:5: layers[1]: behind a flatten, features are in another order in weights files, "
+       "where channels come first. Put layer_scale before the flatten."},
       {"layrs: []\n", "m.yaml:1:1: layrs: unknown key; did you mean 'layers'?"},
       {"resnet19\n", "m.yaml:1:1: unknown preset 'resnet19'; did you mean 'resnet18'?"},
       {"layers:\n  - flatten\ndefaults: {danse: {units: 3}}\n",
        "m.yaml:3:12: defaults.danse: unknown layer; did you mean 'dense'?"},
   };
   for (const BadModel& row : rows) EXPECT_EQ(error_of(row.text), row.expected) << row.text;
+}
+
+TEST(ModelBuilder, RepeatsReplaceWordsAndScaleWithWidthAndDepth) {
+  const Model model = build_model(YamlNode::parse(R"(
+width: 1.5
+depth: 1.4
+layers:
+  - repeat:
+      each: [{stage: 1, filters: 12, n: 1}, {stage: 2, filters: 24, n: 3}]
+      layers:
+        - repeat:
+            n: "{n}"
+            first: {strides: 2}
+            then: {strides: 1}
+            layers:
+              - conv2d:
+                  name: stage{stage}.{i}
+                  filters: "{filters}"
+                  kernel: 3
+                  padding: 1
+                  strides: "{strides}"
+              - conv2d: {name: "deep{stage}.{i}", filters: channels, groups: channels, kernel: 1}
+)",
+                                                  "m.yaml"),
+                                  {.input = {2, 32, 32, 3}});
+  std::vector<std::string> convolutions;
+  for (const Module::Child& child : model.net->children()) {
+    convolutions.push_back(fmt::format("{} {}", child.name, child.module->describe()));
+  }
+  EXPECT_THAT(convolutions, ::testing::ElementsAre("stage1.0 24 3x3 /2", "deep1.0 24 1x1 groups 24",
+                                                   "stage1.1 24 3x3", "deep1.1 24 1x1 groups 24",
+                                                   "stage2.0 40 3x3 /2", "deep2.0 40 1x1 groups 40",
+                                                   "stage2.1 40 3x3", "deep2.1 40 1x1 groups 40",
+                                                   "stage2.2 40 3x3", "deep2.2 40 1x1 groups 40",
+                                                   "stage2.3 40 3x3", "deep2.3 40 1x1 groups 40",
+                                                   "stage2.4 40 3x3", "deep2.4 40 1x1 groups 40"));
+}
+
+TEST(ModelBuilder, StochasticDepthGrowsLinearly) {
+  const auto rates_of = [](const std::string& rate) {
+    const Model model = build_model(
+        YamlNode::parse("drop_path: " + rate +
+                            "\nlayers:\n  - repeat:\n      n: 3\n      layers: [residual: {body: "
+                            "[{dense: channels}, relu], drop_path: auto}]",
+                        "m.yaml"),
+        {.input = {2, 3}});
+    std::vector<double> rates;
+    for (const Module::Child& residual : model.net->children()) {
+      for (const Module::Child& layer : residual.module->children()[0].module->children()) {
+        const auto* const drop = dynamic_cast<const DropPath*>(layer.module.get());
+        if (drop) rates.push_back(drop->rate());
+      }
+    }
+    return rates;
+  };
+  EXPECT_THAT(rates_of("0.3"), ::testing::ElementsAre(0, 0.15, 0.3));
+  EXPECT_THAT(rates_of("0"), ::testing::ElementsAre());
 }
 
 TEST(ModelBuilder, ShapesThatDoNotFitNameLayerLineAndBothShapes) {
