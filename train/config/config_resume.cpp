@@ -3,36 +3,17 @@
 #include "train/config/config.h"
 
 #include <algorithm>
-#include <array>
 
 namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same images.
-constexpr std::array<std::string_view, 23> free_keys = {"name",
-                                                        "runs",
-                                                        "device",
-                                                        "data.train",
-                                                        "data.val",
-                                                        "data.test",
-                                                        "data.csv",
-                                                        "data.workers",
-                                                        "data.prefetch",
-                                                        "data.cache_limit_mib",
-                                                        "data.max_bad",
-                                                        "schedule.restart",
-                                                        "train.epochs",
-                                                        "train.time_budget_minutes",
-                                                        "train.log_every",
-                                                        "train.profile",
-                                                        "train.log_ranks",
-                                                        "checkpoint.every",
-                                                        "checkpoint.keep",
-                                                        "runtime.threads",
-                                                        "runtime.graph",
-                                                        "runtime.memory.mode",
-                                                        "runtime.memory.limit",
-                                                        "init.from"};
+constexpr std::string_view free_keys[] = {
+    "name", "runs", "device", "data.train", "data.val", "data.test", "data.csv", "data.workers",
+    "data.prefetch", "data.cache_limit_mib", "data.max_bad", "schedule.restart", "train.epochs",
+    "train.time_budget_minutes", "train.log_every", "train.profile", "train.log_ranks",
+    "checkpoint.every", "checkpoint.keep", "runtime.threads", "runtime.graph",
+    "runtime.memory.mode", "runtime.memory.limit", "init.from"};
 
 // "" when the trees are equal, else the path of the first difference and both values.
 std::string first_difference(const YamlNode& before, const YamlNode& now, const std::string& path) {
@@ -58,7 +39,7 @@ std::string first_difference(const YamlNode& before, const YamlNode& now, const 
 
 bool may_change_on_resume(std::string_view key) {
   if (key == "name" || key == "runs") return false;  // its folder stays where it is
-  return std::ranges::find(free_keys, key) != free_keys.end();
+  return std::ranges::find(free_keys, key) != std::end(free_keys);
 }
 
 std::string config_kept_on_resume(const Config& config) {
