@@ -112,7 +112,8 @@ void check_ranks(const Config& config, int world) {
 void cache_features(Experiment& experiment) {
   const Config& config = experiment.config;
   if (experiment.ranks->world() > 1) {
-    fail(ErrorKind::usage, "features: expected computed with several ranks, got cached.");
+    experiment.notes.emplace_back("features: cached is for one process: computed for every batch");
+    return;
   }
   FeatureOptions options{.first_layer = first_trained_layer(*experiment.network),
                          .batch_size = config.train.batch_size,

@@ -21,6 +21,7 @@
 #include "train/planning/find_lr.h"
 #include "train/planning/memory_advice.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <utility>
@@ -107,7 +108,9 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   const bool whole = result.reason == StopReason::finished ||
                      result.reason == StopReason::early_stopping;
   if (whole && folder.writes() && !config.data.test.empty()) {
-    const auto test = measure_test_set(config, folder.best(), experiment.device);
+    Config own = config;  // rank 0 measures alone
+    own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
+    const auto test = measure_test_set(own, folder.best(), experiment.device);
     progress.on_message(
         fmt::format("test: {} {}  {}", config.data.kind == DataKind::images ? "images" : "examples",
                     test->count(), test->line()));
@@ -241,6 +244,10 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0 && !arguments.dry_run && !arguments.find_lr) {
     return start_ranks(count, restarts_of(arguments, invocation));
+  }
+  if (ranks->world() > 1 && (arguments.dry_run || arguments.find_lr)) {
+    fail(ErrorKind::usage, "train: --dry-run and --find-lr are for one process, got {} ranks.",
+         ranks->world());
   }
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   if (arguments.dry_run) {

@@ -47,13 +47,15 @@ void RunRanks::fail_all() {
     kind = error.kind();
     message = error.what();
   } catch (const BrokenPipe&) {  // nobody is told
-    watch_->fail(128 + SIGPIPE, "");
+    watch_->fail(128 + SIGPIPE, "", [] {});
     throw;
   } catch (const std::exception& error) {
     message = error.what();
   }
-  watch_->fail(static_cast<int>(kind), message);
-  throw Error(kind, fmt::format("{}: {}", watch_->name(), message));
+  const int code = static_cast<int>(kind);
+  watch_->fail(code, message,
+               [&] { tell_error(fmt::format("{}: {}", watch_->name(), message)); });
+  ::_exit(code);
 }
 
 }  // namespace whisker

@@ -96,10 +96,11 @@ void RankWatch::leave(RankGroup& group) {
   group.barrier();
 }
 
-void RankWatch::fail(int code, const std::string& reason) {
-  if (!thread_.joinable()) return;
+void RankWatch::fail(int code, const std::string& reason, const std::function<void()>& tell_user) {
+  if (!thread_.joinable()) return tell_user();
   std::this_thread::sleep_for(rank_ == 0 ? others_first : 2 * others_first);
   stop();
+  tell_user();  // before the others end: mpirun kills the rest once one has
   tell_all(fmt::format("fail {} {} {}", rank_, code, reason.substr(0, longest_report / 2)));
   // A connection that is closed while the other side still sends would lose the message.
   const Deadline deadline = in_seconds(farewell_s);

@@ -35,9 +35,10 @@ class RankWatch {
 
   /// Collective: the end of all ranks is in order.
   void leave(RankGroup& group);
-  /// Tells the others why this rank ends, with which exit code, which ends them. When another rank
-  /// failed first, which may be the reason, that rank's failure ends this process instead.
-  void fail(int code, const std::string& reason);
+  /// Calls `tell_user`, then tells the others why this rank ends, with which exit code, which ends
+  /// them. When another rank failed first, which may be the reason, that rank's failure ends this
+  /// process instead.
+  void fail(int code, const std::string& reason, const std::function<void()>& tell_user);
   /// "rank 1 on node07".
   std::string name() const { return name_of(rank_); }
 

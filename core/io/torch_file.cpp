@@ -125,11 +125,17 @@ class StateDict {
     if (!holds_tensors(dict_)) refuse();
   }
 
+  static constexpr size_t most_name_bytes = 4096;
+
   /// Its tensors' names, and the indices of their views; of equal names the last, as in Python.
   std::map<std::string, size_t> tensors() const {
     std::map<std::string, size_t> result;
     each(dict_, [&](const TorchValue& key, uint32_t item) {
       if (key.kind != Kind::text || values_[item].kind != Kind::tensor) return;
+      if (key.text.size() > most_name_bytes) {
+        fail(ErrorKind::checkpoint, "{}: expected tensor names of at most {} bytes, got {}.", file_,
+             most_name_bytes, key.text.size());
+      }
       if (find_invalid_utf8(key.text) != std::string_view::npos) {
         fail(ErrorKind::checkpoint, "{}: expected tensor names in UTF-8, got {}.", file_,
              excerpt(key.text));
@@ -197,15 +203,19 @@ class Copies {
   Copies(size_t file_bytes, const std::string& file)
       : left_(2 * file_bytes + (1 << 20)), file_(file) {}
 
-  Bytes copy(const TorchView& view, size_t element, Bytes storage, uint64_t count) {
-    const uint64_t bytes = count * element;
-    if (bytes > left_) {
+  /// Views of one storage may be many more bytes than the file.
+  void charge(uint64_t count, size_t element) {
+    if (count > left_ / element) {
       fail(ErrorKind::checkpoint,
            "{}: its tensors are more than twice as large as the file. Save copies of them: "
            "tensor.contiguous().",
            file_);
     }
-    left_ -= bytes;
+    left_ -= count * element;
+  }
+  Bytes copy(const TorchView& view, size_t element, Bytes storage, uint64_t count) {
+    charge(count, element);
+    const uint64_t bytes = count * element;
     std::vector<std::byte>& target = owned_.emplace_back(bytes);
     std::vector<uint64_t> index(view.shape.size(), 0);
     uint64_t from = view.offset;
@@ -277,6 +287,7 @@ SafetensorsTensor make_tensor(const std::string& name, const TorchView& view,
   }
   SafetensorsTensor tensor{.name = name, .dtype = *storage.dtype, .shape = view.shape, .bytes = {}};
   if (reach->count > 0 && reach->contiguous) {
+    copies.charge(reach->count, element);
     tensor.bytes = bytes.subspan(view.offset * element, reach->count * element);
   } else if (reach->count > 0) {
     tensor.bytes = copies.copy(view, element, bytes, reach->count);

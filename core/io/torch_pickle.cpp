@@ -224,7 +224,7 @@ class Machine {
 
   // ('storage', torch.FloatStorage, key, device, elements); old files add a view, which is None.
   void push_storage() {
-    const std::vector<uint32_t> id =
+    const std::vector<uint32_t>& id =
         value(pop(), Kind::tuple, "a persistent id as torch.save writes").items;
     if (id.size() < 5 || value(id[0]).text != "storage" || (id.size() > 5 && id[5] != nothing)) {
       damaged("expected a persistent id as torch.save writes");
@@ -257,7 +257,7 @@ class Machine {
   }
 
   void call() {
-    const std::vector<uint32_t> arguments = value(pop(), Kind::tuple, "arguments").items;
+    const std::vector<uint32_t>& arguments = value(pop(), Kind::tuple, "arguments").items;
     const std::string& name = value(pop(), Kind::name, "a name to call").text;
     const auto is_one_of = [&](const auto& names) { return std::ranges::count(names, name) > 0; };
     if (is_one_of(tensor_makers)) return push_tensor(arguments);

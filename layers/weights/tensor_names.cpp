@@ -12,6 +12,8 @@
 namespace whisker {
 namespace {
 
+constexpr int most_layers = 1'000'000;
+
 struct NamePair {
   std::string_view timm, torchvision;
 };
@@ -208,7 +210,7 @@ std::optional<Numbers> match(std::string_view pattern, std::string_view name) {
     int number = 0;
     const auto read = std::from_chars(name.data() + at, name.data() + name.size(), number);
     if (read.ec != std::errc() || read.ptr == name.data() + at) return std::nullopt;
-    if (number < place.shift) return std::nullopt;
+    if (number < place.shift || number > most_layers) return std::nullopt;
     const auto [found, added] = numbers.emplace(place.letter, number - place.shift);
     if (!added && found->second != number - place.shift) return std::nullopt;
     at = static_cast<size_t>(read.ptr - name.data());

@@ -4,10 +4,12 @@ both on one GPU, by one or both of these ways, each a test of its own:
 - NCCL_MULTI_RANK_GPU_ENABLE=1 lets them share the GPU on one host (newer than NCCL 2.28).
 Standard library only."""
 
+import contextlib
 import ctypes
 import json
 import mmap
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -87,9 +89,12 @@ ON_LOOPBACK = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below those that connections get by themselves, MPI's among them."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 class Nccl(ProgramTest):

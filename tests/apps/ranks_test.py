@@ -1,6 +1,7 @@
 """Several ranks on this machine's CPU, through mpirun: they train what one rank trains, and end together. Standard
 library only."""
 
+import contextlib
 import json
 import math
 import os
@@ -88,9 +89,12 @@ MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below those that connections get by themselves, MPI's among them."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def with_variables(command, count, folder, launcher="torchrun", lines=None):

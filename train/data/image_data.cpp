@@ -219,7 +219,7 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   data.train = make_loader(data.train_images, make_sampler(config, folders.train.labels(), classes),
                            training, training_input);
   data.val = make_loader(data.val_images, sequential_sampler(data.val_size), validation, input);
-  if (config.features == FeatureKind::cached) {
+  if (config.features == FeatureKind::cached && data.part.world == 1) {
     // Reads every image before the other loader does: its stamps are the run's.
     data.train_images = dataset(folders.train, preprocess, false);
     data.plain_train = make_loader(data.train_images, sequential_sampler(data.train_size), common,

@@ -47,10 +47,10 @@ RangeTest find_learning_rate(Config config) {
       const double rate = first_rate * std::pow(last_rate / first_rate, share);
       step.run(*batch, {.number = ++n, .learning_rate = rate, .last_of_epoch = true});
       const StepState state = step.read();
-      const double loss = (state.totals.loss - loss_before) /
-                          static_cast<double>(std::max<int64_t>(1, state.totals.rows - rows_before));
-      if (state.failure != StepFailure::none || !std::isfinite(loss)) n = most_steps;
-      if (n == most_steps && !std::isfinite(loss)) break;
+      const int64_t rows = state.totals.rows - rows_before;  // none where the loss is not finite
+      const double loss = (state.totals.loss - loss_before) / static_cast<double>(rows);
+      if (rows == 0 || state.failure != StepFailure::none || !std::isfinite(loss)) n = most_steps;
+      if (rows == 0 || !std::isfinite(loss)) break;
       loss_before = state.totals.loss;
       rows_before = state.totals.rows;
       mean = kept * mean + (1 - kept) * loss;
@@ -60,6 +60,9 @@ RangeTest find_learning_rate(Config config) {
       if (smooth > 4 * least) n = most_steps;
     }
     if (n == before) fail(ErrorKind::data, "data.train: no batch could be read");
+  }
+  if (test.points.empty()) {
+    fail(ErrorKind::diverged, "--find-lr: the first loss is NaN or Inf. Check data and model.");
   }
   test.suggestion = steepest_rate(test.points);
   return test;

@@ -148,7 +148,7 @@ std::vector<RankFailure> failures(double silence_s, const Last& last) {
 }
 
 TEST(RankWatch, TellsWhichRankFailedAndWhy) {
-  const auto heard = failures(20, [](RankWatch& watch) { watch.fail(3, "no such file"); });
+  const auto heard = failures(20, [](RankWatch& watch) { watch.fail(3, "no such file", [] {}); });
   for (const size_t rank : {0u, 1u}) {
     EXPECT_EQ(heard[rank].rank, 2);
     EXPECT_EQ(heard[rank].code, 3);

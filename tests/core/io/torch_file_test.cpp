@@ -138,6 +138,10 @@ TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
       read(1, {2, 2}, {2, 1}),
       "w.pth: tensor 'w': its shape (2,2), strides (2,1) and offset 1 reach beyond its storage "
       "of 4 elements. Download or copy the file again.");
+  // More bytes than 64 bits count, from one element.
+  for (const int64_t many : {(int64_t{1} << 62) + 1, int64_t{1} << 62, int64_t{1} << 40}) {
+    EXPECT_THAT(read(0, {many}, {0}), HasSubstr("more than twice as large as the file"));
+  }
   for (const std::string& message :
        {read(0, {3}, {2}), read(4, {1}, {1}), read(most, {most}, {most}),
         read(0, {most, 9}, {0, 0}), read(0, {most, most, most}, {0, 0, 0}),
