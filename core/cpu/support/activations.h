@@ -75,12 +75,12 @@ inline float clipped(float x, float high) {
 }
 struct Relu6 {
   static float value(float x, float) { return clipped(x, 6); }
-  static float first(float y, float) { return (y > 0) & (y < 6) ? 1.0f : 0.0f; }
+  static float first(float y, float) { return ((y > 0) & (y < 6)) ? 1.0f : 0.0f; }
   static float second(float, float) { return 0; }
 };
 struct HardSigmoid {
   static float value(float x, float) { return clipped(x + 3, 6) * (1.0f / 6); }
-  static float first(float y, float) { return (y > 0) & (y < 1) ? 1.0f / 6 : 0.0f; }
+  static float first(float y, float) { return ((y > 0) & (y < 1)) ? 1.0f / 6 : 0.0f; }
   static float second(float, float) { return 0; }
 };
 struct HardSwish {
@@ -89,7 +89,7 @@ struct HardSwish {
     const float inner = x >= 3 ? 1.0f : (2 * x + 3) * (1.0f / 6);
     return x <= -3 ? 0.0f : inner;
   }
-  static float second(float x, float) { return (x > -3) & (x < 3) ? 1.0f / 3 : 0.0f; }
+  static float second(float x, float) { return ((x > -3) & (x < 3)) ? 1.0f / 3 : 0.0f; }
 };
 
 /// f'(x) dy; relu's: see Note [relu's gradient and NaN] in core/reference/activation_functions.h.
