@@ -1,6 +1,7 @@
 #include "apps/devices/rank_check.h"
 
 #include "core/backend/backend.h"
+#include "core/communicator/rank_environment.h"
 #include "core/error.h"
 #include "core/io/hash.h"
 #include "core/io/text_table.h"
@@ -13,8 +14,6 @@
 #include <cmath>
 #include <limits>
 
-#include <unistd.h>
-
 namespace whisker {
 namespace {
 
@@ -22,11 +21,9 @@ constexpr double allowed_error = 1e-5;
 
 // "host\tdevice\tname\tbus".
 std::string describe(Device device) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   const bool gpu = device.kind == DeviceKind::cuda;
   const CudaGpu card = gpu ? cuda_gpu(device) : CudaGpu();
-  return fmt::format("{}\t{}\t{}\t{}", host, device, card.name, card.bus_id);
+  return fmt::format("{}\t{}\t{}\t{}", host_name(), device, card.name, card.bus_id);
 }
 
 CheckedRank parse(const std::string& text) {

@@ -159,6 +159,13 @@ std::string FeatureSource::take_note() {
   return note;
 }
 
+// Values that differ from epoch to epoch cannot be cached.
+bool draws(const Module& layer) {
+  if (layer.type() == "dropout" || layer.type() == "drop_path") return true;
+  return std::ranges::any_of(layer.children(),
+                             [](const auto& child) { return draws(*child.module); });
+}
+
 }  // namespace
 
 size_t first_trained_layer(const Network& network) {
@@ -175,7 +182,7 @@ size_t first_trained_layer(const Network& network) {
          "none of them. `whisker summary` lists the names.");
   }
   size_t at = frozen;
-  while (at < net.size() && !trains(*net.layer(at)) && net.layer(at)->type() != "dropout") ++at;
+  while (at < net.size() && !trains(*net.layer(at)) && !draws(*net.layer(at))) ++at;
   return at;
 }
 

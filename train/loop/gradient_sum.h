@@ -36,9 +36,6 @@ class GradientSum {
   /// wait for all. A loss that is not finite on one rank then stops the update on all.
   void enqueue(StepMemory& memory);
 
-  /// How long the last step's operators waited for sums that backward did not hide: as far as the
-  /// device has come.
-  double exposed_communication_seconds() const { return ranks_.waited_seconds(); }
   int64_t bucket_bytes() const { return bucket_bytes_; }
   static constexpr int64_t default_bucket_bytes = 16 << 20;
 

@@ -70,7 +70,6 @@ class TrainStep {
   /// Number of batches of one shape, each with an update, until time and memory are steady:
   /// algorithms are chosen and, with captured steps, one has been replayed.
   int64_t warm_up_batches() const;
-  const GradientSum& gradient_sum() const { return gradient_sum_; }
   /// Number of replayed batches.
   int64_t replays() const { return replays_; }
 

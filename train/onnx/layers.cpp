@@ -49,7 +49,7 @@ std::string add_parameter(const OnnxContext& context, const Parameter& parameter
                                 values_of(context, parameter));
 }
 
-// --- pieces
+// --- nodes that several layers share
 
 std::string transpose(const OnnxContext& context, const std::string& x, Extents64 axes) {
   return context.graph.node("Transpose", {x}, {{"perm", std::move(axes)}});
