@@ -25,7 +25,6 @@
 #include "train/inference/sequence_classifier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -151,7 +150,7 @@ Prediction unpacked(const std::string& text) {
   std::vector<std::string> parts = unpack_texts(text);
   Prediction result{.name = std::move(parts[0]), .probabilities = {}, .error = std::move(parts[1])};
   result.probabilities.resize(parts[2].size() / sizeof(float));
-  std::memcpy(result.probabilities.data(), parts[2].data(), parts[2].size());
+  std::ranges::copy(parts[2], reinterpret_cast<char*>(result.probabilities.data()));
   return result;
 }
 

@@ -9,7 +9,7 @@
 namespace whisker {
 namespace {
 
-constexpr int64_t opset = 17;
+constexpr int64_t opset_version = 17;
 constexpr const char *batch = "batch", *steps = "steps";
 
 std::string class_names(const Signature& signature) {
@@ -24,7 +24,7 @@ class Export {
   Export(const Network& network, const OnnxOptions& options)
       : network_(network),
         options_(options),
-        graph_("whisker", options.preprocess ? onnx_preprocess_opset : opset) {}
+        graph_("whisker", options.preprocess ? onnx_preprocess_opset : opset_version) {}
 
   std::string bytes() {
     const Signature& signature = network_.signature();
