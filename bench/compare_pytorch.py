@@ -21,11 +21,14 @@ import sys
 from machine import machine
 
 DEFAULTS = {
-    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32", "gru:64:f32", "rnn:64:f32"],
+    "cpu": {"rows": ["keras64:32:f32", "chollet128:32:f32", "resnet18:16:f32", "lstm:64:f32", "gru:64:f32", "rnn:64:f32",
+                     "mobilenet_v3_small:16:f32", "efficientnet_b0:8:f32"],
             "modes": ["eager", "contiguous", "compiled"]},
     "cuda": {"rows": ["keras64:32:f32", "mlp:32:f32", "chollet128:32:bf16", "chollet128:256:bf16", "vgg16ft:64:bf16",
                       "resnet18:256:bf16", "resnet50:256:bf16", "resnet50:256:f16", "lstm:64:f32", "lstm:64:bf16",
-                      "gru:64:bf16", "rnn:64:bf16"],
+                      "gru:64:bf16", "rnn:64:bf16",
+                      "mobilenet_v3_large:256:bf16", "efficientnet_b0:128:bf16", "convnext_tiny:128:bf16",
+                      "vit_s_16:128:bf16", "vit_b_16:64:bf16"],
              "modes": ["eager", "captured", "compiled", "autotuned"]},
 }
 TORCH_STEP = pathlib.Path(__file__).with_name("torch_step.py")
@@ -43,7 +46,7 @@ def child(command, threads):
 
 def compare(row, arguments):
     name, batch, precision = row.split(":")
-    slow = arguments.device == "cpu" and name in ("resnet18", "lstm", "gru", "rnn")
+    slow = arguments.device == "cpu" and name not in ("keras64", "chollet128", "mlp")
     groups, steps = ("5", "1") if slow else ("20", "3")
     common = [name, "--device", arguments.device, "--batch", batch, "--precision", precision,
               "--groups", groups, "--steps", steps]

@@ -18,6 +18,8 @@ import torch.nn as nn
 
 ROWS = {  # batch, side, classes
     "keras64": (32, 64, 2), "chollet128": (32, 128, 2), "resnet18": (16, 224, 1000), "resnet50": (16, 224, 1000),
+    "mobilenet_v3_small": (16, 224, 1000), "mobilenet_v3_large": (256, 224, 1000), "efficientnet_b0": (8, 224, 1000),
+    "convnext_tiny": (128, 224, 1000), "vit_s_16": (128, 224, 1000), "vit_b_16": (64, 224, 1000),
     "vgg16ft": (64, 224, 2), "mlp": (32, None, 32), "lstm": (64, None, 10), "gru": (64, None, 10), "rnn": (64, None, 10),
 }
 RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
@@ -54,6 +56,8 @@ def build(row, classes):
         return nn.Sequential(features, nn.Flatten(), nn.Linear(25088, 128), nn.ReLU(), nn.Linear(128, classes))
     if row == "mlp":
         return nn.Sequential(*[layer for _ in range(20) for layer in (nn.Linear(32, 32), nn.ReLU())])
+    if row == "vit_s_16":
+        return torchvision.models.VisionTransformer(224, 16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536)
     return getattr(torchvision.models, row)(num_classes=classes)
 
 
