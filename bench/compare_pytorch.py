@@ -2,6 +2,9 @@
 """Training steps of Whisker and PyTorch on one device, in alternation: the rows of bench_step.
 
 usage: compare_pytorch.py BENCH_STEP [--device cpu|cuda] [--rows ROW ...] [--modes MODE ...] [--rounds N] [--threads N]
+                          [--gpus N ...]
+--gpus 1 2: each row on one GPU, then on two, the batch being that of a GPU; PyTorch by DistributedDataParallel, eager
+and compiled. scaling is images/s against the first number of GPUs.
 Run it with a Python that has torch and torchvision. A row is MODEL:BATCH:PRECISION. Each round runs bench_step, then
 PyTorch (torch_step.py) in every mode, each in a process of its own; PyTorch's fastest mode counts. Prints one JSON line
 per row: median milliseconds of both, their ratio, the floor under Whisker's step (layers/analysis/step_work.h, with the
@@ -14,6 +17,8 @@ import argparse
 import json
 import os
 import pathlib
+import secrets
+import socket
 import statistics
 import subprocess
 import sys
@@ -34,17 +39,32 @@ DEFAULTS = {
 TORCH_STEP = pathlib.Path(__file__).with_name("torch_step.py")
 
 
-def child(command, threads):
-    """The last line of a program's output, as JSON; None when it failed (said on stderr)."""
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        print(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr, flush=True)
-        return None
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def environments(ranks, threads):
+    """Of each rank's process."""
+    common = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+    if ranks == 1:
+        return [common]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(ranks),
+                   "WHISKER_SECRET": secrets.token_hex(16), "NCCL_NVLS_ENABLE": "0"}
+    return [common | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
-def compare(row, arguments):
+def child(command, threads, ranks=1):
+    """The last line of a program's output, rank 0's, as JSON; None when it failed (said on stderr)."""
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                 for environment in environments(ranks, threads)]
+    outputs = [process.communicate() for process in processes]
+    for process, (_, said) in zip(processes, outputs):
+        if process.returncode != 0:
+            print(f"{' '.join(command)}: exit {process.returncode}\n{said[-2000:]}", file=sys.stderr, flush=True)
+            return None
+    return json.loads(outputs[0][0].strip().splitlines()[-1])
+
+
+def compare(row, ranks, single, arguments):
+    """Prints a row's line and returns it; None when a program failed. single: the line of the fewest GPUs, if any."""
     name, batch, precision = row.split(":")
     slow = arguments.device == "cpu" and name not in ("keras64", "chollet128", "mlp")
     groups, steps = ("5", "1") if slow else ("20", "3")
@@ -52,17 +72,18 @@ def compare(row, arguments):
               "--groups", groups, "--steps", steps]
     ours, theirs = [], {mode: [] for mode in arguments.modes}
     for _ in range(arguments.rounds):
-        ours.append(child([arguments.bench_step, *common], arguments.threads))
+        ours.append(child([arguments.bench_step, *common], arguments.threads, ranks))
         for mode in arguments.modes:
-            theirs[mode].append(child([sys.executable, str(TORCH_STEP), *common, "--mode", mode], arguments.threads))
+            theirs[mode].append(child([sys.executable, str(TORCH_STEP), *common, "--mode", mode], arguments.threads,
+                                      ranks))
     median = lambda lines, key: statistics.median(line[key] for line in lines)
     theirs = {mode: lines for mode, lines in theirs.items() if all(lines)}
     if not all(ours) or not theirs:
-        return False
+        return None
     best = min(theirs, key=lambda mode: median(theirs[mode], "milliseconds"))
     memory = (lambda line: line["resident_mib"]) if arguments.device == "cpu" else (lambda line: line["peak_bytes"] / 2**20)
     whisker, pytorch = median(ours, "milliseconds"), median(theirs[best], "milliseconds")
-    print(json.dumps({
+    line = {
         "what": "training step, side by side", **machine(arguments.device),
         "id": name, "batch": int(batch), "precision": precision, "device": arguments.device, "threads": arguments.threads,
         "whisker_ms": round(whisker, 4), "pytorch_ms": round(pytorch, 4), "ratio": round(whisker / pytorch, 3),
@@ -72,8 +93,17 @@ def compare(row, arguments):
         "floor_ms": round(median(ours, "floor_ms"), 4), "over_floor": round(whisker / median(ours, "floor_ms"), 2),
         "ceiling_tflops": round(median(ours, "ceiling_tflops"), 1), "ceiling_gb_per_s": round(median(ours, "ceiling_gb_per_s")),
         "whisker_mib": round(statistics.median(map(memory, ours))),
-        "pytorch_mib": round(statistics.median(map(memory, theirs[best])))}), flush=True)
-    return True
+        "pytorch_mib": round(statistics.median(map(memory, theirs[best])))}
+    if ranks > 1:
+        rate = lambda milliseconds: round(ranks * int(batch) / milliseconds * 1e3)
+        line |= {"ranks": ranks, "whisker_images_per_s": rate(whisker), "pytorch_images_per_s": rate(pytorch),
+                 "sum_share": round(median(ours, "sum_share"), 4)}
+        if single:
+            fewer = single.get("ranks", 1)
+            line |= {"scaling": round(ranks / fewer * single["whisker_ms"] / whisker, 3),
+                     "pytorch_scaling": round(ranks / fewer * single["pytorch_ms"] / pytorch, 3)}
+    print(json.dumps(line), flush=True)
+    return line
 
 
 def main():
@@ -84,10 +114,20 @@ def main():
     parser.add_argument("--modes", nargs="+")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--gpus", nargs="+", type=int, default=[1])
     arguments = parser.parse_args()
     arguments.rows = arguments.rows or DEFAULTS[arguments.device]["rows"]
-    arguments.modes = arguments.modes or DEFAULTS[arguments.device]["modes"]
-    sys.exit(0 if all([compare(row, arguments) for row in arguments.rows]) else 1)
+    several = max(arguments.gpus) > 1
+    if several and arguments.device == "cpu":
+        parser.error("--gpus is for --device cuda")
+    arguments.modes = arguments.modes or (["eager", "compiled"] if several else DEFAULTS[arguments.device]["modes"])
+    failed = False
+    for row in arguments.rows:
+        single = None
+        for ranks in arguments.gpus:
+            line = compare(row, ranks, single, arguments)
+            single, failed = single or line, failed or line is None
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,23 @@
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
 //                   [--conv-norm-fusion never|faster|always]
+// Started as several ranks (bench/compare_pytorch.py --gpus 2, mpirun on a CPU), every rank takes
+// --batch examples and gradients are summed as in training; examples/s and sum_share, the share of
+// a step that waits for those sums, are of all ranks, and rank 0 prints.
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
 // first proposals. --plans 1 prints the choices on stderr. --conv-norm-fusion: whether f16
 // convolutions do parts of the batch norms around them (docs/internals/kernels.md).
 #include "bench/sequential_floor.h"
 #include "core/backend/backend.h"
 #include "core/backend/training_step.h"
+#include "core/communicator/communicator.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
 #include "layers/builder/model_builder.h"
 #include "optim/optimizer.h"
+#include "train/device/device_choice.h"
+#include "train/loop/gradient_sum.h"
 #include "train/planning/benchmark.h"
 
 #include <algorithm>
@@ -90,19 +96,22 @@ class Options {
 // The step itself, over inputs that never change.
 class Step {
  public:
-  Step(const Workload& workload, const Options& options)
+  Step(const Workload& workload, const Options& options, const std::shared_ptr<RankGroup>& group)
       : batch(options.number("--batch", workload.batch)),
-        device(Device::parse(options.text("--device", "cpu"))),
+        device(Device::parse(device_of_rank(options.text("--device", "cpu"), *group))),
         precision(options.text("--precision", "f32")),
         model_(build(workload, batch)),
         arena_(model_.net->parameters(), device, 1, types(precision)),
         optimizer_(arena_, {.kind = OptimizerKind::adam}, precision == "f16"),
+        ranks_(make_communicator(group, device)),
+        gradient_sum_(arena_, *ranks_),
         images_(rand_normal(model_.input, 0, 1, 1, 2).to(device).to(arena_.compute_dtype())) {
     std::vector<double> classes;
     for (int64_t i = 0; i < batch; ++i) {
       classes.push_back(static_cast<double>(i % workload.classes));
     }
     labels_ = from_vector(classes, {batch}, {.dtype = DType::i64, .device = device});
+    if (ranks() > 1) rank_weight_ = full({}, 1.0 / ranks(), {.device = device});
     if (precision == "f16") {
       optimizer_.memory().write({.loss_scale = first_loss_scale});
     }
@@ -132,7 +141,11 @@ class Step {
 
   DType compute_dtype() const { return arena_.compute_dtype(); }
 
-  const int64_t batch;
+  int ranks() const { return ranks_->world(); }
+  /// Milliseconds that the last step waited for sums of gradients.
+  double waited_ms() const { return 1e3 * ranks_->waited_seconds(); }
+
+  const int64_t batch;  // of a rank
   const Device device;
   const std::string precision;
 
@@ -163,21 +176,32 @@ class Step {
 
   void enqueue() {
     arena_.zero_grad();
+    gradient_sum_.begin();
     const Pass pass{.training = true, .seed = 1};
     const Tensor logits = model_.net->forward(images_, pass).to(DType::f32);
     const Tensor loss = cross_entropy(logits, labels_);
     backend_of(device).training_step().count_batch(
         logits, loss, {optimizer_.rule(), labels_, optimizer_.memory().state()});
-    backward(loss, {.gradient = optimizer_.memory().loss_scale()});
+    BackwardOptions backward_options{.gradient = optimizer_.memory().loss_scale()};
+    if (ranks() > 1) {
+      backward_options.gradient = mul(backward_options.gradient, rank_weight_);
+      backward_options.on_leaf = [this](const Tensor& gradient) {
+        gradient_sum_.finished(gradient);
+      };
+    }
+    backward(loss, backward_options);
     arena_.commit_buffers(&optimizer_.memory().state()->sound);
     arena_.complete_gradients();
+    gradient_sum_.enqueue(optimizer_.memory());
     optimizer_.enqueue_update();
   }
 
   Model model_;
   ParameterArena arena_;
   Optimizer optimizer_;
-  Tensor images_, labels_;
+  std::shared_ptr<Communicator> ranks_;
+  GradientSum gradient_sum_;
+  Tensor images_, labels_, rank_weight_;
   std::unique_ptr<CapturedGraph> graph_;
   int64_t batches_ = 0;
 };
@@ -204,8 +228,9 @@ void write_sequential_floor(JsonWriter& json, const Workload& workload, const St
   json.field("over_sequential_floor", milliseconds / floor.milliseconds);
 }
 
-void measure(const Workload& workload, const Options& options) {
-  Step step(workload, options);
+void measure(const Workload& workload, const Options& options,
+             const std::shared_ptr<RankGroup>& all) {
+  Step step(workload, options, all);
   Backend& backend = backend_of(step.device);
   const int64_t groups = options.number("--groups", 10);
   const int64_t steps = options.number("--steps", 3);
@@ -213,24 +238,30 @@ void measure(const Workload& workload, const Options& options) {
   for (int64_t i = 0; i < warm_up; ++i) step();
   backend.synchronize();
   using Clock = std::chrono::steady_clock;
-  std::vector<double> milliseconds;
+  std::vector<double> milliseconds, waited;
   for (int64_t group = 0; group < groups; ++group) {
+    all->barrier();
     const auto start = Clock::now();
     for (int64_t i = 0; i < steps; ++i) step();
     backend.synchronize();
     milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
                            static_cast<double>(steps));
+    waited.push_back(step.waited_ms());
   }
+  if (!all->leads()) return;
   std::ranges::sort(milliseconds);
+  std::ranges::sort(waited);
   const double median = milliseconds[milliseconds.size() / 2];
   const MemoryStats memory = backend.memory_stats();
   JsonWriter json;
   json.begin_object().field("id", workload.id).field("batch", step.batch);
   json.field("precision", step.precision).field("device", step.device.str());
+  json.field("ranks", step.ranks());
   json.field("captured", step.captured()).field("milliseconds", median);
   json.field("min", milliseconds.front()).field("max", milliseconds.back());
   json.field("groups", groups)
-      .field("images_per_s", 1e3 * static_cast<double>(step.batch) / median);
+      .field("images_per_s", 1e3 * static_cast<double>(step.batch * step.ranks()) / median);
+  if (step.ranks() > 1) json.field("sum_share", waited[waited.size() / 2] / median);
   json.field("peak_bytes", step.device == cpu_device ? memory.peak : memory.reserved);
   json.field("resident_mib", resident_mib());
   const StepWork work = step.work();
@@ -250,7 +281,10 @@ int main(int argc, char** argv) {
   for (const Workload& workload : workloads) {
     if (argc < 2 || std::string(argv[1]) != workload.id) continue;
     try {
-      measure(workload, Options(argc, argv));
+      const std::shared_ptr<RankGroup> group = join_ranks(rank_environment());
+      measure(workload, Options(argc, argv), group);
+      group->barrier();
+      group->leave();
       return 0;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "bench_step: %s\n", error.what());

@@ -4,11 +4,14 @@
 usage: torch_step.py ROW [--device cpu|cuda] [--batch N] [--precision f32|bf16|f16] [--mode MODE] [--groups N] [--steps N]
 MODE: eager; captured (the whole step as a CUDA graph); compiled, autotuned (torch.compile, the latter with
 max-autotune, and then captured where the device is a GPU); contiguous (eager in PyTorch's default layout, CPU only).
+Started as several ranks (compare_pytorch.py --gpus, torchrun), every rank takes --batch examples, gradients are those of
+DistributedDataParallel, modes are eager and compiled, and rank 0 prints.
 Images are channels_last, the optimizer is the fused Adam, the loss cross-entropy, inputs are on the device already.
 """
 import argparse
 import gc
 import json
+import os
 import resource
 import statistics
 import time
@@ -22,6 +25,7 @@ ROWS = {  # batch, side, classes
     "convnext_tiny": (128, 224, 1000), "vit_s_16": (128, 224, 1000), "vit_b_16": (64, 224, 1000),
     "vgg16ft": (64, 224, 2), "mlp": (32, None, 32), "lstm": (64, None, 10), "gru": (64, None, 10), "rnn": (64, None, 10),
 }
+RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -68,6 +72,11 @@ class Step:
         batch, side, classes = ROWS[arguments.row]
         batch = arguments.batch or batch
         device = torch.device(arguments.device)
+        if RANKS > 1:
+            if device.type == "cuda":
+                device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", RANK)))
+                torch.cuda.set_device(device)
+            torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         layout = torch.contiguous_format if arguments.mode == "contiguous" else torch.channels_last
         model = build(arguments.row, classes).to(device).train()
         if side:
@@ -79,7 +88,9 @@ class Step:
             inputs = torch.randn(batch, 32, device=device)
         labels = torch.arange(batch, device=device) % classes
         parameters = [p for p in model.parameters() if p.requires_grad]
-        captured = arguments.device == "cuda" and arguments.mode in ("captured", "compiled", "autotuned")
+        if RANKS > 1:
+            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
+        captured = arguments.device == "cuda" and RANKS == 1 and arguments.mode in ("captured", "compiled", "autotuned")
         self.optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=captured)
         self.narrow = {"bf16": torch.bfloat16, "f16": torch.float16}.get(arguments.precision)
         self.device, self.inputs, self.labels, self.batch = device, inputs, labels, batch
@@ -156,14 +167,20 @@ def main():
     arguments = parser.parse_args()
     if (arguments.mode, arguments.device) in (("captured", "cpu"), ("contiguous", "cuda")):
         parser.error(f"--mode {arguments.mode} is not for --device {arguments.device}")
+    if RANKS > 1 and arguments.mode not in ("eager", "compiled"):
+        parser.error(f"--mode {arguments.mode} is not for several ranks")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     step = Step(arguments)
     times = measure(step, arguments.groups, arguments.steps)
+    if RANKS > 1:
+        torch.distributed.destroy_process_group()
+    if RANK > 0:
+        return
     on_gpu = arguments.device == "cuda"
     print(json.dumps({
         "id": arguments.row, "batch": step.batch, "precision": arguments.precision, "device": arguments.device,
-        "mode": arguments.mode, "milliseconds": statistics.median(times), "min": min(times), "max": max(times),
+        "mode": arguments.mode, "ranks": RANKS, "milliseconds": statistics.median(times), "min": min(times), "max": max(times),
         "groups": arguments.groups, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
         "peak_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
         "resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
