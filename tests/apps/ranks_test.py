@@ -310,6 +310,41 @@ class Ranks(ProgramTest):
                         self.assertEqual(one.stdout.splitlines()[1:], other.stdout.splitlines()[1:])
                     self.assertEqual(errors, [line for line in other.stderr.splitlines() if "whisker: error" in line])
 
+    def test_files_about_each_image_are_those_of_one_rank(self):
+        self.train_ranks(1, "for_files", "train.epochs=1")
+        shutil.copytree(self.folder / "val", self.folder / "each")
+        shutil.copy(self.folder / "val/c0/500.png", self.folder / "each/c1/500.png")  # heat maps of one name
+        (self.folder / "each/c1/501.png").write_bytes(b"\x89PNG\r\n\x1a\n no image")
+        weights = "runs/for_files/best.safetensors"
+        commands = (["evaluate", weights, "each", "--predictions", "out/a.csv", "--worst", "4", "--out", "out/b.html"],
+                    ["classify", weights, "each", "--cam", "out/maps", "--embeddings", "out/c.csv"])
+        out = self.folder / "out"
+        for command in commands:
+            command += ["--device", "cpu", "--batch-size", "2"]
+            written = []
+            for count in (1, 3):
+                out.mkdir()
+                self.run_ranks(1, command, 3) if count == 1 else self.run_tcp(count, command, 3)
+                written.append({str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")})
+                shutil.rmtree(out)
+            self.assertEqual(len(written[0]), 2 if command[0] == "evaluate" else 10)
+            self.assertEqual(*written)
+
+    def test_a_rank_without_the_run_folder_trains_on(self):
+        (self.folder / "elsewhere").mkdir()
+        command = [PROGRAM, "train", str(self.folder / "plain.yaml"), f"data.train={self.folder}/train",
+                   f"data.val={self.folder}/val", "name=apart", "train.log_ranks=true", "train.profile=2"]
+        done = subprocess.run([*MPIRUN, "1", "--wdir", str(self.folder), *command, ":", "-n", "1", "--wdir",
+                               str(self.folder / "elsewhere"), *command], cwd=self.folder, text=True, timeout=240,
+                              env=dict(os.environ, **MPI), capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        run = self.folder / "runs/apart"
+        for said in (done.stderr, (run / "log.txt").read_text()):
+            self.assertIn("cannot write to the run folder, so its log.rankN.txt and trace.rankN.json are left out", said)
+        self.assertTrue((run / "trace.json").exists())
+        self.assertFalse((run / "trace.rank1.json").exists())
+        self.assertEqual(list((self.folder / "elsewhere").iterdir()), [])
+
     def test_classify_answers_in_order(self):
         for name, config, inputs in (
                 ("texts", "sentences.yaml", [word for text in ("good fine", "bad", "so so", "poor bad so", "fine")
@@ -452,7 +487,9 @@ class Ranks(ProgramTest):
                 run = self.train_ranks(count, f"norm{number}_{count}", *overrides, config="normed.yaml")[1]
                 self.assert_same_course(one, run, 1e-5)
         done, _ = self.train_ranks(4, "empty", "train.drop_last=false", config="normed.yaml", code=2)
-        self.assertIn("train.sync_batch_norm: a batch of 2 examples has none for some of 4 ranks", done.stderr)
+        self.assertIn("train.sync_batch_norm: expected an example for each of 4 ranks in every batch, got 2 in the last "
+                      "batch of an epoch (42 training images in batches of 8). Use train.drop_last=true", done.stderr)
+        self.assertFalse((self.folder / "runs/empty").exists())
 
     def test_a_run_goes_on_with_another_number_of_ranks(self):
         for config, name in (("plain.yaml", "images"), ("text.yaml", "words")):
