@@ -183,8 +183,8 @@ struct OwnImages {
   std::vector<float> probabilities;  // (images, classes)
 };
 
-// Collective: on rank 0, the images of all ranks in order. They come a block at a time, as a message
-// between ranks is no place for all of them.
+// Collective: on rank 0, the images of all ranks in order. They come a block at a time, as one
+// message cannot hold any number of them.
 std::vector<EvaluatedImage> images_of_all_ranks(const OwnImages& own, const ImageFolder& files,
                                                 size_t width, RankGroup& ranks) {
   constexpr size_t block = 1024;

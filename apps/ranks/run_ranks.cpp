@@ -28,7 +28,8 @@ RunRanks::RunRanks() {
   const RankEnvironment environment = rank_environment();
   group_ = join_ranks(environment);
   if (group_->world() == 1) return;
-  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process);
+  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process,
+                                       environment.silence_s);
 }
 
 void RunRanks::leave() {

@@ -29,7 +29,7 @@ class RankWatch {
   /// Collective. `on_failure` is called in the watch's own thread and does not return. A rank that
   /// was not heard for `silence_s` seconds hangs. `group` outlives the watch.
   RankWatch(RankGroup& group, std::string address,
-            std::function<void(const RankFailure&)> on_failure, double silence_s = 20);
+            std::function<void(const RankFailure&)> on_failure, double silence_s);
   /// Without leave() or fail(), the others take it for a crash.
   ~RankWatch() { stop(); }
 
