@@ -34,7 +34,7 @@ RunRanks::RunRanks() {
 
 void RunRanks::leave() {
   group_->barrier();
-  watch_->leave(*group_);
+  watch_->leave();
   group_->leave();
 }
 

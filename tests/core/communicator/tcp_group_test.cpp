@@ -203,7 +203,7 @@ TEST(RankWatch, OrderlyEndsAreNoFailures) {
         group, "127.0.0.1",
         [](const RankFailure& failure) { ADD_FAILURE() << failure.rank << failure.reason; }, 20);
     group.barrier();
-    watch.leave(group);
+    watch.leave();
   });
 }
 
