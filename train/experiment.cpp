@@ -108,6 +108,19 @@ void check_ranks(const Config& config, int world) {
   }
 }
 
+// Statistics of the whole batch need an example on every rank, also in the last one of an epoch.
+void check_last_batch(const Config& config, const RunData& data, int world) {
+  if (!config.train.sync_batch_norm || config.train.drop_last) return;
+  if (config.data.kind == DataKind::language) return;  // its batches are all alike
+  const int64_t rest = data.train_size % config.train.batch_size;
+  if (rest == 0 || rest >= world) return;
+  fail(ErrorKind::usage,
+       "train.sync_batch_norm: expected an example for each of {} ranks in every batch, got {} in "
+       "the last batch of an epoch ({} training {} in batches of {}). Use train.drop_last=true or "
+       "another train.batch_size.",
+       world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
+}
+
 // The loaders compute the first, frozen layers once per image.
 void cache_features(Experiment& experiment) {
   const Config& config = experiment.config;
@@ -138,6 +151,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   check_ranks(config, group->world());
   data = open_data(config, {.rank = group->rank(), .world = group->world()});
+  check_last_batch(config, data, group->world());
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);

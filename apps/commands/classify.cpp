@@ -140,32 +140,43 @@ class Printer {
   JsonWriter all_;
 };
 
-std::string packed(const Prediction& result) {
-  const std::string probabilities(reinterpret_cast<const char*>(result.probabilities.data()),
-                                  result.probabilities.size() * sizeof(float));
-  return pack_texts(std::vector<std::string>{result.name, result.error, probabilities});
+std::string text_of_floats(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-Prediction unpacked(const std::string& text) {
+std::vector<float> floats_of(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::ranges::copy(bytes, reinterpret_cast<char*>(values.data()));
+  return values;
+}
+
+// For rank 0; with a heat map as the JPEG that it becomes.
+std::string packed(const Prediction& result, const std::string& heat_map = "") {
+  return pack_texts(std::vector<std::string>{result.name, result.error,
+                                             text_of_floats(result.probabilities),
+                                             text_of_floats(result.embedding), heat_map});
+}
+
+Prediction unpacked(const std::string& text, std::string* heat_map = nullptr) {
   std::vector<std::string> parts = unpack_texts(text);
-  Prediction result{.name = std::move(parts[0]), .probabilities = {}, .error = std::move(parts[1])};
-  result.probabilities.resize(parts[2].size() / sizeof(float));
-  std::ranges::copy(parts[2], reinterpret_cast<char*>(result.probabilities.data()));
-  return result;
+  if (heat_map) *heat_map = std::move(parts[4]);
+  return {.name = std::move(parts[0]),
+          .probabilities = floats_of(parts[2]),
+          .error = std::move(parts[1]),
+          .embedding = floats_of(parts[3])};
 }
 
-// classify(next, report) over `inputs`, divided among the ranks.
-template <class Classify>
+// classify(next, report) over `inputs`, divided among the ranks; print(packed) on rank 0.
+template <class Classify, class Pack, class Print>
 void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int64_t batch_size,
-                      Printer& printer, const Classify& classify) {
-  RankRounds rounds(ranks, inputs.size(), static_cast<size_t>(batch_size),
-                    [&](const std::string& result) { printer.print(unpacked(result)); });
+                      const Classify& classify, const Pack& pack, const Print& print) {
+  RankRounds rounds(ranks, inputs.size(), static_cast<size_t>(batch_size), print);
   const auto next = [&](size_t) {
     const RankRounds::Block block = rounds.next();
     const auto own = inputs.subspan(block.begin, block.size());
     return std::vector<std::string>(own.begin(), own.end());
   };
-  classify(next, [&](const Prediction& result) { rounds.add(packed(result)); });
+  classify(next, [&](const Prediction& result) { rounds.add(pack(result)); });
   rounds.finish();
 }
 
@@ -186,21 +197,24 @@ class HeatMapFolder {
   explicit HeatMapFolder(std::string folder) : folder_(std::move(folder)) {
     if (!folder_.empty()) std::filesystem::create_directories(folder_);
   }
-  void write(const Prediction& result) {
-    std::string name = std::filesystem::path(result.name).stem().string();
+  void write(const std::string& image, const std::string& jpeg) {
+    const std::string stem = std::filesystem::path(image).stem().string();
+    std::string name = stem;
     for (int number = 2; !taken_.insert(name).second; ++number) {
-      name = fmt::format("{}-{}", std::filesystem::path(result.name).stem().string(), number);
+      name = fmt::format("{}-{}", stem, number);
     }
-    const std::vector<uint8_t> bytes = encode_jpeg(result.heat_map, {});
-    AtomicFile file(std::filesystem::path(folder_) / (name + ".jpg"));
-    file.write(std::as_bytes(std::span(bytes)));
-    file.commit();
+    write_file_atomically(std::filesystem::path(folder_) / (name + ".jpg"), jpeg);
   }
 
  private:
   std::string folder_;
   std::set<std::string> taken_;
 };
+
+std::string heat_map_jpeg(const Prediction& result) {
+  const std::vector<uint8_t> bytes = encode_jpeg(result.heat_map, {});
+  return {bytes.begin(), bytes.end()};
+}
 
 // A line of the CSV file, after its header: the path, then the values.
 void add_embedding(const Prediction& result, std::string& csv) {
@@ -222,29 +236,37 @@ int classify_image_files(const Network& network, InputNames& names,
                                 .flip = arguments.flip,
                                 .embedding = !arguments.embeddings.empty(),
                                 .heat_map = !arguments.cam.empty()};
+  HeatMapFolder heat_maps(ranks.leads() ? arguments.cam : "");
+  std::string embeddings;
+  const auto jpeg_of = [&](const Prediction& result) {
+    return options.heat_map && result.error.empty() ? heat_map_jpeg(result) : std::string();
+  };
+  const auto take = [&](const Prediction& result, const std::string& heat_map) {
+    any = true;
+    printer.print(result);
+    if (!result.error.empty()) return;
+    if (options.heat_map) heat_maps.write(result.name, heat_map);
+    if (options.embedding) add_embedding(result, embeddings);
+  };
   if (ranks.world() > 1) {
-    if (options.embedding || options.heat_map) {
-      fail(ErrorKind::usage, "classify: --cam and --embeddings are for one process, got {} ranks.",
-           ranks.world());
-    }
     const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
     any = !paths.empty();
-    classify_divided(ranks, paths, arguments.batch_size, printer, [&](auto next, auto report) {
-      classify_images(network, next, options, report);
-    });
+    classify_divided(
+        ranks, paths, arguments.batch_size,
+        [&](auto next, auto report) { classify_images(network, next, options, report); },
+        [&](const Prediction& result) { return packed(result, jpeg_of(result)); },
+        [&](const std::string& text) {
+          std::string heat_map;
+          const Prediction result = unpacked(text, &heat_map);
+          take(result, heat_map);
+        });
   } else {
-    HeatMapFolder heat_maps(arguments.cam);
-    std::string embeddings;
     classify_images(
         network, [&](size_t most) { return names.next(most); }, options,
-        [&](const Prediction& result) {
-          any = true;
-          printer.print(result);
-          if (!result.error.empty()) return;
-          if (options.heat_map) heat_maps.write(result);
-          if (options.embedding) add_embedding(result, embeddings);
-        });
-    if (options.embedding) write_file_atomically(arguments.embeddings, embeddings);
+        [&](const Prediction& result) { take(result, jpeg_of(result)); });
+  }
+  if (options.embedding && ranks.leads()) {
+    write_file_atomically(arguments.embeddings, embeddings);
   }
   if (ranks.leads() || !any) check_found(arguments, names, any);
   return printer.finish();
@@ -262,10 +284,13 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
   }
   Printer printer(arguments, network, "text", ranks.leads());
   if (ranks.world() > 1) {
-    classify_divided(ranks, arguments.texts, arguments.batch_size, printer,
-                     [&](auto next, auto report) {
-                       classify_texts(network, next, arguments.batch_size, report);
-                     });
+    classify_divided(
+        ranks, arguments.texts, arguments.batch_size,
+        [&](auto next, auto report) {
+          classify_texts(network, next, arguments.batch_size, report);
+        },
+        [](const Prediction& result) { return packed(result); },
+        [&](const std::string& result) { printer.print(unpacked(result)); });
     return printer.finish();
   }
   InputNames lines(arguments.inputs);

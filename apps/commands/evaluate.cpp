@@ -28,6 +28,7 @@
 #include "train/loop/rank_sums.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -176,6 +177,47 @@ std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& r
   return all;
 }
 
+// Probabilities of this rank's images by their number among all.
+struct OwnImages {
+  std::vector<int64_t> numbers;
+  std::vector<float> probabilities;  // (images, classes)
+};
+
+// Collective: on rank 0, the images of all ranks in order. They come a block at a time, as one
+// message cannot hold any number of them.
+std::vector<EvaluatedImage> images_of_all_ranks(const OwnImages& own, const ImageFolder& files,
+                                                size_t width, RankGroup& ranks) {
+  constexpr size_t block = 1024;
+  const std::vector<int64_t> labels = files.labels();
+  std::map<int64_t, EvaluatedImage> all;
+  size_t most = 0;
+  for (const size_t count : ranks.gather(own.numbers.size())) most = std::max(most, count);
+  for (size_t begin = 0; begin < most; begin += block) {
+    std::vector<std::string> rows;
+    for (size_t i = begin; i < std::min(begin + block, own.numbers.size()); ++i) {
+      std::string& row = rows.emplace_back();
+      row.append(reinterpret_cast<const char*>(&own.numbers[i]), sizeof(int64_t));
+      row.append(reinterpret_cast<const char*>(&own.probabilities[i * width]),
+                 width * sizeof(float));
+    }
+    for (const std::vector<std::string>& texts : gather_texts(ranks, rows)) {
+      if (!ranks.leads()) break;
+      for (const std::string& row : texts) {
+        int64_t number = 0;
+        std::vector<float> probabilities(width);
+        std::memcpy(&number, row.data(), sizeof number);
+        std::memcpy(probabilities.data(), row.data() + sizeof number, width * sizeof(float));
+        all.emplace(number, evaluated_image(files.file(number).string(),
+                                            labels[static_cast<size_t>(number)],
+                                            std::move(probabilities)));
+      }
+    }
+  }
+  std::vector<EvaluatedImage> images;
+  for (auto& [number, image] : all) images.push_back(std::move(image));
+  return images;
+}
+
 // Rank 0 reads standard input.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
   if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
@@ -214,21 +256,13 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                    .max_bad = 1},
                   {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
-  std::vector<EvaluatedImage> images;
+  OwnImages own;
   const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    const auto width = static_cast<size_t>(outputs.extent(1));
-    for (size_t row = 0; row < batch.indices.size(); ++row) {
-      const auto own = outputs.data<const float>().subspan(row * width, width);
-      images.push_back(evaluated_image(files.file(batch.indices[row]).string(),
-                                       batch.labels.data<const int64_t>()[row],
-                                       {own.begin(), own.end()}));
-    }
+    const auto rows = outputs.data<const float>();
+    own.numbers.insert(own.numbers.end(), batch.indices.begin(), batch.indices.end());
+    own.probabilities.insert(own.probabilities.end(), rows.begin(), rows.end());
   };
   const bool each = !arguments.predictions.empty() || !arguments.out.empty();
-  if (each && ranks.world() > 1) {
-    fail(ErrorKind::usage, "evaluate: --predictions and --worst are for one process, got {} ranks.",
-         ranks.world());
-  }
   const auto metrics =
       evaluate(network, objective, *loader, nullptr, each ? observe : OutputObserver());
   add_other_ranks(*metrics, ranks);
@@ -236,6 +270,8 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
+  std::vector<EvaluatedImage> images;
+  if (each) images = images_of_all_ranks(own, files, network.classes().size(), ranks);
   if (!ranks.leads()) return 0;
   if (!arguments.predictions.empty()) {
     write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));

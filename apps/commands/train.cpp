@@ -68,10 +68,26 @@ std::string validation_heading(const TrainResult& result) {
                          : fmt::format("; best.safetensors is of epoch {}", result.best_epoch + 1));
 }
 
+// Collective. The ranks whose log and profile are left out, and why; "" for none.
+std::string unreachable_note(const RunFolder& folder, RankGroup& ranks) {
+  const std::vector<std::string> hosts =
+      ranks.all_gather(folder.writes() || folder.reachable() ? "" : host_name());
+  std::string note;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank].empty()) continue;
+    note += fmt::format("{}rank {} on {}", note.empty() ? "" : ", ", rank, hosts[rank]);
+  }
+  if (note.empty()) return note;
+  return note + ": cannot write to the run folder, so its log.rankN.txt and trace.rankN.json are "
+                "left out. Put runs on a file system that all machines share.";
+}
+
 int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
   const Config& config = experiment.config;
   const std::atomic<int>& stop = catch_stop_signals();
-  if (!folder.writes() && config.train.log_ranks) folder.open_log(experiment.ranks->rank());
+  if (!folder.writes() && config.train.log_ranks && folder.reachable()) {
+    folder.open_log(experiment.ranks->rank());
+  }
   Progress progress(folder, experiment.device, config.data.kind,
                     folder.writes() ? invocation.verbosity : -1);
   progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
@@ -81,6 +97,10 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
   for (const std::string& detail : experiment.details) progress.on_detail(detail);
+  if (config.train.log_ranks || config.train.profile > 0) {
+    const std::string note = unreachable_note(folder, experiment.ranks->group());
+    if (!note.empty()) progress.on_message(note);
+  }
   progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
                                  seconds_since_process_start()));
 

@@ -70,6 +70,8 @@ Tensor values_of(int rank, int64_t count) {
 double fastest(Communicator& ranks, const Tensor& tensor) {
   Backend& backend = backend_of(tensor.device());
   constexpr int rounds = 20;
+  constexpr double enough_s = 1;  // slow links take no more rounds
+  const auto begin = std::chrono::steady_clock::now();
   double seconds = std::numeric_limits<double>::infinity();
   for (int round = 0; round < rounds; ++round) {
     backend.synchronize();
@@ -85,7 +87,14 @@ double fastest(Communicator& ranks, const Tensor& tensor) {
       ranks.all_reduce(tensor);
       taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-    if (round > 0) seconds = std::min(seconds, std::ranges::max(ranks.group().gather(taken)));
+    struct Round {
+      double taken, elapsed;
+    };
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    const std::vector<Round> all = ranks.group().gather(Round{taken, elapsed.count()});
+    if (round == 0) continue;  // the first one prepares
+    seconds = std::min(seconds, std::ranges::max(all, {}, &Round::taken).taken);
+    if (all[0].elapsed > enough_s) break;  // for all ranks alike
   }
   return seconds;
 }

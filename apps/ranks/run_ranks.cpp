@@ -28,12 +28,13 @@ RunRanks::RunRanks() {
   const RankEnvironment environment = rank_environment();
   group_ = join_ranks(environment);
   if (group_->world() == 1) return;
-  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process);
+  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process,
+                                       environment.silence_s);
 }
 
 void RunRanks::leave() {
   group_->barrier();
-  watch_->leave(*group_);
+  watch_->leave();
   group_->leave();
 }
 

@@ -13,7 +13,8 @@ std::shared_ptr<Communicator> make_communicator(std::shared_ptr<RankGroup> group
   }
   if (group->is_mpi()) return std::make_shared<MpiCommunicator>(std::move(group));
   fail(ErrorKind::usage,
-       "device {}: {} ranks on CPUs exchange gradients through MPI. Start them with mpirun -n {}.",
+       "device {}: {} ranks on CPUs exchange gradients through MPI. Start them with mpirun -n {}, "
+       "also within SLURM's salloc and sbatch.",
        device, group->world(), group->world());
 }
 

@@ -98,6 +98,7 @@ RankEnvironment rank_environment() {
   // torchrun's own store listens on MASTER_PORT.
   if (!text_of("TORCHELASTIC_RUN_ID").empty()) ++found.port;
   if (const std::string secret = text_of("WHISKER_SECRET"); !secret.empty()) found.secret = secret;
+  found.silence_s = number_of("WHISKER_SILENCE_S", 4, 1'000'000).value_or(found.silence_s);
   return found;
 }
 

@@ -21,6 +21,7 @@ struct RankEnvironment {
   std::string address = "127.0.0.1";
   int port = 29500;
   std::string secret;  ///< that the ranks of one run share; a process without it is refused
+  int silence_s = 20;  ///< a rank that was not heard for so long hangs
 };
 
 /// Reads the environment. Of several launchers the innermost counts: RANK and WORLD_SIZE, then

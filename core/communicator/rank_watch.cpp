@@ -43,23 +43,23 @@ RankWatch::RankWatch(RankGroup& group, std::string address,
   const bool one_machine = std::ranges::count(hosts_, hosts_[0]) == group.world();
   if (one_machine) address = "127.0.0.1";
   if (!one_machine && address == "127.0.0.1") address = hosts_[0];
-  connect(group, address, !one_machine);
+  connect(address, !one_machine);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 // A token that the group carries keeps strangers out.
-void RankWatch::connect(RankGroup& group, const std::string& address, bool from_others) {
+void RankWatch::connect(const std::string& address, bool from_others) {
   FileDescriptor listener;
   std::string place;
-  if (group.leads()) {
+  if (group_.leads()) {
     listener = listen_at(listening_address(address, from_others), 0);
     place = fmt::format("{} {}", port_of(listener), random_token());
   }
-  place = group.from_leader(place);
+  place = group_.from_leader(place);
   const size_t space = place.find(' ');
   const std::string token = place.substr(space + 1);
   const Deadline deadline = in_seconds(connect_s);
-  if (!group.leads()) {
+  if (!group_.leads()) {
     const int port = std::stoi(place.substr(0, space));
     auto socket = connect_until(address, port, deadline);
     if (!socket || !send_message(*socket, fmt::format("{} {}", token, rank_))) {
@@ -70,11 +70,11 @@ void RankWatch::connect(RankGroup& group, const std::string& address, bool from_
     }
     peers_.push_back({.rank = 0, .socket = std::move(*socket), .silent_until = deadline});
   }
-  while (group.leads() && std::ssize(peers_) + 1 < group.world()) {
+  while (group_.leads() && std::ssize(peers_) + 1 < group_.world()) {
     auto socket = accept_until(listener, deadline);
     if (!socket) {
       whisker::fail(ErrorKind::device, "rank 0 on {}: only {} of {} ranks connected at {}.",
-                    hosts_[0], peers_.size() + 1, group.world(), address);
+                    hosts_[0], peers_.size() + 1, group_.world(), address);
     }
     const auto greeting = receive_message(*socket, longest_report, in_seconds(5));
     if (!greeting || !greeting->starts_with(token + " ")) continue;
@@ -91,9 +91,9 @@ void RankWatch::stop() {
 }
 
 // No connection is closed while another rank still watches.
-void RankWatch::leave(RankGroup& group) {
+void RankWatch::leave() {
   stop();
-  group.barrier();
+  group_.barrier();
 }
 
 void RankWatch::fail(int code, const std::string& reason, const std::function<void()>& tell_user) {

@@ -29,12 +29,12 @@ class RankWatch {
   /// Collective. `on_failure` is called in the watch's own thread and does not return. A rank that
   /// was not heard for `silence_s` seconds hangs. `group` outlives the watch.
   RankWatch(RankGroup& group, std::string address,
-            std::function<void(const RankFailure&)> on_failure, double silence_s = 20);
+            std::function<void(const RankFailure&)> on_failure, double silence_s);
   /// Without leave() or fail(), the others take it for a crash.
   ~RankWatch() { stop(); }
 
   /// Collective: the end of all ranks is in order.
-  void leave(RankGroup& group);
+  void leave();
   /// Calls `tell_user`, then tells the others why this rank ends, with which exit code, which ends
   /// them. When another rank failed first, which may be the reason, that rank's failure ends this
   /// process instead.
@@ -48,7 +48,7 @@ class RankWatch {
     FileDescriptor socket;
     Deadline silent_until;
   };
-  void connect(RankGroup& group, const std::string& address, bool from_others);
+  void connect(const std::string& address, bool from_others);
   void run(const std::stop_token& stop);
   void stop();
   void read_from(Peer& peer);

@@ -46,6 +46,10 @@ TEST_F(Launcher, EndsTheOthersWithTheFirstExitCode) {
   EXPECT_EQ(start("[ $RANK = 1 ] && exit 5; exec sleep 60", 0), 5);
 }
 
+TEST_F(Launcher, AKilledRankIsTheReasonThatOthersEnd) {
+  EXPECT_EQ(start("[ $RANK = 1 ] && sleep 0.3 && kill -9 $$; exit 1", 0), 128 + 9);
+}
+
 TEST_F(Launcher, StartsAgainWhatMayPass) {
   const std::string counted = "[ $RANK = 0 ] && exit 0; echo x >> $0; ";
   EXPECT_EQ(start(counted + "[ $(wc -l < $0) -lt 3 ] && kill -9 $$; exit 0", 5), 0);

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace whisker {
 namespace fs = std::filesystem;
@@ -80,6 +81,11 @@ RunFolder RunFolder::open(const fs::path& path, const FileCalls& calls) {
          printable(path.string()));
   }
   return RunFolder(path, calls);
+}
+
+bool RunFolder::reachable() const {
+  std::error_code unknown;
+  return fs::is_directory(path_, unknown) && ::access(path_.c_str(), W_OK) == 0;
 }
 
 void RunFolder::open_log(int rank) {

@@ -40,6 +40,9 @@ class RunFolder {
 
   /// Whether this process writes it.
   bool writes() const { return lock_ != nullptr; }
+  /// Whether this process can put a file of its own there: another rank's machine may lack the
+  /// folder.
+  bool reachable() const;
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config() const { return path_ / "config.yaml"; }
   std::filesystem::path split() const { return path_ / "split.csv"; }

@@ -176,10 +176,13 @@ TEST(RankWatch, ABrokenLinkEndsAllAndItsCollectives) {
   in_ranks(3, [&](RankGroup& group) {
     const auto own = static_cast<size_t>(group.rank());
     if (own == 1) group.watch_collectives(&link);
-    RankWatch watch(group, "127.0.0.1", [&, own](const RankFailure& failure) {
-      if (!done[own]) heard[own] = failure;
-      done[own] = true;
-    });
+    RankWatch watch(
+        group, "127.0.0.1",
+        [&, own](const RankFailure& failure) {
+          if (!done[own]) heard[own] = failure;
+          done[own] = true;
+        },
+        20);
     for (int i = 0; i < 1000 && !(done[0] && done[1] && done[2]); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -196,11 +199,11 @@ TEST(RankWatch, ABrokenLinkEndsAllAndItsCollectives) {
 
 TEST(RankWatch, OrderlyEndsAreNoFailures) {
   in_ranks(3, [](RankGroup& group) {
-    RankWatch watch(group, "127.0.0.1", [](const RankFailure& failure) {
-      ADD_FAILURE() << failure.rank << failure.reason;
-    });
+    RankWatch watch(
+        group, "127.0.0.1",
+        [](const RankFailure& failure) { ADD_FAILURE() << failure.rank << failure.reason; }, 20);
     group.barrier();
-    watch.leave(group);
+    watch.leave();
   });
 }
 
