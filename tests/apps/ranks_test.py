@@ -551,7 +551,7 @@ class Ranks(ProgramTest):
 
     def test_a_killed_rank_ends_all_and_the_run_goes_on(self):
         generator = random.Random(3)
-        for i in range(200 if LONG else 3):  # 50 of each rank
+        for i in range(200 if LONG else 4):  # 50 of each rank
             name, count = f"killed{i}", 4 if LONG else 2 + i % 3
             process, ranks, run = self.start_long(count, name)
             self.wait_for(run / "last/state.json", '"epoch"')
