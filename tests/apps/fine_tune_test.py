@@ -61,6 +61,13 @@ class FineTune(ProgramTest):
         self.assertEqual(measured["accuracy"], test["accuracy"])
         self.assertIn(f"test: images 10  loss {test['loss']:.4f}", log)
 
+    def test_training_and_validation_features_share_one_limit(self):
+        """40 + 10 images of 6272 bytes: 0.25 MiB holds the features of either set, but not of both."""
+        head = ["init.from=" + self.weights, "freeze=[backbone]", "features=cached", "train.epochs=1"]
+        self.train("fits", *head, "data.cache_limit_mib=0.31")
+        done = self.whisker("train", "c.yaml", *self.data, "name=large", *head, "data.cache_limit_mib=0.25", code=2)
+        self.assertIn("take more than their part of data.cache_limit_mib (", done.stderr)
+
     def test_a_run_stopped_in_either_part_resumes_exactly(self):
         """Frozen on cached features, and after all layers are trained."""
         overrides = ["init.from=" + self.weights, "freeze=[backbone]", "features=cached", "unfreeze_at=20",

@@ -106,8 +106,9 @@ void FeatureSource::append(const Batch& batch, const Tensor& features) {
   indices_.insert(indices_.end(), batch.indices.begin(), batch.indices.end());
   if (std::ssize(features_) <= options_.most_bytes) return;
   fail(ErrorKind::usage,
-       "features: the features of {} images, {} each, take more than data.cache_limit_mib allows "
-       "({}). Raise it, or use features: computed.",
+       "features: the features of {} images, {} each, take more than their part of "
+       "data.cache_limit_mib ({}), which training and validation images share. Raise it, or use "
+       "features: computed.",
        labels_.size(), row_shape_, human_bytes(static_cast<uint64_t>(options_.most_bytes)));
 }
 

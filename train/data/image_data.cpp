@@ -189,8 +189,10 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   }
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
-  const auto dataset = [&](const ImageFolder& files, const Preprocess& to_input, bool augmented) {
-    CacheOptions cache = cache_of(config, files, to_input, device, augmented);
+  const auto dataset = [&](const ImageFolder& files, const Preprocess& to_input, bool augmented,
+                           bool read_once = false) {
+    CacheOptions cache;
+    if (!read_once) cache = cache_of(config, files, to_input, device, augmented);
     // One limit for training and validation, divided in proportion to their images.
     const double share =
         static_cast<double>(files.size()) / static_cast<double>(data.train_size + data.val_size);
@@ -221,7 +223,7 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   data.val = make_loader(data.val_images, sequential_sampler(data.val_size), validation, input);
   if (config.features == FeatureKind::cached && data.part.world == 1) {
     // Reads every image before the other loader does: its stamps are the run's.
-    data.train_images = dataset(folders.train, preprocess, false);
+    data.train_images = dataset(folders.train, preprocess, false, true);
     data.plain_train = make_loader(data.train_images, sequential_sampler(data.train_size), common,
                                    input);
   }
