@@ -94,7 +94,7 @@ int64_t ImageDataset::write(SampleKey key, std::span<float> image) const {
   const Preprocess& preprocess = options_.preprocess;
   transform_image(view, record,
                   {.values = image, .size = preprocess.output(), .channels = preprocess.channels},
-                  scratch->transform);
+                  scratch->transform, policy_for(key));
   scratches_.give(std::move(scratch));
   return folder_.files[static_cast<size_t>(key.index)].label;
 }
@@ -110,6 +110,15 @@ ImageRecord ImageDataset::record_for(SampleKey key, int height, int width) const
                      .epoch = static_cast<uint64_t>(key.epoch),
                      .index = static_cast<uint64_t>(key.index)};
   return sample_augmentation(*options_.augment, options_.preprocess, draw, height, width);
+}
+
+std::vector<PolicyStep> ImageDataset::policy_for(SampleKey key) const {
+  if (!options_.augment) return {};
+  return sample_policy(*options_.augment,
+                       {.seed = options_.seed,
+                        .epoch = static_cast<uint64_t>(key.epoch),
+                        .index = static_cast<uint64_t>(key.index)},
+                       options_.preprocess.output());
 }
 
 std::string ImageDataset::file_bytes(int64_t index) const {

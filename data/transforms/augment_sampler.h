@@ -14,6 +14,9 @@ struct Range {
   double high = 0;
 };
 
+/// See data/transforms/auto_augment.h.
+enum class PolicyKind : uint8_t { none, randaugment, trivialaugment };
+
 /// Ranges to draw from; the defaults change nothing.
 struct AugmentConfig {
   /// Random resized crop (torchvision's RandomResizedCrop): a share of the area and an aspect ratio
@@ -23,6 +26,9 @@ struct AugmentConfig {
   Range crop_ratio{3.0 / 4, 4.0 / 3};
   double flip_horizontal = 0;  ///< probability
   double flip_vertical = 0;    ///< probability
+  PolicyKind policy = PolicyKind::none;
+  int64_t policy_steps = 2;      ///< of randaugment
+  int64_t policy_magnitude = 9;  ///< of randaugment: a bin, 0 to 30
   // Keras' ImageDataGenerator: angles in degrees; zoom is drawn from [1 - zoom, 1 + zoom] for each
   // axis (above 1 shrinks the image); shifts are shares of the extents.
   double rotation = 0;
