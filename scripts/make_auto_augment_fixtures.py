@@ -8,11 +8,9 @@ import json
 
 from PIL import Image
 from torchvision.transforms import InterpolationMode
-from torchvision.transforms.autoaugment import RandAugment, TrivialAugmentWide, _apply_op
+from torchvision.transforms.v2 import RandAugment, TrivialAugmentWide
 
 WIDTH, HEIGHT = 23, 17
-NAMES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
-         "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
 
 
 def drawn():
@@ -32,16 +30,17 @@ def fnv(data):
 
 def main():
     cases = []
-    for kind, space in (("randaugment", RandAugment()._augmentation_space(31, (HEIGHT, WIDTH))),
-                        ("trivialaugment", TrivialAugmentWide()._augmentation_space(31))):
-        for name, (magnitudes, signed) in space.items():
-            for bin_index in (0, 9, 22, 30):
-                size = float(magnitudes[bin_index]) if magnitudes.ndim > 0 else 0.0
-                for magnitude in ((size, -size) if signed else (size,)):
-                    image = _apply_op(drawn(), name, magnitude, InterpolationMode.NEAREST, None)
-                    cases.append({"policy": kind, "operation": NAMES.index(name), "bin": bin_index,
-                                  "magnitude": magnitude, "fnv1a": fnv(image.tobytes()),
-                                  "first": list(image.tobytes()[:6])})
+    for kind, policy in (("rand_augment", RandAugment()), ("trivial_augment", TrivialAugmentWide())):
+        for operation, (name, (magnitudes_of, signed)) in enumerate(policy._AUGMENTATION_SPACE.items()):
+            magnitudes = magnitudes_of(31, HEIGHT, WIDTH)
+            for bin_index in (0,) if magnitudes is None else (9, 30):
+                size = 0.0 if magnitudes is None else float(magnitudes[bin_index])
+                for magnitude in (size, -size) if signed else (size,):
+                    image = policy._apply_image_or_video_transform(drawn(), name, magnitude,
+                                                                   InterpolationMode.NEAREST, {})
+                    stored = magnitude * 255 if name == "Solarize" else magnitude
+                    cases.append({"policy": kind, "operation": operation, "bin": bin_index,
+                                  "magnitude": stored, "fnv1a": fnv(image.tobytes())})
     print("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]")
 
 

@@ -2,6 +2,8 @@
 
 #include "core/io/json.h"
 #include "data/images/image_folder.h"
+#include "layers/builder/presets.h"
+#include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -48,7 +50,12 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
     assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
   }
   assignments.insert(assignments.end(), overrides.begin(), overrides.end());
-  return read_config_text(std::string(recipe), "whisker train --data", assignments);
+  Config config = read_config_text(std::string(recipe), "whisker train --data", assignments);
+  const bool named = config.model.is_scalar() && find_preset(config.model.text());
+  if (!command.weights.empty() && named) {  // its head as if the weights had named it
+    config.model = preset_to_fine_tune(config.model.text(), config.init);
+  }
+  return config;
 }
 
 RecipeEpochs fine_tune_epochs(int64_t images) {

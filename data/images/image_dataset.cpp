@@ -104,21 +104,20 @@ std::unique_ptr<ImageDataset::Scratch> ImageDataset::take_scratch() const {
   return scratch ? std::move(scratch) : std::make_unique<Scratch>();
 }
 
+DrawKey ImageDataset::draw_key(SampleKey key) const {
+  return {.seed = options_.seed,
+          .epoch = static_cast<uint64_t>(key.epoch),
+          .index = static_cast<uint64_t>(key.index)};
+}
+
 ImageRecord ImageDataset::record_for(SampleKey key, int height, int width) const {
   if (!options_.augment) return preprocess_record(options_.preprocess, height, width);
-  const DrawKey draw{.seed = options_.seed,
-                     .epoch = static_cast<uint64_t>(key.epoch),
-                     .index = static_cast<uint64_t>(key.index)};
-  return sample_augmentation(*options_.augment, options_.preprocess, draw, height, width);
+  return sample_augmentation(*options_.augment, options_.preprocess, draw_key(key), height, width);
 }
 
 std::vector<PolicyStep> ImageDataset::policy_for(SampleKey key) const {
   if (!options_.augment) return {};
-  return sample_policy(*options_.augment,
-                       {.seed = options_.seed,
-                        .epoch = static_cast<uint64_t>(key.epoch),
-                        .index = static_cast<uint64_t>(key.index)},
-                       options_.preprocess.output());
+  return sample_policy(*options_.augment, draw_key(key), options_.preprocess.output());
 }
 
 std::string ImageDataset::file_bytes(int64_t index) const {

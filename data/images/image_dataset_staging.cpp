@@ -14,7 +14,7 @@ bool ImageDataset::keeps_resampled() const {
 
 int64_t ImageDataset::pack(SampleKey key, ImageRows& rows, int64_t row) const {
   rows.whole(row) = {};
-  if (options_.augment && options_.augment->policy != PolicyKind::none) {
+  if (options_.augment && options_.augment->has_policy()) {
     std::unique_ptr<Scratch> scratch = take_scratch();
     pack_by_policy(key, rows, row, *scratch);
     scratches_.give(std::move(scratch));

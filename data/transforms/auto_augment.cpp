@@ -1,7 +1,6 @@
 #include "data/transforms/auto_augment.h"
 
 #include "core/image/image_arithmetic.h"
-#include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +13,9 @@ namespace {
 
 constexpr int bins = 31;
 
-// The magnitude of a bin (torchvision's _augmentation_space), before its sign.
-double magnitude_of(PolicyOperation operation, PolicyKind kind, int bin, const ImageSize& size) {
-  const bool wide = kind == PolicyKind::trivialaugment;
+// The magnitude of a bin before its sign, from torchvision's RandAugment or, `wide`,
+// TrivialAugmentWide.
+double magnitude_of(PolicyOperation operation, bool wide, int bin, const ImageSize& size) {
   const double share = static_cast<double>(bin) / (bins - 1);
   switch (operation) {
     case PolicyOperation::shear_x:
@@ -49,7 +48,8 @@ bool is_signed(PolicyOperation operation) {
   return operation >= PolicyOperation::shear_x && operation <= PolicyOperation::sharpness;
 }
 
-// Pillow's nearest affine transform in 16.16 fixed point: the output at (x, y) shows the input at
+// Pillow's nearest affine transform in 16.16 fixed point (a warp interpolates, which torchvision's
+// default does not): the output at (x, y) shows the input at
 // (m0 x + m1 y + m2, m3 x + m4 y + m5), on pixel corners.
 void transform_nearest(const std::array<double, 6>& m, Image& image) {
   const auto fixed = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
@@ -227,18 +227,16 @@ void apply(const PolicyStep& step, Image& image) {
 
 std::vector<PolicyStep> sample_policy(const AugmentConfig& config, const DrawKey& key,
                                       const ImageSize& size) {
-  if (config.policy == PolicyKind::none) return {};
-  const bool trivial = config.policy == PolicyKind::trivialaugment;
-  PhiloxStream random(key.seed, stream_of("policy") + key.epoch * 0x9E3779B97F4A7C15ull,
-                      key.index << 16);
-  std::vector<PolicyStep> steps;
-  for (int64_t i = 0; i < (trivial ? 1 : config.policy_steps); ++i) {
-    const auto operation = static_cast<PolicyOperation>(random.below(policy_operations));
-    const int bin = trivial ? static_cast<int>(random.below(bins))
-                            : static_cast<int>(config.policy_magnitude);
-    double magnitude = magnitude_of(operation, config.policy, bin, size);
+  if (!config.has_policy()) return {};
+  PhiloxStream random = stream_for("policy", key);
+  std::vector<PolicyStep> steps(
+      config.trivial_augment ? 1 : static_cast<size_t>(config.rand_augment_ops));
+  for (auto& [operation, magnitude] : steps) {
+    operation = static_cast<PolicyOperation>(random.below(policy_operations));
+    const int bin = config.trivial_augment ? static_cast<int>(random.below(bins))
+                                           : static_cast<int>(config.rand_augment_magnitude);
+    magnitude = magnitude_of(operation, config.trivial_augment, bin, size);
     if (is_signed(operation) && random.below(2) == 1) magnitude = -magnitude;
-    steps.push_back({operation, magnitude});
   }
   return steps;
 }

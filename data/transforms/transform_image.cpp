@@ -197,10 +197,6 @@ void check(const ImageView& source, const ImageRecord& record, const ImageOutput
   }
 }
 
-}  // namespace
-
-namespace {
-
 Image& resize_and_place(const ImageView& source, const ImageRecord& record, const ImageSize& size,
                         TransformScratch& scratch) {
   resize(source, record, scratch.resized, scratch.resize);

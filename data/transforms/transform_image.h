@@ -31,7 +31,7 @@ struct ImageOutput {
 
 /// Makes `output` of `source`, the pixels that the axes of `record` are about. Throws usage when
 /// the axes leave the source, or extents disagree.
-/// With a `policy` (data/transforms/auto_augment.h) between place and warp.
+/// A `policy` (data/transforms/auto_augment.h) comes between place and warp.
 void transform_image(const ImageView& source, const ImageRecord& record, const ImageOutput& output,
                      TransformScratch& scratch, const std::vector<PolicyStep>& policy = {});
 

@@ -60,6 +60,11 @@ class FineTune(ProgramTest):
         self.assertAlmostEqual(measured["loss"], test["loss"], places=6)
         self.assertEqual(measured["accuracy"], test["accuracy"])
         self.assertIn(f"test: images 10  loss {test['loss']:.4f}", log)
+        # A finished run is not measured again; on another set it is.
+        lines = (run / "metrics.jsonl").read_text()
+        self.assertNotIn("test: images", self.whisker("train", "--resume", run).stderr)
+        self.assertEqual((run / "metrics.jsonl").read_text(), lines)
+        self.assertIn("test: images 40", self.whisker("train", "--resume", run, "data.test=train").stderr)
 
     def test_a_run_stopped_in_either_part_resumes_exactly(self):
         """Frozen on cached features, and after all layers are trained."""

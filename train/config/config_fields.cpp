@@ -11,7 +11,6 @@ using fields::Names;
 using fields::share;
 
 constexpr std::string_view fill_names[] = {"constant", "nearest", "reflect", "wrap"};
-constexpr std::string_view policy_names[] = {"none", "randaugment", "trivialaugment"};
 constexpr std::string_view loss_names[] = {"auto", "cross_entropy", "binary_cross_entropy"};
 constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
@@ -54,12 +53,16 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
                .most = 2});
   flip_field(v, "horizontal_flip", c.flip_horizontal, "mirror half of the images");
   flip_field(v, "vertical_flip", c.flip_vertical, "turn half of the images upside down");
-  v.field("policy", EnumField(c.policy, Names(policy_names)),
-          {.about = "random operations as torchvision's RandAugment and TrivialAugmentWide"});
-  v.field("policy_steps", c.policy_steps,
-          {.about = "randaugment: operations per image", .low = 1, .high = 14});
-  v.field("policy_magnitude", c.policy_magnitude,
-          {.about = "randaugment: their strength", .low = 0, .high = 30});
+  v.section("rand_augment", "torchvision's RandAugment", [&c](FieldVisitor& s) {
+    s.field("num_ops", c.rand_augment_ops,
+            {.about = "random operations per image, torchvision's default is 2; 0 is off",
+             .low = 0,
+             .high = 14});
+    s.field("magnitude", c.rand_augment_magnitude,
+            {.about = "their strength", .low = 0, .high = 30});
+  });
+  v.field("trivial_augment", c.trivial_augment,
+          {.about = "torchvision's TrivialAugmentWide: one random operation of random strength"});
   v.field("rotation", c.rotation, {.about = "largest angle, degrees", .low = 0, .high = 180});
   v.field("shear", c.shear, {.about = "largest shear angle, degrees", .low = 0, .high = 89});
   v.field("zoom", c.zoom, below_one("scale between 1 - zoom and 1 + zoom"));

@@ -5,7 +5,12 @@
 #include "core/io/file.h"
 #include "core/io/json.h"
 
+#include <cmath>
 #include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -32,52 +37,87 @@ std::string fnv1a(const std::vector<uint8_t>& bytes) {
   return fmt::format("{:016x}", value);
 }
 
-TEST(AutoAugment, OperationsArePillowsBitByBit) {
+struct Fixture {
+  std::string policy;
+  int bin = 0;
+  PolicyStep step;
+  std::string fnv1a;
+};
+
+std::vector<Fixture> fixtures() {
   const std::string path = WHISKER_SOURCE_DIR "/tests/data/transforms/auto_augment.json";
   const std::string text = read_file(path, size_t{1} << 20, ErrorKind::data);
-  int compared = 0;
-  for (const JsonValue& entry : JsonValue::parse(text, {.name = path}).items()) {
-    const auto operation = static_cast<PolicyOperation>(entry.at("operation").as_int(0, 13));
-    Image image = drawn_image();
-    apply_policy({{operation, entry.at("magnitude").as_double()}}, image);
-    EXPECT_EQ(fnv1a(image.rgb), entry.at("fnv1a").as_string())
-        << "operation " << static_cast<int>(operation) << ", "
-        << entry.at("magnitude").as_double();
-    ++compared;
+  std::vector<Fixture> list;
+  const JsonValue json = JsonValue::parse(text, {.name = path});
+  for (const JsonValue& entry : json.items()) {
+    list.push_back({.policy = entry.at("policy").as_string(),
+                    .bin = static_cast<int>(entry.at("bin").as_int(0, 30)),
+                    .step = {static_cast<PolicyOperation>(entry.at("operation").as_int(0, 13)),
+                             entry.at("magnitude").as_double()},
+                    .fnv1a = entry.at("fnv1a").as_string()});
   }
-  EXPECT_EQ(compared, 184);
+  return list;
 }
 
-// Every magnitude that torchvision draws from is drawn, and no other.
-TEST(AutoAugment, MagnitudesAreTorchvisions) {
-  const std::string path = WHISKER_SOURCE_DIR "/tests/data/transforms/auto_augment.json";
-  const std::string text = read_file(path, size_t{1} << 20, ErrorKind::data);
-  std::map<int, double> most;  // of bin 9 by operation
-  for (const JsonValue& entry : JsonValue::parse(text, {.name = path}).items()) {
-    if (entry.at("policy").as_string() != "randaugment" || entry.at("bin").as_int() != 9) continue;
-    double& largest = most[static_cast<int>(entry.at("operation").as_int())];
-    largest = std::max(largest, entry.at("magnitude").as_double());
+TEST(AutoAugment, OperationsAreTorchvisionsToTheBit) {
+  int compared = 0;
+  for (const Fixture& fixture : fixtures()) {
+    Image image = drawn_image();
+    apply_policy({fixture.step}, image);
+    EXPECT_EQ(fnv1a(image.rgb), fixture.fnv1a)
+        << "operation " << static_cast<int>(fixture.step.operation) << ", "
+        << fixture.step.magnitude;
+    ++compared;
   }
-  AugmentConfig config;
-  config.policy = PolicyKind::randaugment;
-  std::map<int, int> seen;
-  for (uint64_t index = 0; index < 2000; ++index) {
-    const auto steps = sample_policy(config, {.seed = 3, .epoch = 1, .index = index},
-                                     {.height = 17, .width = 23});
-    ASSERT_EQ(steps.size(), 2U);
-    for (const PolicyStep& step : steps) {
-      const int operation = static_cast<int>(step.operation);
-      ++seen[operation];
-      EXPECT_NEAR(std::abs(step.magnitude), most[operation], 1e-5) << operation;
+  EXPECT_EQ(compared, 86);
+}
+
+// Of each operation the magnitudes of torchvision's bins 9 and 30 are drawn, with either sign.
+void expect_magnitudes(const std::string& policy, int bin, const AugmentConfig& config) {
+  std::map<PolicyOperation, std::set<int64_t>> drawn;  // magnitudes in 1e-4
+  std::map<PolicyOperation, int> seen;
+  const auto rounded = [](double v) { return std::llround(v * 1e4); };
+  for (uint64_t index = 0; index < 5000; ++index) {
+    for (const PolicyStep& step : sample_policy(config, {.seed = 3, .epoch = 1, .index = index},
+                                                {.height = 17, .width = 23})) {
+      drawn[step.operation].insert(rounded(step.magnitude));
+      ++seen[step.operation];
     }
   }
-  EXPECT_EQ(seen.size(), 14U);
-  for (const auto& [operation, count] : seen) EXPECT_NEAR(count, 4000 / 14.0, 80) << operation;
+  size_t expected = 0;
+  for (const Fixture& fixture : fixtures()) {
+    if (fixture.policy != policy || (fixture.bin != bin && fixture.bin != 0)) continue;
+    EXPECT_TRUE(drawn[fixture.step.operation].contains(rounded(fixture.step.magnitude)))
+        << policy << ": operation " << static_cast<int>(fixture.step.operation) << ", "
+        << fixture.step.magnitude;
+    ++expected;
+  }
+  EXPECT_EQ(expected, 23U);  // nine with two signs, two with one, three without a magnitude
+  for (const auto& [operation, count] : seen) {
+    EXPECT_NEAR(count, 5000 / 14.0 * (config.trivial_augment ? 1 : 2), 100);
+  }
+  size_t values = 0;
+  for (const auto& [operation, magnitudes] : drawn) values += magnitudes.size();
+  if (!config.trivial_augment) {
+    EXPECT_EQ(values, 23U);
+  }
+}
+
+TEST(AutoAugment, MagnitudesAreTorchvisions) {
+  for (const int bin : {9, 30}) {
+    AugmentConfig config;
+    config.rand_augment_ops = 2;
+    config.rand_augment_magnitude = bin;
+    expect_magnitudes("rand_augment", bin, config);
+    config = {};
+    config.trivial_augment = true;
+    expect_magnitudes("trivial_augment", bin, config);
+  }
 }
 
 TEST(AutoAugment, DrawsDependOnSeedEpochAndIndexAlone) {
   AugmentConfig config;
-  config.policy = PolicyKind::trivialaugment;
+  config.trivial_augment = true;
   const ImageSize size{.height = 32, .width = 32};
   const auto draw = [&](DrawKey key) {
     const auto steps = sample_policy(config, key, size);
