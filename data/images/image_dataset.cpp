@@ -59,7 +59,8 @@ ImageDataset::ImageDataset(ImageFolder folder, ImageDatasetOptions options)
   if (cache.kind == CacheKind::memory || cache.kind == CacheKind::device) {
     cache_ = memory_cache(size(), cache.max_bytes);
   }
-  if (cache.kind == CacheKind::device) {
+  const bool policy = options_.augment && options_.augment->has_policy();  // the host's to apply
+  if (cache.kind == CacheKind::device && !policy) {
     device_cache_ = std::make_unique<DeviceImageCache>(cache.device, size(), cache.max_bytes);
   }
   if (cache.kind == CacheKind::disk) {

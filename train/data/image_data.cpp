@@ -56,10 +56,8 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
   CacheOptions cache{.kind = data.cache,
                      .max_bytes = static_cast<uint64_t>(data.cache_limit_mib * 1024 * 1024),
                      .device = device};
-  // In host memory where that is the device's, or where the host changes the images.
-  if (cache.kind == CacheKind::device &&
-      (device.kind != DeviceKind::cuda || (training && config.augment.has_policy()))) {
-    cache.kind = CacheKind::memory;
+  if (cache.kind == CacheKind::device && device.kind != DeviceKind::cuda) {
+    cache.kind = CacheKind::memory;  // which is that device's
   }
   if (training && preprocess.resize_mode == ResizeMode::crop) {
     // Large enough that the smallest random crop still covers the network's input.
