@@ -41,10 +41,14 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   std::vector<std::string> assignments = {
       assignment("data.train", command.data), "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
+  const int64_t images = training_images(command.data);
   std::string_view recipe = new_network_recipe();
+  if (images < 64) {  // the recipes drop what does not fill a batch of 32
+    assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
+  }
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
-    const RecipeEpochs epochs = fine_tune_epochs(training_images(command.data));
+    const RecipeEpochs epochs = fine_tune_epochs(images);
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
     assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));

@@ -1,6 +1,6 @@
 // RandAugment (Cubuk et al. 2020) and TrivialAugment (Mueller and Hutter 2021) as torchvision
-// defines them, pixel by pixel as Pillow computes the operations. Always on the host, on RGB, behind
-// crop, resize, flip and place: a GPU does what follows.
+// defines them, pixel by pixel as Pillow computes the operations. Always on the host, on RGB,
+// behind crop, resize, flip and place: a GPU does what follows.
 #pragma once
 
 #include "data/codec/image.h"
@@ -37,7 +37,7 @@ struct PolicyStep {
   double magnitude = 0;
 };
 
-/// What rand_augment or trivial_augment does to image `key.index` of epoch `key.epoch`, of this size.
+/// What rand_augment or trivial_augment does to image `key.index` of epoch `key.epoch`.
 std::vector<PolicyStep> sample_policy(const AugmentConfig& config, const DrawKey& key,
                                       const ImageSize& size);
 

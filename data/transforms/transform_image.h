@@ -35,10 +35,11 @@ struct ImageOutput {
 void transform_image(const ImageView& source, const ImageRecord& record, const ImageOutput& output,
                      TransformScratch& scratch, const std::vector<PolicyStep>& policy = {});
 
-/// What the policy and the steps before it make of `source`: an image of `size`. The record is about
-/// this image from then on.
-const Image& transform_by_policy(const ImageView& source, ImageRecord& record, const ImageSize& size,
-                                 TransformScratch& scratch, const std::vector<PolicyStep>& policy);
+/// What the policy and the steps before it make of `source`: an image of `size`. The record is
+/// about this image from then on.
+const Image& transform_by_policy(const ImageView& source, ImageRecord& record,
+                                 const ImageSize& size, TransformScratch& scratch,
+                                 const std::vector<PolicyStep>& policy);
 
 /// The pixels of `decoded` (exact, or fast for the record's crop) that the crop touches. The
 /// record's axes are about them from then on.
