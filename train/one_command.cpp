@@ -2,6 +2,8 @@
 
 #include "core/io/json.h"
 #include "data/images/image_folder.h"
+#include "layers/builder/presets.h"
+#include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -39,16 +41,25 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   std::vector<std::string> assignments = {
       assignment("data.train", command.data), "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
+  const int64_t images = training_images(command.data);
   std::string_view recipe = new_network_recipe();
+  if (images < 64) {  // the recipes drop what does not fill a batch of 32
+    assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
+  }
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
-    const RecipeEpochs epochs = fine_tune_epochs(training_images(command.data));
+    const RecipeEpochs epochs = fine_tune_epochs(images);
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
     assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
   }
   assignments.insert(assignments.end(), overrides.begin(), overrides.end());
-  return read_config_text(std::string(recipe), "whisker train --data", assignments);
+  Config config = read_config_text(std::string(recipe), "whisker train --data", assignments);
+  const bool named = config.model.is_scalar() && find_preset(config.model.text());
+  if (!command.weights.empty() && named) {  // its head as if the weights had named it
+    config.model = preset_to_fine_tune(config.model.text(), config.init);
+  }
+  return config;
 }
 
 RecipeEpochs fine_tune_epochs(int64_t images) {

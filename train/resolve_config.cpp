@@ -40,26 +40,6 @@ std::string preset_in(const SafetensorsFile& file) {
        file.name(), fmt::join(preset_names(), ", "));
 }
 
-// The preset `name`. Where its last layer is a convolution before a global average, as
-// SqueezeNet's, with a dense layer behind the average instead: the same function, of features that
-// can be cached, and without the relu that a new head may die of.
-YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init) {
-  constexpr int64_t side = 224;
-  const YamlNode section = YamlNode::parse(name, "preset");
-  if (!init.new_head || !init.skip.empty()) return section;
-  const Model model = build_model(section, {.input = {1, side, side, 3}, .classes = 1000});
-  const auto is_head = [&](const auto& parameter) {
-    return parameter->role() == ParameterRole::conv_weight && selects(model.head[0], parameter->name());
-  };
-  if (!std::ranges::any_of(model.net->parameters(), is_head)) return section;
-  init.skip = {model.head[0] + ".*", "head.*"};
-  return YamlNode::parse(
-      fmt::format("{{preset: {}, head: [global_avg_pool2d, dropout: 0.5, "
-                  "dense: {{name: head, units: classes}}]}}",
-                  name),
-      "preset");
-}
-
 YamlNode model_in(const SafetensorsFile& file, InitConfig& init) {
   if (!file.metadata().contains("config")) return preset_to_fine_tune(preset_in(file), init);
   return WeightsInfo::from_file(file).build(file.name()).section;
@@ -249,6 +229,26 @@ void split_off_validation(DataConfig& data, Notes& notes) {
 }
 
 }  // namespace
+
+// A dense head is the same function, of features that can be cached, and without the relu that a
+// new head may die of.
+YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init) {
+  constexpr int64_t side = 224;
+  const YamlNode section = YamlNode::parse(name, "preset");
+  if (!init.new_head || !init.skip.empty()) return section;
+  const Model model = build_model(section, {.input = {1, side, side, 3}, .classes = 1000});
+  const auto is_head = [&](const auto& parameter) {
+    return parameter->role() == ParameterRole::conv_weight &&
+           selects(model.head[0], parameter->name());
+  };
+  if (!std::ranges::any_of(model.net->parameters(), is_head)) return section;
+  init.skip = {model.head[0] + ".*", "head.*"};
+  return YamlNode::parse(
+      fmt::format("{{preset: {}, head: [global_avg_pool2d, dropout: 0.5, "
+                  "dense: {{name: head, units: classes}}]}}",
+                  name),
+      "preset");
+}
 
 Config resolve_config(Config config, std::vector<std::string>* notes) {
   Notes unread;

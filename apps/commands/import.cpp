@@ -25,6 +25,20 @@ struct ImportArguments {
   FactOptions facts;
 };
 
+// timm's VGG has convolutions for torchvision's first two dense layers: the same values, (O, C k k)
+// there and (O, C, k, k) here.
+void shape_as_named(SafetensorsTensor& tensor) {
+  auto& shape = tensor.shape;
+  const bool first = tensor.name == "pre_logits.fc1.weight";
+  if ((first || tensor.name == "pre_logits.fc2.weight") && shape.size() == 2) {
+    const uint64_t side = first ? 7 : 1;
+    if (shape[1] % (side * side) == 0) shape = {shape[0], shape[1] / (side * side), side, side};
+  } else if ((tensor.name == "classifier.0.weight" || tensor.name == "classifier.3.weight") &&
+             shape.size() == 4) {
+    shape = {shape[0], shape[1] * shape[2] * shape[3]};
+  }
+}
+
 // The file's tensors as the result has them.
 std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
                                               const std::string& naming, const std::string& arch) {
@@ -33,7 +47,11 @@ std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
   std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
   names = names_of(naming == "timm" ? Naming::timm : Naming::torchvision, names);
-  for (size_t i = 0; i < names.size(); ++i) tensors[i].name = names[i];
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == tensors[i].name) continue;
+    tensors[i].name = names[i];
+    shape_as_named(tensors[i]);
+  }
   return tensors;
 }
 

@@ -24,6 +24,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace whisker {
@@ -82,6 +84,36 @@ std::string unreachable_note(const RunFolder& folder, RankGroup& ranks) {
                 "left out. Put runs on a file system that all machines share.";
 }
 
+// The line of metrics.jsonl with the result of `set`; resuming cuts it off behind the checkpoint.
+std::string test_line(const RunFolder& folder, const std::string& set) {
+  JsonWriter json;
+  json.begin_object().field("kind", "test").field("data", set);
+  std::string begin = json.end_object().str();
+  begin.back() = ',';  // the line goes on
+  std::ifstream log(folder.path() / "metrics.jsonl");
+  std::string found;
+  for (std::string line; std::getline(log, line) && !log.eof();) {
+    if (line.starts_with(begin)) found = line + "\n";
+  }
+  return found;
+}
+
+void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_epoch,
+                  Progress& progress) {
+  Config own = experiment.config;  // rank 0 measures alone
+  own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
+  const auto [test, bad] = measure_test_set(own, folder.best(), experiment.device);
+  for (const std::string& line : bad) progress.on_message("data.test: " + line);
+  progress.on_message(fmt::format("test: {} {}  {}",
+                                  own.data.kind == DataKind::images ? "images" : "examples",
+                                  test->count(), test->line()));
+  JsonWriter json;
+  json.begin_object().field("kind", "test").field("data", own.data.test);
+  json.field("epoch", best_epoch + 1);
+  test->write(json);
+  folder.metrics().append(json.end_object().str() + "\n");
+}
+
 int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
   const Config& config = experiment.config;
   const std::atomic<int>& stop = catch_stop_signals();
@@ -105,7 +137,9 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
                                  seconds_since_process_start()));
 
   Trainer trainer(experiment, folder, progress, stop);
+  std::string tested;
   if (resume) {
+    if (folder.writes()) tested = test_line(folder, config.data.test);
     trainer.resume();
   } else {
     load_algorithms(experiment.device);
@@ -118,6 +152,7 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   if (folder.writes() && config.data.kind == DataKind::images) {
     write_file_atomically(folder.split(), split_csv(images.train, images.val));
   }
+  const uint64_t log_size = folder.writes() ? folder.metrics().offset() : 0;
   const TrainResult result = with_memory_advice(experiment, [&] { return trainer.run(); });
   if (folder.writes()) save_algorithms(experiment.device);
   for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
@@ -128,16 +163,11 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   const bool whole = result.reason == StopReason::finished ||
                      result.reason == StopReason::early_stopping;
   if (whole && folder.writes() && !config.data.test.empty()) {
-    Config own = config;  // rank 0 measures alone
-    own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
-    const auto test = measure_test_set(own, folder.best(), experiment.device);
-    progress.on_message(
-        fmt::format("test: {} {}  {}", config.data.kind == DataKind::images ? "images" : "examples",
-                    test->count(), test->line()));
-    JsonWriter json;
-    json.begin_object().field("kind", "test").field("epoch", result.best_epoch + 1);
-    test->write(json);
-    folder.metrics().append(json.end_object().str() + "\n");
+    if (!tested.empty() && folder.metrics().offset() == log_size) {
+      folder.metrics().append(tested);  // of this very network
+    } else {
+      measure_test(experiment, folder, result.best_epoch, progress);
+    }
   }
   if (result.validation) {
     const std::string table = result.validation->table(terminal_width(stderr) - 2);

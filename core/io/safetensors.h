@@ -34,7 +34,8 @@ struct SafetensorsTensor {
   std::span<const std::byte> bytes;
 };
 
-/// A checked header over mapped or borrowed bytes; the tensors' bytes are never copied.
+/// The tensors and metadata of a weights file, checked: of a safetensors file over its mapped or
+/// borrowed bytes, or of another format whose reader found them (of()).
 class SafetensorsFile {
  public:
   /// Maps `path`. Throws checkpoint naming the file and the tensor for anything but a valid file.

@@ -59,7 +59,8 @@ ImageDataset::ImageDataset(ImageFolder folder, ImageDatasetOptions options)
   if (cache.kind == CacheKind::memory || cache.kind == CacheKind::device) {
     cache_ = memory_cache(size(), cache.max_bytes);
   }
-  if (cache.kind == CacheKind::device) {
+  const bool policy = options_.augment && options_.augment->has_policy();  // the host's to apply
+  if (cache.kind == CacheKind::device && !policy) {
     device_cache_ = std::make_unique<DeviceImageCache>(cache.device, size(), cache.max_bytes);
   }
   if (cache.kind == CacheKind::disk) {
@@ -94,7 +95,7 @@ int64_t ImageDataset::write(SampleKey key, std::span<float> image) const {
   const Preprocess& preprocess = options_.preprocess;
   transform_image(view, record,
                   {.values = image, .size = preprocess.output(), .channels = preprocess.channels},
-                  scratch->transform);
+                  scratch->transform, policy_for(key));
   scratches_.give(std::move(scratch));
   return folder_.files[static_cast<size_t>(key.index)].label;
 }
@@ -104,12 +105,20 @@ std::unique_ptr<ImageDataset::Scratch> ImageDataset::take_scratch() const {
   return scratch ? std::move(scratch) : std::make_unique<Scratch>();
 }
 
+DrawKey ImageDataset::draw_key(SampleKey key) const {
+  return {.seed = options_.seed,
+          .epoch = static_cast<uint64_t>(key.epoch),
+          .index = static_cast<uint64_t>(key.index)};
+}
+
 ImageRecord ImageDataset::record_for(SampleKey key, int height, int width) const {
   if (!options_.augment) return preprocess_record(options_.preprocess, height, width);
-  const DrawKey draw{.seed = options_.seed,
-                     .epoch = static_cast<uint64_t>(key.epoch),
-                     .index = static_cast<uint64_t>(key.index)};
-  return sample_augmentation(*options_.augment, options_.preprocess, draw, height, width);
+  return sample_augmentation(*options_.augment, options_.preprocess, draw_key(key), height, width);
+}
+
+std::vector<PolicyStep> ImageDataset::policy_for(SampleKey key) const {
+  if (!options_.augment) return {};
+  return sample_policy(*options_.augment, draw_key(key), options_.preprocess.output());
 }
 
 std::string ImageDataset::file_bytes(int64_t index) const {

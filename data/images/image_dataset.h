@@ -83,14 +83,17 @@ class ImageDataset final : public Dataset {
     ImageRecord record;
   };
   std::unique_ptr<Scratch> take_scratch() const;
+  DrawKey draw_key(SampleKey key) const;
   /// What becomes of a (height, width) image in epoch `key.epoch`.
   ImageRecord record_for(SampleKey key, int height, int width) const;
+  std::vector<PolicyStep> policy_for(SampleKey key) const;
   std::string file_bytes(int64_t index) const;
   ImageHeader header_of(int64_t index, const std::string& bytes) const;
   Source source_in_cache(SampleKey key, Scratch& scratch) const;
   Source source_in_file(SampleKey key, const std::string& bytes, Scratch& scratch) const;
   // In image_dataset_staging.cpp.
   bool keeps_resampled() const;
+  void pack_by_policy(SampleKey key, ImageRows& rows, int64_t row, Scratch& scratch) const;
   bool pack_resident(SampleKey key, ImageRecord& record) const;
   bool pack_file(SampleKey key, const std::string& bytes, ImageRows& rows, int64_t row) const;
   void pack_to_keep(SampleKey key, ImageRows& rows, int64_t row, Scratch& scratch) const;

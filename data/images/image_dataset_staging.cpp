@@ -14,7 +14,11 @@ bool ImageDataset::keeps_resampled() const {
 
 int64_t ImageDataset::pack(SampleKey key, ImageRows& rows, int64_t row) const {
   rows.whole(row) = {};
-  if (!pack_resident(key, rows.record(row))) {
+  if (options_.augment && options_.augment->has_policy()) {
+    std::unique_ptr<Scratch> scratch = take_scratch();
+    pack_by_policy(key, rows, row, *scratch);
+    scratches_.give(std::move(scratch));
+  } else if (!pack_resident(key, rows.record(row))) {
     std::unique_ptr<Scratch> scratch = take_scratch();
     pack_image(key, rows, row, *scratch);
     scratches_.give(std::move(scratch));
@@ -63,6 +67,17 @@ bool ImageDataset::pack_file(SampleKey key, const std::string& bytes, ImageRows&
   }
   accepted.store(hash, std::memory_order_relaxed);
   return true;
+}
+
+// The host resizes and applies the policy, the device does the rest.
+void ImageDataset::pack_by_policy(SampleKey key, ImageRows& rows, int64_t row,
+                                  Scratch& scratch) const {
+  const auto [view, record] = cache_ ? source_in_cache(key, scratch)
+                                     : source_in_file(key, file_bytes(key.index), scratch);
+  rows.record(row) = record;
+  const Image& image = transform_by_policy(view, rows.record(row), options_.preprocess.output(),
+                                           scratch.transform, policy_for(key));
+  pack_pixels(ImageView(image), rows.record(row), rows);
 }
 
 // A whole image, as every epoch will need it.

@@ -1,7 +1,6 @@
 #include "data/transforms/augment_sampler.h"
 
 #include "core/error.h"
-#include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,12 +11,6 @@
 
 namespace whisker {
 namespace {
-
-// Every image has 2^16 blocks of its own epoch's stream: far more than its draws take.
-PhiloxStream stream_for(std::string_view purpose, const DrawKey& key) {
-  const uint64_t stream = stream_of(purpose) + key.epoch * 0x9E3779B97F4A7C15ull;
-  return {key.seed, stream, key.index << 16};
-}
 
 double radians(double degrees) {
   return degrees * std::numbers::pi / 180;
@@ -158,13 +151,21 @@ void AugmentConfig::check() const {
                 {"hue", hue, 0.5},
                 {"erase", erase, 1},
                 {"mixup", mixup, huge},
-                {"cutmix", cutmix, huge}};
+                {"cutmix", cutmix, huge},
+                {"rand_augment.num_ops", static_cast<double>(rand_augment_ops), 14},
+                {"rand_augment.magnitude", static_cast<double>(rand_augment_magnitude), 30}};
   for (const auto& [key, value, high] : bounds) {
     if (!(value >= 0 && value <= high)) {
       fail(ErrorKind::usage, "augment.{}: expected a number from 0 to {}, got {}", key, high,
            value);
     }
   }
+}
+
+// Every image has 2^16 blocks of its own epoch's stream: far more than its draws take.
+PhiloxStream stream_for(std::string_view purpose, const DrawKey& key) {
+  const uint64_t stream = stream_of(purpose) + key.epoch * 0x9E3779B97F4A7C15ull;
+  return {key.seed, stream, key.index << 16};
 }
 
 std::array<double, 6> warp_matrix(const WarpParameters& warp) {

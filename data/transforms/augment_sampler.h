@@ -2,10 +2,12 @@
 // draw is keyed by (seed, epoch, index) alone, so any number of workers gives the same images.
 #pragma once
 
+#include "core/tensor/philox.h"
 #include "data/transforms/preprocess.h"
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace whisker {
 
@@ -23,6 +25,10 @@ struct AugmentConfig {
   Range crop_ratio{3.0 / 4, 4.0 / 3};
   double flip_horizontal = 0;  ///< probability
   double flip_vertical = 0;    ///< probability
+  // One or the other, see data/transforms/auto_augment.h.
+  int64_t rand_augment_ops = 0;        ///< operations per image
+  int64_t rand_augment_magnitude = 9;  ///< of torchvision's 31 bins, 0 to 30
+  bool trivial_augment = false;
   // Keras' ImageDataGenerator: angles in degrees; zoom is drawn from [1 - zoom, 1 + zoom] for each
   // axis (above 1 shrinks the image); shifts are shares of the extents.
   double rotation = 0;
@@ -48,6 +54,8 @@ struct AugmentConfig {
   double mixup = 0;
   double cutmix = 0;
 
+  bool has_policy() const { return rand_augment_ops > 0 || trivial_augment; }
+
   /// Throws usage, naming augment.<key>, for a range that is empty or out of bounds.
   void check() const;
 };
@@ -58,6 +66,9 @@ struct DrawKey {
   uint64_t epoch = 0;
   uint64_t index = 0;
 };
+
+/// The random numbers for one purpose of one image.
+PhiloxStream stream_for(std::string_view purpose, const DrawKey& key);
 
 /// What a warp is made of: angles in radians, shifts in pixels; a zoom above 1 shrinks.
 struct WarpParameters {

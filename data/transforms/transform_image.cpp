@@ -197,19 +197,36 @@ void check(const ImageView& source, const ImageRecord& record, const ImageOutput
   }
 }
 
+Image& resize_and_place(const ImageView& source, const ImageRecord& record, const ImageSize& size,
+                        TransformScratch& scratch) {
+  resize(source, record, scratch.resized, scratch.resize);
+  if (record.place == Rect{0, 0, size.width, size.height}) return scratch.resized;
+  place_on_black(scratch.resized, record.place, size.height, size.width, scratch.placed);
+  return scratch.placed;
+}
+
 }  // namespace
 
+const Image& transform_by_policy(const ImageView& source, ImageRecord& record,
+                                 const ImageSize& size, TransformScratch& scratch,
+                                 const std::vector<PolicyStep>& policy) {
+  Image& image = resize_and_place(source, record, size, scratch);
+  apply_policy(policy, image);
+  const auto& [height, width] = size;
+  record.crop = record.place = {0, 0, width, height};
+  record.columns = {width, 0, static_cast<double>(width), width, 0, width};
+  record.rows = {height, 0, static_cast<double>(height), height, 0, height};
+  record.flip_horizontal = record.flip_vertical = false;
+  return image;
+}
+
 void transform_image(const ImageView& source, const ImageRecord& record, const ImageOutput& output,
-                     TransformScratch& scratch) {
+                     TransformScratch& scratch, const std::vector<PolicyStep>& policy) {
   check(source, record, output);
   const auto& [height, width] = output.size;
-  resize(source, record, scratch.resized, scratch.resize);
-  const Image* image = &scratch.resized;
-  if (record.place != Rect{0, 0, width, height}) {
-    place_on_black(scratch.resized, record.place, height, width, scratch.placed);
-    image = &scratch.placed;
-  }
-  const PlacedImage placed{image->rgb.data(), height, width, output.channels == 1};
+  Image& image = resize_and_place(source, record, output.size, scratch);
+  apply_policy(policy, image);
+  const PlacedImage placed{image.rgb.data(), height, width, output.channels == 1};
   if (!record.warps && record.jitter_steps == 0) {
     normalise(placed, record, output.values);
   } else {

@@ -4,6 +4,7 @@
 
 #include "core/image/image_record.h"
 #include "data/codec/decode.h"
+#include "data/transforms/auto_augment.h"
 #include "data/transforms/preprocess.h"
 #include "data/transforms/resize.h"
 
@@ -30,8 +31,15 @@ struct ImageOutput {
 
 /// Makes `output` of `source`, the pixels that the axes of `record` are about. Throws usage when
 /// the axes leave the source, or extents disagree.
+/// A `policy` (data/transforms/auto_augment.h) comes between place and warp.
 void transform_image(const ImageView& source, const ImageRecord& record, const ImageOutput& output,
-                     TransformScratch& scratch);
+                     TransformScratch& scratch, const std::vector<PolicyStep>& policy = {});
+
+/// What the policy and the steps before it make of `source`: an image of `size`. The record is
+/// about this image from then on.
+const Image& transform_by_policy(const ImageView& source, ImageRecord& record,
+                                 const ImageSize& size, TransformScratch& scratch,
+                                 const std::vector<PolicyStep>& policy);
 
 /// The pixels of `decoded` (exact, or fast for the record's crop) that the crop touches. The
 /// record's axes are about them from then on.

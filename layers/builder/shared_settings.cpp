@@ -25,10 +25,18 @@ std::optional<int64_t> of_channels(const YamlNode& node, int64_t channels) {
   return rest[0] == '*' ? channels * number : std::max<int64_t>(channels / number, 1);
 }
 
+void check_most(const YamlNode& node, int64_t extent) {
+  if (extent <= most_channels) return;
+  node.fail_expected(fmt::format("at most {} channels, not {}", most_channels, extent));
+}
+
 }  // namespace
 
 Extent read_extent(const YamlNode& node, const LayerContext& context) {
-  if (const auto extent = of_channels(node, context.flow.channels())) return {.value = *extent};
+  if (const auto extent = of_channels(node, context.flow.channels())) {
+    check_most(node, *extent);
+    return {.value = *extent};
+  }
   if (node.text() != "classes") return {.value = node.as_int({.min = 1, .max = most_channels})};
   if (context.classes < 1) {
     fail(ErrorKind::usage, "{}: the number of classes is not known here; give a number",
@@ -44,6 +52,7 @@ Extent read_filters(const YamlNode& node, const LayerContext& context) {
   const double wanted = static_cast<double>(filters.value) * context.width;
   filters.value = std::max<int64_t>(8, static_cast<int64_t>(wanted + 4) / 8 * 8);
   if (static_cast<double>(filters.value) < 0.9 * wanted) filters.value += 8;
+  check_most(node, filters.value);
   return filters;
 }
 

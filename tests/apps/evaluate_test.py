@@ -222,6 +222,11 @@ class Evaluate(ProgramTest):
         stored = json.loads(self.metadata(best)["metrics"])
         split = json.loads(self.whisker("evaluate", best, "--split", "val", "--json", "--batch-size", "4").stdout)
         self.assertEqual((split["texts"], split["loss"]), (4, stored["loss"]))
+        shutil.copytree(self.folder / "reviews", self.folder / "test")
+        (self.folder / "test/pos/empty.txt").write_text("\n")
+        tested = self.whisker("train", "--resume", "runs/reviews", "data.test=test").stderr
+        self.assertIn("data.test: skipped: test/pos/empty.txt: the text is empty", tested)
+        self.assertIn("test: examples 40 ", tested)
         checked = self.whisker("data", "check", "reviews").stdout
         self.assertIn("32 training and 8 validation texts in 2 classes", checked)
         (self.folder / "reviews/urls.txt").write_text("beside\n")

@@ -6,6 +6,7 @@ Where Python has onnxruntime, exported networks are run and compared with `whisk
 """
 
 import json
+import math
 import pathlib
 import struct
 import sys
@@ -117,6 +118,22 @@ class Exchange(ProgramTest):
                              ("F32", [4, 3], struct.pack("<12f", 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)))
             self.assertEqual(tensors["half"], ("F16", [2], struct.pack("<2e", 0.5, -2)))
         self.refused(2, "expected another file as the result", "import", "w.pth", "-o", "./w.pth")
+
+    def test_dense_layers_of_vgg_are_convolutions_in_timm(self):
+        shapes = {"features.0.weight": [2, 3, 3, 3], "classifier.0.weight": [4, 98], "classifier.0.bias": [4],
+                  "classifier.3.weight": [4, 4], "classifier.6.weight": [5, 4]}
+        torch_files.save({name: torch_files.tensor(range(math.prod(shape)), shape) for name, shape in shapes.items()},
+                         self.folder / "vgg.pth")
+        self.whisker("import", "vgg.pth", "-o", "timm.safetensors", "--names", "timm")
+        timm = tensors_of(self.folder / "timm.safetensors")
+        self.assertEqual({name: shape for name, (_, shape, _) in timm.items()},
+                         {"features.0.weight": [2, 3, 3, 3], "pre_logits.fc1.weight": [4, 2, 7, 7],
+                          "pre_logits.fc1.bias": [4], "pre_logits.fc2.weight": [4, 4, 1, 1],
+                          "head.fc.weight": [5, 4]})
+        self.whisker("import", "timm.safetensors", "-o", "back.safetensors", "--names", "torchvision")
+        back = tensors_of(self.folder / "back.safetensors")
+        self.assertEqual({name: shape for name, (_, shape, _) in back.items()}, shapes)
+        self.assertEqual(back["classifier.0.weight"][2], timm["pre_logits.fc1.weight"][2])
 
     def test_nothing_is_executed(self):
         marker = self.folder / "executed"

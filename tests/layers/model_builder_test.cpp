@@ -248,6 +248,12 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
       {"layers:\n  - dense: {units: channels + 1}\n",
        "m.yaml:2:20: layers[0].dense.units: expected channels, channels * N or channels / N, got "
        "'channels + 1'."},
+      {"layers:\n  - dense: {units: channels * 9999}\n  - dense: {units: channels * 9999}\n",
+       "m.yaml:3:20: layers[1].dense.units: expected at most 1048576 channels, not 299940003, got "
+       "'channels * 9999'."},
+      {"width: 20\nlayers:\n  - conv2d: {filters: 99999, kernel: 1}\n",
+       "m.yaml:3:23: layers[0].conv2d.filters: expected at most 1048576 channels, not 1999984, got "
+       "'99999'."},
       {"layers:\n  - residual: {body: [relu], add: never}\n",
        "m.yaml:2:35: layers[0].residual.add: expected always or same_shape, got 'never'."},
       {"layers:\n  - multi_head_attention: 2\n",

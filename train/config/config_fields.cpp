@@ -53,6 +53,16 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
                .most = 2});
   flip_field(v, "horizontal_flip", c.flip_horizontal, "mirror half of the images");
   flip_field(v, "vertical_flip", c.flip_vertical, "turn half of the images upside down");
+  v.section("rand_augment", "torchvision's RandAugment", [&c](FieldVisitor& s) {
+    s.field("num_ops", c.rand_augment_ops,
+            {.about = "random operations per image, torchvision's default is 2; 0 is off",
+             .low = 0,
+             .high = 14});
+    s.field("magnitude", c.rand_augment_magnitude,
+            {.about = "their strength", .low = 0, .high = 30});
+  });
+  v.field("trivial_augment", c.trivial_augment,
+          {.about = "torchvision's TrivialAugmentWide: one random operation of random strength"});
   v.field("rotation", c.rotation, {.about = "largest angle, degrees", .low = 0, .high = 180});
   v.field("shear", c.shear, {.about = "largest shear angle, degrees", .low = 0, .high = 89});
   v.field("zoom", c.zoom, below_one("scale between 1 - zoom and 1 + zoom"));

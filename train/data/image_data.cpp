@@ -101,7 +101,14 @@ GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::s
          "what nvJPEG refuses, with slightly other pixels; got {}.",
          *percent);
   }
-  const bool wanted = percent ? *percent > 0 : allowed && !config.deterministic;
+  const bool policy = config.augment.has_policy();
+  if (percent.value_or(0) > 0 && policy) {
+    fail(ErrorKind::usage,
+         "data.gpu_decode: expected auto or 0 with augment.rand_augment or trivial_augment, which "
+         "the CPU applies to decoded images; got {}.",
+         *percent);
+  }
+  const bool wanted = percent ? *percent > 0 : allowed && !policy && !config.deterministic;
   if (device.kind != DeviceKind::cuda || !wanted) return {};
   std::string why;
   auto decoder = backend_of(device).make_jpeg_decoder(why);
@@ -137,8 +144,8 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   } catch (const Error& error) {
     fail(error.kind(),
          "data.train_image_size: {} fits the network, but not images of data.image_size {} as well "
-         "({}). Leave data.train_image_size out, or end the network's image part with "
-         "global_avg_pool2d, which accepts any size.",
+         "({}). Leave data.train_image_size out: only a network without position_embedding, whose image "
+         "part ends with global_avg_pool2d, accepts any size.",
          data.train_image_size, data.image_size, error.what());
   }
 }

@@ -7,15 +7,19 @@
 
 namespace whisker {
 
-std::unique_ptr<Metrics> measure_test_set(const Config& config,
-                                          const std::filesystem::path& weights, Device device) {
+TestResult measure_test_set(const Config& config, const std::filesystem::path& weights,
+                            Device device) {
   const Network network = Network::load(weights, device);
   const DataConfig& data = config.data;
   const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
   const Objective objective(network.model(), network.signature(), {}, counts, device);
   if (data.kind != DataKind::images) {
     const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
-    return evaluate(network, objective, *test.source);
+    TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = {}};
+    for (const BadRow& row : test.bad) {
+      result.bad.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));
+    }
+    return result;
   }
   const ImageFolder files =
       open_image_folder(data.test, {.label_pattern = data.label_pattern,
@@ -30,7 +34,11 @@ std::unique_ptr<Metrics> measure_test_set(const Config& config,
                    .on_bad = OnBad::skip,
                    .max_bad = data.max_bad},
                   {.device = device, .dtype = network.arena().compute_dtype()});
-  return evaluate(network, objective, *loader);
+  TestResult result{.metrics = evaluate(network, objective, *loader), .bad = {}};
+  for (const BadSample& bad : loader->bad_samples()) {
+    result.bad.push_back(fmt::format("unreadable: {}", bad.reason));
+  }
+  return result;
 }
 
 }  // namespace whisker

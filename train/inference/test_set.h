@@ -6,11 +6,18 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace whisker {
 
-/// Metrics of the network in `weights` over config.data.test. Throws what reading either throws.
-std::unique_ptr<Metrics> measure_test_set(const Config& config,
-                                          const std::filesystem::path& weights, Device device);
+struct TestResult {
+  std::unique_ptr<Metrics> metrics;
+  std::vector<std::string> bad;  ///< a line for each example that was skipped
+};
+
+/// The network in `weights` over config.data.test. Throws what reading either throws.
+TestResult measure_test_set(const Config& config,
+                                            const std::filesystem::path& weights, Device device);
 
 }  // namespace whisker

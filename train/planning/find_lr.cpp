@@ -15,9 +15,11 @@ constexpr int64_t most_steps = 100;
 }  // namespace
 
 double steepest_rate(const std::vector<RangePoint>& points) {
-  const auto least = std::ranges::min_element(points, {}, &RangePoint::loss);
+  // The first averages are of few batches: noise, at rates that change nothing.
+  const auto first = points.begin() + std::ssize(points) / 10;
+  const auto least = std::ranges::min_element(first, points.end(), {}, &RangePoint::loss);
   double steepest = 0, rate = 0;
-  for (auto at = points.begin(); at != points.end() && at < least; ++at) {
+  for (auto at = first; at < least; ++at) {
     const auto next = at + 1;
     const double slope = (next->loss - at->loss) / (std::log(next->rate) - std::log(at->rate));
     if (slope < steepest) {
@@ -70,9 +72,12 @@ RangeTest find_learning_rate(Config config) {
 
 std::string range_test_svg(const RangeTest& test) {
   constexpr double width = 720, height = 420, left = 70, right = 20, top = 30, bottom = 60;
-  double low = test.points.front().loss, high = low;
-  for (const RangePoint& point : test.points) low = std::min(low, point.loss);
-  high = std::max(high, low + 1.5 * (high - low));
+  const auto least = std::ranges::min_element(test.points, {}, &RangePoint::loss);
+  const double low = least->loss;
+  const auto before =
+      std::ranges::max_element(test.points.begin(), least + 1, {}, &RangePoint::loss);
+  const double highest = std::ranges::max(test.points, {}, &RangePoint::loss).loss;
+  double high = std::min(highest, 1.3 * before->loss);  // a loss that grows leaves the drawing
   high = high > low ? high : low + 1;
   const auto x_of = [&](double rate) {
     return left + (width - left - right) * std::log(rate / first_rate) /

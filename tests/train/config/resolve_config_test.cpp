@@ -5,6 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_training.h"
 #include "train/data/run_data.h"
+#include "train/one_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,6 +54,21 @@ Resolved resolved(const Config& given) {
   Resolved result;
   result.config = resolve_config(given, &result.notes);
   return result;
+}
+
+// A preset that the command names gets the head that it gets when the weights name it.
+TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
+  const StripeFolder data;
+  const auto with = [&](const std::string& model) {
+    return one_command_config(
+        {.data = (data / "train").string(), .weights = "w.pth", .model = model}, {});
+  };
+  const Config squeezenet = with("squeezenet1_1");
+  EXPECT_THAT(squeezenet.model.emit(), AllOf(HasSubstr("squeezenet1_1"), HasSubstr("classes")));
+  EXPECT_THAT(squeezenet.init.skip, Contains("head.*"));
+  const Config resnet = with("resnet18");
+  EXPECT_EQ(resnet.model.text(), "resnet18");
+  EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
 TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
