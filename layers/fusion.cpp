@@ -247,7 +247,8 @@ LayerValue run_tail(const Residual& block, const LayerValue& y, const BatchNormO
 
 std::optional<FusedLayers> match_norm_add(Layers layers, size_t at, const FusionTarget&) {
   const auto* const block = layer_at<Residual>(layers, at);
-  if (!block || !tail_of(&block->body()) || !batch_norm_computes(block->options().activation, {}, true)) {
+  if (!block || !tail_of(&block->body()) ||
+      !batch_norm_computes(block->options().activation, {}, true)) {
     return {};
   }
   const std::string& name = block->path().empty() ? block->type() : block->path();

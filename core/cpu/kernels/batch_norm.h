@@ -23,7 +23,9 @@ struct NormFactors {
   const float* scale = nullptr;
   const float* beta = nullptr;
 
-  NormFactors at(int64_t channel) const { return {mean + channel, scale + channel, beta + channel}; }
+  NormFactors at(int64_t channel) const {
+    return {mean + channel, scale + channel, beta + channel};
+  }
 };
 
 /// True where f' follows from z alone: backward computes z again.
