@@ -45,10 +45,6 @@ class BatchNorm final : public Module {
 
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
-  /// True for what the operator computes itself: none and relu.
-  static bool fuses(ActivationSpec activation) {
-    return activation.kind == Activation::none || activation.kind == Activation::relu;
-  }
 
  private:
   Options options_;

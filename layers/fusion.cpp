@@ -2,6 +2,7 @@
 #include "layers/fusion.h"
 
 #include "core/backend/fused_ops.h"
+#include "core/backend/normalization.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
 #include "layers/memory_plan.h"
@@ -51,19 +52,20 @@ bool has_fused_conv_norm(const FusionTarget& target) {
 
 // --- conv2d, dense or batch_norm, then an activation; conv2d, then max-pooling ----------------
 
-bool can_fuse(const Conv2D& conv, ActivationSpec f) {
+bool can_fuse(const Conv2D& conv, ActivationSpec f, const FusionTarget&) {
   return grad_from_output(f.kind) && (!conv.options().max_pool || is_monotonic(f));
 }
-bool can_fuse(const Dense&, ActivationSpec f) {
+bool can_fuse(const Dense&, ActivationSpec f, const FusionTarget&) {
   return grad_from_output(f.kind);
 }
-bool can_fuse(const BatchNorm&, ActivationSpec f) {
-  return BatchNorm::fuses(f);
+bool can_fuse(const BatchNorm&, ActivationSpec f, const FusionTarget& target) {
+  return batch_norm_computes(f, target.device, false);
 }
 
 /// A layer with what follows in its operator.
 template <class Layer>
-std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
+std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at,
+                                               const FusionTarget& target) {
   const auto* const layer = layer_at<Layer>(layers, at);
   if (!layer) return {};
   const auto fused = std::make_shared<Layer>(*layer, SharedParameters{});
@@ -76,7 +78,7 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
     took = false;
     const auto* const next = layer_at<ActivationLayer>(layers, at + match.count);
     if (next && fused->options().activation.kind == Activation::none &&
-        can_fuse(*fused, next->activation())) {
+        can_fuse(*fused, next->activation(), target)) {
       fused->set_activation(next->activation());
       take(*next);
       took = true;
@@ -94,8 +96,9 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
 }
 
 template <class Layer>
-std::optional<FusedLayers> match_epilogue(Layers layers, size_t at, const FusionTarget&) {
-  auto match = layer_with_epilogue<Layer>(layers, at);
+std::optional<FusedLayers> match_epilogue(Layers layers, size_t at,
+                                          const FusionTarget& target) {
+  auto match = layer_with_epilogue<Layer>(layers, at, target);
   return match && match->count > 1 ? match : std::nullopt;
 }
 
@@ -114,8 +117,8 @@ std::optional<int> plan_epilogue(Layers layers, const FusedLayers& match, Memory
 // --- batch_norm, then max-pooling --------------------------------------------------------------
 
 /// A batch_norm that training fuses with the layer behind it and behind its relu.
-std::optional<FusedLayers> norm_in_training(Layers layers, size_t at) {
-  auto match = layer_with_epilogue<BatchNorm>(layers, at);
+std::optional<FusedLayers> norm_in_training(Layers layers, size_t at, const FusionTarget& target) {
+  auto match = layer_with_epilogue<BatchNorm>(layers, at, target);
   if (match) match->in_training = {layer_at<BatchNorm>(layers, at)};
   return match;
 }
@@ -136,8 +139,8 @@ bool may_fuse_norm(const Pool2dOptions& pool) {
 
 std::optional<FusedLayers> match_norm_pool(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_norms(target)) return {};
-  auto match = norm_in_training(layers, at);
-  if (!match || !BatchNorm::fuses(norm_of(*match).options().activation)) return {};
+  auto match = norm_in_training(layers, at, target);
+  if (!match || !batch_norm_computes(norm_of(*match).options().activation, {}, false)) return {};
   const auto* const pool = layer_at<MaxPool2D>(layers, at + match->count);
   if (!pool || !may_fuse_norm(pool->options())) return {};
   match->notes.push_back(fmt::format("max_pool2d into {} in training", path_at(layers, at)));
@@ -176,14 +179,14 @@ std::optional<int> plan_norm_pool(Layers layers, const FusedLayers& match, Memor
 
 /// A convolution that adds and pools nothing, nor does its operator.
 Conv2D* bare_conv2d_at(Layers layers, size_t at) {
-  const auto match = layer_with_epilogue<Conv2D>(layers, at);
+  const auto match = layer_with_epilogue<Conv2D>(layers, at, {});
   auto* const conv = layer_at<Conv2D>(layers, at);
   return match && match->count == 1 && conv->is_bare() ? conv : nullptr;
 }
 
 std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_conv_norm(target)) return {};
-  auto match = norm_in_training(layers, at);
+  auto match = norm_in_training(layers, at, target);
   if (!match || norm_of(*match).options().activation.kind != Activation::relu ||
       !bare_conv2d_at(layers, at + match->count)) {
     return {};
@@ -244,7 +247,8 @@ LayerValue run_tail(const Residual& block, const LayerValue& y, const BatchNormO
 
 std::optional<FusedLayers> match_norm_add(Layers layers, size_t at, const FusionTarget&) {
   const auto* const block = layer_at<Residual>(layers, at);
-  if (!block || !tail_of(&block->body()) || !BatchNorm::fuses(block->options().activation)) {
+  if (!block || !tail_of(&block->body()) ||
+      !batch_norm_computes(block->options().activation, {}, true)) {
     return {};
   }
   const std::string& name = block->path().empty() ? block->type() : block->path();

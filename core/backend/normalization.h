@@ -6,10 +6,24 @@
 #include "core/backend/geometry.h"
 #include "core/backend/operands.h"
 #include "core/backend/running_statistics.h"
+#include "core/tensor/device.h"
+
+#include <optional>
 
 namespace whisker {
 
 struct UnsummedGrads;
+
+/// What batch_norm computes of activations on a kind of device; elsewhere they are operators of
+/// their own. Where f' needs f's operand, backward computes that again from x, which a residual
+/// would forbid.
+constexpr bool batch_norm_computes(ActivationSpec f, std::optional<DeviceKind> device,
+                                   bool residual) {
+  if (f.kind == Activation::none || f.kind == Activation::relu) return true;
+  return device == DeviceKind::cpu && !residual &&
+         (f.kind == Activation::relu6 || f.kind == Activation::hard_swish ||
+          f.kind == Activation::silu);
+}
 
 struct NormInputs {
   const Tensor& x;  ///< (rows, channels), (rows, features) or (n, positions, channels)
@@ -38,12 +52,13 @@ struct KnownStatistics {
 };
 
 /// What backward reads of forward's operands. x and inv_std are undefined when neither dx nor
-/// dgamma is wanted, gamma and beta when dx is not.
+/// dgamma is wanted, gamma and beta when dx is not, unless the activation's slope follows from x
+/// alone.
 struct NormSaved {
   const Tensor& x;
   const Tensor& gamma;
   const Tensor& beta = no_tensor;  ///< batch_norm's
-  const Tensor& y = no_tensor;     ///< batch_norm's with an activation
+  const Tensor& y = no_tensor;     ///< batch_norm's with an activation that is grad_from_output
   const Tensor& mean;
   const Tensor& inv_std;
 

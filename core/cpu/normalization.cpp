@@ -29,7 +29,7 @@ ImageLayout norm_layout(const BatchNormGeometry& g, const Tensor& x) {
 NormPlanes norm_planes(const BatchNormGeometry& g, const ImageLayout& a) {
   return {.planes = a.planes(),
           .positions = a.positions,
-          .relu = g.activation.kind == Activation::relu};
+          .activation = g.activation.kind};
 }
 
 /// An operand that may be undefined.
@@ -42,13 +42,15 @@ T* values(const std::optional<LayoutInput>& x) {
   return x ? x->data<T>() : nullptr;
 }
 
-/// A per-channel array of the layout's length: zeros, or `values` (channels) before them.
+/// A per-channel array of the layout's length: zeros, or `values` (channels) before them, where
+/// they are defined.
 class Lanes {
  public:
   Lanes(Allocator& allocator, const NormPlanes& p) : memory_(allocator, p.lanes()) {
     std::fill_n(memory_.data(), p.lanes(), 0.0f);
   }
   Lanes(Allocator& allocator, const NormPlanes& p, const Tensor& values) : Lanes(allocator, p) {
+    if (!values.defined()) return;
     visit_element("batch_norm", values.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(values.raw());
       for (int64_t c = 0; c < p.planes.channels; ++c) memory_[c] = load(from[c]);
@@ -224,7 +226,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
       }
       LayoutOutput to(allocator_, out.y, a);
-      norm_apply(p, from.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
+      norm_apply(p, from.data<T>(), values<T>(added), {center.data(), scale.data(), offset.data()},
                  to.data<T>());
       to.finish();
     });
@@ -246,7 +248,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const auto added = in_layout(allocator_, in.residual, a);
     LayoutOutput to(allocator_, y, a);
     visit_element("batch_norm", y.dtype(), [&]<class T>() {
-      norm_apply(p, from.data<T>(), values<T>(added), center.data(), scale.data(), offset.data(),
+      norm_apply(p, from.data<T>(), values<T>(added), {center.data(), scale.data(), offset.data()},
                  to.data<T>());
     });
     to.finish();
@@ -257,35 +259,41 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const ImageLayout a = norm_layout(g, saved.x.defined() ? saved.x : dy.first);
     const NormPlanes p = norm_planes(g, a);
     const auto from = in_layout(allocator_, saved.x, a);
-    const auto after = in_layout(allocator_, p.relu ? saved.y : no_tensor, a);
+    const auto after = in_layout(allocator_, slope_from_x(p.activation) ? no_tensor : saved.y, a);
     const LayoutInput gradient(allocator_, dy.first, a);
     const Lanes center(allocator_, p, saved.mean);
+    const bool of_x = slope_from_x(p.activation);
+    const Lanes scale(allocator_, p, of_x || out.dx.defined() ? saved.gamma : no_tensor);
+    const Lanes beta(allocator_, p, of_x ? saved.beta : no_tensor);
+    const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c]}; };
+    if (of_x || out.dx.defined()) {
+      for (int64_t c = 0; c < g.channels; ++c) {
+        scale[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse(c));
+      }
+    }
+    const NormFactors factors{center.data(), scale.data(), beta.data()};
     visit_element("batch_norm", dy.first.dtype(), [&]<class T>() {
       std::optional<LayoutOutput> for_residual;
       if (out.dresidual.defined()) for_residual.emplace(allocator_, out.dresidual, a);
       const Scratch<double> sum = scratch<double>(p.lanes());
       const Scratch<double> correlation = scratch<double>(p.lanes());
       norm_backward_sums(allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(),
-                         center.data(), for_residual ? for_residual->data<T>() : nullptr,
+                         factors, for_residual ? for_residual->data<T>() : nullptr,
                          sum.data(), correlation.data());
-      const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c]}; };
       write_channels(out.dbeta, [&](int64_t c) { return sum[c]; });
       write_channels(out.dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
       if (out.dx.defined()) {
-        const Lanes scale(allocator_, p, saved.gamma);
         const Lanes offset(allocator_, p);
         const Lanes slope(allocator_, p);
         const auto rows = static_cast<double>(g.rows);
         for (int64_t c = 0; c < g.channels; ++c) {
-          const double factor = static_cast<double>(scale[c]) * inverse(c);
-          scale[c] = static_cast<float>(factor);
+          const auto factor = static_cast<double>(scale[c]);
           offset[c] = static_cast<float>(factor * sum[c] / rows);
           slope[c] = static_cast<float>(factor * correlation[c] * inverse(c) * inverse(c) / rows);
         }
         LayoutOutput for_x(allocator_, out.dx, a);
-        norm_backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(), center.data(),
-                            scale.data(), offset.data(),
-                            g.training ? slope.data() : nullptr, for_x.data<T>());
+        norm_backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(), factors,
+                            offset.data(), g.training ? slope.data() : nullptr, for_x.data<T>());
         for_x.finish();
       }
       // Last: the gradient may be read from the memory that finishing replaces.

@@ -196,15 +196,19 @@ Tensor normalise_batch(const TrainingNorm& norm) {
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual) {
-  if (options.activation.kind != Activation::none && options.activation.kind != Activation::relu) {
+  const ActivationSpec f = options.activation;
+  const bool alone = !(options.training && options.ranks);
+  if (!batch_norm_computes(f, alone ? std::optional(x.device().kind) : std::nullopt,
+                           residual.defined())) {
     BatchNormOptions plain = options;
     plain.activation = {};
-    return activation(batch_norm(x, gamma, beta, state, plain, residual), options.activation);
+    return activation(batch_norm(x, gamma, beta, state, plain, residual), f);
   }
   const BatchNormOperands operands{gamma, beta, state, options, residual};
   if (options.training && options.ranks) return synced_batch_norm(x, operands);
   TrainingNorm norm = checked_norm(x, operands);
   const BatchNormGeometry& geometry = norm.geometry;
+  const bool of_x = !grad_from_output(f.kind);  // the slope
   Tensor y;
   if (options.training) {
     prepare_training(norm, operands);
@@ -219,17 +223,18 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
         .batch_norm_inference(geometry,
                               {.x = x, .gamma = gamma, .beta = beta, .residual = residual},
                               {.mean = norm.mean, .variance = state.running_var}, y);
-    if (needs_grad(x) || needs_grad(gamma)) {
+    if (needs_grad(x) || needs_grad(gamma) || (of_x && needs_grad(beta))) {
       const NoGrad constant;
       norm.inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
     }
   }
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
-      [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
-       gamma = save_if(needs_grad(x), gamma), beta = save_if(needs_grad(x), beta),
-       mean = save(norm.mean), inv_std = save(norm.inv_std),
-       y = options.activation.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {
+      [geometry, x = save_if(of_x || needs_grad(x) || needs_grad(gamma), x),
+       gamma = save_if(of_x || needs_grad(x), gamma),
+       beta = save_if(of_x || needs_grad(x), beta), mean = save(norm.mean),
+       inv_std = save(norm.inv_std),
+       y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
         NormGrads wanted = wanted_gradients(g, 0);
         wanted.dresidual = g.grad_buffer_if_needed(3);

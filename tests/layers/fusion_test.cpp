@@ -11,6 +11,7 @@
 #include "tests/support/devices.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -80,6 +81,22 @@ std::shared_ptr<Sequential> epilogues() {
   return net;
 }
 
+/// As in MobileNets and EfficientNets.
+std::shared_ptr<Sequential> norm_activations() {
+  auto net = std::make_shared<Sequential>();
+  int64_t channels = 3;
+  for (const auto& [kind, name] : {std::pair(Activation::hard_swish, "1"),
+                                   std::pair(Activation::silu, "2"),
+                                   std::pair(Activation::relu6, "3")}) {
+    net->add<Conv2D>({.in_channels = channels, .filters = 8, .padding = 1, .bias = false},
+                     fmt::format("conv{}", name));
+    net->add<BatchNorm>({.channels = 8}, fmt::format("bn{}", name));
+    net->make<ActivationLayer>(ActivationSpec{.kind = kind});
+    channels = 8;
+  }
+  return classifier(net, 8);
+}
+
 struct Row {
   const char* name;
   std::shared_ptr<Sequential> (*network)();
@@ -115,6 +132,13 @@ const std::vector<Row>& rows() {
        {"conv1", "pool", "bn", "dense"},
        {"conv2d_max_pool2d of conv1", "batch_norm of bn", "linear of dense"},
        {"conv2d_max_pool2d of conv1", "batch_norm of bn", "linear of dense"}},
+      {"norm_activations",
+       norm_activations,
+       {4, 8, 8, 3},
+       {{}, {"conv1"}, {"bn1", "bn2"}},
+       {"bn1", "bn2", "bn3"},
+       {"batch_norm of bn1", "batch_norm of bn2", "batch_norm of bn3"},
+       {"batch_norm of bn1", "batch_norm of bn2", "batch_norm of bn3"}},
   };
   return all;
 }
@@ -223,6 +247,9 @@ TEST(Fusion, NotesSayWhatTrainingFuses) {
   EXPECT_THAT(
       fusion_notes(*epilogues(), {}),
       ElementsAre("relu into conv1", "max_pool2d into conv1", "relu into bn", "tanh into dense"));
+  EXPECT_THAT(fusion_notes(*norm_activations(), DeviceKind::cpu),
+              ElementsAre("hard_swish into bn1", "silu into bn2", "relu6 into bn3"));
+  EXPECT_THAT(fusion_notes(*norm_activations(), DeviceKind::cuda), ElementsAre());
   net->set_fuse(false);
   EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda), ElementsAre());
   Sequential other_windows;

@@ -2,11 +2,13 @@
 // thread. The block sizes of oneDNN (16 and 8) are compiled in, so that sums stay in registers.
 #include "core/cpu/kernels/batch_norm.h"
 
+#include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vectorize.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace whisker::cpu {
 namespace {
@@ -59,26 +61,31 @@ WHISKER_VECTORIZE void moments_stretch(const T* x, const float* shift, int64_t r
   second.finish();
 }
 
-template <int Inner, bool Relu, bool Residual, class T>
-WHISKER_VECTORIZE void apply_rows(const T* x, const T* residual, const float* mean,
-                                  const float* scale, const float* beta, int64_t rows,
-                                  int64_t inner, T* y) {
+template <int Inner, class F, bool Residual, class T>
+WHISKER_VECTORIZE void apply_rows(const T* x, const T* residual, const NormFactors& factors,
+                                  int64_t rows, int64_t inner, T* y) {
+  const auto [mean, scale, beta] = factors;
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float z = (load(x[at]) - mean[i]) * scale[i] + beta[i];
       if constexpr (Residual) z += load(residual[at]);
-      if constexpr (Relu) z = z < 0 ? 0 : z;
-      store(y[at], z);
+      store(y[at], F::value(z, 0));
     }
   }
 }
 
-template <int Inner, bool Relu, bool Keep, bool Correlate, class T>
-WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, const float* mean,
-                                        int64_t rows, int64_t inner, T* dresidual, float* sum,
-                                        float* correlation) {
+template <class F>
+constexpr bool from_x = std::is_same_v<F, HardSwish> || std::is_same_v<F, Silu>;
+template <class F>
+constexpr bool from_y = std::is_same_v<F, Relu> || std::is_same_v<F, Relu6>;
+
+template <int Inner, class F, bool Keep, bool Correlate, class T>
+WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy,
+                                        const NormFactors& factors, int64_t rows, int64_t inner,
+                                        T* dresidual, float* sum, float* correlation) {
+  const auto [mean, scale, beta] = factors;
   Accumulator<Inner> first(sum);
   Accumulator<Inner> second(correlation);
   for (int64_t r = 0; r < rows; ++r) {
@@ -86,7 +93,10 @@ WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, con
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float dz = load(dy[at]);
-      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
+      if constexpr (from_y<F>) dz = gradient<F>(load(y[at]), 0, dz);
+      if constexpr (from_x<F>) {
+        dz = gradient<F>((load(x[at]) - mean[i]) * scale[i] + beta[i], 0, dz);
+      }
       first.add(i, dz);
       if constexpr (Correlate) second.add(i, dz * (load(x[at]) - mean[i]));
       if constexpr (Keep) store(dresidual[at], dz);
@@ -96,16 +106,20 @@ WHISKER_VECTORIZE void backward_stretch(const T* x, const T* y, const T* dy, con
   second.finish();
 }
 
-template <int Inner, bool Relu, bool Slope, class T>
-WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy, const float* mean,
-                                     const float* scale, const float* offset, const float* slope,
-                                     int64_t rows, int64_t inner, T* dx) {
+template <int Inner, class F, bool Slope, class T>
+WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy,
+                                     const NormFactors& factors, const float* offset,
+                                     const float* slope, int64_t rows, int64_t inner, T* dx) {
+  const auto [mean, scale, beta] = factors;
   for (int64_t r = 0; r < rows; ++r) {
 #pragma omp simd
     for (int64_t i = 0; i < width<Inner>(inner); ++i) {
       const int64_t at = r * width<Inner>(inner) + i;
       float dz = load(dy[at]);
-      if constexpr (Relu) dz = load(y[at]) <= 0 ? 0 : dz;
+      if constexpr (from_y<F>) dz = gradient<F>(load(y[at]), 0, dz);
+      if constexpr (from_x<F>) {
+        dz = gradient<F>((load(x[at]) - mean[i]) * scale[i] + beta[i], 0, dz);
+      }
       float d = scale[i] * dz;
       if constexpr (Slope) d -= offset[i] + slope[i] * (load(x[at]) - mean[i]);
       store(dx[at], d);
@@ -123,6 +137,22 @@ void visit_inner(int64_t inner, Fn&& fn) {
 template <class Fn>
 void visit_bool(bool value, Fn&& fn) {
   value ? fn.template operator()<true>() : fn.template operator()<false>();
+}
+
+template <class Fn>
+void visit_norm_activation(Activation kind, Fn&& fn) {
+  switch (kind) {
+    case Activation::relu:
+      return fn.template operator()<Relu>();
+    case Activation::relu6:
+      return fn.template operator()<Relu6>();
+    case Activation::hard_swish:
+      return fn.template operator()<HardSwish>();
+    case Activation::silu:
+      return fn.template operator()<Silu>();
+    default:
+      return fn.template operator()<Identity>();
+  }
 }
 
 /// Rows of all planes, split in `team` equal runs; fn(first row, rows, channel offset, thread)
@@ -201,16 +231,16 @@ void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const f
 }
 
 template <class T>
-void norm_apply(const NormPlanes& p, const T* x, const T* residual, const float* mean,
-                const float* scale, const float* beta, T* y) {
+void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
+                T* y) {
   const int64_t inner = p.planes.inner;
   visit_inner(inner, [&]<int Inner>() {
-    visit_bool(p.relu, [&]<bool Relu>() {
+    visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(residual != nullptr, [&]<bool Residual>() {
         for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
-          apply_rows<Inner, Relu, Residual>(
-              x + row * inner, Residual ? residual + row * inner : nullptr, mean + channel,
-              scale + channel, beta + channel, rows, inner, y + row * inner);
+          apply_rows<Inner, F, Residual>(x + row * inner,
+                                         Residual ? residual + row * inner : nullptr,
+                                         factors.at(channel), rows, inner, y + row * inner);
         });
       });
     });
@@ -219,20 +249,21 @@ void norm_apply(const NormPlanes& p, const T* x, const T* residual, const float*
 
 template <class T>
 void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                        const T* dy, const float* mean, T* dresidual, double* sum,
+                        const T* dy, const NormFactors& factors, T* dresidual, double* sum,
                         double* correlation) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
   visit_inner(inner, [&]<int Inner>() {
-    visit_bool(p.relu, [&]<bool Relu>() {
+    visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(dresidual != nullptr, [&]<bool Keep>() {
         visit_bool(x != nullptr, [&]<bool Correlate>() {
           for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
             const int64_t at = row * inner;
             sums.stretch_of(thread, channel, [&](float* first, float* second) {
-              backward_stretch<Inner, Relu, Keep, Correlate>(
-                  Correlate ? x + at : nullptr, Relu ? y + at : nullptr, dy + at, mean + channel,
-                  rows, inner, Keep ? dresidual + at : nullptr, first, second);
+              backward_stretch<Inner, F, Keep, Correlate>(
+                  Correlate ? x + at : nullptr, from_y<F> ? y + at : nullptr, dy + at,
+                  factors.at(channel), rows, inner, Keep ? dresidual + at : nullptr, first,
+                  second);
             });
           });
         });
@@ -244,18 +275,18 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, c
 
 template <class T>
 void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                         const float* mean, const float* scale, const float* offset,
-                         const float* slope, T* dx) {
+                         const NormFactors& factors, const float* offset, const float* slope,
+                         T* dx) {
   const int64_t inner = p.planes.inner;
   visit_inner(inner, [&]<int Inner>() {
-    visit_bool(p.relu, [&]<bool Relu>() {
+    visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(slope != nullptr, [&]<bool Slope>() {
         for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
           const int64_t at = row * inner;
-          backward_rows<Inner, Relu, Slope>(
-              Slope ? x + at : nullptr, Relu ? y + at : nullptr, dy + at, mean + channel,
-              scale + channel, Slope ? offset + channel : nullptr,
-              Slope ? slope + channel : nullptr, rows, inner, dx + at);
+          backward_rows<Inner, F, Slope>(Slope || from_x<F> ? x + at : nullptr,
+                                         from_y<F> ? y + at : nullptr, dy + at,
+                                         factors.at(channel), Slope ? offset + channel : nullptr,
+                                         Slope ? slope + channel : nullptr, rows, inner, dx + at);
         });
       });
     });
@@ -266,17 +297,16 @@ template void norm_moments(Allocator&, const NormPlanes&, const float*, const fl
                            double*);
 template void norm_moments(Allocator&, const NormPlanes&, const bf16_t*, const float*, double*,
                            double*);
-template void norm_apply(const NormPlanes&, const float*, const float*, const float*, const float*,
-                         const float*, float*);
-template void norm_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const float*,
-                         const float*, const float*, bf16_t*);
+template void norm_apply(const NormPlanes&, const float*, const float*, const NormFactors&, float*);
+template void norm_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const NormFactors&,
+                         bf16_t*);
 template void norm_backward_sums(Allocator&, const NormPlanes&, const float*, const float*,
-                                 const float*, const float*, float*, double*, double*);
+                                 const float*, const NormFactors&, float*, double*, double*);
 template void norm_backward_sums(Allocator&, const NormPlanes&, const bf16_t*, const bf16_t*,
-                                 const bf16_t*, const float*, bf16_t*, double*, double*);
+                                 const bf16_t*, const NormFactors&, bf16_t*, double*, double*);
 template void norm_backward_apply(const NormPlanes&, const float*, const float*, const float*,
-                                  const float*, const float*, const float*, const float*, float*);
+                                  const NormFactors&, const float*, const float*, float*);
 template void norm_backward_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const bf16_t*,
-                                  const float*, const float*, const float*, const float*, bf16_t*);
+                                  const NormFactors&, const float*, const float*, bf16_t*);
 
 }  // namespace whisker::cpu

@@ -2,6 +2,7 @@
 // long as the padded channels (blocks inner).
 #pragma once
 
+#include "core/backend/geometry.h"
 #include "core/cpu/layout/planes.h"
 #include "core/cpu/support/allocator.h"
 
@@ -11,31 +12,49 @@ namespace whisker::cpu {
 struct NormPlanes {
   Planes planes;
   int64_t positions = 0;
-  bool relu = false;
+  Activation activation = Activation::none;
 
   int64_t lanes() const { return planes.blocks * planes.inner; }
 };
 
-// T is float or bf16_t; arrays per channel are f32 or f64.
+/// Per channel (lanes): z = (x - mean) scale + beta.
+struct NormFactors {
+  const float* mean = nullptr;
+  const float* scale = nullptr;
+  const float* beta = nullptr;
+
+  NormFactors at(int64_t channel) const {
+    return {mean + channel, scale + channel, beta + channel};
+  }
+};
+
+/// True where f' follows from z alone: backward computes z again.
+constexpr bool slope_from_x(Activation f) {
+  return f == Activation::hard_swish || f == Activation::silu;
+}
+
+// T is float or bf16_t; arrays per channel are f32 or f64. The activations are those of
+// batch_norm_computes() (core/backend/normalization.h).
 
 /// sum and squares (lanes): sums of (x - shift) and (x - shift)^2 per channel, in f64.
 template <class T>
 void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
                   double* sum, double* squares);
-/// y = f((x - mean) scale + beta + residual); residual may be null.
+/// y = f(z + residual); residual may be null.
 template <class T>
-void norm_apply(const NormPlanes& p, const T* x, const T* residual, const float* mean,
-                const float* scale, const float* beta, T* y);
-/// dz = f'(y) dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written
-/// to dresidual unless that is null; x may be null, then correlation is not computed.
+void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
+                T* y);
+/// dz = f' dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written to
+/// dresidual unless that is null; x may be null unless slope_from_x(), then correlation is not
+/// computed. f' follows from x or y; factors.scale and .beta are read for x only.
 template <class T>
 void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                        const T* dy, const float* mean, T* dresidual, double* sum,
+                        const T* dy, const NormFactors& factors, T* dresidual, double* sum,
                         double* correlation);
 /// dx = scale dz - offset - slope (x - mean); slope may be null.
 template <class T>
 void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                         const float* mean, const float* scale, const float* offset,
-                         const float* slope, T* dx);
+                         const NormFactors& factors, const float* offset, const float* slope,
+                         T* dx);
 
 }  // namespace whisker::cpu

@@ -6,6 +6,7 @@
 #include "core/cpu/kernels/conv2d_dnnl.h"
 
 #include "core/cpu/kernels/batch_norm.h"
+#include "core/cpu/kernels/depthwise.h"
 #include "core/cpu/onednn/dnnl_api.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/rows.h"
@@ -108,8 +109,9 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
                              const Tensor& dx, const Tensor& dw, const Tensor& db) {
   const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
   const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined(), false);
-  if (!possible_ || (dx.defined() && algorithms_->hopeless(for_x)) ||
-      (dw.defined() && algorithms_->hopeless(for_w))) {
+  const bool depthwise = possible_ && takes_depthwise(g_, y_.block);
+  if (!possible_ || (!depthwise && ((dx.defined() && algorithms_->hopeless(for_x)) ||
+                                    (dw.defined() && algorithms_->hopeless(for_w))))) {
     return false;
   }
   const LayoutInput gradient(*allocator_, dy, y_);
@@ -121,12 +123,17 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
     activation_gradient(g_.activation, out.data<T>(), dz, before.data(), y_.count());
     dz = before.data();
   }
-  if (dw.defined()) {
+  if (dw.defined() && depthwise) {
+    const LayoutInput in(*allocator_, x, x_);
+    depthwise_backward_weights(*allocator_, g_, x_.planes(), in.data<T>(), dz,
+                               static_cast<T*>(memory(dw)));
+  } else if (dw.defined()) {
     const LayoutInput in(*allocator_, x, x_);
     const ConvolutionOperands operands{
         .x = in.data<T>(), .w = memory(dw), .bias = memory(db), .y = dz};
     if (!run(for_w, operands)) return false;
-  } else if (db.defined()) {
+  }
+  if (db.defined() && (depthwise || !dw.defined())) {
     const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
     const Scratch<double> sums(*allocator_, p.lanes() * 2);
     const Scratch<float> zero(*allocator_, p.lanes());
@@ -138,7 +145,12 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
   if (dx.defined()) {
     LayoutOutput out(*allocator_, dx, x_);
     const ConvolutionOperands operands{.x = out.data<T>(), .w = memory(w), .y = dz};
-    if (!run(for_x, operands)) return false;
+    if (depthwise) {
+      depthwise_backward_input(*allocator_, g_, x_.planes(), static_cast<const T*>(memory(w)), dz,
+                               out.data<T>());
+    } else if (!run(for_x, operands)) {
+      return false;
+    }
     out.finish();
   }
   return true;

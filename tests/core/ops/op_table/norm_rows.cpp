@@ -1,6 +1,7 @@
 // Batch, layer and group normalisation from their definitions, and what is fused with a batch norm.
 #include "tests/core/ops/op_table/rows.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace whisker::test {
@@ -70,6 +71,9 @@ Values plain_batch_norm(const BatchNormCase& s, Plain x) {
 std::vector<OpCase> batch_norm_rows() {
   const auto relu = [](double z) { return z > 0 ? z : 0; };
   const auto tanh = [](double z) { return std::tanh(z); };
+  const auto relu6 = [](double z) { return std::clamp(z, 0.0, 6.0); };
+  const auto hard_swish = [](double z) { return z * std::clamp(z + 3, 0.0, 6.0) / 6; };
+  const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
   const BatchNormCase cases[] = {
       {"training", {4, 3, 2, 5}},
       {"training_rank_2", {9, 3}},
@@ -78,7 +82,12 @@ std::vector<OpCase> batch_norm_rows() {
       {"training_residual", {2, 3, 2, 3}, true, true},
       {"training_residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
       {"training_tanh", {2, 3, 2, 3}, true, false, {Activation::tanh}, tanh},
+      {"training_relu6", {2, 3, 3, 4}, true, false, {Activation::relu6}, relu6},
+      {"training_hard_swish", {2, 3, 3, 4}, true, false, {Activation::hard_swish}, hard_swish},
+      {"training_silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
+      {"training_residual_silu", {2, 3, 3, 4}, true, true, {Activation::silu}, silu},
       {"inference", {2, 3, 2, 5}, false},
+      {"inference_silu", {2, 3, 2, 5}, false, false, {Activation::silu}, silu},
       {"inference_one_row", {1, 3}, false},
       {"inference_residual_relu", {2, 2, 2, 3}, false, true, {Activation::relu}, relu},
   };

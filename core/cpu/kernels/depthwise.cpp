@@ -1,0 +1,213 @@
+// One plane (an image's block of channels) at a time; a pixel of a plane fills one vector.
+#include "core/cpu/kernels/depthwise.h"
+
+#include "core/cpu/support/element.h"
+#include "core/cpu/support/parallel.h"
+#include "core/cpu/support/vectorize.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace whisker::cpu {
+namespace {
+
+// The channels of one pixel of a plane. GCC ignores the attribute where its operand depends on a
+// template.
+template <int Inner>
+struct Vector;
+template <>
+struct Vector<8> {
+  typedef float Lanes __attribute__((vector_size(32)));
+};
+template <>
+struct Vector<16> {
+  typedef float Lanes __attribute__((vector_size(64)));
+};
+
+template <int Inner>
+struct Pixel {
+  using Lanes = typename Vector<Inner>::Lanes;
+
+  template <class T>
+  static inline __attribute__((always_inline)) void read(const T* from, Lanes& to) {
+    float values[Inner];
+    for (int i = 0; i < Inner; ++i) values[i] = load(from[i]);
+    std::memcpy(&to, values, sizeof to);
+  }
+  template <class T>
+  static inline __attribute__((always_inline)) void write(const Lanes& from, T* to) {
+    float values[Inner];
+    std::memcpy(values, &from, sizeof from);
+    for (int i = 0; i < Inner; ++i) store(to[i], values[i]);
+  }
+};
+
+/// Where one place of x meets dy along an axis: tap first + k stride at place out - k of dy, for k
+/// in [begin, end).
+struct Meetings {
+  Meetings(int64_t at, int64_t stride, int64_t kernel, int64_t extent) {
+    first = at % stride;
+    out = at / stride;
+    begin = std::max<int64_t>(0, out - (extent - 1));
+    end = first < kernel ? std::min(out, (kernel - 1 - first) / stride) + 1 : 0;
+  }
+  int64_t first, out, begin, end;
+};
+
+// w (taps, Inner).
+template <int Inner, class T>
+WHISKER_VECTORIZE void input_plane(const Conv2dGeometry& g, const float* w, const T* dy, T* dx) {
+  using P = Pixel<Inner>;
+  for (int64_t h = 0; h < g.h; ++h) {
+    const Meetings rows(h + g.pad_top, g.stride_h, g.kernel_h, g.h_out);
+    for (int64_t column = 0; column < g.w; ++column) {
+      const Meetings columns(column + g.pad_left, g.stride_w, g.kernel_w, g.w_out);
+      typename P::Lanes sum = {};
+      for (int64_t k = rows.begin; k < rows.end; ++k) {
+        const float* taps =
+            w + ((rows.first + k * g.stride_h) * g.kernel_w + columns.first) * Inner;
+        const T* from = dy + ((rows.out - k) * g.w_out + columns.out) * Inner;
+        for (int64_t l = columns.begin; l < columns.end; ++l) {
+          typename P::Lanes d, tap;
+          P::read(from - l * Inner, d);
+          P::read(taps + l * g.stride_w * Inner, tap);
+          sum += d * tap;
+        }
+      }
+      P::write(sum, dx + (h * g.w + column) * Inner);
+    }
+  }
+}
+
+// dw (kernel_h Width, Inner) = the sums over one plane.
+template <int Inner, int Width, class T>
+WHISKER_VECTORIZE void weights_plane(const Conv2dGeometry& g, const T* x, const T* dy, float* dw) {
+  using P = Pixel<Inner>;
+  // Windows in [left, right) lie between the sides of the image.
+  const int64_t left = std::min((g.pad_left + g.stride_w - 1) / g.stride_w, g.w_out);
+  const int64_t last = g.w + g.pad_left - Width;
+  const int64_t right = std::clamp(last < 0 ? 0 : last / g.stride_w + 1, left, g.w_out);
+  std::fill_n(dw, g.kernel_h * Width * Inner, 0.0f);
+  for (int64_t i = 0; i < g.h_out; ++i) {
+    for (int64_t r = 0; r < g.kernel_h; ++r) {
+      const int64_t h = i * g.stride_h - g.pad_top + r;
+      if (h < 0 || h >= g.h) continue;
+      const T* const of_row = dy + i * g.w_out * Inner;
+      const T* const row = x + h * g.w * Inner;
+      typename P::Lanes sums[Width];
+      for (int s = 0; s < Width; ++s) P::read(dw + (r * Width + s) * Inner, sums[s]);
+      const auto add_clipped = [&](int64_t j) __attribute__((always_inline)) {
+        typename P::Lanes d, value;
+        P::read(of_row + j * Inner, d);
+        for (int s = 0; s < Width; ++s) {
+          const int64_t column = j * g.stride_w - g.pad_left + s;
+          if (column < 0 || column >= g.w) continue;
+          P::read(row + column * Inner, value);
+          sums[s] += d * value;
+        }
+      };
+      for (int64_t j = 0; j < left; ++j) add_clipped(j);
+      for (int64_t j = left; j < right; ++j) {
+        const T* const window = row + (j * g.stride_w - g.pad_left) * Inner;
+        typename P::Lanes d, value;
+        P::read(of_row + j * Inner, d);
+        for (int s = 0; s < Width; ++s) {
+          P::read(window + s * Inner, value);
+          sums[s] += d * value;
+        }
+      }
+      for (int64_t j = right; j < g.w_out; ++j) add_clipped(j);
+      for (int s = 0; s < Width; ++s) P::write(sums[s], dw + (r * Width + s) * Inner);
+    }
+  }
+}
+
+template <class Fn>
+void visit_block(int64_t block, Fn&& fn) {
+  block == 16 ? fn.template operator()<16>() : fn.template operator()<8>();
+}
+
+template <class Fn>
+void visit_width(int64_t width, Fn&& fn) {
+  if (width == 3) return fn.template operator()<3>();
+  if (width == 5) return fn.template operator()<5>();
+  fn.template operator()<7>();
+}
+
+}  // namespace
+
+bool takes_depthwise(const Conv2dGeometry& g, int64_t block) {
+  return g.groups > 1 && g.groups == g.c && g.c == g.c_out && (block == 8 || block == 16) &&
+         (g.kernel_w == 3 || g.kernel_w == 5 || g.kernel_w == 7) && g.dilation_h == 1 &&
+         g.dilation_w == 1;
+}
+
+template <class T>
+void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+                              const T* w, const T* dy, T* dx) {
+  const int64_t taps = g.kernel_h * g.kernel_w;
+  const Scratch<float> memory(allocator, p.blocks * taps * p.inner);  // (blocks, taps, inner)
+  float* const filters = memory.data();
+  std::fill_n(filters, p.blocks * taps * p.inner, 0.0f);
+  for (int64_t c = 0; c < g.c; ++c) {
+    float* const to = filters + c / p.inner * taps * p.inner + c % p.inner;
+    for (int64_t tap = 0; tap < taps; ++tap) to[tap * p.inner] = load(w[c * taps + tap]);
+  }
+  const int64_t from = g.h_out * g.w_out * p.inner;
+  const int64_t to = g.h * g.w * p.inner;
+  visit_block(p.inner, [&]<int Inner>() {
+    parallel_ranges(p.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        input_plane<Inner>(g, filters + i % p.blocks * taps * p.inner, dy + i * from, dx + i * to);
+      }
+    });
+  });
+}
+
+template <class T>
+void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+                                const T* x, const T* dy, T* dw) {
+  const int64_t taps = g.kernel_h * g.kernel_w;
+  const int64_t of_block = taps * p.inner;
+  const int64_t from = g.h * g.w * p.inner;
+  const int64_t to = g.h_out * g.w_out * p.inner;
+  const int team = team_size(p.outer(), rows_grain(from));
+  // (team, blocks, taps, inner)
+  const Scratch<double> memory(allocator, team * p.blocks * of_block);
+  const Scratch<float> planes(allocator, team * of_block);
+  double* const totals = memory.data();
+  float* const parts = planes.data();
+  std::fill_n(totals, team * p.blocks * of_block, 0.0);
+  visit_block(p.inner, [&]<int Inner>() {
+    visit_width(g.kernel_w, [&]<int Width>() {
+      parallel_ranges(p.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
+        float* const part = parts + thread * of_block;
+        for (int64_t i = begin; i < end; ++i) {
+          weights_plane<Inner, Width>(g, x + i * from, dy + i * to, part);
+          double* const total = totals + (thread * p.blocks + i % p.blocks) * of_block;
+          for (int64_t k = 0; k < of_block; ++k) total[k] += static_cast<double>(part[k]);
+        }
+      });
+    });
+  });
+  for (int64_t c = 0; c < g.c; ++c) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      double sum = 0;
+      for (int64_t t = 0; t < team; ++t) {
+        sum += totals[(t * p.blocks + c / p.inner) * of_block + tap * p.inner + c % p.inner];
+      }
+      store(dw[c * taps + tap], static_cast<float>(sum));
+    }
+  }
+}
+
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+                                       const float*, const float*, float*);
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+                                       const bf16_t*, const bf16_t*, bf16_t*);
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+                                         const float*, const float*, float*);
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+                                         const bf16_t*, const bf16_t*, bf16_t*);
+
+}  // namespace whisker::cpu
