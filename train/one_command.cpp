@@ -66,7 +66,7 @@ RecipeEpochs fine_tune_epochs(int64_t images) {
   // Epochs of the head hardly cost time; those of all layers do, and many images need fewer.
   images = std::max<int64_t>(1, images);
   return {.head = std::clamp<int64_t>(20'000 / images, 5, 30),
-          .all = std::clamp<int64_t>(1500 / images, 1, 8)};
+          .all = std::clamp<int64_t>(3000 / images, 1, 16)};
 }
 
 }  // namespace whisker
