@@ -96,8 +96,7 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at,
 }
 
 template <class Layer>
-std::optional<FusedLayers> match_epilogue(Layers layers, size_t at,
-                                          const FusionTarget& target) {
+std::optional<FusedLayers> match_epilogue(Layers layers, size_t at, const FusionTarget& target) {
   auto match = layer_with_epilogue<Layer>(layers, at, target);
   return match && match->count > 1 ? match : std::nullopt;
 }

@@ -134,15 +134,15 @@ void cache_features(Experiment& experiment) {
                          .epochs = config.unfreeze_at};
   // One limit for training and validation, divided in proportion to their images.
   const RunData& data = experiment.data;
-  const double share = static_cast<double>(data.train_size) /
-                       static_cast<double>(data.train_size + data.val_size);
+  const double share =
+      static_cast<double>(data.train_size) / static_cast<double>(data.train_size + data.val_size);
   const double limit = config.data.cache_limit_mib * 1024 * 1024;
   const auto most_of_train = static_cast<int64_t>(share * limit);
   options.most_bytes = static_cast<int64_t>(limit) - most_of_train;
   const Network& network = *experiment.network;
   experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);
-  auto order = make_sampler(config, experiment.data.images.train.labels(),
-                            std::ssize(network.classes()));
+  auto order =
+      make_sampler(config, experiment.data.images.train.labels(), std::ssize(network.classes()));
   options.most_bytes = most_of_train;
   experiment.train = feature_source(network, std::move(experiment.data.plain_train),
                                     std::move(experiment.train), std::move(order), options);

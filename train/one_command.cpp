@@ -31,15 +31,16 @@ int64_t training_images(const std::string& data) {
   std::error_code error;
   const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
   const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
-  const int64_t images = open_image_folder(parts ? train : fs::path(data), {.name = "--data"}).size();
+  const int64_t images =
+      open_image_folder(parts ? train : fs::path(data), {.name = "--data"}).size();
   return parts ? images : images - images / 5;
 }
 
 }  // namespace
 
 Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides) {
-  std::vector<std::string> assignments = {
-      assignment("data.train", command.data), "data.val=", assignment("name", name_of(command.data))};
+  std::vector<std::string> assignments = {assignment("data.train", command.data),
+                                          "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
   const int64_t images = training_images(command.data);
   std::string_view recipe = new_network_recipe();

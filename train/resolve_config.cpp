@@ -34,10 +34,11 @@ std::string preset_in(const SafetensorsFile& file) {
   const auto arch = file.metadata().find("arch");
   if (arch != file.metadata().end() && find_preset(arch->second)) return arch->second;
   if (const auto preset = preset_of_file(file)) return preset->name;
-  fail(ErrorKind::checkpoint,
-       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
-       "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
-       file.name(), fmt::join(preset_names(), ", "));
+  fail(
+      ErrorKind::checkpoint,
+      "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
+      "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
+      file.name(), fmt::join(preset_names(), ", "));
 }
 
 YamlNode model_in(const SafetensorsFile& file, InitConfig& init) {
@@ -243,11 +244,10 @@ YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init) {
   };
   if (!std::ranges::any_of(model.net->parameters(), is_head)) return section;
   init.skip = {model.head[0] + ".*", "head.*"};
-  return YamlNode::parse(
-      fmt::format("{{preset: {}, head: [global_avg_pool2d, dropout: 0.5, "
-                  "dense: {{name: head, units: classes}}]}}",
-                  name),
-      "preset");
+  return YamlNode::parse(fmt::format("{{preset: {}, head: [global_avg_pool2d, dropout: 0.5, "
+                                     "dense: {{name: head, units: classes}}]}}",
+                                     name),
+                         "preset");
 }
 
 Config resolve_config(Config config, std::vector<std::string>* notes) {

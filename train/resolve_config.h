@@ -19,9 +19,9 @@ namespace whisker {
 /// from the weights'. Throws usage or checkpoint when init.from lacks what the configuration needs.
 Config resolve_config(Config config, std::vector<std::string>* notes = nullptr);
 
-/// `model` of the preset `name`, to start from weights. Where its last layer is a convolution before
-/// a global average, as SqueezeNet's, and init.new_head allows it, with a dense layer behind the
-/// average instead; init.skip then names the old head.
+/// `model` of the preset `name`, to start from weights. Where its last layer is a convolution
+/// before a global average, as SqueezeNet's, and init.new_head allows it, with a dense layer behind
+/// the average instead; init.skip then names the old head.
 YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init);
 
 }  // namespace whisker

@@ -233,9 +233,9 @@ int classify_image_files(const Network& network, InputNames& names,
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
   const ImageClassifierOptions options{.batch_size = arguments.batch_size,
-                                .flip = arguments.flip,
-                                .embedding = !arguments.embeddings.empty(),
-                                .heat_map = !arguments.cam.empty()};
+                                       .flip = arguments.flip,
+                                       .embedding = !arguments.embeddings.empty(),
+                                       .heat_map = !arguments.cam.empty()};
   HeatMapFolder heat_maps(ranks.leads() ? arguments.cam : "");
   std::string embeddings;
   const auto jpeg_of = [&](const Prediction& result) {
@@ -432,7 +432,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
     fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
   }
   if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
-  const bool images_only = !arguments.cam.empty() || !arguments.embeddings.empty() || arguments.flip;
+  const bool images_only =
+      !arguments.cam.empty() || !arguments.embeddings.empty() || arguments.flip;
   if (images_only && !images) {
     fail(ErrorKind::usage,
          "classify: --cam, --embeddings and --tta are for images, got a network trained on {}.",
@@ -493,11 +494,13 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
-  classify->add_option("--threshold", arguments->threshold,
-                       "Below this probability the class is unknown")
+  classify
+      ->add_option("--threshold", arguments->threshold,
+                   "Below this probability the class is unknown")
       ->check(CLI::Range(0.0, 1.0));
-  classify->add_option("--cam", arguments->cam,
-                       "Images: write where the network sees the class, a JPEG each, to this folder");
+  classify->add_option(
+      "--cam", arguments->cam,
+      "Images: write where the network sees the class, a JPEG each, to this folder");
   classify->add_option("--embeddings", arguments->embeddings,
                        "Images: write what the last layer takes of each to this CSV file");
   classify->add_flag("--tta", arguments->flip,

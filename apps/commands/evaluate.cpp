@@ -207,9 +207,9 @@ std::vector<EvaluatedImage> images_of_all_ranks(const OwnImages& own, const Imag
         std::vector<float> probabilities(width);
         std::memcpy(&number, row.data(), sizeof number);
         std::memcpy(probabilities.data(), row.data() + sizeof number, width * sizeof(float));
-        all.emplace(number, evaluated_image(files.file(number).string(),
-                                            labels[static_cast<size_t>(number)],
-                                            std::move(probabilities)));
+        all.emplace(number,
+                    evaluated_image(files.file(number).string(),
+                                    labels[static_cast<size_t>(number)], std::move(probabilities)));
       }
     }
   }
@@ -277,8 +277,8 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
     write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));
   }
   if (!arguments.out.empty()) {
-    write_file_atomically(arguments.out, worst_page(network, std::move(images), arguments.worst,
-                                                    arguments.weights));
+    write_file_atomically(
+        arguments.out, worst_page(network, std::move(images), arguments.worst, arguments.weights));
   }
   return print_metrics(network, *metrics, unreadable, arguments.json, trained);
 }

@@ -80,8 +80,9 @@ std::string unreachable_note(const RunFolder& folder, RankGroup& ranks) {
     note += fmt::format("{}rank {} on {}", note.empty() ? "" : ", ", rank, hosts[rank]);
   }
   if (note.empty()) return note;
-  return note + ": cannot write to the run folder, so its log.rankN.txt and trace.rankN.json are "
-                "left out. Put runs on a file system that all machines share.";
+  return note +
+         ": cannot write to the run folder, so its log.rankN.txt and trace.rankN.json are "
+         "left out. Put runs on a file system that all machines share.";
 }
 
 // The line of metrics.jsonl with the result of `set`; resuming cuts it off behind the checkpoint.
@@ -160,8 +161,8 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
       progress.on_message(fmt::format("unreadable: {}", bad.reason));
     }
   }
-  const bool whole = result.reason == StopReason::finished ||
-                     result.reason == StopReason::early_stopping;
+  const bool whole =
+      result.reason == StopReason::finished || result.reason == StopReason::early_stopping;
   if (whole && folder.writes() && !config.data.test.empty()) {
     if (!tested.empty() && folder.metrics().offset() == log_size) {
       folder.metrics().append(tested);  // of this very network
@@ -273,7 +274,8 @@ int find_rate(Config config) {
   const std::filesystem::path curve = folder.path() / "find_lr.svg";
   write_file_atomically(curve, range_test_svg(test));
   tell(test.suggestion > 0
-           ? fmt::format("the loss falls fastest at {0:.2g}: optimizer.lr={0:.2g}\n", test.suggestion)
+           ? fmt::format("the loss falls fastest at {0:.2g}: optimizer.lr={0:.2g}\n",
+                         test.suggestion)
            : std::string("the loss never falls: check data and model\n"));
   print_result(printable(curve.string()) + "\n");
   folder.close();
@@ -356,8 +358,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
                     "Without CONFIG: train on this folder of class folders; overrides may follow");
   train->add_option("--weights", arguments->one_command.weights,
                     "With --data: fine-tune the network of these weights (safetensors)");
-  train->add_option("--model", arguments->one_command.model,
-                    "With --data: a preset, where --weights does not say or a new network is wanted");
+  train->add_option(
+      "--model", arguments->one_command.model,
+      "With --data: a preset, where --weights does not say or a new network is wanted");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--gpus", arguments->gpus,

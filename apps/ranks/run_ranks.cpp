@@ -28,8 +28,8 @@ RunRanks::RunRanks() {
   const RankEnvironment environment = rank_environment();
   group_ = join_ranks(environment);
   if (group_->world() == 1) return;
-  watch_ = std::make_unique<RankWatch>(*group_, environment.address, end_process,
-                                       environment.silence_s);
+  watch_ =
+      std::make_unique<RankWatch>(*group_, environment.address, end_process, environment.silence_s);
 }
 
 void RunRanks::leave() {
@@ -54,8 +54,7 @@ void RunRanks::fail_all() {
     message = error.what();
   }
   const int code = static_cast<int>(kind);
-  watch_->fail(code, message,
-               [&] { tell_error(fmt::format("{}: {}", watch_->name(), message)); });
+  watch_->fail(code, message, [&] { tell_error(fmt::format("{}: {}", watch_->name(), message)); });
   ::_exit(code);
 }
 

@@ -5,6 +5,7 @@
 // of f32 differences from the row's first value. group_norm goes example by example: sums of each
 // channel in f64, of f32 differences from its first value, are added up to those of its group.
 #include "core/backend/normalization.h"
+
 #include "core/backend/unsummed_grads.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/batch_norm.h"
@@ -27,9 +28,7 @@ ImageLayout norm_layout(const BatchNormGeometry& g, const Tensor& x) {
 }
 
 NormPlanes norm_planes(const BatchNormGeometry& g, const ImageLayout& a) {
-  return {.planes = a.planes(),
-          .positions = a.positions,
-          .activation = g.activation.kind};
+  return {.planes = a.planes(), .positions = a.positions, .activation = g.activation.kind};
 }
 
 /// An operand that may be undefined.
@@ -278,8 +277,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
       const Scratch<double> sum = scratch<double>(p.lanes());
       const Scratch<double> correlation = scratch<double>(p.lanes());
       norm_backward_sums(allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(),
-                         factors, for_residual ? for_residual->data<T>() : nullptr,
-                         sum.data(), correlation.data());
+                         factors, for_residual ? for_residual->data<T>() : nullptr, sum.data(),
+                         correlation.data());
       write_channels(out.dbeta, [&](int64_t c) { return sum[c]; });
       write_channels(out.dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
       if (out.dx.defined()) {
@@ -484,8 +483,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           for (int64_t c = first; to && c < last; ++c) {
             scale[c] = static_cast<float>(double{gamma[c]} * inverse);
             offset[c] = static_cast<float>(of_group / values * inverse);
-            slope[c] = static_cast<float>(correlation_of_group / values * inverse * inverse *
-                                          inverse);
+            slope[c] =
+                static_cast<float>(correlation_of_group / values * inverse * inverse * inverse);
           }
         }
         if (!to) continue;

@@ -231,9 +231,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
       [geometry, x = save_if(of_x || needs_grad(x) || needs_grad(gamma), x),
-       gamma = save_if(of_x || needs_grad(x), gamma),
-       beta = save_if(of_x || needs_grad(x), beta), mean = save(norm.mean),
-       inv_std = save(norm.inv_std),
+       gamma = save_if(of_x || needs_grad(x), gamma), beta = save_if(of_x || needs_grad(x), beta),
+       mean = save(norm.mean), inv_std = save(norm.inv_std),
        y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
         NormGrads wanted = wanted_gradients(g, 0);

@@ -72,8 +72,8 @@ bool ImageDataset::pack_file(SampleKey key, const std::string& bytes, ImageRows&
 // The host resizes and applies the policy, the device does the rest.
 void ImageDataset::pack_by_policy(SampleKey key, ImageRows& rows, int64_t row,
                                   Scratch& scratch) const {
-  const auto [view, record] = cache_ ? source_in_cache(key, scratch)
-                                     : source_in_file(key, file_bytes(key.index), scratch);
+  const auto [view, record] =
+      cache_ ? source_in_cache(key, scratch) : source_in_file(key, file_bytes(key.index), scratch);
   rows.record(row) = record;
   const Image& image = transform_by_policy(view, rows.record(row), options_.preprocess.output(),
                                            scratch.transform, policy_for(key));

@@ -94,16 +94,18 @@ void blend(double factor, const Other& other, Image& image) {
 
 void adjust_color(double factor, Image& image) {
   const Image before = image;
-  blend(factor,
-        [&](size_t at) { return static_cast<float>(gray_of(before.rgb.data() + at / 3 * 3)); },
-        image);
+  blend(
+      factor,
+      [&](size_t at) { return static_cast<float>(gray_of(before.rgb.data() + at / 3 * 3)); },
+      image);
 }
 
 void adjust_contrast(double factor, Image& image) {
   double sum = 0;
   for (size_t at = 0; at < image.rgb.size(); at += 3) sum += gray_of(image.rgb.data() + at);
   const auto mean = std::floor(sum / (static_cast<double>(image.rgb.size()) / 3) + 0.5);
-  blend(factor, [&](size_t) { return static_cast<float>(mean); }, image);
+  blend(
+      factor, [&](size_t) { return static_cast<float>(mean); }, image);
 }
 
 // The other end is Pillow's SMOOTH filter, which leaves the border as it is.
@@ -123,22 +125,23 @@ void adjust_sharpness(double factor, Image& image) {
       }
     }
   }
-  blend(factor, [&](size_t at) { return static_cast<float>(smooth.rgb[at]); }, image);
+  blend(
+      factor, [&](size_t at) { return static_cast<float>(smooth.rgb[at]); }, image);
 }
+
+using Histogram = std::array<int64_t, 256>;
+using Table = std::array<uint8_t, 256>;
 
 // `table_of(histogram)` gives the new value of each old one, channel by channel.
 template <class TableOf>
 void map_channels(const TableOf& table_of, Image& image) {
   for (size_t c = 0; c < 3; ++c) {
-    std::array<int64_t, 256> histogram{};
+    Histogram histogram{};
     for (size_t at = c; at < image.rgb.size(); at += 3) ++histogram[image.rgb[at]];
-    const std::array<uint8_t, 256> table = table_of(histogram);
+    const Table table = table_of(histogram);
     for (size_t at = c; at < image.rgb.size(); at += 3) image.rgb[at] = table[image.rgb[at]];
   }
 }
-
-using Histogram = std::array<int64_t, 256>;
-using Table = std::array<uint8_t, 256>;
 
 Table identity_table() {
   Table table{};
@@ -203,7 +206,8 @@ void apply(const PolicyStep& step, Image& image) {
     case PolicyOperation::rotate:
       return rotate(m, image);
     case PolicyOperation::brightness:
-      return blend(1 + m, [](size_t) { return 0.0f; }, image);
+      return blend(
+          1 + m, [](size_t) { return 0.0f; }, image);
     case PolicyOperation::color:
       return adjust_color(1 + m, image);
     case PolicyOperation::contrast:

@@ -85,9 +85,9 @@ std::shared_ptr<Sequential> epilogues() {
 std::shared_ptr<Sequential> norm_activations() {
   auto net = std::make_shared<Sequential>();
   int64_t channels = 3;
-  for (const auto& [kind, name] : {std::pair(Activation::hard_swish, "1"),
-                                   std::pair(Activation::silu, "2"),
-                                   std::pair(Activation::relu6, "3")}) {
+  for (const auto& [kind, name] :
+       {std::pair(Activation::hard_swish, "1"), std::pair(Activation::silu, "2"),
+        std::pair(Activation::relu6, "3")}) {
     net->add<Conv2D>({.in_channels = channels, .filters = 8, .padding = 1, .bias = false},
                      fmt::format("conv{}", name));
     net->add<BatchNorm>({.channels = 8}, fmt::format("bn{}", name));

@@ -242,11 +242,12 @@ void visit_fields(FieldVisitor& v, Config& c) {
             {.about = "re-initialise the last layer when the classes differ, by name or number"});
   });
   v.field("freeze", c.freeze, {.about = "patterns of parameters that are not trained"});
-  v.field("unfreeze_at", c.unfreeze_at,
-          {.about = "epochs after which they are trained as well, with a new optimizer and schedule "
-                    "(schedule.restart); 0: never",
-           .low = 0,
-           .high = 1e6});
+  v.field(
+      "unfreeze_at", c.unfreeze_at,
+      {.about = "epochs after which they are trained as well, with a new optimizer and schedule "
+                "(schedule.restart); 0: never",
+       .low = 0,
+       .high = 1e6});
   v.field("freeze_norm", c.freeze_norm,
           {.about = "normalisation layers are not trained and keep their statistics"});
   v.field("features", EnumField(c.features, Names(feature_names)),

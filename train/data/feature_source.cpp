@@ -84,8 +84,7 @@ void FeatureSource::compute() {
   computed_ = true;
   plain_->start_epoch(0);
   while (const std::optional<Batch> batch = plain_->next()) {
-    append(*batch,
-           network_.run_layers({0, options_.first_layer}, batch->inputs).to(cpu_device));
+    append(*batch, network_.run_layers({0, options_.first_layer}, batch->inputs).to(cpu_device));
   }
   note_ = fmt::format("features of {} images, {} each, computed in {:.1f} s", labels_.size(),
                       row_shape_, seconds_since(start));

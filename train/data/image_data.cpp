@@ -144,7 +144,8 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   } catch (const Error& error) {
     fail(error.kind(),
          "data.train_image_size: {} fits the network, but not images of data.image_size {} as well "
-         "({}). Leave data.train_image_size out: only a network without position_embedding, whose image "
+         "({}). Leave data.train_image_size out: only a network without position_embedding, whose "
+         "image "
          "part ends with global_avg_pool2d, accepts any size.",
          data.train_image_size, data.image_size, error.what());
   }
@@ -231,8 +232,8 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   if (config.features == FeatureKind::cached && data.part.world == 1) {
     // Reads every image before the other loader does: its stamps are the run's.
     data.train_images = dataset(folders.train, preprocess, false, true);
-    data.plain_train = make_loader(data.train_images, sequential_sampler(data.train_size), common,
-                                   input);
+    data.plain_train =
+        make_loader(data.train_images, sequential_sampler(data.train_size), common, input);
   }
 }
 

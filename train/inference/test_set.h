@@ -17,7 +17,7 @@ struct TestResult {
 };
 
 /// The network in `weights` over config.data.test. Throws what reading either throws.
-TestResult measure_test_set(const Config& config,
-                                            const std::filesystem::path& weights, Device device);
+TestResult measure_test_set(const Config& config, const std::filesystem::path& weights,
+                            Device device);
 
 }  // namespace whisker

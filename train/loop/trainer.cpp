@@ -62,8 +62,8 @@ void Trainer::resume() {
   state_ = resume_run(folder_, experiment_, states);
   step_.set_states(states_of_rank(states, experiment_.data.part));
   const Config& config = experiment_.config;
-  const bool unfrozen = state_.epoch > config.unfreeze_at ||
-                        (state_.epoch == config.unfreeze_at && state_.batch > 0);
+  const bool unfrozen =
+      state_.epoch > config.unfreeze_at || (state_.epoch == config.unfreeze_at && state_.batch > 0);
   if (config.unfreeze_at > 0 && unfrozen) unfreeze();
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(

@@ -356,8 +356,8 @@ OnnxValue add_attention(const OnnxContext& context, const Module& module, const 
                           const std::string& prefix) {
     const Parameter *weight = nullptr, *bias = nullptr;
     for (const auto& parameter : layer.own_parameters()) {
-      const std::string own = parameter->name().substr(
-          layer.path().empty() ? 0 : layer.path().size() + 1);
+      const std::string own =
+          parameter->name().substr(layer.path().empty() ? 0 : layer.path().size() + 1);
       if (own == name + prefix + "weight") weight = parameter.get();
       if (own == name + prefix + "bias") bias = parameter.get();
     }
@@ -372,33 +372,29 @@ OnnxValue add_attention(const OnnxContext& context, const Module& module, const 
         "MatMul", {input, graph.constant(weight->name(), Extents64{columns, rows}, turned)});
     return bias ? graph.node("Add", {y, add_parameter(context, *bias)}) : y;
   };
-  const std::string flat =
-      graph.node("Reshape", {x.name, graph.integers({0, channels, tokens})});
-  const std::string qkv = linear(transpose(context, flat, {0, 2, 1}), timm ? "qkv" : "in_proj",
-                                 timm ? "." : "_");
+  const std::string flat = graph.node("Reshape", {x.name, graph.integers({0, channels, tokens})});
+  const std::string qkv =
+      linear(transpose(context, flat, {0, 2, 1}), timm ? "qkv" : "in_proj", timm ? "." : "_");
   const std::string split =  // (3, N, heads, T, size)
-      transpose(context,
-                graph.node("Reshape", {qkv, graph.integers({0, tokens, 3, heads, size})}),
+      transpose(context, graph.node("Reshape", {qkv, graph.integers({0, tokens, 3, heads, size})}),
                 {2, 0, 3, 1, 4});
   const auto part = [&](int64_t index) {
-    const std::string one =
-        graph.node("Slice", {split, graph.integers({index}), graph.integers({index + 1}),
-                             graph.integers({0})});
+    const std::string one = graph.node("Slice", {split, graph.integers({index}),
+                                                 graph.integers({index + 1}), graph.integers({0})});
     return graph.node("Squeeze", {one, graph.integers({0})});
   };
-  const std::string scaled = graph.node(
-      "Mul", {part(0), graph.constant({1 / std::sqrt(static_cast<float>(size))})});
+  const std::string scaled =
+      graph.node("Mul", {part(0), graph.constant({1 / std::sqrt(static_cast<float>(size))})});
   const std::string scores =
       graph.node("MatMul", {scaled, transpose(context, part(1), {0, 1, 3, 2})});
   const std::string weights = graph.node("Softmax", {scores}, {{"axis", int64_t{-1}}});
   const std::string mixed =
       transpose(context, graph.node("MatMul", {weights, part(2)}), {0, 2, 1, 3});
-  const std::string joined =
-      graph.node("Reshape", {mixed, graph.integers({0, tokens, channels})});
+  const std::string joined = graph.node("Reshape", {mixed, graph.integers({0, tokens, channels})});
   const std::string y = linear(joined, timm ? "proj" : "out_proj", ".");
-  const std::string back =
-      graph.node("Reshape", {transpose(context, y, {0, 2, 1}),
-                             graph.integers({0, channels, x.shape[1], x.shape[2]})});
+  const std::string back = graph.node(
+      "Reshape",
+      {transpose(context, y, {0, 2, 1}), graph.integers({0, channels, x.shape[1], x.shape[2]})});
   return result_of(layer, x, back);
 }
 
@@ -528,15 +524,16 @@ OnnxValue add_blur_pool2d(const OnnxContext& context, const Module& module, cons
     }
   }
   OnnxGraph& graph = context.graph;
-  const std::string padded = graph.node(
-      "Pad", {x.name, graph.integers({0, 0, before, before, 0, 0, behind, behind})},
-      {{"mode", std::string("reflect")}});
-  const std::string weight = graph.constant(layer.path() + ".filters",
-                                            Extents64{channels, 1, kernel, kernel}, filters);
-  return result_of(layer, x, graph.node("Conv", {padded, weight},
-                                        {{"kernel_shape", Extents64{kernel, kernel}},
-                                         {"strides", Extents64{stride, stride}},
-                                         {"group", channels}}));
+  const std::string padded =
+      graph.node("Pad", {x.name, graph.integers({0, 0, before, before, 0, 0, behind, behind})},
+                 {{"mode", std::string("reflect")}});
+  const std::string weight =
+      graph.constant(layer.path() + ".filters", Extents64{channels, 1, kernel, kernel}, filters);
+  return result_of(layer, x,
+                   graph.node("Conv", {padded, weight},
+                              {{"kernel_shape", Extents64{kernel, kernel}},
+                               {"strides", Extents64{stride, stride}},
+                               {"group", channels}}));
 }
 
 OnnxValue add_adaptive_avg_pool2d(const OnnxContext& context, const Module& layer,

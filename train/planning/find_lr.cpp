@@ -56,7 +56,8 @@ RangeTest find_learning_rate(Config config) {
       loss_before = state.totals.loss;
       rows_before = state.totals.rows;
       mean = kept * mean + (1 - kept) * loss;
-      const double smooth = mean / (1 - std::pow(kept, static_cast<double>(test.points.size() + 1)));
+      const double smooth =
+          mean / (1 - std::pow(kept, static_cast<double>(test.points.size() + 1)));
       test.points.push_back({.rate = rate, .loss = smooth});
       least = test.points.size() == 1 ? smooth : std::min(least, smooth);
       if (smooth > 4 * least) n = most_steps;
@@ -80,8 +81,8 @@ std::string range_test_svg(const RangeTest& test) {
   double high = std::min(highest, 1.3 * before->loss);  // a loss that grows leaves the drawing
   high = high > low ? high : low + 1;
   const auto x_of = [&](double rate) {
-    return left + (width - left - right) * std::log(rate / first_rate) /
-                      std::log(last_rate / first_rate);
+    return left +
+           (width - left - right) * std::log(rate / first_rate) / std::log(last_rate / first_rate);
   };
   const auto y_of = [&](double loss) {
     const double share = (std::min(loss, high) - low) / (high - low);

@@ -262,8 +262,7 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, c
             sums.stretch_of(thread, channel, [&](float* first, float* second) {
               backward_stretch<Inner, F, Keep, Correlate>(
                   Correlate ? x + at : nullptr, from_y<F> ? y + at : nullptr, dy + at,
-                  factors.at(channel), rows, inner, Keep ? dresidual + at : nullptr, first,
-                  second);
+                  factors.at(channel), rows, inner, Keep ? dresidual + at : nullptr, first, second);
             });
           });
         });
@@ -284,8 +283,8 @@ void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* d
         for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
           const int64_t at = row * inner;
           backward_rows<Inner, F, Slope>(Slope || from_x<F> ? x + at : nullptr,
-                                         from_y<F> ? y + at : nullptr, dy + at,
-                                         factors.at(channel), Slope ? offset + channel : nullptr,
+                                         from_y<F> ? y + at : nullptr, dy + at, factors.at(channel),
+                                         Slope ? offset + channel : nullptr,
                                          Slope ? slope + channel : nullptr, rows, inner, dx + at);
         });
       });

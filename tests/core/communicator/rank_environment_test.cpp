@@ -17,13 +17,26 @@ using testing::HasSubstr;
 
 /// Nothing in the environment but these variables, as far as launchers set them.
 RankEnvironment with(std::initializer_list<std::pair<const char*, const char*>> variables) {
-  for (const char* name :
-       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "WHISKER_SECRET",
-        "WHISKER_SILENCE_S",
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-        "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID", "SLURM_JOB_ID",
-        "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"}) {
+  for (const char* name : {"RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "TORCHELASTIC_RUN_ID",
+                           "WHISKER_SECRET",
+                           "WHISKER_SILENCE_S",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "SLURM_PROCID",
+                           "SLURM_STEP_NUM_TASKS",
+                           "SLURM_LOCALID",
+                           "SLURM_STEP_ID",
+                           "SLURM_JOB_ID",
+                           "SLURM_STEP_NUM_NODES",
+                           "SLURM_STEP_NODELIST"}) {
     ::unsetenv(name);
   }
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
@@ -56,9 +69,7 @@ TEST(RankEnvironment, SilenceIsASetting) {
   EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).silence_s, 20);
   EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"WHISKER_SILENCE_S", "600"}}).silence_s,
             600);
-  const auto none = [] {
-    with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"WHISKER_SILENCE_S", "0"}});
-  };
+  const auto none = [] { with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"WHISKER_SILENCE_S", "0"}}); };
   EXPECT_THAT(error_of(none),
               HasSubstr("WHISKER_SILENCE_S: expected a number from 4 to 1000000, got"));
 }

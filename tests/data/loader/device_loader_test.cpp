@@ -67,12 +67,12 @@ std::vector<Case> cases() {
                              .augment = AugmentConfig{.random_resized_crop = true, .mixup = 0.4},
                              .cache = cache},
                     .mixup = 0.4});
-    list.push_back({.name = "random operations",
-                    .data = {.preprocess = preprocess_of(ResizeMode::letterbox),
-                             .augment = AugmentConfig{.flip_horizontal = 0.5,
-                                                      .rand_augment_ops = 2,
-                                                      .contrast = 0.2},
-                             .cache = cache}});
+    list.push_back(
+        {.name = "random operations",
+         .data = {.preprocess = preprocess_of(ResizeMode::letterbox),
+                  .augment =
+                      AugmentConfig{.flip_horizontal = 0.5, .rand_augment_ops = 2, .contrast = 0.2},
+                  .cache = cache}});
     list.push_back({.name = "no random crop",
                     .data = {.preprocess = preprocess_of(ResizeMode::squash),
                              .augment = AugmentConfig{.flip_horizontal = 0.5, .zoom = 0.2},

@@ -274,9 +274,12 @@ std::vector<OpCase> group_norm_rows() {
     Shape shape;
     int64_t groups;
   };
-  const Case cases[] = {{"pairs", {2, 3, 2, 6}, 3},        {"one_group", {3, 2, 2, 5}, 1},
-                        {"group_per_channel", {2, 5, 3}, 3}, {"one_image", {1, 2, 3, 8}, 2},
-                        {"rank_2", {4, 17}, 1},              {"one_position", {3, 1, 1, 12}, 4}};
+  const Case cases[] = {{"pairs", {2, 3, 2, 6}, 3},
+                        {"one_group", {3, 2, 2, 5}, 1},
+                        {"group_per_channel", {2, 5, 3}, 3},
+                        {"one_image", {1, 2, 3, 8}, 2},
+                        {"rank_2", {4, 17}, 1},
+                        {"one_position", {3, 1, 1, 12}, 4}};
   std::vector<OpCase> rows;
   for (const Case& s : cases) {
     const Shape channels{s.shape[-1]};
