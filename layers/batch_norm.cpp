@@ -66,10 +66,9 @@ Shape BatchNorm::output_shape(const Shape& x) const {
 OperatorCost BatchNorm::cost(const Shape&, bool x_needs_grad) const {
   const bool needs = x_needs_grad || !frozen();
   const bool active = options_.activation.kind != Activation::none;
-  // Backward computes the activation's operand from x again, on the CPU: elsewhere only an
-  // activation of the layer's own gets here, which then keeps one more tensor.
+  // Backward computes the activation's operand from x again.
   const bool recomputed = !grad_from_output(options_.activation.kind) &&
-                          batch_norm_computes(options_.activation, DeviceKind::cpu, false);
+                          batch_norm_computes(options_.activation, true);
   const int64_t statistics = frozen() ? 1 : 2;  // what is not stored anyway
   return {.keeps_input = needs,
           .keeps_output = needs && active && !recomputed,

@@ -58,8 +58,8 @@ bool can_fuse(const Conv2D& conv, ActivationSpec f, const FusionTarget&) {
 bool can_fuse(const Dense&, ActivationSpec f, const FusionTarget&) {
   return grad_from_output(f.kind);
 }
-bool can_fuse(const BatchNorm&, ActivationSpec f, const FusionTarget& target) {
-  return batch_norm_computes(f, target.device, false);
+bool can_fuse(const BatchNorm&, ActivationSpec f, const FusionTarget&) {
+  return batch_norm_computes(f, true);
 }
 
 /// A layer with what follows in its operator.
@@ -139,7 +139,7 @@ bool may_fuse_norm(const Pool2dOptions& pool) {
 std::optional<FusedLayers> match_norm_pool(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_norms(target)) return {};
   auto match = norm_in_training(layers, at, target);
-  if (!match || !batch_norm_computes(norm_of(*match).options().activation, {}, false)) return {};
+  if (!match || !batch_norm_computes(norm_of(*match).options().activation, false)) return {};
   const auto* const pool = layer_at<MaxPool2D>(layers, at + match->count);
   if (!pool || !may_fuse_norm(pool->options())) return {};
   match->notes.push_back(fmt::format("max_pool2d into {} in training", path_at(layers, at)));
@@ -247,7 +247,7 @@ LayerValue run_tail(const Residual& block, const LayerValue& y, const BatchNormO
 std::optional<FusedLayers> match_norm_add(Layers layers, size_t at, const FusionTarget&) {
   const auto* const block = layer_at<Residual>(layers, at);
   if (!block || !tail_of(&block->body()) ||
-      !batch_norm_computes(block->options().activation, {}, true)) {
+      !batch_norm_computes(block->options().activation, false)) {
     return {};
   }
   const std::string& name = block->path().empty() ? block->type() : block->path();

@@ -6,23 +6,18 @@
 #include "core/backend/geometry.h"
 #include "core/backend/operands.h"
 #include "core/backend/running_statistics.h"
-#include "core/tensor/device.h"
-
-#include <optional>
 
 namespace whisker {
 
 struct UnsummedGrads;
 
-/// What batch_norm computes of activations on a kind of device; elsewhere they are operators of
-/// their own. Where f' needs f's operand, backward computes that again from x, which a residual
-/// would forbid.
-constexpr bool batch_norm_computes(ActivationSpec f, std::optional<DeviceKind> device,
-                                   bool residual) {
+/// What batch_norm computes of activations; others are operators of their own. `alone`: no residual
+/// is added, and the statistics are those of one rank. Where f' needs f's operand, backward
+/// computes that again from x.
+constexpr bool batch_norm_computes(ActivationSpec f, bool alone) {
   if (f.kind == Activation::none || f.kind == Activation::relu) return true;
-  return device == DeviceKind::cpu && !residual &&
-         (f.kind == Activation::relu6 || f.kind == Activation::hard_swish ||
-          f.kind == Activation::silu);
+  return alone && (f.kind == Activation::relu6 || f.kind == Activation::hard_swish ||
+                   f.kind == Activation::silu);
 }
 
 struct NormInputs {

@@ -197,15 +197,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual) {
   const ActivationSpec f = options.activation;
-  const bool alone = !(options.training && options.ranks);
-  if (!batch_norm_computes(f, alone ? std::optional(x.device().kind) : std::nullopt,
-                           residual.defined())) {
+  const bool synced = options.training && options.ranks;
+  if (!batch_norm_computes(f, !synced && !residual.defined())) {
     BatchNormOptions plain = options;
     plain.activation = {};
     return activation(batch_norm(x, gamma, beta, state, plain, residual), f);
   }
   const BatchNormOperands operands{gamma, beta, state, options, residual};
-  if (options.training && options.ranks) return synced_batch_norm(x, operands);
+  if (synced) return synced_batch_norm(x, operands);
   TrainingNorm norm = checked_norm(x, operands);
   const BatchNormGeometry& geometry = norm.geometry;
   const bool of_x = !grad_from_output(f.kind);  // the slope

@@ -76,11 +76,14 @@ __global__ void __launch_bounds__(channel_sums_threads, resident)
   two_channel_sums<V, 4>(t, partials, tickets, load, prepare, add, finish);
 }
 
+/// clip is none, relu and relu6: between a lowest and a highest value.
+enum class Curve { clip, hard_swish, silu };
+
 // y = f(z + residual). Constant statistics have a variance, those of a batch `inv_std`.
-template <class T, int V>
+template <class T, int V, Curve F>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    normalise_kernel(ChannelLayout t, bool relu, const T* x, const T* residual, T* y,
-                     Channels gamma, Channels beta, const float* mean, const float* inv_std,
+    normalise_kernel(ChannelLayout t, float lowest, float highest, const T* x, const T* residual,
+                     T* y, Channels gamma, Channels beta, const float* mean, const float* inv_std,
                      const float* variance, float epsilon) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -101,7 +104,6 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
       scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
     }
   };
-  const float lowest = relu ? 0 : -INFINITY;
   struct Row {
     PackBytes<T, V> x, residual;
   };
@@ -119,7 +121,10 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
         for (int v = 0; v < V; ++v) {
           float z = normalised(to_f32(in.at[v]), center[v], scale[v], shift[v]);
           if (residual) z += to_f32(added.at[v]);
-          out.at[v] = from_f32<T>(z < lowest ? lowest : z);
+          if constexpr (F == Curve::clip) z = z < lowest ? lowest : z > highest ? highest : z;
+          if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
+          if constexpr (F == Curve::silu) z *= sigmoid_as<T>(z);
+          out.at[v] = from_f32<T>(z);
         }
         store_pack<V>(y, position.at, out);
       });
@@ -139,10 +144,17 @@ void statistics(Context& context, Allocator& allocator, const BatchNormGeometry&
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
   const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, training ? resident : 1);
-  launch_pdl(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V>, t,
-             g.activation.kind == Activation::relu, static_cast<const T*>(p.x),
-             static_cast<const T*>(p.residual), static_cast<T*>(p.y), p.gamma, p.beta, p.mean,
-             p.inv_std, training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+  const Activation f = g.activation.kind;
+  const auto launch = [&]<Curve F>() {
+    launch_pdl(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V, F>, t,
+               f == Activation::none ? -INFINITY : 0, f == Activation::relu6 ? 6 : INFINITY,
+               static_cast<const T*>(p.x), static_cast<const T*>(p.residual),
+               static_cast<T*>(p.y), p.gamma, p.beta, p.mean, p.inv_std,
+               training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+  };
+  if (f == Activation::hard_swish) return launch.template operator()<Curve::hard_swish>();
+  if (f == Activation::silu) return launch.template operator()<Curve::silu>();
+  launch.template operator()<Curve::clip>();
 }
 
 // The two sums nearly cancel where the mean is large beside the deviation: f64 adds no further

@@ -2,6 +2,8 @@
 // write.
 #pragma once
 
+#include "core/backend/geometry.h"
+#include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/norm/two_channel_sums.cuh"
@@ -12,6 +14,14 @@ namespace whisker::cuda {
 // expression, so that both find the same sign.
 __device__ inline float normalised(float x, float center, float scale, float shift) {
   return fmaf(x - center, scale, shift);
+}
+
+/// sigmoid(x), for a result that is rounded to T. For 16 bits the approximate instructions are exact
+/// enough, and the passes stay as fast as memory.
+template <class T>
+__device__ inline float sigmoid_as(float x) {
+  if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));
+  return sigmoid_of(x);
 }
 
 /// `blocks` blocks of block_threads for each chunk: as many as fit on a multiprocessor by

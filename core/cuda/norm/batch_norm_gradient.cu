@@ -6,16 +6,26 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-/// What relu's slope in dz = relu'(z) dy is computed from.
-enum class Slope { one, y, x };
+/// f'(z) in dz = f'(z) dy. That of relu and relu6 is computed from y or from x, through z.
+enum class Slope { one, y, x, hard_swish, silu };
+constexpr bool reads_z(Slope s) {
+  return s != Slope::one && s != Slope::y;
+}
 
-/// The largest f32 that rounds to 0 or less in T: half of T's smallest number.
+/// What rounds to 0 or less in T is at most `zero`, half of T's smallest number; what rounds to 6 or
+/// more is at least `six`, half of T's step below 6.
 template <class T>
-inline constexpr float rounds_to_zero = 0;
+struct Rounds {
+  static constexpr float zero = 0, six = 6;
+};
 template <>
-inline constexpr float rounds_to_zero<bfloat_t> = 0x1p-134f;
+struct Rounds<bfloat_t> {
+  static constexpr float zero = 0x1p-134f, six = 6 - 0x1p-6f;
+};
 template <>
-inline constexpr float rounds_to_zero<half_t> = 0x1p-25f;
+struct Rounds<half_t> {
+  static constexpr float zero = 0x1p-25f, six = 6 - 0x1p-9f;
+};
 
 /// Per-channel factors of z for a thread's channels.
 template <int V>
@@ -25,7 +35,7 @@ struct Factors {
 template <Slope S, int V>
 __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   Factors<V> f;
-  if (S == Slope::x || p.dx) {
+  if (reads_z(S) || p.dx) {
     load<V>(p.gamma, channel, f.scale);
     float inverse[V];
 #pragma unroll
@@ -33,12 +43,20 @@ __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
 #pragma unroll
     for (int v = 0; v < V; ++v) f.scale[v] = inverse[v] * f.scale[v];
   }
-  if (S == Slope::x) load<V>(p.beta, channel, f.shift);
+  if (reads_z(S)) load<V>(p.beta, channel, f.shift);
   if (p.x && p.mean) {
 #pragma unroll
     for (int v = 0; v < V; ++v) f.center[v] = p.mean[channel + v];
   }
   return f;
+}
+
+/// f'(z) dy of hard_swish and silu.
+template <Slope S, class T>
+__device__ float curved(float z, float dy) {
+  if constexpr (S == Slope::hard_swish) return activation_gradient({Activation::hard_swish}, z, dy);
+  const float s = sigmoid_as<T>(z);
+  return s * (1 + z * (1 - s)) * dy;
 }
 
 /// The tensors that a pass reads (rows, channels): dy always, y where the slope comes from it, the
@@ -49,6 +67,7 @@ struct GradientRows {
   const T* y;
   const T* dy;
   const T* more;  // added to dy
+  bool six;       // relu6, not relu
 
   struct Row {
     PackBytes<T, V> x, y, dy, more;
@@ -73,10 +92,17 @@ struct GradientRows {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       bool flat = false;
-      if (S == Slope::y) flat = to_f32(out.at[v]) <= 0;
-      if (S == Slope::x) {
+      if constexpr (S == Slope::y) {
+        const float value = to_f32(out.at[v]);
+        flat = value <= 0 || (six && value >= 6);
+      }
+      if constexpr (reads_z(S)) {
         const float z = normalised(to_f32(in.at[v]), f.center[v], f.scale[v], f.shift[v]);
-        flat = z <= rounds_to_zero<T>;
+        if constexpr (S == Slope::x) {
+          flat = z <= Rounds<T>::zero || (six && z >= Rounds<T>::six);
+        } else {
+          d.at[v] = from_f32<T>(curved<S, T>(z, to_f32(d.at[v])));
+        }
       }
       if (flat) d.at[v] = from_f32<T>(0.0f);
     }
@@ -89,11 +115,11 @@ constexpr unsigned map_blocks = 2;  // see map_grid
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(channel_sums_threads)
-    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, InputCoefficients out,
+    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, bool six, InputCoefficients out,
                          float2* partials, uint32_t* tickets) {
   wait_for_previous();
   const GradientRows<T, V, S> in{static_cast<const T*>(p.x), static_cast<const T*>(p.y),
-                                 static_cast<const T*>(p.dy), static_cast<const T*>(p.more)};
+                                 static_cast<const T*>(p.dy), static_cast<const T*>(p.more), six};
   auto* dresidual = static_cast<T*>(p.dresidual);
   Factors<V> f;
   const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
@@ -128,7 +154,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, InputCoefficients k) {
+    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, bool six, InputCoefficients k) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -143,11 +169,11 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
       shift[v] = k.shift[channel + v];
     }
   };
-  const bool of_x = k.slope || S == Slope::x;
+  const bool of_x = k.slope || reads_z(S);
   const GradientRows<T, V, S> in{of_x ? static_cast<const T*>(p.x) : nullptr,
                                  static_cast<const T*>(p.y),
                                  static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
-                                 p.dresidual ? nullptr : static_cast<const T*>(p.more)};
+                                 p.dresidual ? nullptr : static_cast<const T*>(p.more), six};
   auto* dx = static_cast<T*>(p.dx);
   const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
   for_rows_reversed<V, 3>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
@@ -165,10 +191,10 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
 
 template <class T, int V, Slope S>
 void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
-                   const BatchNormGradient& p, const InputCoefficients& k) {
+                   const BatchNormGradient& p, bool six, const InputCoefficients& k) {
   const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
   launch_pdl(context, {t.tiles, t.chunks}, channel_sums_threads, gradient_sums_kernel<T, V, S>, t,
-             p, k, partials.as<float2>(), context.tickets());
+             p, six, k, partials.as<float2>(), context.tickets());
   check_launch("batch_norm_backward sums");
 }
 
@@ -176,6 +202,7 @@ template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               const BatchNormGradient& p) {
   const bool through_statistics = p.dx && g.training;
+  const bool six = g.activation.kind == Activation::relu6;
   const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
@@ -185,15 +212,15 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
          .rows = static_cast<float>(g.rows)};
   }
   if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    gradient_sums<T, V, S>(context, allocator, t, p, k);
+    gradient_sums<T, V, S>(context, allocator, t, p, six, k);
   }
   if (!p.dx) return;
   if (p.dresidual) {
     launch_pdl(context, map_grid(t, map_blocks), block_threads,
-               input_gradient_kernel<T, V, Slope::one>, t, p, k);
+               input_gradient_kernel<T, V, Slope::one>, t, p, six, k);
   } else {
     launch_pdl(context, map_grid(t, map_blocks), block_threads, input_gradient_kernel<T, V, S>, t,
-               p, k);
+               p, six, k);
   }
   check_launch("batch_norm_backward");
 }
@@ -202,13 +229,21 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                          const BatchNormGradient& p) {
-  const bool relu = g.activation.kind == Activation::relu;
-  // Without a residual z is computed from x, which is read anyway: each pass reads one tensor less.
-  const Slope slope = !relu ? Slope::one : p.x && p.dx && !g.residual ? Slope::x : Slope::y;
   const auto run = [&]<class T, int V>() {
-    if (slope == Slope::one) backward<T, V, Slope::one>(context, allocator, g, p);
-    if (slope == Slope::y) backward<T, V, Slope::y>(context, allocator, g, p);
-    if (slope == Slope::x) backward<T, V, Slope::x>(context, allocator, g, p);
+    switch (g.activation.kind) {
+      case Activation::relu:
+      case Activation::relu6:
+        // Without a residual z is computed from x, which is read anyway: each pass reads one tensor
+        // less.
+        return p.x && p.dx && !g.residual ? backward<T, V, Slope::x>(context, allocator, g, p)
+                                          : backward<T, V, Slope::y>(context, allocator, g, p);
+      case Activation::hard_swish:
+        return backward<T, V, Slope::hard_swish>(context, allocator, g, p);
+      case Activation::silu:
+        return backward<T, V, Slope::silu>(context, allocator, g, p);
+      default:
+        return backward<T, V, Slope::one>(context, allocator, g, p);
+    }
   };
   with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.dx, p.dresidual);
 }
@@ -218,9 +253,9 @@ void batch_norm_gradient_sums(Context& context, Allocator& allocator, const Batc
   const auto run = [&]<class T, int V>() {
     const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
     if (g.activation.kind == Activation::relu) {
-      gradient_sums<T, V, Slope::x>(context, allocator, t, p, k);
+      gradient_sums<T, V, Slope::x>(context, allocator, t, p, false, k);
     } else {
-      gradient_sums<T, V, Slope::one>(context, allocator, t, p, k);
+      gradient_sums<T, V, Slope::one>(context, allocator, t, p, false, k);
     }
   };
   with_packs(g.dtype, g.channels, run, p.x, p.dy, p.more, p.dresidual);

@@ -27,6 +27,7 @@ struct BatchNormCase {
   bool residual = false;
   ActivationSpec activation = {};
   double (*plain)(double) = [](double z) { return z; };
+  double beta = 0;  // in the middle
 };
 
 /// Running statistics of inference: mean 0.1 c, variance 0.5 + 0.25 c.
@@ -82,9 +83,13 @@ std::vector<OpCase> batch_norm_rows() {
       {"training_residual", {2, 3, 2, 3}, true, true},
       {"training_residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
       {"training_tanh", {2, 3, 2, 3}, true, false, {Activation::tanh}, tanh},
-      {"training_relu6", {2, 3, 3, 4}, true, false, {Activation::relu6}, relu6},
-      {"training_hard_swish", {2, 3, 3, 4}, true, false, {Activation::hard_swish}, hard_swish},
+      {"training_relu6", {2, 3, 3, 4}, true, false, {Activation::relu6}, relu6, 5},
+      {"training_relu6_16_channels", {1, 3, 2, 16}, true, false, {Activation::relu6}, relu6, 1},
+      {"training_hard_swish", {2, 3, 3, 4}, true, false, {Activation::hard_swish}, hard_swish, 2},
+      {"training_hard_swish_16_channels", {1, 3, 2, 16}, true, false, {Activation::hard_swish},
+       hard_swish},
       {"training_silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
+      {"training_silu_16_channels", {1, 3, 2, 16}, true, false, {Activation::silu}, silu},
       {"training_residual_silu", {2, 3, 3, 4}, true, true, {Activation::silu}, silu},
       {"inference", {2, 3, 2, 5}, false},
       {"inference_silu", {2, 3, 2, 5}, false, false, {Activation::silu}, silu},
@@ -95,7 +100,7 @@ std::vector<OpCase> batch_norm_rows() {
   for (const BatchNormCase& s : cases) {
     const Shape channels{s.shape[-1]};
     std::vector<Input> inputs{variable(s.shape, -2, 3), variable(channels, 0.5, 1.5),
-                              variable(channels)};
+                              variable(channels, s.beta - 1, s.beta + 1)};
     if (s.residual) inputs.push_back(variable(s.shape));
     rows.push_back({.name = fmt::format("batch_norm_{}", s.name),
                     .inputs = inputs,
