@@ -14,6 +14,7 @@ at most where PyTorch is eager, without what warm-up and compiling took). Append
 bench/results/DATE-MACHINE.jsonl.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -22,6 +23,8 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 
 from machine import machine
 
@@ -53,14 +56,23 @@ def environments(ranks, threads):
 
 def child(command, threads, ranks=1):
     """The last line of a program's output, rank 0's, as JSON; None when it failed (said on stderr)."""
-    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                 for environment in environments(ranks, threads)]
-    outputs = [process.communicate() for process in processes]
-    for process, (_, said) in zip(processes, outputs):
-        if process.returncode != 0:
-            print(f"{' '.join(command)}: exit {process.returncode}\n{said[-2000:]}", file=sys.stderr, flush=True)
-            return None
-    return json.loads(outputs[0][0].strip().splitlines()[-1])
+    with contextlib.ExitStack() as files:
+        outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2 * ranks)]
+        processes = [subprocess.Popen(command, env=environment, stdout=outputs[2 * rank], stderr=outputs[2 * rank + 1])
+                     for rank, environment in enumerate(environments(ranks, threads))]
+        failed = None
+        while failed is None and any(process.poll() is None for process in processes):
+            time.sleep(0.05)
+            failed = next((rank for rank, process in enumerate(processes) if process.poll()), None)
+        for output in outputs:
+            output.seek(0)
+        if failed is None:
+            return json.loads(outputs[0].read().strip().splitlines()[-1])
+        for process in processes:  # the others would wait for it
+            process.kill()
+        print(f"{' '.join(command)}: rank {failed} exits with {processes[failed].returncode}\n"
+              f"{outputs[2 * failed + 1].read()[-2000:]}", file=sys.stderr, flush=True)
+        return None
 
 
 def compare(row, ranks, single, arguments):

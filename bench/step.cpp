@@ -6,8 +6,8 @@
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
 //                   [--conv-norm-fusion never|faster|always]
 // Started as several ranks (bench/compare_pytorch.py --gpus 2, mpirun on a CPU), every rank takes
-// --batch examples and gradients are summed as in training; examples/s and sum_share, the share of
-// a step that waits for those sums, are of all ranks, and rank 0 prints.
+// --batch examples and gradients are summed as in training; rank 0 prints, examples/s of all ranks,
+// and sum_share, the share of its own step that waits for those sums.
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
 // first proposals. --plans 1 prints the choices on stderr. --conv-norm-fusion: whether f16
 // convolutions do parts of the batch norms around them (docs/internals/kernels.md).

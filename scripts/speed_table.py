@@ -56,6 +56,8 @@ def row_of(line):
            "memory": ["", ""], "version": version[1] if version else ""}
     if "whisker_ms" in line and "pytorch_ms" in line and "pytorch_mode" in line:
         name = f"{line['id']}, batch {line['batch']}, {line.get('precision', 'f32')}"
+        if "ranks" in line:
+            name += f", {line['ranks']} GPUs"
         row |= {"kind": STEP, "name": name, "ours": f"{significant(line['whisker_ms'])} ms",
                 "theirs": f"{significant(line['pytorch_ms'])} ms", "modes": set(line["pytorch_all_ms"]),
                 "mode": line["pytorch_mode"], "ratio": line["whisker_ms"] / line["pytorch_ms"],

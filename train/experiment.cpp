@@ -132,12 +132,9 @@ void cache_features(Experiment& experiment) {
                          .batch_size = config.train.batch_size,
                          .drop_last = config.train.drop_last,
                          .epochs = config.unfreeze_at};
-  // One limit for training and validation, divided in proportion to their images.
-  const RunData& data = experiment.data;
-  const double share =
-      static_cast<double>(data.train_size) / static_cast<double>(data.train_size + data.val_size);
   const double limit = config.data.cache_limit_mib * 1024 * 1024;
-  const auto most_of_train = static_cast<int64_t>(share * limit);
+  const auto most_of_train =
+      static_cast<int64_t>(experiment.data.share_of(experiment.data.train_size) * limit);
   options.most_bytes = static_cast<int64_t>(limit) - most_of_train;
   const Network& network = *experiment.network;
   experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 namespace whisker {
@@ -27,12 +28,24 @@ std::string name_of(const std::string& data) {
   return path.filename().empty() ? "run" : path.filename().string();
 }
 
-int64_t training_images(const std::string& data) {
+bool sets(const std::string& override, std::string_view key) {
+  return override.starts_with(key) && override.substr(key.size()).starts_with('=');
+}
+
+int64_t training_images(const std::string& data, const std::vector<std::string>& overrides) {
+  std::vector<std::string> labels = {assignment("data.train", data)};
+  std::ranges::copy_if(overrides, std::back_inserter(labels), [](const std::string& override) {
+    return sets(override, "data.label_pattern") || sets(override, "data.csv");
+  });
+  const DataConfig config = read_config_text("", "whisker train --data", labels).data;
   std::error_code error;
   const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
   const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
   const int64_t images =
-      open_image_folder(parts ? train : fs::path(data), {.name = "--data"}).size();
+      open_image_folder(
+          parts ? train : fs::path(data),
+          {.label_pattern = config.label_pattern, .csv = config.csv, .name = "--data"})
+          .size();
   return parts ? images : images - images / 5;
 }
 
@@ -42,17 +55,19 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   std::vector<std::string> assignments = {assignment("data.train", command.data),
                                           "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
-  const int64_t images = training_images(command.data);
+  const int64_t images = training_images(command.data, overrides);
+  const bool batch_is_set = std::ranges::any_of(overrides, [](const std::string& override) {
+    return sets(override, "train.batch_size") || sets(override, "train.batch_size_per_gpu");
+  });
   std::string_view recipe = new_network_recipe();
-  if (images < 64) {  // the recipes drop what does not fill a batch of 32
-    assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
-  }
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
     const RecipeEpochs epochs = fine_tune_epochs(images);
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
     assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
+  } else if (images < 64 && !batch_is_set) {  // that recipe drops what does not fill a batch of 32
+    assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
   }
   assignments.insert(assignments.end(), overrides.begin(), overrides.end());
   Config config = read_config_text(std::string(recipe), "whisker train --data", assignments);

@@ -177,28 +177,27 @@ std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& r
   return all;
 }
 
-// Probabilities of this rank's images by their number among all.
-struct OwnImages {
-  std::vector<int64_t> numbers;
-  std::vector<float> probabilities;  // (images, classes)
+struct OwnImage {
+  int64_t number = 0;  // among all
+  std::vector<float> probabilities;
 };
 
 // Collective: on rank 0, the images of all ranks in order. They come a block at a time, as one
 // message cannot hold any number of them.
-std::vector<EvaluatedImage> images_of_all_ranks(const OwnImages& own, const ImageFolder& files,
+std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const ImageFolder& files,
                                                 size_t width, RankGroup& ranks) {
   constexpr size_t block = 1024;
   const std::vector<int64_t> labels = files.labels();
   std::map<int64_t, EvaluatedImage> all;
   size_t most = 0;
-  for (const size_t count : ranks.gather(own.numbers.size())) most = std::max(most, count);
+  for (const size_t count : ranks.gather(own.size())) most = std::max(most, count);
   for (size_t begin = 0; begin < most; begin += block) {
     std::vector<std::string> rows;
-    for (size_t i = begin; i < std::min(begin + block, own.numbers.size()); ++i) {
+    for (size_t i = begin; i < std::min(begin + block, own.size()); ++i) {
+      const std::vector<float> probabilities = std::move(own[i].probabilities);
       std::string& row = rows.emplace_back();
-      row.append(reinterpret_cast<const char*>(&own.numbers[i]), sizeof(int64_t));
-      row.append(reinterpret_cast<const char*>(&own.probabilities[i * width]),
-                 width * sizeof(float));
+      row.append(reinterpret_cast<const char*>(&own[i].number), sizeof(int64_t));
+      row.append(reinterpret_cast<const char*>(probabilities.data()), width * sizeof(float));
     }
     for (const std::vector<std::string>& texts : gather_texts(ranks, rows)) {
       if (!ranks.leads()) break;
@@ -256,11 +255,14 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                    .max_bad = 1},
                   {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
-  OwnImages own;
+  const size_t width = network.classes().size();
+  std::vector<OwnImage> own;
   const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    const auto rows = outputs.data<const float>();
-    own.numbers.insert(own.numbers.end(), batch.indices.begin(), batch.indices.end());
-    own.probabilities.insert(own.probabilities.end(), rows.begin(), rows.end());
+    const float* row = outputs.data<const float>().data();
+    for (const int64_t number : batch.indices) {
+      own.push_back({.number = number, .probabilities = {row, row + width}});
+      row += width;
+    }
   };
   const bool each = !arguments.predictions.empty() || !arguments.out.empty();
   const auto metrics =
@@ -271,7 +273,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
   std::vector<EvaluatedImage> images;
-  if (each) images = images_of_all_ranks(own, files, network.classes().size(), ranks);
+  if (each) images = images_of_all_ranks(std::move(own), files, width, ranks);
   if (!ranks.leads()) return 0;
   if (!arguments.predictions.empty()) {
     write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));

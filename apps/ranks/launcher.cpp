@@ -117,7 +117,7 @@ int exit_code_of(int status) {
 
 // What became of all ranks.
 struct Outcome {
-  int code = 0;     // of the first that failed, or was killed
+  int code = 0;     // of the first that was killed, else of the first that failed
   int signal = 0;   // to this process, that was passed on
   std::string run;  // what rank 0 reported; "": nothing
 };
@@ -157,7 +157,7 @@ Outcome run_once(int count, const RankProgram& program, const std::atomic<int>& 
   report = FileDescriptor();
   Outcome outcome;
   std::optional<Deadline> killed_at;
-  bool ended_by_us = false;
+  bool ended_by_us = false, one_killed = false;
   while (std::ranges::any_of(ranks, &Rank::running)) {
     std::this_thread::sleep_for(pause);
     if (const int signal = stop.load(); signal != outcome.signal) {
@@ -172,7 +172,8 @@ Outcome run_once(int count, const RankProgram& program, const std::atomic<int>& 
       if (code == 0) continue;
       // The others exit soon after one that was killed, and may be seen first.
       const bool killed = WIFSIGNALED(status) && !ended_by_us;
-      if (outcome.code == 0 || killed) outcome.code = code;
+      if (outcome.code == 0 || (killed && !one_killed)) outcome.code = code;
+      one_killed = one_killed || killed;
       const bool saved = outcome.signal != 0 && !WIFSIGNALED(status);
       if (!saved && !killed_at) killed_at = in_seconds(patience_s);
     }

@@ -35,7 +35,7 @@ double magnitude_of(PolicyOperation operation, bool wide, int bin, const ImageSi
     case PolicyOperation::posterize:
       return 8 - std::nearbyint(share * (wide ? 6 : 4));  // half to even, as torch.round
     case PolicyOperation::solarize:
-      return 255 * (1 - share);
+      return 255.0 * (bins - 1 - bin) / (bins - 1);  // whole numbers stay whole
     case PolicyOperation::identity:
     case PolicyOperation::auto_contrast:
     case PolicyOperation::equalize:

@@ -258,11 +258,6 @@ void check_together(const YamlNode& root, const Config& config) {
     refuse("augment.trivial_augment", "false, as augment.rand_augment.num_ops is above 0",
            "Take one of them.");
   }
-  if (augment.rand_augment_ops == 0 &&
-      augment.rand_augment_magnitude != AugmentConfig{}.rand_augment_magnitude) {
-    refuse("augment.rand_augment.magnitude", "num_ops beside it",
-           "Set augment.rand_augment.num_ops=2, as torchvision does.");
-  }
   if (!std::ranges::is_sorted(config.schedule.milestones)) {
     refuse("schedule.milestones", "ascending epochs");
   }

@@ -24,8 +24,8 @@ struct FeatureOptions {
 };
 
 /// The first layer of the network's list that is not the same for an image in every epoch: the
-/// first trained one, or a dropout between it and the frozen ones. Throws usage when it is the
-/// network's first.
+/// first trained one, or one that draws (dropout, drop_path) between it and the frozen ones. Throws
+/// usage when it is the network's first.
 size_t first_trained_layer(const Network& network);
 
 /// Features of the images of `plain`, which gives each of them once, unaugmented; in the orders of

@@ -201,10 +201,8 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
                            bool read_once = false) {
     CacheOptions cache;
     if (!read_once) cache = cache_of(config, files, to_input, device, augmented);
-    // One limit for training and validation, divided in proportion to their images.
-    const double share =
-        static_cast<double>(files.size()) / static_cast<double>(data.train_size + data.val_size);
-    cache.max_bytes = static_cast<uint64_t>(share * static_cast<double>(cache.max_bytes));
+    cache.max_bytes =
+        static_cast<uint64_t>(data.share_of(files.size()) * static_cast<double>(cache.max_bytes));
     return std::make_shared<ImageDataset>(
         files, ImageDatasetOptions{
                    .preprocess = to_input,

@@ -42,6 +42,10 @@ struct RunData {
   std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
   std::vector<std::string> notes = {};     ///< other messages for the user
 
+  /// What `count` of the images get of a limit that training and validation share.
+  double share_of(int64_t count) const {
+    return static_cast<double>(count) / static_cast<double>(train_size + val_size);
+  }
   /// "7,000 training and 1,000 validation images in 2 classes".
   std::string describe() const;
   /// Number and fraction of training examples of each class, of the first twenty; "" unless the

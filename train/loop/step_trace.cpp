@@ -137,10 +137,15 @@ bool StepProfile::after_batch() {
   return trace_ && ++traced_ == batches_;
 }
 
-std::string StepProfile::write(const std::filesystem::path& file) {
+void StepProfile::stop() {
   step_.set_trace(nullptr);
-  write_file_atomically(file, trace_->json());
   trace_.reset();
+}
+
+std::string StepProfile::write(const std::filesystem::path& file) {
+  const std::string trace = trace_->json();
+  stop();
+  write_file_atomically(file, trace);
   return fmt::format("{} steps traced: {} (open it in ui.perfetto.dev)", traced_, file.string());
 }
 

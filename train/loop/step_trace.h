@@ -119,7 +119,9 @@ class StepProfile {
   bool after_batch();
   /// The active trace, or null.
   StepTrace* trace() const { return trace_.get(); }
-  /// Ends the trace and writes it; returns a message for the user.
+  /// Ends the trace.
+  void stop();
+  /// The same, and writes it; returns a message for the user.
   std::string write(const std::filesystem::path& file);
 
  private:

@@ -201,7 +201,7 @@ std::optional<Batch> Trainer::next_batch() {
 
 void Trainer::write_trace() {
   const int rank = experiment_.ranks->rank();
-  if (rank != 0 && !folder_.reachable()) return;
+  if (rank != 0 && !folder_.reachable()) return profile_.stop();
   const std::string name = rank == 0 ? "trace.json" : fmt::format("trace.rank{}.json", rank);
   observer_.on_message(profile_.write(folder_.path() / name));
 }

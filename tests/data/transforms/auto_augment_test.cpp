@@ -115,6 +115,21 @@ TEST(AutoAugment, MagnitudesAreTorchvisions) {
   }
 }
 
+// Whole thresholds stay whole: a pixel of that value is inverted.
+TEST(AutoAugment, SolarizeHasTorchvisionsThresholds) {
+  for (int bin = 0; bin <= 30; ++bin) {
+    AugmentConfig config;
+    config.rand_augment_ops = 1;
+    config.rand_augment_magnitude = bin;
+    for (uint64_t index = 0;; ++index) {
+      const PolicyStep step = sample_policy(config, {.index = index}, {.height = 8, .width = 8})[0];
+      if (step.operation != PolicyOperation::solarize) continue;
+      EXPECT_EQ(std::ceil(step.magnitude), (255 * (30 - bin) + 29) / 30) << bin;
+      break;
+    }
+  }
+}
+
 TEST(AutoAugment, DrawsDependOnSeedEpochAndIndexAlone) {
   AugmentConfig config;
   config.trivial_augment = true;

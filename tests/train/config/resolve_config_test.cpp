@@ -71,6 +71,29 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
+// Of images whose labels are not folders, and few of them: quickstart's recipe drops what does not
+// fill a batch.
+TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
+  const StripeFolder data;
+  const std::string folder = (data / "train").string();
+  std::filesystem::create_directory(data / "flat");
+  for (const auto& image : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!image.is_regular_file()) continue;
+    const std::string label = image.path().parent_path().filename().string();
+    std::filesystem::copy(image.path(),
+                          data / "flat" / (label + "." + image.path().filename().string()));
+  }
+  const auto batch_size = [&](const std::string& weights, std::vector<std::string> overrides) {
+    overrides.emplace_back("data.label_pattern={label}.*");
+    return one_command_config({.data = (data / "flat").string(), .weights = weights}, overrides)
+        .train.batch_size;
+  };
+  EXPECT_LT(batch_size("", {}), 32);
+  EXPECT_EQ(batch_size("", {"train.batch_size=5"}), 5);
+  EXPECT_EQ(batch_size("w.pth", {}), 32);
+  EXPECT_NO_THROW(batch_size("", {"train.batch_size_per_gpu=8"}));
+}
+
 TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
   const Weights weights(caffe);
   const auto [config, notes] = resolved(weights.config({}));
