@@ -85,7 +85,8 @@ TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
   }
   const auto batch_size = [&](const std::string& weights, std::vector<std::string> overrides) {
     overrides.emplace_back("data.label_pattern={label}.*");
-    return one_command_config({.data = (data / "flat").string(), .weights = weights}, overrides)
+    return one_command_config({.data = (data / "flat").string(), .weights = weights, .model = ""},
+                              overrides)
         .train.batch_size;
   };
   EXPECT_LT(batch_size("", {}), 32);
