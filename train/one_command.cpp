@@ -37,7 +37,8 @@ int64_t training_images(const std::string& data, const std::vector<std::string>&
   std::ranges::copy_if(overrides, std::back_inserter(labels), [](const std::string& override) {
     return sets(override, "data.label_pattern") || sets(override, "data.csv");
   });
-  const DataConfig config = read_config_text("", "whisker train --data", labels).data;
+  const DataConfig config =
+      read_config_text(std::string(new_network_recipe()), "whisker train --data", labels).data;
   std::error_code error;
   const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
   const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
