@@ -1,5 +1,5 @@
-// Engines of flash attention compute the graphs that cuDNN's documentation shows ("Graph API",
-// "Fused Flash Attention fprop" and "bprop"), in their order of operations; others have no engine.
+// The graphs are those that cuDNN's documentation shows for its engines of flash attention ("Graph
+// API", "Fused Flash Attention fprop" and "bprop"). An engine may take others and compute nonsense.
 #include "core/cuda/attention/cudnn_attention.h"
 
 namespace whisker::cuda {
@@ -70,7 +70,7 @@ class Graph {
     graph_->pointwise(CUDNN_POINTWISE_MUL, product, *scale_, ds);
     graph_->matmul(transpose(ds), *q_, in_qkv(dk_id));
 
-    const Descriptor& k = tensor(next_++, heads(), qkv_strides(), g_.dtype, true);
+    const Descriptor& k = tensor(next_++, heads(), qkv_strides(), DType::f32, true);
     graph_->reshape(*k_, k);
     if (deterministic) return graph_->matmul(ds, k, in_qkv(dq_id));
     // Blocks of keys add to f32 sums, in no fixed order.
