@@ -54,7 +54,7 @@ ORDER = {
         core/cuda/memory
         core/cuda/autotune core/cuda/image core/cuda/kernels
         core/cuda/gemm core/cuda/norm core/cuda/convolution (.../cudnn) (.../few_channels)
-        core/cuda/fused_conv_norm core/cuda/recurrent (.../cudnn) (.../persistent)
+        core/cuda/attention core/cuda/fused_conv_norm core/cuda/recurrent (.../cudnn) (.../persistent)
         core/cuda/backend""",
     "layers": """
         layers

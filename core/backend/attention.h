@@ -35,8 +35,8 @@ class AttentionKernels {
  public:
   virtual ~AttentionKernels() = default;
 
-  /// False where the operator is to run unfused.
-  virtual bool fuses(const AttentionGeometry& g) const = 0;
+  /// False where the operator is to run unfused. backward: attention_backward() will follow.
+  virtual bool fuses(const AttentionGeometry& g, bool backward) = 0;
   virtual void attention(const AttentionGeometry& g, const AttentionInputs& in,
                          const AttentionOutputs& out) = 0;
   virtual void attention_backward(const AttentionGeometry& g, const AttentionSaved& saved,

@@ -122,7 +122,7 @@ class Attention final : public AttentionKernels, CpuKernels {
  public:
   using CpuKernels::CpuKernels;
 
-  bool fuses(const AttentionGeometry&) const override { return true; }
+  bool fuses(const AttentionGeometry&, bool /*backward*/) override { return true; }
 
   void attention(const AttentionGeometry& given, const AttentionInputs& in,
                  const AttentionOutputs& out) override {

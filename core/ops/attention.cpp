@@ -75,7 +75,7 @@ Tensor unfused(const AttentionGeometry& g, const Tensor& qkv, const Tensor& bias
 Tensor attention(const Tensor& qkv, const Tensor& bias, const AttentionOptions& options) {
   const AttentionGeometry geometry = checked_geometry(qkv, bias, options);
   AttentionKernels* const kernels = backend_of(qkv.device()).attention();
-  if (!kernels || needs_grad(bias) || !kernels->fuses(geometry)) {
+  if (!kernels || needs_grad(bias) || !kernels->fuses(geometry, needs_grad(qkv))) {
     return unfused(geometry, qkv, bias);
   }
   const Tensor y = empty({geometry.batch, geometry.tokens, geometry.width()}, qkv.options());

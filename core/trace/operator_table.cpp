@@ -441,7 +441,9 @@ constexpr OperatorRow rows[] = {
      [](Arguments& a) {
        const Shape shape = a.shape({2, 5, 18});
        const Tensor qkv = a.operand("qkv", shape, -2, 2);
-       const AttentionOptions options{.heads = a.integer(2, 1, 3), .dropout = a.real(0.3)};
+       const int64_t heads = a.integer(2, 1, 3);
+       const AttentionOptions options{.heads = heads,
+                                      .dropout = a.choice(1, 2) == 1 ? a.real(0.3) : 0};
        const int64_t tokens = shape.rank() > 1 ? shape[1] : 1;
        const Shape scores{1, options.heads, tokens, tokens};
        return attention(qkv, a.choice(1, 2) == 1 ? a.constant(scores) : Tensor(), options);

@@ -18,6 +18,7 @@ CudaBackend::CudaBackend(int index)
                 .recurrent = make_recurrent(device_),
                 .losses = make_losses(device_),
                 .training_step = make_training_step(device_),
+                .attention = make_attention(device_),
                 .conv_pool = make_conv_pool(device_),
                 .fused_conv_norm = std::make_shared<CudaFusedConvNorm>(
                     device_.context, device_.allocator, device_.options,

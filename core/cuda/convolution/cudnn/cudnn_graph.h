@@ -1,9 +1,9 @@
-// The part of cuDNN's graph API that convolutions need: operation graphs over NHWC tensors, the
-// engines that heuristics propose for them, execution plans, and their execution.
+// The part of cuDNN's graph API that convolutions and attention need: operation graphs, the engines
+// that heuristics propose for them, execution plans, and their execution.
 //
 // Note [cuDNN's axes]
 // cuDNN lists extents as {N,C,H,W} (filters {K,C,R,S}) whatever the order in memory; strides
-// describe the memory. Whisker's tensors are NHWC (KRSC), so channels have stride 1.
+// describe the memory. Whisker's images are NHWC (KRSC), so channels have stride 1.
 #pragma once
 
 #include "core/cuda/runtime/cudnn_descriptor.h"
@@ -40,6 +40,16 @@ struct TensorSpec {
   bool is_virtual = false;
 };
 
+/// A tensor of four axes in any layout; strides in elements.
+struct StridedSpec {
+  int64_t id = 0;
+  std::array<int64_t, 4> extents{1, 1, 1, 1}, strides{1, 1, 1, 1};
+  DType dtype = DType::f32;
+  int64_t alignment = 16;
+  bool is_virtual = false;
+  bool by_value = false;  ///< one number, which execution reads from host memory
+};
+
 struct ConvolutionSpec {
   std::array<int64_t, 2> stride{1, 1}, dilation{1, 1};  // {height, width}
   std::array<int64_t, 2> before{}, after{};             // padding
@@ -59,6 +69,7 @@ class OperationGraph {
   explicit OperationGraph(Target target) : target_(target) {}
 
   const Descriptor& tensor(const TensorSpec& spec);
+  const Descriptor& tensor(const StridedSpec& spec);
   void convolution_forward(const ConvolutionSpec& c, const Descriptor& x, const Descriptor& w,
                            const Descriptor& y);
   void convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
@@ -69,6 +80,16 @@ class OperationGraph {
   void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
   void subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y);
   void multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y);
+  /// y = f(x) and f(x, b_factor b).
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
+                 const Descriptor& y, float b_factor = 1);
+  /// Over the axes where y has extent 1, in f32.
+  void reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y);
+  /// y = x of the same elements in other extents and strides.
+  void reshape(const Descriptor& x, const Descriptor& y);
+  /// c = a b of the last two axes, summed in f32.
+  void matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c);
   /// y = max(x, 0).
   void relu(const Descriptor& x, const Descriptor& y);
   /// dx = dy where x > 0, else 0.
@@ -86,9 +107,7 @@ class OperationGraph {
  private:
   const Descriptor& convolution(const ConvolutionSpec& c);
   Descriptor& operation(cudnnBackendDescriptorType_t type);
-  Descriptor& pointwise(cudnnPointwiseMode_t mode);
-  void binary(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor& b,
-              const Descriptor& y, float b_factor);
+  Descriptor& pointwise(cudnnPointwiseMode_t f);
   Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
 
   Target target_;

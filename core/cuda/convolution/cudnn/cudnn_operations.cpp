@@ -13,25 +13,33 @@ cudnnDataType_t data_type(DType dtype) {
     case DType::f16:
       return CUDNN_DATA_HALF;
     default:
-      fail(ErrorKind::internal, "cuDNN: no convolution in {}", name_of(dtype));
+      fail(ErrorKind::internal, "cuDNN: no tensor in {}", name_of(dtype));
   }
 }
 
-// Convolutions and sums always accumulate in f32.
+// Convolutions, products and sums always accumulate in f32.
 constexpr cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
 
 }  // namespace
 
 const Descriptor& OperationGraph::tensor(const TensorSpec& t) {
-  const std::array<int64_t, 4> extents{t.n, t.c, t.h, t.w};
-  const std::array<int64_t, 4> strides{t.h * t.w * t.c, 1, t.w * t.c, t.c};
+  return tensor(StridedSpec{.id = t.id,
+                            .extents = {t.n, t.c, t.h, t.w},
+                            .strides = {t.h * t.w * t.c, 1, t.w * t.c, t.c},
+                            .dtype = t.dtype,
+                            .alignment = t.alignment,
+                            .is_virtual = t.is_virtual});
+}
+
+const Descriptor& OperationGraph::tensor(const StridedSpec& t) {
   Descriptor& tensor = keep(Descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, t.id);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(t.dtype));
-  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, extents);
-  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, t.extents);
+  tensor.set_array<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, t.strides);
   tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, t.alignment);
   tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, t.is_virtual);
+  if (t.by_value) tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   tensor.finalize("a tensor");
   return tensor;
 }
@@ -94,9 +102,9 @@ void OperationGraph::convolution_backward_weights(const ConvolutionSpec& c, cons
   op.finalize("a weight gradient");
 }
 
-Descriptor& OperationGraph::pointwise(cudnnPointwiseMode_t mode) {
+Descriptor& OperationGraph::pointwise(cudnnPointwiseMode_t f) {
   Descriptor& function = keep(Descriptor(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
-  function.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, f);
   function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type);
   function.finalize("a pointwise function");
   Descriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
@@ -104,9 +112,16 @@ Descriptor& OperationGraph::pointwise(cudnnPointwiseMode_t mode) {
   return op;
 }
 
-void OperationGraph::binary(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor& b,
-                            const Descriptor& y, float b_factor) {
-  Descriptor& op = pointwise(mode);
+void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
+  Descriptor& op = pointwise(f);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  op.finalize("an operation on a tensor");
+}
+
+void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
+                               const Descriptor& y, float b_factor) {
+  Descriptor& op = pointwise(f);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
@@ -115,22 +130,50 @@ void OperationGraph::binary(cudnnPointwiseMode_t mode, const Descriptor& x, cons
 }
 
 void OperationGraph::add(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  binary(CUDNN_POINTWISE_ADD, x, b, y, 1);
+  pointwise(CUDNN_POINTWISE_ADD, x, b, y);
 }
 
 void OperationGraph::subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  binary(CUDNN_POINTWISE_ADD, x, b, y, -1);
+  pointwise(CUDNN_POINTWISE_ADD, x, b, y, -1);
 }
 
 void OperationGraph::multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  binary(CUDNN_POINTWISE_MUL, x, b, y, 1);
+  pointwise(CUDNN_POINTWISE_MUL, x, b, y);
+}
+
+void OperationGraph::reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y) {
+  Descriptor& reduction = keep(Descriptor(CUDNN_BACKEND_REDUCTION_DESCRIPTOR));
+  reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, op);
+  reduction.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, compute_type);
+  reduction.finalize("a reduction");
+  Descriptor& reduce = operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  reduce.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction);
+  reduce.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
+  reduce.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  reduce.finalize("a reduction of a tensor");
+}
+
+void OperationGraph::reshape(const Descriptor& x, const Descriptor& y) {
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
+  op.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+  op.finalize("a reshape");
+}
+
+void OperationGraph::matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c) {
+  Descriptor& product = keep(Descriptor(CUDNN_BACKEND_MATMUL_DESCRIPTOR));
+  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, compute_type);
+  product.finalize("a product");
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  op.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product);
+  op.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+  op.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+  op.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  op.finalize("a product of tensors");
 }
 
 void OperationGraph::relu(const Descriptor& x, const Descriptor& y) {
-  Descriptor& op = pointwise(CUDNN_POINTWISE_RELU_FWD);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  op.finalize("a relu");
+  pointwise(CUDNN_POINTWISE_RELU_FWD, x, y);
 }
 
 void OperationGraph::relu_backward(const Descriptor& dy, const Descriptor& x,

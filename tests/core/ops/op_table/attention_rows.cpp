@@ -67,6 +67,10 @@ std::vector<OpCase> attention_rows() {
       {"bias_of_keys", 2, 4, 2, 3, Shape{2, 1, 1, 4}, constant},
       {"bias_of_all_dropout", 2, 3, 2, 2, Shape{2, 2, 3, 3}, constant, 0.4},
       {"bias_of_queries", 1, 4, 2, 2, Shape{1, 1, 4, 1}, constant},
+      // GPUs have fused kernels for heads of these sizes in 16-bit types.
+      {"fused", 2, 3, 2, 8},
+      {"fused_bias_of_heads", 2, 3, 2, 8, Shape{1, 2, 3, 3}, constant},
+      {"fused_bias_of_all", 2, 5, 1, 16, Shape{2, 1, 5, 5}, constant},
       {"many_tokens", 1, 70, 1, 2, Shape{1, 1, 70, 70}, constant, 0.25},
   };
   std::vector<OpCase> rows;

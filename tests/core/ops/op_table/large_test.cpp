@@ -273,6 +273,18 @@ Cases softmax_cases() {
   return cases;
 }
 
+/// With dropout, with a bias, with neither, in heads that a GPU's fused kernels take and in others.
+Cases attention_cases() {
+  return {{{{3, 130, 96}}, 200, 0, {2}},
+          {{{1, 65, 3 * 64}}, 130, 0, {1}, {1, 0}},
+          {{{3, 197, 3 * 192}}, 300, 0, {3}, {0, 0}},
+          {{{2, 300, 3 * 128}}, 430, 0, {1}, {0, 0}},
+          {{{2, 128, 3 * 80}}, 170, 0, {2}, {0, 0}},
+          {{{2, 131, 3 * 64}}, 170, 0, {2}, {0, 1}},
+          {{{2, 64, 3 * 64}}, 130, 0, {2}, {0, 0}},
+          {{{2, 70, 3 * 12}}, 80, 0, {3}, {0, 0}}};
+}
+
 Cases cross_entropy_cases() {
   Cases cases;
   for (const Shape& shape : {Shape{20'000, 2}, {4096, 10}, {256, 1000}, {7, 3000}}) {
@@ -343,7 +355,7 @@ Cases cases_of(std::string_view op) {
       {"add_batch_norms", {{{{2000, 64}}, 2000}, {{{300, 5}}, 300}}},
       {"layer_norm", layer_norm_cases()},
       {"group_norm", group_norm_cases()},
-      {"attention", {{{{3, 130, 96}}, 200, 0, {2}}, {{{1, 65, 3 * 64}}, 130, 0, {1}, {0}}}},
+      {"attention", attention_cases()},
       {"softmax", softmax_cases()},
       {"log_softmax", softmax_cases()},
       {"cross_entropy", cross_entropy_cases()},

@@ -1,0 +1,91 @@
+// Attention by cuDNN; a pass is compiled once per geometry, which a capture does not allow: warm up
+// first.
+#include "core/backend/attention.h"
+
+#include "core/cuda/attention/cudnn_attention.h"
+#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/runtime/add_time.h"
+
+#include <map>
+#include <string>
+
+namespace whisker::cuda {
+namespace {
+
+class Attention final : public AttentionKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  bool fuses(const AttentionGeometry& g, bool backward) override {
+    // Compiling takes about a second.
+    if (options_.short_lived) return false;
+    return compiled(g, AttentionPass::forward) &&
+           (!backward || compiled(g, AttentionPass::backward));
+  }
+
+  void attention(const AttentionGeometry& g, const AttentionInputs& in,
+                 const AttentionOutputs& out) override {
+    context_.enter();
+    const AlignedInput qkv(context_, allocator_, in.qkv), bias(context_, allocator_, in.bias);
+    run(g, AttentionPass::forward,
+        {.qkv = qkv.data(),
+         .bias = bias.data(),
+         .y = out.y.raw(),
+         .log_sum_exp = out.log_sum_exp.raw()});
+  }
+
+  void attention_backward(const AttentionGeometry& g, const AttentionSaved& saved, const Tensor& dy,
+                          const Tensor& dqkv) override {
+    context_.enter();
+    const AlignedInput qkv(context_, allocator_, saved.qkv), bias(context_, allocator_, saved.bias);
+    const AlignedInput gradient(context_, allocator_, dy);
+    AlignedOutput result(context_, allocator_, dqkv);
+    run(g, AttentionPass::backward,
+        {.qkv = qkv.data(),
+         .bias = bias.data(),
+         .y = saved.y.raw(),
+         .log_sum_exp = saved.log_sum_exp.raw(),
+         .dy = gradient.data(),
+         .dqkv = result.data()});
+    result.finish();
+  }
+
+ private:
+  /// Null where cuDNN has none.
+  const CudnnAttention* compiled(const AttentionGeometry& g, AttentionPass pass) {
+    const AttentionSite site{.capability = context_.capability(),
+                             .cudnn = cudnnGetVersion(),
+                             .deterministic = options_.deterministic};
+    if (!is_for_cudnn(g, pass, site)) return nullptr;
+    const std::string request = fmt::format(
+        "{} {} {} {} {} {} {} {} {}", static_cast<int>(pass), name_of(g.dtype), g.batch, g.tokens,
+        g.heads, g.head_size, g.bias, fmt::join(g.bias_stride, " "), site.deterministic);
+    const auto known = passes_.find(request);
+    if (known != passes_.end()) return known->second.get();
+    context_.enter();
+    context_.open(CudaLibrary::convolutions);
+    const AddTime timer(context_.start_times().plans);
+    return passes_
+        .emplace(request,
+                 CudnnAttention::make({.handle = context_.cudnn()}, g, pass, site.deterministic))
+        .first->second.get();
+  }
+
+  void run(const AttentionGeometry& g, AttentionPass of, const AttentionOperands& operands) {
+    const CudnnAttention* const pass = compiled(g, of);
+    if (!pass) fail(ErrorKind::internal, "attention: a pass that cuDNN does not have");
+    const Scratch workspace(allocator_, pass->workspace_bytes());
+    pass->run(operands, workspace.data());
+  }
+
+  std::map<std::string, std::unique_ptr<CudnnAttention>> passes_;
+};
+
+}  // namespace
+
+std::shared_ptr<AttentionKernels> make_attention(CudaDevice& device) {
+  return std::make_shared<Attention>(device);
+}
+
+}  // namespace whisker::cuda
