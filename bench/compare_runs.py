@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """What a user waits for: raw lines of cold starts beside PyTorch, in turns, and of whole training runs.
 
-usage: compare_runs.py WHISKER DATA [--device cpu|cuda] [--what first_step classify accuracy] [--rounds 5]
-                       [--seeds 5] [--configs FILE ...] [--threads N] [--batch 16] [--no-peer] [--set SECTION.KEY=VALUE ...]
+usage: compare_runs.py WHISKER DATA [--device cpu|cuda] [--what first_step classify accuracy photographs]
+                       [--rounds 5] [--seeds 5] [--configs FILE ...] [--photographs 1000] [--threads N] [--batch 16]
+                       [--no-peer] [--set SECTION.KEY=VALUE ...]
 WHISKER is the program, DATA a folder with train/ and val/, each with class folders of JPEG files. One JSON line for
 each: append them to bench/results/DATE-MACHINE.jsonl. Seconds are those of the wall clock.
 first_step: from the start of the process to the end of the first training step, of a ResNet-18 on crops of 224 pixels
 from JPEG files, scanning included; torch_end_to_end.py eager and compiled beside it. classify: one photograph by a
 ResNet-18 from a cold start to the end of the process; torch_classify.py beside it. These two want a Python with torch
 and torchvision; --no-peer runs Whisker alone. accuracy: each configuration (configs/cats_vs_dogs.yaml) with seeds 1, 2,
-...: validation accuracy after the last epoch, and seconds from start to end of the program.
+...: validation accuracy after the last epoch, and seconds from start to end of the program. photographs (not by
+default, needs torch): whole processes that classify DATA/val's first 1,000 by a SqueezeNet, of the same weights on both
+sides; PyTorch with 0 and 2 loading workers.
 """
 import argparse
 import json
@@ -111,8 +114,27 @@ class Runs:
                 version = got["torch"]
         self.pair("classify one photograph, cold", ours, theirs, version)
 
-    def pair(self, what, ours, theirs, version):
-        figures = {"id": "resnet18", "precision": self.precision, "whisker_s": [round(s, 3) for s in ours]}
+    def photographs(self):
+        paths = sorted((self.options.data.resolve() / "val").rglob("*.jpg"))[:self.options.photographs]
+        if len(paths) < 2:
+            fail([self.options.data], "expected photographs below val/")
+        weights = self.scratch / "squeezenet1_1.pth"
+        self.timed([sys.executable, "-c", "import sys, torch, torchvision; torch.save(torchvision.models.squeezenet1_1()"
+                    ".state_dict(), sys.argv[1])", weights], self.scratch)
+        command = [self.options.program, "classify", weights, *paths, "--device", self.options.device, "--batch-size",
+                   str(self.options.batch)]
+        ours, theirs, version = [], {}, None
+        for _ in range(self.options.rounds):
+            ours.append(self.timed(command, self.scratch)[0])
+            for workers in ("0", "2") if self.options.peer else ():
+                got = self.torch("torch_classify.py", *paths, "--model", "squeezenet1_1", "--weights", weights, "--workers",
+                                 workers, "--batch", str(self.options.batch))
+                theirs.setdefault(f"{workers} workers", []).append(got["wall_s"])
+                version = got["torch"]
+        self.pair(f"classify {len(paths)} photographs", ours, theirs, version, "squeezenet1_1")
+
+    def pair(self, what, ours, theirs, version, network="resnet18"):
+        figures = {"id": network, "precision": self.precision, "whisker_s": [round(s, 3) for s in ours]}
         if theirs:
             best = min(theirs, key=lambda mode: statistics.median(theirs[mode]))
             figures |= {"pytorch_s": {mode: [round(s, 3) for s in seconds] for mode, seconds in theirs.items()},
@@ -143,8 +165,9 @@ def main():
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--what", nargs="+", default=["first_step", "classify", "accuracy"],
-                        choices=["first_step", "classify", "accuracy"])
+                        choices=["first_step", "classify", "accuracy", "photographs"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--photographs", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--configs", nargs="+", type=pathlib.Path, default=[SOURCE / "configs/cats_vs_dogs.yaml"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

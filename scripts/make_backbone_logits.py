@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/layers/backbone_logits.json: the logits of torchvision's and timm's networks, in
 float64 on the CPU, for photographs and for weights that the C++ tests make again from the same
-formula, and a hash of each network's parameter names and shapes.
+formula, and a hash of each network's parameter names and shapes; and position embeddings that timm
+resizes to other images.
 
   pip install torch torchvision timm pillow
   python scripts/make_backbone_logits.py ../shared/data
@@ -86,6 +87,14 @@ def vit_b_16(side):
     return net
 
 
+def positions():
+    """Embeddings of a token and a grid of rows x columns, one channel, made those of another grid."""
+    for old, new in (((14, 14), (24, 24)), ((14, 14), (9, 9)), ((4, 6), (7, 5))):
+        values = formula("positions", 1 + old[0] * old[1]).reshape(1, -1, 1)
+        resized = timm.layers.resample_abs_pos_embed(values, list(new), list(old))
+        yield {"grid": old, "image": new, "values": [float(f"{x:.7g}") for x in resized.flatten()]}
+
+
 def efficientnet(width, depth):
     conf, last = torchvision.models.efficientnet._efficientnet_conf(
         "efficientnet_b1", width_mult=width, depth_mult=depth)
@@ -126,17 +135,20 @@ def main():
             print(f"{name} at {side}: up to {float(logits.abs().max()):.3g}, "
                   f"deviation between photographs {spread:.3g}", flush=True)
     if check:
-        stored = json.loads(FILE.read_text())["networks"]
-        for got, want in zip(rows, stored, strict=True):
+        stored = json.loads(FILE.read_text())
+        for got, want in zip(positions(), stored["positions"], strict=True):
+            errors = [abs(a - b) for a, b in zip(got["values"], want["values"], strict=True)]
+            assert max(errors) < 1e-6, (want["grid"], want["image"])
+        for got, want in zip(rows, stored["networks"], strict=True):
             largest = max(1, *map(abs, want["logits"]))
             errors = [abs(a - b) for a, b in zip(got["logits"], want["logits"], strict=True)]
             assert got["names"] == want["names"] and max(errors) < 1e-4 * largest, want["name"]
         return
-    # One network per line.
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    # One network or grid per line.
+    lines, grids = (",\n".join("  " + json.dumps(row) for row in part) for part in (rows, positions()))
     FILE.write_text(f'{{\n "torch": "{torch.__version__}",\n "torchvision": '
                     f'"{torchvision.__version__}",\n "timm": "{timm.__version__}",\n'
-                    f' "networks": [\n{lines}\n ]\n}}\n')
+                    f' "positions": [\n{grids}\n ],\n "networks": [\n{lines}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // whisker classify WEIGHTS INPUTS...: the most probable classes of each image, text or row; the
 // forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
 // reported and skipped; the exit code is 3 when there were any.
+#include "apps/commands/classified_images.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
@@ -9,14 +10,11 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
 #include "core/nvidia/cuda_library.h"
-#include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/files/csv.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -25,10 +23,8 @@
 #include "train/inference/sequence_classifier.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <span>
 
 namespace whisker {
@@ -191,43 +187,6 @@ void check_found(const ClassifyArguments& arguments, const InputNames& names, bo
   tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
 }
 
-// A JPEG per image, of its name; with a number where two would have the same.
-class HeatMapFolder {
- public:
-  explicit HeatMapFolder(std::string folder) : folder_(std::move(folder)) {
-    if (!folder_.empty()) std::filesystem::create_directories(folder_);
-  }
-  void write(const std::string& image, const std::string& jpeg) {
-    const std::string stem = std::filesystem::path(image).stem().string();
-    std::string name = stem;
-    for (int number = 2; !taken_.insert(name).second; ++number) {
-      name = fmt::format("{}-{}", stem, number);
-    }
-    write_file_atomically(std::filesystem::path(folder_) / (name + ".jpg"), jpeg);
-  }
-
- private:
-  std::string folder_;
-  std::set<std::string> taken_;
-};
-
-std::string heat_map_jpeg(const Prediction& result) {
-  const std::vector<uint8_t> bytes = encode_jpeg(result.heat_map, {});
-  return {bytes.begin(), bytes.end()};
-}
-
-// A line of the CSV file, after its header: the path, then the values.
-void add_embedding(const Prediction& result, std::string& csv) {
-  if (csv.empty()) {
-    csv = "path";
-    for (size_t i = 0; i < result.embedding.size(); ++i) csv += fmt::format(",{}", i);
-    csv += "\n";
-  }
-  csv += csv_field(result.name);
-  for (const float value : result.embedding) csv += fmt::format(",{}", value);
-  csv += "\n";
-}
-
 int classify_image_files(const Network& network, InputNames& names,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
@@ -236,17 +195,12 @@ int classify_image_files(const Network& network, InputNames& names,
                                        .flip = arguments.flip,
                                        .embedding = !arguments.embeddings.empty(),
                                        .heat_map = !arguments.cam.empty()};
-  HeatMapFolder heat_maps(ranks.leads() ? arguments.cam : "");
-  std::string embeddings;
-  const auto jpeg_of = [&](const Prediction& result) {
-    return options.heat_map && result.error.empty() ? heat_map_jpeg(result) : std::string();
-  };
+  ClassifiedImages files(ranks.leads() ? arguments.cam : "",
+                         ranks.leads() ? arguments.embeddings : "");
   const auto take = [&](const Prediction& result, const std::string& heat_map) {
     any = true;
     printer.print(result);
-    if (!result.error.empty()) return;
-    if (options.heat_map) heat_maps.write(result.name, heat_map);
-    if (options.embedding) add_embedding(result, embeddings);
+    files.add(result, heat_map);
   };
   if (ranks.world() > 1) {
     const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
@@ -254,7 +208,7 @@ int classify_image_files(const Network& network, InputNames& names,
     classify_divided(
         ranks, paths, arguments.batch_size,
         [&](auto next, auto report) { classify_images(network, next, options, report); },
-        [&](const Prediction& result) { return packed(result, jpeg_of(result)); },
+        [&](const Prediction& result) { return packed(result, heat_map_jpeg(result)); },
         [&](const std::string& text) {
           std::string heat_map;
           const Prediction result = unpacked(text, &heat_map);
@@ -263,11 +217,9 @@ int classify_image_files(const Network& network, InputNames& names,
   } else {
     classify_images(
         network, [&](size_t most) { return names.next(most); }, options,
-        [&](const Prediction& result) { take(result, jpeg_of(result)); });
+        [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
   }
-  if (options.embedding && ranks.leads()) {
-    write_file_atomically(arguments.embeddings, embeddings);
-  }
+  files.finish();
   if (ranks.leads() || !any) check_found(arguments, names, any);
   return printer.finish();
 }

@@ -39,6 +39,46 @@ void refuse_pickles(std::string_view content, const std::string& file) {
        file, format == WeightsFormat::torch_zip ? "zip archive" : "pickle");
 }
 
+constexpr std::string_view spaces = " \t\n\f\r";
+
+// The beginning of a file without control characters, from its first word on; nothing for others.
+// No weights are text: bytes 4 to 7 of a safetensors file are 0.
+std::string_view text_of(std::string_view content) {
+  std::string_view head = content.substr(0, 1024);
+  const bool binary = std::ranges::any_of(head, [](char c) {
+    return c == '\x7f' || (static_cast<uint8_t>(c) < ' ' && spaces.find(c) == spaces.npos);
+  });
+  if (binary) return {};
+  if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);  // a byte order mark
+  return head.substr(std::min(head.find_first_not_of(spaces), head.size()));
+}
+
+// What a failed download leaves in place of weights.
+void refuse_texts(std::string_view content, const std::string& file) {
+  constexpr const char* expected = "expected a safetensors file or a zip file of torch.save";
+  if (content.empty()) {
+    fail(ErrorKind::checkpoint, "{}: {}, got an empty file. Download or copy it again.", file,
+         expected);
+  }
+  const std::string_view text = text_of(content);
+  if (text.empty()) return;
+  std::string lower(text);
+  std::ranges::transform(text, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  const char* what = "a text file";
+  const char* remedy = "Download or copy the weights again.";
+  if (lower.find("<!doctype html") != lower.npos || lower.find("<html") != lower.npos) {
+    what = "a web page (HTML)";
+    remedy = "Download the weights again, from a link to the file itself.";
+  } else if (text.starts_with("version https://git-lfs.github.com/spec/")) {
+    what = "a Git LFS pointer";
+    remedy = "Download the weights that it stands for: git lfs pull.";
+  }
+  fail(ErrorKind::checkpoint, "{}: {}, got {} that begins with {}. {}", file, expected, what,
+       excerpt(text), remedy);
+}
+
 // shape x element size, or nothing on overflow. As in the Python package, the element count in bits
 // must fit too, and [2^40, 2^40, 0] overflows although its product is 0.
 std::optional<uint64_t> byte_count(std::span<const uint64_t> shape, DType dtype) {
@@ -156,6 +196,7 @@ SafetensorsFile SafetensorsFile::of(const std::string& name, std::vector<Safeten
 void SafetensorsFile::read(std::span<const std::byte> bytes) {
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   refuse_pickles(content, name_);
+  refuse_texts(content, name_);
   if (bytes.size() < 8) {
     fail(ErrorKind::checkpoint, "{}: expected a safetensors file of at least 8 bytes, got {}.",
          name_, bytes.size());

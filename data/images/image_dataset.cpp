@@ -47,7 +47,7 @@ Image read_image(const ImageFolder& folder, int64_t index, int64_t max_pixels, i
 ImageDataset::ImageDataset(ImageFolder folder, ImageDatasetOptions options)
     : folder_(std::move(folder)),
       options_(std::move(options)),
-      stamps_(folder_),
+      stamps_(options_.stamps ? options_.stamps : std::make_shared<FileStamps>(folder_)),
       accepted_files_(static_cast<size_t>(folder_.size())) {
   options_.preprocess.check();
   if (options_.augment) options_.augment->check();
@@ -67,7 +67,7 @@ ImageDataset::ImageDataset(ImageFolder folder, ImageDatasetOptions options)
     const PackOptions pack{.max_pixels = options_.max_pixels,
                            .short_side = cache.short_side,
                            .workers = options_.workers};
-    cache_ = disk_cache(folder_, cache.file, pack, stamps_);
+    cache_ = disk_cache(folder_, cache.file, pack, *stamps_);
   }
 }
 
@@ -123,7 +123,7 @@ std::vector<PolicyStep> ImageDataset::policy_for(SampleKey key) const {
 
 std::string ImageDataset::file_bytes(int64_t index) const {
   std::string bytes = read_file(folder_.file(index), max_image_bytes, ErrorKind::data);
-  stamps_.note(index, bytes);
+  stamps_->note(index, bytes);
   return bytes;
 }
 
@@ -140,7 +140,8 @@ ImageHeader ImageDataset::header_of(int64_t index, const std::string& bytes) con
 ImageDataset::Source ImageDataset::source_in_cache(SampleKey key, Scratch& scratch) const {
   Image& image = scratch.decoded.image;
   if (!cache_->get(key.index, image)) {
-    image = read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, stamps_);
+    image =
+        read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, *stamps_);
     cache_->put(key.index, image);
   }
   const ImageRecord record = record_for(key, image.height, image.width);

@@ -47,6 +47,8 @@ struct ImageDatasetOptions {
   bool fast_decode = true;
   CacheOptions cache = {};
   int workers = -1;  ///< for making a disk cache; -1: auto
+  /// Of the folder's images, shared with another dataset of them; null: its own.
+  std::shared_ptr<FileStamps> stamps = {};
 };
 
 class ImageDataset final : public Dataset {
@@ -69,7 +71,7 @@ class ImageDataset final : public Dataset {
   const ImageFolder& folder() const { return folder_; }
   const ImageDatasetOptions& options() const { return options_; }
   /// Of the folder's images, as far as they have been read.
-  FileStamps& stamps() const { return stamps_; }
+  FileStamps& stamps() const { return *stamps_; }
 
  private:
   struct Scratch {
@@ -101,7 +103,7 @@ class ImageDataset final : public Dataset {
 
   ImageFolder folder_;
   ImageDatasetOptions options_;
-  mutable FileStamps stamps_;
+  std::shared_ptr<FileStamps> stamps_;
   std::unique_ptr<ImageCache> cache_;
   std::unique_ptr<DeviceImageCache> device_cache_;
   /// By index the hash of a file that a device's decoder accepted, which holds as long as its bytes

@@ -84,7 +84,7 @@ void ImageDataset::pack_by_policy(SampleKey key, ImageRows& rows, int64_t row,
 void ImageDataset::pack_to_keep(SampleKey key, ImageRows& rows, int64_t row,
                                 Scratch& scratch) const {
   const Image image =
-      read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, stamps_);
+      read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, *stamps_);
   ImageRecord& record = rows.record(row);
   record = record_for(key, image.height, image.width);
   const Image* kept = &image;

@@ -121,5 +121,26 @@ TEST_P(Backbones, GiveTheLogitsOfPhotographs) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], logits[i], 1e-4 * largest) << i;
 }
 
+// Weights of 224 pixels serve larger and smaller images, and images that are not square.
+TEST(PositionEmbeddings, AreResizedAsTimmResizesThem) {
+  const JsonValue file = json_fixture(WHISKER_SOURCE_DIR "/tests/layers/backbone_logits.json");
+  const auto pair = [](const JsonValue& list) {
+    return Pair{list.items()[0].as_int(), list.items()[1].as_int()};
+  };
+  for (const JsonValue& row : file.at("positions").items()) {
+    const Pair grid = pair(row.at("grid")), image = pair(row.at("image"));
+    PositionEmbedding layer({.channels = 1, .grid = grid, .image = image, .tokens = 1});
+    ParameterArena arena(layer.parameters(), cpu_device, {});
+    arena.write(*layer.parameters()[0], formula("positions", 1 + grid.h * grid.w));
+    const Shape tokens{1, 1, 1 + image.h * image.w, 1};
+    const std::vector<double> got = layer(zeros(tokens)).to_vector();
+    const std::vector<double> want = numbers_of(row.at("values"));
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want[i], 1e-6) << layer.describe() << " at " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace whisker::test

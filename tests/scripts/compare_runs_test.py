@@ -4,6 +4,7 @@
 usage: compare_runs_test.py SOURCE
 """
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -59,6 +60,18 @@ with tempfile.TemporaryDirectory() as folder:
     calls = (scratch / "calls").read_text().splitlines()
     expect(sum(call.startswith("classify") for call in calls) == 3, calls)  # the first one warms the system's cache
     expect(any(f"data.train={data}/train" in call and call.endswith("train.batch_size=8") for call in calls), calls)
+    # The weights are PyTorch's on both sides.
+    (data / "val/cat/2.jpg").touch()
+    (scratch / "torch.py").write_text("save = lambda state, path: open(path, 'w').close()\n")
+    (scratch / "torchvision.py").write_text("class models:\n    class squeezenet1_1:\n        state_dict = dict\n")
+    done = subprocess.run([sys.executable, SOURCE / "bench/compare_runs.py", program, data, "--no-peer", "--rounds", "2",
+                           "--what", "photographs"], capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=str(scratch)))
+    expect(done.returncode == 0, f"exit {done.returncode}\n{done.stderr}")
+    line = json.loads(done.stdout)
+    expect(line["what"] == "classify 2 photographs" and line["id"] == "squeezenet1_1" and len(line["whisker_s"]) == 2, line)
+    last = (scratch / "calls").read_text().splitlines()[-1]
+    expect("squeezenet1_1.pth" in last and f"{data}/val/cat/1.jpg {data}/val/cat/2.jpg --device cpu" in last, last)
     # Nothing of a program that fails.
     program.write_text("#!/usr/bin/env bash\necho broken >&2\nexit 3\n")
     done = subprocess.run([sys.executable, SOURCE / "bench/compare_runs.py", program, data, "--no-peer", "--what",

@@ -197,10 +197,16 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   }
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
+  // `read_once` shares the stamps of data.train_images, which hold what a resume compares.
   const auto dataset = [&](const ImageFolder& files, const Preprocess& to_input, bool augmented,
                            bool read_once = false) {
     CacheOptions cache;
-    if (!read_once) cache = cache_of(config, files, to_input, device, augmented);
+    std::shared_ptr<FileStamps> stamps;
+    if (read_once) {
+      stamps = {data.train_images, &data.train_images->stamps()};
+    } else {
+      cache = cache_of(config, files, to_input, device, augmented);
+    }
     cache.max_bytes =
         static_cast<uint64_t>(data.share_of(files.size()) * static_cast<double>(cache.max_bytes));
     return std::make_shared<ImageDataset>(
@@ -212,6 +218,7 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
                    .fast_decode = config.data.decode == DecodeKind::fast,
                    .cache = std::move(cache),
                    .workers = common.workers,
+                   .stamps = std::move(stamps),
                });
   };
   DeviceLoaderOptions input{.device = device, .dtype = compute};
@@ -228,10 +235,8 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
                            training, training_input);
   data.val = make_loader(data.val_images, sequential_sampler(data.val_size), validation, input);
   if (config.features == FeatureKind::cached && data.part.world == 1) {
-    // Reads every image before the other loader does: its stamps are the run's.
-    data.train_images = dataset(folders.train, preprocess, false, true);
-    data.plain_train =
-        make_loader(data.train_images, sequential_sampler(data.train_size), common, input);
+    data.plain_train = make_loader(dataset(folders.train, preprocess, false, true),
+                                   sequential_sampler(data.train_size), common, input);
   }
 }
 

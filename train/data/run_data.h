@@ -34,7 +34,7 @@ struct RunData {
   /// Of the data read here; of images their paths, sizes and labels.
   std::string fingerprint;
   ImageFolders images = {};
-  /// The datasets of image loaders; null for other data.
+  /// The datasets of image loaders, with the stamps of all images; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
   /// With features: cached, the training images in order and as validation sees images.

@@ -20,6 +20,9 @@ namespace whisker {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 // A file of this header text and these bytes.
 std::string file_of(std::string_view header, std::string_view data) {
@@ -76,7 +79,7 @@ TEST(Safetensors, AcceptsWhatPythonAccepts) {
 }
 
 TEST(Safetensors, RefusesBrokenFrames) {
-  EXPECT_EQ(file_refusal("1234567"),
+  EXPECT_EQ(file_refusal(std::string(7, '\0')),
             "w.safetensors: expected a safetensors file of at least 8 bytes, got 7.");
   EXPECT_EQ(
       file_refusal(std::string(8, '\x7f')),
@@ -196,6 +199,32 @@ TEST(Safetensors, RecognisesPicklesAndNamesTheRemedy) {
   std::string header(good);
   header.resize(0x280, ' ');
   EXPECT_EQ(header_refusal(header), "no error");
+}
+
+// What a failed download leaves in place of weights.
+TEST(Safetensors, SaysWhatATextInPlaceOfWeightsIs) {
+  const std::string expected =
+      "w.safetensors: expected a safetensors file or a zip file of torch.save, got ";
+  EXPECT_EQ(file_refusal(""), expected + "an empty file. Download or copy it again.");
+  for (const char* page : {"\xef\xbb\xbf\n<!DOCTYPE html>\n<title>Log in</title>",
+                           "<!-- a comment --><HTML><title>Log in</title>"}) {
+    const std::string said = file_refusal(page);
+    EXPECT_THAT(said, StartsWith(expected + "a web page (HTML) that begins with '<!")) << page;
+    EXPECT_THAT(said, EndsWith("Log in</title>'. Download the weights again, from a link to the "
+                               "file itself."))
+        << page;
+  }
+  EXPECT_EQ(file_refusal("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\n"),
+            expected +
+                "a Git LFS pointer that begins with 'version https://git-lfs.github.com/spec/v1\\x0"
+                "aoid sha256:4d7a21...'. Download the weights that it stands for: git lfs pull.");
+  EXPECT_EQ(
+      file_refusal("{\"error\": \"not found\"}\n"),
+      expected +
+          "a text file that begins with '{\"error\": \"not found\"}\\x0a'. Download or copy the "
+          "weights again.");
+  EXPECT_THAT(file_refusal(std::string(2000, 'a') + "\xe9"), StartsWith(expected + "a text file"));
+  EXPECT_THAT(file_refusal("Not \x1b[2Ja text"), HasSubstr("not a safetensors file"));
 }
 
 SafetensorsEntry entry(std::string name, DType dtype, std::vector<uint64_t> shape,

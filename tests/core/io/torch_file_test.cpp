@@ -113,6 +113,16 @@ TEST(TorchFile, OpensByContentWhateverTheName) {
   EXPECT_EQ(weights_format(torch_sample("state_old.pth")), WeightsFormat::torch_pickle);
 }
 
+TEST(TorchFile, SaysWhatATextInPlaceOfWeightsIs) {
+  const TemporaryFolder folder;
+  put_file(folder / "w.pth", "<!DOCTYPE html><html>");
+  EXPECT_EQ(test::message_of(ErrorKind::checkpoint, [&] { open_weights(folder / "w.pth"); }),
+            (folder / "w.pth").string() +
+                ": expected a safetensors file or a zip file of torch.save, got a web page (HTML) "
+                "that begins with '<!DOCTYPE html><html>'. Download the weights again, from a link "
+                "to the file itself.");
+}
+
 TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
   EXPECT_THAT(
       torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),

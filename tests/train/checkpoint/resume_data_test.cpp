@@ -6,6 +6,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/tiny_training.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -96,6 +97,27 @@ TEST(ResumedImages, OldCheckpointsAreComparedAsTheyWere) {
   fs::remove(data / "train/c0/000.jpg");
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, other); }),
               HasSubstr("the training or validation data changed"));
+}
+
+// While features are cached, another dataset reads the images than after unfreeze_at.
+TEST(ResumedImages, AreComparedAfterCachedFeatures) {
+  const StripeFolder data;
+  const Config config = data.config(
+      {"train.epochs=4", "freeze=[backbone]", "unfreeze_at=1", "features=cached"});  // 5 steps each
+  const fs::path folder = stopped_at(config, 7);
+  const fs::path other = stopped_at(config, 7);
+  remove_stamps(other / "last");
+  TestRun rest(config, other);
+  rest.train();
+  const std::vector<FileStamp> stamps = rest.experiment.data.train_images->stamps().get();
+  EXPECT_EQ(std::ranges::count(stamps, uint64_t{0}, &FileStamp::content), 0)
+      << "images that the resumed run read first";
+  const fs::path image = data / "train/c1/013.png";
+  const auto before = fs::last_write_time(image);
+  std::fstream(image, std::ios::binary | std::ios::in | std::ios::out).put('x');
+  fs::last_write_time(image, before + std::chrono::hours(1));
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, folder); }),
+              HasSubstr("train/c1/013.png'"));
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
         "optimizer.kind=adamw", "optimizer.layer_decay=0.5", "schedule.kind=one_cycle",
         "schedule.restart=3", "schedule.restart_factor=0.5"},
        {3, 15, 16, 22}},
+      {{"train.epochs=3", "augment.rand_augment.num_ops=2", "augment.horizontal_flip=true"},
+       {2, 8}},
+      {{"train.epochs=3", "augment.trivial_augment=true", "augment.erase=0.5"}, {7}},
   };
   for (const auto& [overrides, stops] : cases) {
     const Outcome expected = uninterrupted(data.config(overrides));
@@ -70,7 +73,7 @@ TEST(CheckpointResume, EqualsTheUninterruptedRunFromEveryStop) {
       ++compared;
     }
   }
-  fmt::print("resumed runs equal to the uninterrupted one: {} of 15\n", compared);
+  fmt::print("resumed runs equal to the uninterrupted one: {} of 18\n", compared);
 }
 
 TEST(CheckpointResume, ControlLosingTheMomentsShows) {

@@ -84,6 +84,27 @@ TEST(Experiment, InitialWeightsAndANewHead) {
               HasSubstr("init.from"));
 }
 
+// The parameter keeps its grid, so that weights of any image size load into any other.
+TEST(Experiment, PositionEmbeddingsServeImagesOfAnotherSize) {
+  const StripeFolder data;
+  const std::string transformer =
+      "model.layers=[{conv2d: {filters: 8, kernel: 4, strides: 4}}, class_token, "
+      "{position_embedding: {name: positions, grid: 4}}, {multi_head_attention: {heads: 2}}, "
+      "first_token]";
+  TestRun first(data.config({transformer, "train.epochs=1"}));
+  first.train();
+  const auto trained = values_of(first.experiment);
+  for (const char* size : {"data.image_size=24", "data.image_size=12"}) {
+    const std::string from = "init.from=" + first.folder.best().string();
+    TestRun other(data.config({from, "model=from_weights", size, "train.epochs=1"}));
+    EXPECT_EQ(values_of(other.experiment), trained) << size;
+    other.train();
+    EXPECT_NE(values_of(other.experiment).at("positions"), trained.at("positions")) << size;
+    const Network network = Network::load(other.folder.best(), cpu_device);
+    EXPECT_EQ(network.model().input, other.experiment.network->model().input.with(0, 1)) << size;
+  }
+}
+
 TEST(Experiment, GroupsHaveTheirOwnRate) {
   const StripeFolder data;
   TestRun run(
