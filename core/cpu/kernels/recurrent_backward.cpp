@@ -22,12 +22,22 @@ CellBackward::CellBackward(Allocator& allocator, const std::function<void(const 
       d_(gradients),
       dh_(dh),
       dc_(dc),
-      dgates_(allocator, g.steps * g.batch * g.gates() * g.hidden),
+      copied_(g.steps >= steps_worth_copying),
+      w_hh_(allocator, copied_ ? gate_rows() * padded_row(g.output()) : 0),
+      dgates_(allocator, g.steps * g.batch * gate_stride()),
       drecurred_(allocator, g.kind == RecurrentKind::gru ? g.steps * g.batch * g.hidden : 0),
       dresult_(allocator, g.steps * g.batch * g.projection),
       dm_(allocator, g.batch * g.hidden),
       zeros_(allocator, std::max(g.hidden, g.output())) {
   std::fill_n(zeros_.data(), std::max(g.hidden, g.output()), 0.0f);
+  for (int64_t row = 0; copied_ && row < gate_rows(); ++row) {
+    std::copy_n(m_.w_hh + row * g.output(), g.output(),
+                w_hh_.data() + row * padded_row(g.output()));
+  }
+  for (int64_t row = 0; row < g.steps * g.batch; ++row) {
+    float* const begin = dgates_.data() + row * gate_stride();
+    std::fill(begin + gate_rows(), begin + gate_stride(), 0.0f);
+  }
 }
 
 // A gradient that vanishes over hundreds of steps passes through the denormal numbers.
@@ -82,7 +92,7 @@ void CellBackward::row(int64_t t, int64_t n) {
   const int64_t before = steps_.before(t, n);
   const float* gates = m_.gates + at * gate_rows();
   const float* dm = dm_.data() + n * g_.hidden;
-  float* dgates = dgates_.data() + at * gate_rows();
+  float* dgates = dgates_row(t, n);
   float* dh = dh_ + n * g_.output();
   // The state before the step: kept, initial, or zeros.
   const auto state = [&](const float* kept, int64_t stride, const float* initial, int64_t extent) {
@@ -112,10 +122,10 @@ void CellBackward::step_gemms(int64_t t, int64_t begin, int64_t end) {
   Gemm call{.m = end - begin,
             .n = g_.output(),
             .k = is_gru() ? 2 * g_.hidden : gate_rows(),
-            .a = dgates_.data() + row_of(t, begin) * gate_rows(),
-            .lda = gate_rows(),
-            .b = m_.w_hh,
-            .ldb = g_.output(),
+            .a = dgates_row(t, begin),
+            .lda = gate_stride(),
+            .b = copied_ ? w_hh_.data() : m_.w_hh,
+            .ldb = copied_ ? padded_row(g_.output()) : g_.output(),
             .beta = 1,
             .c = dh_ + begin * g_.output(),
             .ldc = g_.output()};
@@ -124,12 +134,12 @@ void CellBackward::step_gemms(int64_t t, int64_t begin, int64_t end) {
   call.k = g_.hidden;
   call.a = drecurred(t, begin);
   call.lda = g_.hidden;
-  call.b += 2 * g_.hidden * g_.output();
+  call.b += 2 * g_.hidden * call.ldb;
   gemm(call);
 }
 
 void CellBackward::leave_nothing(int64_t t, int64_t n) {
-  std::fill_n(dgates_.data() + row_of(t, n) * gate_rows(), gate_rows(), 0.0f);
+  std::fill_n(dgates_row(t, n), gate_rows(), 0.0f);
   if (is_gru()) std::fill_n(drecurred(t, n), g_.hidden, 0.0f);
   if (g_.projection > 0) {
     std::fill_n(dresult_.data() + row_of(t, n) * g_.projection, g_.projection, 0.0f);
@@ -143,7 +153,7 @@ void CellBackward::finish() {
            .n = m_.inputs,
            .k = gate_rows(),
            .a = dgates_.data(),
-           .lda = gate_rows(),
+           .lda = gate_stride(),
            .b = m_.w_ih,
            .ldb = m_.inputs,
            .beta = d_.add_dx ? 1.0f : 0.0f,
@@ -156,7 +166,7 @@ void CellBackward::finish() {
            .n = m_.inputs,
            .k = rows,
            .a = dgates_.data(),
-           .lda = gate_rows(),
+           .lda = gate_stride(),
            .b = m_.x,
            .ldb = m_.inputs,
            .c = d_.w_ih,
@@ -185,7 +195,7 @@ void CellBackward::add_outer(const float* dgates, const float* drecurred, const 
             .n = g_.output(),
             .k = rows,
             .a = dgates,
-            .lda = gate_rows(),
+            .lda = gate_stride(),
             .b = h,
             .ldb = stride,
             .beta = first ? 0.0f : 1.0f,
@@ -208,7 +218,7 @@ void CellBackward::recurrent_weights() {
   const int64_t gradient_from = steps_.backwards() ? 0 : 1;
   const int64_t state_from = steps_.backwards() ? 1 : 0;
   if (rows > 0) {
-    add_outer(dgates_.data() + row_of(gradient_from, 0) * gate_rows(), drecurred(gradient_from, 0),
+    add_outer(dgates_row(gradient_from, 0), drecurred(gradient_from, 0),
               m_.y + row_of(state_from, 0) * stride, stride, rows, true);
   } else {
     std::fill_n(d_.w_hh, gate_rows() * g_.output(), 0.0f);
@@ -218,20 +228,19 @@ void CellBackward::recurrent_weights() {
 
 void CellBackward::add_initial_state() {
   const auto meet = [&](int64_t t) {
-    add_outer(dgates_.data() + row_of(t, 0) * gate_rows(), drecurred(t, 0), m_.h0, g_.output(),
-              g_.batch, false);
+    add_outer(dgates_row(t, 0), drecurred(t, 0), m_.h0, g_.output(), g_.batch, false);
   };
   if (!steps_.backwards()) return meet(0);
   if (!m_.lengths) return meet(g_.steps - 1);
   // In reverse, every sequence begins at its own end: gather those rows.
-  const Scratch<float> dgates(allocator_, g_.batch * gate_rows());
+  const Scratch<float> dgates(allocator_, g_.batch * gate_stride());
   const Scratch<float> drecurred(allocator_, is_gru() ? g_.batch * g_.hidden : 0);
   const auto pick = [&](const float* all, float* to, int64_t n, int64_t extent) {
     const int64_t t = std::max<int64_t>(steps_.length(n) - 1, 0);  // zero where there is no step
     std::copy_n(all + row_of(t, n) * extent, extent, to + n * extent);
   };
   for (int64_t n = 0; n < g_.batch; ++n) {
-    pick(dgates_.data(), dgates.data(), n, gate_rows());
+    pick(dgates_.data(), dgates.data(), n, gate_stride());
     if (is_gru()) pick(drecurred_.data(), drecurred.data(), n, g_.hidden);
   }
   add_outer(dgates.data(), drecurred.data(), m_.h0, g_.output(), g_.batch, false);
@@ -239,8 +248,8 @@ void CellBackward::add_initial_state() {
 
 void CellBackward::biases() {
   const int64_t rows = g_.steps * g_.batch;
-  const Scratch<float> sums(allocator_, gate_rows());
-  column_sums(allocator_, dgates_.data(), rows, gate_rows(), sums.data());
+  const Scratch<float> sums(allocator_, gate_stride());
+  column_sums(allocator_, dgates_.data(), rows, gate_stride(), sums.data());
   if (d_.b_ih) std::copy_n(sums.data(), gate_rows(), d_.b_ih);
   if (!d_.b_hh) return;
   std::copy_n(sums.data(), gate_rows(), d_.b_hh);

@@ -1,7 +1,11 @@
 // A NaN survives every activation, on every device and in every form of the operator: alone, fused
-// into a product, a convolution or a normalisation, before or after pooling.
+// into a product, a convolution or a normalisation, before or after pooling; and the exponentials
+// of softmax and recurrent layers.
 #include "core/cpu/cpu_backend.h"
+#include "core/ops/recurrent.h"
 #include "tests/support/nans.h"
+
+#include <array>
 
 namespace whisker::test {
 namespace {
@@ -114,6 +118,57 @@ TEST(NaN, StaysInBatchNorm) {
       expect_nans(run(sound, spoilt, true), there);
       // The batch's statistics spread it over the channel.
       expect_nans(run(spoilt, {}, true), [&](int64_t i) { return i % channels == 1; });
+    }
+  });
+}
+
+void for_each_host_dtype(const std::function<void(TensorOptions)>& fn) {
+  for (const Device device : {reference_device, cpu_device}) {
+    for (const DType dtype : test_dtypes(device)) {
+      SCOPED_TRACE(fmt::format("{} {}", device, dtype));
+      fn({.dtype = dtype, .device = device});
+    }
+  }
+}
+
+// Rows of 37: more than two vectors of any width, and a rest.
+TEST(NaN, StaysInItsRowOfASoftmax) {
+  for_each_host_dtype([](TensorOptions options) {
+    const Tensor x = with_nan({3, 37}, 40, options);
+    const auto second = [](int64_t i) { return i / 37 == 1; };
+    expect_nans(softmax(x), second);
+    expect_nans(log_softmax(x), second);
+  });
+}
+
+TEST(NaN, DoesNotComeOfAMaskedLogit) {
+  for_each_host_dtype([](TensorOptions options) {
+    std::vector<double> logits(37, -infinity);
+    logits[5] = logits[36] = 3;
+    const std::vector<double> y = softmax(from_vector(logits, {1, 37}, options)).to_vector();
+    for (size_t i = 0; i < y.size(); ++i) {
+      EXPECT_NEAR(y[i], i == 5 || i == 36 ? 0.5 : 0, 1e-6) << i;
+    }
+  });
+}
+
+TEST(NaN, StaysInItsSequenceOfARecurrentLayer) {
+  constexpr int64_t steps = 3, batch = 4, features = 5, hidden = 37;
+  constexpr int64_t step = 1, sequence = 2;
+  for_each_host_dtype([](TensorOptions options) {
+    for (const auto kind : {RecurrentKind::rnn_tanh, RecurrentKind::rnn_relu, RecurrentKind::lstm,
+                            RecurrentKind::gru}) {
+      const int64_t rows = RecurrentGeometry{.kind = kind}.gates() * hidden;
+      const RecurrentParameters cell{.w_ih = with_nan({rows, features}, -1, options),
+                                     .w_hh = with_nan({rows, hidden}, -1, options),
+                                     .b_ih = with_nan({rows}, -1, options),
+                                     .b_hh = with_nan({rows}, -1, options)};
+      const Tensor x =
+          with_nan({steps, batch, features}, (step * batch + sequence) * features, options);
+      const Tensor y = recurrent(x, std::array{cell}, {.kind = kind}).y;
+      expect_nans(y, [](int64_t i) {
+        return i / hidden % batch == sequence && i / hidden / batch >= step;
+      });
     }
   });
 }

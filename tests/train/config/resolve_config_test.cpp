@@ -84,7 +84,7 @@ TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
                           data / "flat" / (label + "." + image.path().filename().string()));
   }
   const auto batch_size = [&](const std::string& weights, std::vector<std::string> overrides) {
-    overrides.emplace_back("data.label_pattern={label}.*");
+    overrides.emplace_back("data.label_pattern='{label}.*'");
     return one_command_config({.data = (data / "flat").string(), .weights = weights, .model = ""},
                               overrides)
         .train.batch_size;
