@@ -68,7 +68,8 @@ def row_of(line):
     ours, theirs = starts(line) if kind else ([], {})
     if ours:
         name = line.get("id") or line.get("config") or "resnet18"
-        row |= {"kind": kind, "name": f"{kind}, {name}", "ours": f"{significant(statistics.median(ours))} s", "theirs": "",
+        label = what if what.endswith("photographs") else kind
+        row |= {"kind": kind, "name": f"{label}, {name}", "ours": f"{significant(statistics.median(ours))} s", "theirs": "",
                 "modes": set(theirs), "mode": "", "ratio": None}
         if theirs:
             mode = min(theirs, key=lambda mode: statistics.median(theirs[mode]))

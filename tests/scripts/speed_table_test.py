@@ -29,6 +29,7 @@ LINES = {
         step(GPU, "ccccccc", 0.09, {"eager": 2.0}),  # which leaves out what was faster
         step(GPU, "ddddddd with changes", 0.05, {"compiled": 0.4}),
         step(GPU, "eeeeeee", 12.345, {"captured": 1000.0}, id="lstm", batch=64),  # never compiled
+        step(GPU, "eeeeeee", 0.11, {"compiled": 0.4}, ranks=2),
         {**GPU, "commit": "eeeeeee", "what": "PyTorch alone", "id": "keras64", "batch": 32, "pytorch_ms": 0.1},
         {**GPU, "commit": "eeeeeee", "what": "tests", "passed": 5},
         {**GPU, "commit": "eeeeeee", "what": "x.yaml, last epoch", "accuracy": [0.9, 0.92, 0.94], "seconds": [10, 11, 13.0]},
@@ -39,6 +40,8 @@ LINES = {
         {**CPU, "commit": "2222222", "id": "keras64", "batch": 32, "precision": "f32", "whisker_ms": 5, "pytorch_ms": 6},
         {**CPU, "commit": "3333333", "what": "classify one photograph, cold", "id": "resnet18", "whisker_s": [0.2, 0.1, 0.3],
          "pytorch_s": {"eager": [4.0, 5.0, 4.4]}},
+        {**CPU, "commit": "3333333", "what": "classify 1000 photographs", "id": "squeezenet1_1", "whisker_s": [5.0, 5.5],
+         "pytorch_s": {"0 workers": [11.0, 12.0], "2 workers": [13.0, 13.0]}},
         {**CPU, "commit": "3333333", "what": "first step", "id": "resnet18", "whisker_s": [0.5],
          "pytorch_s": {"eager": [8.0], "compiled": [40.0]}},
         {**CPU, "commit": "3333333", "what": "training run", "id": "z.yaml", "settings": ["train.epochs=2"],
@@ -49,11 +52,13 @@ EXPECTED = """\
 | what | machine | Whisker | PyTorch | its mode | ratio | Whisker MiB | PyTorch MiB | commit |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 | keras64, batch 32, f32 | H200 | 0.102 ms | 0.294 ms | autotuned 2.11 | 0.35 | 38 | 286 | bbbbbbb |
+| keras64, batch 32, f32, 2 GPUs | H200 | 0.110 ms | 0.400 ms | compiled 2.11 | 0.27 | 38 | 286 | eeeeeee |
 | lstm, batch 64, f32 | H200 | 12.3 ms | 1000 ms | captured 2.11 | 0.01 | 38 | 286 | eeeeeee |
 | x.yaml, 3 seeds | H200 | 92.0 ± 1.2 % in 11.3 s |  |  |  |  |  | eeeeeee |
 | keras64, batch 32, f32 | EPYC, 2 cores | 9.00 ms | 36.0 ms | eager 2.15 | 0.25 | 38 | 286 | 1111111 |
 | first step, resnet18 | EPYC, 2 cores | 0.500 s | 8.00 s | eager 2.15 | 0.06 |  |  | 3333333 |
 | classify one photograph, resnet18 | EPYC, 2 cores | 0.200 s | 4.40 s | eager 2.15 | 0.05 |  |  | 3333333 |
+| classify 1000 photographs, squeezenet1_1 | EPYC, 2 cores | 5.25 s | 11.5 s | 0 workers 2.15 | 0.46 |  |  | 3333333 |
 | z.yaml train.epochs=2, 3 seeds | EPYC, 2 cores | 50.0 ± 0.0 % in 600 s |  |  |  |  |  | 3333333 |
 """
 
