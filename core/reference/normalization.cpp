@@ -101,7 +101,7 @@ class Normalization final : public NormalizationKernels {
                            const UnsummedGrads& dy, const NormGrads& out) override {
     visit_real("batch_norm", dy.first.dtype(), [&]<class T>() {
       const T* from = elements<T>(saved.x);  // (rows, channels), null when only dbeta is wanted
-      const T* y = elements<T>(saved.y);     // (rows, channels), null without an activation
+      const T* y = elements<T>(saved.y);     // (rows, channels), null where f' follows from x
       const T* gradient = elements<T>(dy.first);  // (rows, channels)
       for (int64_t c = 0; c < g.channels; ++c) {
         const double center = from ? double{elements<T>(saved.mean)[c]} : 0;
@@ -109,7 +109,11 @@ class Normalization final : public NormalizationKernels {
         const auto normalised = [&](int64_t at) { return (double{from[at]} - center) * inverse; };
         const auto dz = [&](int64_t at) {
           const double d{gradient[at]};
-          return y ? activation_gradient(g.activation, double{y[at]}, d) : d;
+          if (y) return activation_gradient(g.activation, double{y[at]}, d);
+          if (grad_from_output(g.activation.kind)) return d;
+          const double z = normalised(at) * double{elements<T>(saved.gamma)[c]} +
+                           double{elements<T>(saved.beta)[c]};
+          return activation_gradient(g.activation, z, d);
         };
         double sum = 0;          // of dz: dbeta
         double correlation = 0;  // of dz with the normalised x: dgamma
