@@ -60,16 +60,18 @@ def child(command, threads, ranks=1):
         outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2 * ranks)]
         processes = [subprocess.Popen(command, env=environment, stdout=outputs[2 * rank], stderr=outputs[2 * rank + 1])
                      for rank, environment in enumerate(environments(ranks, threads))]
-        failed = None
-        while failed is None and any(process.poll() is None for process in processes):
+        failed, running = None, True
+        while failed is None and running:
             time.sleep(0.05)
-            failed = next((rank for rank, process in enumerate(processes) if process.poll()), None)
+            running = any(process.poll() is None for process in processes)
+            failed = next((rank for rank, process in enumerate(processes) if process.returncode), None)
         for output in outputs:
             output.seek(0)
         if failed is None:
             return json.loads(outputs[0].read().strip().splitlines()[-1])
         for process in processes:  # the others would wait for it
             process.kill()
+            process.wait()
         print(f"{' '.join(command)}: rank {failed} exits with {processes[failed].returncode}\n"
               f"{outputs[2 * failed + 1].read()[-2000:]}", file=sys.stderr, flush=True)
         return None

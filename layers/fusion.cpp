@@ -52,20 +52,19 @@ bool has_fused_conv_norm(const FusionTarget& target) {
 
 // --- conv2d, dense or batch_norm, then an activation; conv2d, then max-pooling ----------------
 
-bool can_fuse(const Conv2D& conv, ActivationSpec f, const FusionTarget&) {
+bool can_fuse(const Conv2D& conv, ActivationSpec f) {
   return grad_from_output(f.kind) && (!conv.options().max_pool || is_monotonic(f));
 }
-bool can_fuse(const Dense&, ActivationSpec f, const FusionTarget&) {
+bool can_fuse(const Dense&, ActivationSpec f) {
   return grad_from_output(f.kind);
 }
-bool can_fuse(const BatchNorm&, ActivationSpec f, const FusionTarget&) {
+bool can_fuse(const BatchNorm&, ActivationSpec f) {
   return batch_norm_computes(f, true);
 }
 
 /// A layer with what follows in its operator.
 template <class Layer>
-std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at,
-                                               const FusionTarget& target) {
+std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
   const auto* const layer = layer_at<Layer>(layers, at);
   if (!layer) return {};
   const auto fused = std::make_shared<Layer>(*layer, SharedParameters{});
@@ -78,7 +77,7 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at,
     took = false;
     const auto* const next = layer_at<ActivationLayer>(layers, at + match.count);
     if (next && fused->options().activation.kind == Activation::none &&
-        can_fuse(*fused, next->activation(), target)) {
+        can_fuse(*fused, next->activation())) {
       fused->set_activation(next->activation());
       take(*next);
       took = true;
@@ -96,8 +95,8 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at,
 }
 
 template <class Layer>
-std::optional<FusedLayers> match_epilogue(Layers layers, size_t at, const FusionTarget& target) {
-  auto match = layer_with_epilogue<Layer>(layers, at, target);
+std::optional<FusedLayers> match_epilogue(Layers layers, size_t at, const FusionTarget&) {
+  auto match = layer_with_epilogue<Layer>(layers, at);
   return match && match->count > 1 ? match : std::nullopt;
 }
 
@@ -116,8 +115,8 @@ std::optional<int> plan_epilogue(Layers layers, const FusedLayers& match, Memory
 // --- batch_norm, then max-pooling --------------------------------------------------------------
 
 /// A batch_norm that training fuses with the layer behind it and behind its relu.
-std::optional<FusedLayers> norm_in_training(Layers layers, size_t at, const FusionTarget& target) {
-  auto match = layer_with_epilogue<BatchNorm>(layers, at, target);
+std::optional<FusedLayers> norm_in_training(Layers layers, size_t at) {
+  auto match = layer_with_epilogue<BatchNorm>(layers, at);
   if (match) match->in_training = {layer_at<BatchNorm>(layers, at)};
   return match;
 }
@@ -138,7 +137,7 @@ bool may_fuse_norm(const Pool2dOptions& pool) {
 
 std::optional<FusedLayers> match_norm_pool(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_norms(target)) return {};
-  auto match = norm_in_training(layers, at, target);
+  auto match = norm_in_training(layers, at);
   if (!match || !batch_norm_computes(norm_of(*match).options().activation, false)) return {};
   const auto* const pool = layer_at<MaxPool2D>(layers, at + match->count);
   if (!pool || !may_fuse_norm(pool->options())) return {};
@@ -178,14 +177,14 @@ std::optional<int> plan_norm_pool(Layers layers, const FusedLayers& match, Memor
 
 /// A convolution that adds and pools nothing, nor does its operator.
 Conv2D* bare_conv2d_at(Layers layers, size_t at) {
-  const auto match = layer_with_epilogue<Conv2D>(layers, at, {});
+  const auto match = layer_with_epilogue<Conv2D>(layers, at);
   auto* const conv = layer_at<Conv2D>(layers, at);
   return match && match->count == 1 && conv->is_bare() ? conv : nullptr;
 }
 
 std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_conv_norm(target)) return {};
-  auto match = norm_in_training(layers, at, target);
+  auto match = norm_in_training(layers, at);
   if (!match || norm_of(*match).options().activation.kind != Activation::relu ||
       !bare_conv2d_at(layers, at + match->count)) {
     return {};

@@ -134,7 +134,7 @@ void cache_features(Experiment& experiment) {
                          .epochs = config.unfreeze_at};
   const double limit = config.data.cache_limit_mib * 1024 * 1024;
   const auto most_of_train =
-      static_cast<int64_t>(experiment.data.share_of(experiment.data.train_size) * limit);
+      static_cast<int64_t>(experiment.data.fraction_of(experiment.data.train_size) * limit);
   options.most_bytes = static_cast<int64_t>(limit) - most_of_train;
   const Network& network = *experiment.network;
   experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);

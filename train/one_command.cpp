@@ -67,7 +67,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
     assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
-  } else if (images < 64 && !batch_is_set) {  // that recipe drops what does not fill a batch of 32
+  }
+  if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few
     assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
   }
   assignments.insert(assignments.end(), overrides.begin(), overrides.end());

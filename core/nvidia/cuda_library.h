@@ -34,8 +34,8 @@ struct CudaOptions {
   int64_t search_uses = 0;
   /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.h).
   int64_t workspace_limit = int64_t{1} << 28;
-  /// The process computes little: convolutions and gemms of a few milliseconds use own kernels,
-  /// because loading cuDNN and cuBLASLt would take longer.
+  /// The process computes little: convolutions and gemms of a few milliseconds use own kernels, and
+  /// attention runs unfused, because loading cuDNN and cuBLASLt and compiling would take longer.
   bool short_lived = false;
   ConvNormFusion conv_norm_fusion = ConvNormFusion::faster;
   bool operator==(const CudaOptions&) const = default;
@@ -51,7 +51,7 @@ struct CudaGpu {
 /// Libraries by the layers that need them. Opening one takes as long as starting the driver.
 enum class CudaLibrary : uint8_t {
   products,          ///< cuBLASLt
-  convolutions,      ///< cuDNN, with the parts of it that hold its convolutions
+  convolutions,      ///< cuDNN, with the parts of it that hold its convolutions and attention
   recurrent_layers,  ///< cuDNN, with the part that holds its recurrent layers
 };
 

@@ -59,7 +59,7 @@ void augment_fields(FieldVisitor& v, AugmentConfig& c) {
              .low = 0,
              .high = 14});
     s.field("magnitude", c.rand_augment_magnitude,
-            {.about = "their strength", .low = 0, .high = 30});
+            {.about = "their strength; without effect while num_ops is 0", .low = 0, .high = 30});
   });
   v.field("trivial_augment", c.trivial_augment,
           {.about = "torchvision's TrivialAugmentWide: one random operation of random strength"});

@@ -207,8 +207,8 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
     } else {
       cache = cache_of(config, files, to_input, device, augmented);
     }
-    cache.max_bytes =
-        static_cast<uint64_t>(data.share_of(files.size()) * static_cast<double>(cache.max_bytes));
+    cache.max_bytes = static_cast<uint64_t>(data.fraction_of(files.size()) *
+                                            static_cast<double>(cache.max_bytes));
     return std::make_shared<ImageDataset>(
         files, ImageDatasetOptions{
                    .preprocess = to_input,

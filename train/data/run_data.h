@@ -43,7 +43,7 @@ struct RunData {
   std::vector<std::string> notes = {};     ///< other messages for the user
 
   /// What `count` of the images get of a limit that training and validation share.
-  double share_of(int64_t count) const {
+  double fraction_of(int64_t count) const {
     return static_cast<double>(count) / static_cast<double>(train_size + val_size);
   }
   /// "7,000 training and 1,000 validation images in 2 classes".

@@ -148,7 +148,7 @@ bool is_for_cudnn(const AttentionGeometry& g, AttentionPass pass, const Attentio
   // cuDNN's dropout draws another mask than dropout().
   if (g.dropout > 0 || (g.dtype != DType::bf16 && g.dtype != DType::f16)) return false;
   if (site.capability < 80 || g.head_size % 8 != 0 || g.head_size > 128) return false;
-  if (site.cudnn < 91600 || g.tokens == 1) return false;
+  if (site.cudnn < least_cudnn_for_attention || g.tokens == 1) return false;
   if (g.bias && (g.bias_stride[2] == 0 || g.bias_stride[3] == 0)) return false;
   if (pass == AttentionPass::forward) return true;
   // Backward takes exp(-log_sum_exp) of keys behind the last one, which is infinite where all

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/backend/geometry.h"
-#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+#include "core/cuda/cudnn/cudnn_graph.h"
 
 namespace whisker::cuda {
 
@@ -15,6 +15,9 @@ struct AttentionSite {
   size_t cudnn = 0;    ///< as cudnnGetVersion() counts
   bool deterministic = false;
 };
+
+/// As cudnnGetVersion() counts. Backward of earlier versions makes NaN of low scores.
+inline constexpr size_t least_cudnn_for_attention = 91600;
 
 /// True where cuDNN's engines are known to be right. Engines may still be missing.
 bool is_for_cudnn(const AttentionGeometry& g, AttentionPass pass, const AttentionSite& site);

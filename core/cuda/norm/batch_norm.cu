@@ -148,9 +148,9 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
   const auto launch = [&]<Curve F>() {
     launch_pdl(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V, F>, t,
                f == Activation::none ? -INFINITY : 0, f == Activation::relu6 ? 6 : INFINITY,
-               static_cast<const T*>(p.x), static_cast<const T*>(p.residual),
-               static_cast<T*>(p.y), p.gamma, p.beta, p.mean, p.inv_std,
-               training ? nullptr : p.variance, static_cast<float>(g.epsilon));
+               static_cast<const T*>(p.x), static_cast<const T*>(p.residual), static_cast<T*>(p.y),
+               p.gamma, p.beta, p.mean, p.inv_std, training ? nullptr : p.variance,
+               static_cast<float>(g.epsilon));
   };
   if (f == Activation::hard_swish) return launch.template operator()<Curve::hard_swish>();
   if (f == Activation::silu) return launch.template operator()<Curve::silu>();

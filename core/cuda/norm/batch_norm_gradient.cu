@@ -12,8 +12,8 @@ constexpr bool reads_z(Slope s) {
   return s != Slope::one && s != Slope::y;
 }
 
-/// What rounds to 0 or less in T is at most `zero`, half of T's smallest number; what rounds to 6 or
-/// more is at least `six`, half of T's step below 6.
+/// What rounds to 0 or less in T is at most `zero`, half of T's smallest number; what rounds to 6
+/// or more is at least `six`, half of T's step below 6.
 template <class T>
 struct Rounds {
   static constexpr float zero = 0, six = 6;

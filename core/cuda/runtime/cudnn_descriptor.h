@@ -1,5 +1,5 @@
 // Ownership of cuDNN's backend descriptors, and errors that name the call. Everything else about
-// the graph API is in core/cuda/convolution/cudnn/cudnn_graph.h.
+// the graph API is in core/cuda/cudnn/cudnn_graph.h.
 #pragma once
 
 #include "core/error.h"

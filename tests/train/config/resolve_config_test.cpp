@@ -71,8 +71,7 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
-// Of images whose labels are not folders, and few of them: quickstart's recipe drops what does not
-// fill a batch.
+// Of images whose labels are not folders, and few of them.
 TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
   const StripeFolder data;
   const std::string folder = (data / "train").string();
@@ -91,7 +90,7 @@ TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
   };
   EXPECT_LT(batch_size("", {}), 32);
   EXPECT_EQ(batch_size("", {"train.batch_size=5"}), 5);
-  EXPECT_EQ(batch_size("w.pth", {}), 32);
+  EXPECT_LT(batch_size("w.pth", {}), 32);
   EXPECT_NO_THROW(batch_size("", {"train.batch_size_per_gpu=8"}));
 }
 

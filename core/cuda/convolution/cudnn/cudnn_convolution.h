@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
-#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+#include "core/cuda/cudnn/cudnn_graph.h"
 
 namespace whisker::cuda {
 

@@ -220,7 +220,7 @@ Cases batch_norm_cases() {
                              {5, 13, 14, 35}}) {
     add(shape, Activation::none);
   }
-  // Few elements where relu's sign or a bend counts: beside 0 it is a matter of rounding.
+  // Few elements where relu's sign or a kink counts: beside 0 it is a matter of rounding.
   for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {5, 13, 14, 16}}) {
     for (const Activation kind : {Activation::relu, Activation::relu6, Activation::hard_swish}) {
       add(shape, kind);

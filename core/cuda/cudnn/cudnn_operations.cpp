@@ -1,5 +1,5 @@
 // Tensors and operations of cuDNN's graphs, one descriptor each.
-#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+#include "core/cuda/cudnn/cudnn_graph.h"
 
 namespace whisker::cuda::cudnn {
 namespace {

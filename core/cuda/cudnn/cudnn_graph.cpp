@@ -1,4 +1,4 @@
-#include "core/cuda/convolution/cudnn/cudnn_graph.h"
+#include "core/cuda/cudnn/cudnn_graph.h"
 
 #include <charconv>
 
