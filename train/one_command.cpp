@@ -81,8 +81,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
 }
 
 RecipeEpochs fine_tune_epochs(int64_t images) {
-  // Epochs of the head hardly cost time; those of all layers do: about two minutes of two CPU cores
-  // with SqueezeNet.
+  // Epochs of the head hardly cost time; those of all layers do: with SqueezeNet about 150 s of two
+  // CPU cores.
   images = std::max<int64_t>(1, images);
   return {.head = std::clamp<int64_t>(20'000 / images, 5, 30),
           .all = std::clamp<int64_t>(12'000 / images, 1, 16)};
