@@ -60,11 +60,11 @@ def child(command, threads, ranks=1):
         outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2 * ranks)]
         processes = [subprocess.Popen(command, env=environment, stdout=outputs[2 * rank], stderr=outputs[2 * rank + 1])
                      for rank, environment in enumerate(environments(ranks, threads))]
-        failed, running = None, True
-        while failed is None and running:
+        failed, codes = None, [None]
+        while failed is None and None in codes:
             time.sleep(0.05)
-            running = any(process.poll() is None for process in processes)
-            failed = next((rank for rank, process in enumerate(processes) if process.returncode), None)
+            codes = [process.poll() for process in processes]
+            failed = next((rank for rank, code in enumerate(codes) if code), None)
         for output in outputs:
             output.seek(0)
         if failed is None:
