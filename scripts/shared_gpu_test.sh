@@ -91,27 +91,37 @@ for name in resnet lstm; do
   alone[$name]=$(train "$name" alone) && [ -n "${alone[$name]}" ] || { echo "training $name did not run alone"; exit 1; }
 done
 
-start_busy
-for program in core/whisker_core_cuda_tests core/whisker_core_cuda_few_channels_tests; do
-  log=$out/${program##*/}.log
+# Each prints its line and returns 1 where something failed or differed.
+repeat_tests() {
+  local program=$1 log=$out/${1##*/}.log status passed failed done
   (cd "$folder/tests/${program%/*}" && "./${program##*/}" "--gtest_filter=$filter" "--gtest_repeat=$repeats" \
     --gtest_brief=1) >"$log" 2>&1
   status=$?
-  is_busy
   passed=$(grep -oE '^\[  PASSED  \] [0-9]+' "$log" | awk '{n += $4} END {print n + 0}')
   failed=$(grep -cE '^\[  FAILED  \] .*\(' "$log")
   done=$(grep -c '^\[==========\]' "$log")
   printf '%-32s %d of %d repetitions, %d tests passed, %d failed\n' "${program##*/}" "$done" "$repeats" "$passed" "$failed"
-  [ "$status" -eq 0 ] && [ "$done" -eq "$repeats" ] && [ "$passed" -gt 0 ] || bad=1
   grep -hoE '^\[  FAILED  \] [^ ,]+' "$log" | sort | uniq -c | sed 's/^/  /'
-done
-for name in resnet lstm; do
-  same=0
+  [ "$status" -eq 0 ] && [ "$done" -eq "$repeats" ] && [ "$passed" -gt 0 ]
+}
+repeat_training() {
+  local name=$1 same=0 hash i
   for ((i = 1; i <= repeats; ++i)); do
     hash=$(train "$name" "$i") && [ "$hash" = "${alone[$name]}" ] && same=$((same + 1)) && rm -rf "$out/runs/$name-$i"
   done
-  is_busy
   printf '%-32s %d of %d trainings with the bits of the one alone\n' "$name" "$same" "$repeats"
-  [ "$same" -eq "$repeats" ] || bad=1
+  [ "$same" -eq "$repeats" ]
+}
+
+# All at once: they share the GPU with each other, too.
+start_busy
+parts=()
+for program in core/whisker_core_cuda_tests core/whisker_core_cuda_few_channels_tests; do
+  repeat_tests "$program" & parts+=($!)
 done
+for name in resnet lstm; do
+  repeat_training "$name" & parts+=($!)
+done
+for part in "${parts[@]}"; do wait "$part" || bad=1; done
+is_busy
 exit $bad
