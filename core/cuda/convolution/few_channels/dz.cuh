@@ -90,12 +90,12 @@ class GradientItems {
   __device__ int row(int item) const { return by_columns_.quotient(item / packs); }
   __device__ int column(int item) const { return item / packs - row(item) * columns_; }
   __device__ static int channel(int item) { return item % packs * width; }
-  /// Index of the pack in dy; negative outside dy or past the last item.
+  /// Index of the pack in dy; negative outside dy, from c_out on, or past the last item.
   __device__ int64_t offset(int item) const {
     const int i = tile_.row / step + row(item), j = tile_.column / step + column(item);
     const int h = p_.h_out / step, w = p_.w_out / step;
-    if (item >= count() || i >= h || j >= w) return -1;
-    return ((int64_t{tile_.image} * h + i) * w + j) * Filters + channel(item);
+    if (item >= count() || i >= h || j >= w || channel(item) >= p_.c_out) return -1;
+    return ((int64_t{tile_.image} * h + i) * w + j) * p_.c_out + channel(item);
   }
 
  private:

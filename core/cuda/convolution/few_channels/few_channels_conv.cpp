@@ -49,8 +49,9 @@ bool is_first_layer(const ConvolutionRequest& request, bool narrow) {
   };
   const bool known =
       shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
-  return known && request.pass != ConvolutionPass::backward_input && !request.both &&
-         (g.c_out == 32 || g.c_out == 64);
+  const bool filters =
+      g.c_out == 32 || g.c_out == 64 || (g.c_out % 8 == 0 && g.c_out < 64 && !request.pooled);
+  return known && filters && request.pass != ConvolutionPass::backward_input && !request.both;
 }
 
 // See few_channels_conv.h.

@@ -1,6 +1,7 @@
 // Convolutions with few channels by own kernels: see Note [Few-channel convolutions] in
 // few_channels_conv.cuh. First layers read images (1 or 3 channels); second layers have 3x3 filters
-// over 32 channels and stride 1; both have 32 or 64 filters. Besides plain passes, the forward pass
+// over 32 channels and stride 1; both have 32 or 64 filters, first layers without pooling also any
+// other multiple of 8 below 64. Besides plain passes, the forward pass
 // may fuse bias, activation and 2x2 max-pooling; the weights' gradient may be computed from dy, the
 // result and argmax, in second layers together with the input's.
 #pragma once

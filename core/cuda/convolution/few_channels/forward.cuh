@@ -99,17 +99,19 @@ __device__ void multiply_positions(const T* patch, const int (&low)[Group],
   }
 }
 
-/// Stores a lane's 2 Tiles channels of the position at `y`, as Us.
+/// Stores those of a lane's 2 Tiles channels below c_out of the position at `y`, as Us.
 template <class T, class U, int Tiles, class Value>
-__device__ void store_channels(U* y, const Value& value) {
+__device__ void store_channels(U* y, int c_out, const Value& value) {
   constexpr int width = LaneChannels<T>::width;
   const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int first = 0; first < 2 * Tiles; first += width) {
+    const int channel = LaneChannels<T>::first(first / width, t);
+    if (channel >= c_out) continue;
     Pack<U, width> pack;
 #pragma unroll
     for (int i = 0; i < width; ++i) pack.at[i] = value(first + i);
-    *reinterpret_cast<Pack<U, width>*>(y + LaneChannels<T>::first(first / width, t)) = pack;
+    *reinterpret_cast<Pack<U, width>*>(y + channel) = pack;
   }
 }
 
@@ -123,7 +125,7 @@ __device__ void store_positions(const ConvTiling& p, int image, int i, int j,
     const int column = j + 8 * half;
     if (i >= p.h_out || column >= p.w_out) continue;
     const int64_t at = ((int64_t{image} * p.h_out + i) * p.w_out + column) * p.c_out;
-    store_channels<T, T, Tiles>(arguments.y + at, [&](int c) {
+    store_channels<T, T, Tiles>(arguments.y + at, p.c_out, [&](int c) {
       return from_f32<T>(arguments.activation(acc[c / 2][2 * half + c % 2] + bias[c]));
     });
   }
@@ -157,9 +159,11 @@ __device__ void store_windows(const ConvTiling& p, int image, int i, int j,
     argmax[c] = position;
   }
   const int64_t at = ((int64_t{image} * (p.h_out / 2) + i) * (p.w_out / 2) + j) * p.c_out;
-  store_channels<T, T, Tiles>(arguments.y + at, [&](int c) { return from_f32<T>(values[c]); });
+  store_channels<T, T, Tiles>(arguments.y + at, p.c_out,
+                              [&](int c) { return from_f32<T>(values[c]); });
   if (arguments.argmax) {
-    store_channels<T, uint8_t, Tiles>(arguments.argmax + at, [&](int c) { return argmax[c]; });
+    store_channels<T, uint8_t, Tiles>(arguments.argmax + at, p.c_out,
+                                      [&](int c) { return argmax[c]; });
   }
 }
 
@@ -191,14 +195,15 @@ __device__ void few_channels_forward_block(const ConvTiling& p, const Source& so
   if constexpr (S::whole_units) {
     fill_pixel_weights<T, S, Tiles, Source::turned>(arguments.w, fragments);
   } else {
-    fill_weights<T, S, Tiles>(arguments.w, fragments);
+    fill_weights<T, S, Tiles>(arguments.w, p.c_out, fragments);
   }
   float bias[2 * Tiles] = {};  // of the lane's channels
   if (!Source::turned && arguments.b) {
     constexpr int width = LaneChannels<T>::width;
 #pragma unroll
     for (int i = 0; i < 2 * Tiles; ++i) {
-      bias[i] = to_f32(arguments.b[LaneChannels<T>::first(i / width, t) + i % width]);
+      const int channel = LaneChannels<T>::first(i / width, t) + i % width;
+      if (channel < p.c_out) bias[i] = to_f32(arguments.b[channel]);
     }
   }
   // Offset of the taps of output (row, column) of the tile, for this lane.

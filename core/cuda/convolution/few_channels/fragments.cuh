@@ -29,9 +29,10 @@ struct LaneChannels {
 template <class T, class S, int Tiles>
 inline constexpr int fragment_registers = S::kernel* S::units* b_registers<T>* Tiles * 32;
 
-/// w as B fragments: [kernel row][unit][register][lane][tile].
+/// w (c_out, kernel, kernel, C) as B fragments: [kernel row][unit][register][lane][tile]; zeros
+/// from c_out on.
 template <class T, class S, int Tiles>
-__device__ void fill_weights(const T* w, uint32_t* fragments) {
+__device__ void fill_weights(const T* w, int c_out, uint32_t* fragments) {
   for (int i = static_cast<int>(threadIdx.x); i < fragment_registers<T, S, Tiles>;
        i += block_threads) {
     const int g = i / Tiles % 32 / 4, t = i / Tiles % 4;
@@ -39,8 +40,10 @@ __device__ void fill_weights(const T* w, uint32_t* fragments) {
     const int reg = i / (32 * Tiles) % b_registers<T>;
     const int unit = i / (32 * Tiles * b_registers<T>) % S::units;
     const int p = i / (32 * Tiles * b_registers<T> * S::units);
-    const T* row = w + (LaneChannels<T>::of(tile, g) * S::kernel + p) * S::row_taps;
-    const auto tap = [&](int k) { return k < S::row_taps ? operand(row[k]) : from_f32<T>(0.0f); };
+    const int channel = LaneChannels<T>::of(tile, g);
+    const int taps = channel < c_out ? S::row_taps : 0;
+    const T* row = w + (channel * S::kernel + p) * S::row_taps;
+    const auto tap = [&](int k) { return k < taps ? operand(row[k]) : from_f32<T>(0.0f); };
     if constexpr (sizeof(T) == 4) {
       fragments[i] = __float_as_uint(tap(8 * unit + t + 4 * reg));
     } else {

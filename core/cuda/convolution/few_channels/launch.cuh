@@ -24,14 +24,15 @@ inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3,
 inline constexpr ConvShapes<ConvShape<32, 3, 1>> second_layers{};
 
 /// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request`, which must have
-/// one of the shapes. Large kernels exist for 16-bit types only.
+/// one of the shapes; filters are its c_out rounded up to 32 or 64. Large kernels exist for 16-bit
+/// types only.
 template <class... Shapes, class Fn>
 void visit_few_channels(ConvShapes<Shapes...>, const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
   const auto visited = [&]<class T, class S, int Filters>() {
     if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
       if (g.c != S::channels || g.kernel_h != S::kernel || g.stride_h != S::stride) return false;
-      if (g.c_out != Filters) return false;
+      if (g.c_out > Filters) return false;
       if constexpr (S::stride == 1) {
         if (request.pooled) return fn.template operator()<T, S, Filters, true>(), true;
       }

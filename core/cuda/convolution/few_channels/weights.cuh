@@ -83,13 +83,13 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
 
   float* const scratch = reinterpret_cast<float*>(memory);
   add_warps(Split::position_groups, Split::groups, acc, scratch);
-  constexpr int weights = Filters * S::kernel * S::row_taps;
-  float* const sums = arguments.sums + int64_t{block} * (weights + Filters);
+  const int weights = p.c_out * S::kernel * S::row_taps;
+  float* const sums = arguments.sums + int64_t{block} * (weights + p.c_out);
   if (part == 0) {
 #pragma unroll
     for (int i = 0; i < 4 * Split::tiles; ++i) {
       const int at = Split::weight_of(group, i);
-      if (at >= 0) sums[at] = acc[i / 4][i % 4];
+      if (at >= 0 && at < weights) sums[at] = acc[i / 4][i % 4];
     }
   }
   // db: threads `packs` apart have the same channels.
@@ -98,8 +98,8 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   __syncthreads();
   for (int c = 0; c < width; ++c) scratch[threadIdx.x * width + static_cast<unsigned>(c)] = db[c];
   __syncthreads();
-  if (threadIdx.x < Filters) {
-    const int k = static_cast<int>(threadIdx.x);
+  const int k = static_cast<int>(threadIdx.x);
+  if (k < p.c_out) {
     float sum = 0;
     for (int thread = k / width; thread < block_threads; thread += packs) {
       sum += scratch[thread * width + k % width];

@@ -95,6 +95,8 @@ std::vector<ConvCase> cases() {
       {"one_element", {1, 1, 1, 1}, {1, 1, 1, 1}},
       {"3x3_valid", {2, 5, 5, 2}, {3, 3, 3, 2}, {.padding_mode = PaddingMode::valid}},
       {"3x3_pad_1", {2, 6, 4, 3}, {5, 3, 3, 3}, {.padding = 1}},
+      {"stem_of_16", {2, 9, 21, 3}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {"stem_of_24", {1, 5, 40, 3}, {24, 3, 3, 3}, {.padding = 1}},
       {"no_bias", {1, 5, 5, 2}, {2, 3, 3, 2}, {.padding = 1}, same, false},
       {"stride_2", {1, 7, 6, 2}, {3, 3, 3, 2}, {.stride = 2}},
       {"stride_2x3_pad_2x1_kernel_5x2",
