@@ -71,8 +71,12 @@ std::string Conv2D::describe() const {
   return o.max_pool ? text + ", max-pool " + describe_windows(*o.max_pool) : text;
 }
 
+Conv2dGeometry Conv2D::geometry(const Shape& x) const {
+  return conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
+}
+
 Shape Conv2D::convolved_shape(const Shape& x) const {
-  const Conv2dGeometry g = conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
+  const Conv2dGeometry g = geometry(x);
   return {g.n, g.h_out, g.w_out, g.c_out};
 }
 

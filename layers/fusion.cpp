@@ -183,15 +183,34 @@ Conv2D* bare_conv2d_at(Layers layers, size_t at) {
 }
 
 std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
-  if (!has_fused_conv_norm(target)) return {};
+  if (!has_fused_norms(target)) return {};
   auto match = norm_in_training(layers, at);
-  if (!match || norm_of(*match).options().activation.kind != Activation::relu ||
-      !bare_conv2d_at(layers, at + match->count)) {
-    return {};
+  const Conv2D* const conv = match ? bare_conv2d_at(layers, at + match->count) : nullptr;
+  if (!conv) return {};
+  if (conv->is_depthwise()) {
+    match->notes = {fmt::format("{} into {} in training", path_at(layers, at), conv->path())};
+  } else {
+    const bool relu = norm_of(*match).options().activation.kind == Activation::relu;
+    if (!relu || !has_fused_conv_norm(target)) return {};
+    match->notes.clear();  // timing decides
   }
-  match->notes.clear();  // timing decides
   ++match->count;
   return match;
+}
+
+// A depthwise convolution keeps what the batch_norm reads in place of what it writes.
+std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, MemoryPlan& plan,
+                                  int x) {
+  const auto& conv = last_of<Conv2D>(layers, match);
+  const Shape normalised = plan.shape(x);
+  if (!conv.is_depthwise() || !fuses_norm(conv.geometry(normalised))) return {};
+  const BatchNorm& norm = norm_of(match);
+  OperatorCost cost = conv.cost(normalised, true);
+  cost.keeps_input = true;
+  cost.kept_bytes += norm.cost(normalised, plan.needs_grad(x)).kept_bytes;
+  cost.transient_bytes = normalised.count() * element_bytes;  // the gradient behind the norm
+  return plan.add(*layers[match.first].module, {x}, conv.output_shape(normalised), cost,
+                  fmt::format("{}, conv2d {}", norm.description(), conv.describe()));
 }
 
 std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
@@ -335,7 +354,7 @@ std::optional<LayerValue> run_tail_conv(Layers layers, const FusedLayers& match,
 
 // The first one that matches and runs wins.
 constexpr FusionPattern table[] = {
-    {"norm_conv", match_norm_conv, run_norm_conv, nullptr},
+    {"norm_conv", match_norm_conv, run_norm_conv, plan_norm_conv},
     {"norm_pool", match_norm_pool, run_norm_pool, plan_norm_pool},
     {"conv_sums", match_conv_sums, run_conv_sums, nullptr},
     {"conv_epilogue", match_epilogue<Conv2D>, run_epilogue, plan_epilogue},

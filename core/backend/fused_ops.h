@@ -39,6 +39,13 @@ struct SummedOutput {
   const Tensor& sums;
 };
 
+/// True for the depthwise convolutions that normalise what they read.
+constexpr bool fuses_norm(const Conv2dGeometry& g) {
+  const bool window = g.kernel_h == 3 || g.kernel_h == 5 || g.kernel_h == 7;
+  return g.groups == g.c && g.c_out == g.c && g.c % 8 == 0 && window && g.kernel_h == g.kernel_w &&
+         g.stride_h == g.stride_w && g.stride_h <= 2 && g.dilation_h == 1 && g.dilation_w == 1;
+}
+
 /// Geometries have neither bias nor activation.
 class FusedConvNorm {
  public:
@@ -56,8 +63,9 @@ class FusedConvNorm {
   /// norm.folded may be undefined here.
   virtual bool prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm,
                              const Tensor& w) = 0;
-  /// y = norm(x) * w and the sums of y; also writes norm.folded.
-  virtual void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
+  /// y = norm(x) * w and the sums of y; also writes norm.folded. False where the sums were not
+  /// computed.
+  virtual bool convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
                                    const Tensor& w, const SummedOutput& out) = 0;
   /// At the end of a block norm.folded and gradients.dw are undefined: the weights' gradient is
   /// conv2d_backward's to compute.

@@ -1,6 +1,7 @@
 // See Note [Choosing a convolution].
 #include "core/cuda/convolution/conv_algorithms.h"
 
+#include "core/backend/fused_ops.h"
 #include "core/cuda/autotune/driver_memory.h"
 #include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
@@ -207,6 +208,9 @@ void ConvAlgorithms::run(const ConvolutionAlgorithm& algorithm,
 }
 
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
+  if (request.normalised && fuses_norm(request.geometry)) {  // by own kernels only
+    return run(*depthwise_convolution(request, site()), operands);
+  }
   run_or(request, operands, nullptr);
 }
 

@@ -32,7 +32,9 @@ std::string_view name_of(ConvolutionPass pass);
 /// relu and computes the batch_norm's own gradients: it writes x = the gradient of the normalised
 /// image, and dx = dz_factor x + x_factor norm->x + offset remains to be done. With `added`, a
 /// residual was added before relu and the image has other readers: their gradient is added before
-/// relu's, and x is also the residual's gradient.
+/// relu's, and x is also the residual's gradient. Forward and weights' passes of a depthwise
+/// convolution are own kernels instead, of any type and activation: they read norm.mean to
+/// norm.beta in place of scale and shift, and compute no sums.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation and, when `pooled`, max-pooling of
@@ -76,6 +78,7 @@ struct NormOperands {
   const void *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
   void *dgamma = nullptr, *dbeta = nullptr;
   void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
+  ActivationSpec activation = {};  ///< of a depthwise convolution's
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.

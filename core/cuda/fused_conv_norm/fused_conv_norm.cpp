@@ -106,7 +106,11 @@ void CudaFusedConvNorm::statistics(const TrainingNorm& norm) {
 
 bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm,
                                       const Tensor& w) {
-  if (!allowed(g) || g.dtype != DType::f16 || norm.gamma.dtype() != DType::f32) return false;
+  if (options_.conv_norm_fusion == ConvNormFusion::never) return false;
+  if (norm.gamma.dtype() != DType::f32) return false;
+  if (fuses_norm(g)) return !norm.residual.defined();
+  if (!allowed(g) || g.dtype != DType::f16) return false;
+  if (norm.geometry.activation.kind != Activation::relu) return false;
   context_.enter();
   if (norm.residual.defined()) {
     ConvolutionRequest fused = request(ConvolutionPass::backward_input, g);
@@ -124,9 +128,13 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNor
   });
 }
 
-void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
+bool CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
                                             const Tensor& w, const SummedOutput& out) {
   context_.enter();
+  if (fuses_norm(g)) {
+    depthwise(ConvolutionPass::forward, g, norm, {.w = w.raw(), .y = out.y.raw()});
+    return false;
+  }
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   forward({.convolution = g,
@@ -140,12 +148,55 @@ void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Train
            .mean = f32(norm.mean),
            .inv_std = f32(norm.inv_std),
            .folded = norm.folded.raw()});
+  return true;
+}
+
+// The own kernel, which normalises the image that it reads: operands.x is norm.x.
+void CudaFusedConvNorm::depthwise(ConvolutionPass pass, const Conv2dGeometry& g,
+                                  const TrainingNorm& norm, ConvolutionOperands operands) {
+  ConvolutionRequest normalising = request(pass, g);
+  normalising.normalised = true;
+  const AlignedInput x(context_, allocator_, norm.x);
+  operands.x = x.data();
+  operands.norm = {.mean = norm.mean.raw(),
+                   .inv_std = norm.inv_std.raw(),
+                   .gamma = norm.gamma.raw(),
+                   .beta = norm.beta.raw(),
+                   .activation = norm.geometry.activation};
+  algorithms_.run(normalising, operands);
+}
+
+void CudaFusedConvNorm::depthwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                           const Tensor& w, const ConvNormGradients& gradients) {
+  const AlignedInput dy(context_, allocator_, gradients.dy);
+  if (gradients.dw.defined()) {
+    AlignedOutput dw(context_, allocator_, gradients.dw);
+    depthwise(ConvolutionPass::backward_weights, g, norm, {.w = dw.data(), .y = dy.data()});
+    dw.finish();
+  }
+  const NormGrads& out = gradients.norm;
+  if (!out.dx.defined() && !out.dgamma.defined() && !out.dbeta.defined()) return;
+  const AlignedInput filter(context_, allocator_, w);
+  const Scratch dz(allocator_, norm.x.bytes());
+  algorithms_.run(request(ConvolutionPass::backward_input, g),
+                  {.x = dz.data(), .w = filter.data(), .y = dy.data()});
+  kernels::batch_norm_backward(context_, allocator_, norm.geometry,
+                               {.x = norm.x.raw(),
+                                .dy = dz.data(),
+                                .gamma = channels(norm.gamma),
+                                .beta = channels(norm.beta),
+                                .mean = f32(norm.mean),
+                                .inv_std = f32(norm.inv_std),
+                                .dx = pointer(out.dx),
+                                .dgamma = channels(out.dgamma),
+                                .dbeta = channels(out.dbeta)});
 }
 
 void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
                                                      const TrainingNorm& norm, const Tensor& w,
                                                      const ConvNormGradients& gradients) {
   context_.enter();
+  if (fuses_norm(g)) return depthwise_backward(g, norm, w, gradients);
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   const AlignedInput gradient(context_, allocator_, gradients.dy);

@@ -21,7 +21,7 @@ class CudaFusedConvNorm final : public FusedConvNorm {
   bool convolve(const Conv2dGeometry& g, const AffineInputs& in, const SummedOutput& out) override;
   void statistics(const TrainingNorm& norm) override;
   bool prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w) override;
-  void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
+  bool convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
                            const SummedOutput& out) override;
   void convolve_normalised_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
                                     const Tensor& w, const ConvNormGradients& gradients) override;
@@ -61,6 +61,10 @@ class CudaFusedConvNorm final : public FusedConvNorm {
   void forward(const Operands& o);
   void backward_input(const Operands& o);
   void backward_weights(const Operands& o);
+  void depthwise(ConvolutionPass pass, const Conv2dGeometry& g, const TrainingNorm& norm,
+                 ConvolutionOperands operands);
+  void depthwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
+                          const ConvNormGradients& gradients);
 
   Context& context_;
   Allocator& allocator_;

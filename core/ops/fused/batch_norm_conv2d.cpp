@@ -1,4 +1,4 @@
-// A batch_norm with relu and the convolution behind it as one operator, for devices whose
+// A batch_norm with its activation and the convolution behind it as one operator, for devices whose
 // convolutions do parts of the batch_norm. Without a residual only x, what the convolution before
 // left, is kept; with one, which others read, too, only backward is fused.
 #include "core/autograd/autograd.h"
@@ -21,8 +21,8 @@ struct FusedCall {
 FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                      const Conv2dOptions& options) {
   FusedConvNorm* const kernels = backend_of(x.device()).fused_conv_norm();
-  const bool fits = norm.options.fusible() && norm.options.activation.kind == Activation::relu &&
-                    options.activation.kind == Activation::none && !options.max_pool;
+  const bool fits =
+      norm.options.fusible() && options.activation.kind == Activation::none && !options.max_pool;
   if (!kernels || !fits) return {};
   check_alike("batch_norm_conv2d", "x", x, "w", w);
   FusedCall call{.kernels = kernels,
@@ -55,19 +55,21 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
   call.norm.folded = empty({2, geometry.c}, x.options());
   call.kernels->statistics(call.norm);
   note_pending(call.norm.running);
-  const Convolved result{
+  Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
       .sums = empty({2, geometry.c_out}, {.device = x.device()})};
-  call.kernels->convolve_normalised(geometry, call.norm, w, {.y = result.y, .sums = result.sums});
-  record("batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
-         [kernels = call.kernels, geometry, norm = SavedNorm(call.norm),
-          w = save(w)](Gradients& g) {
-           g.no_double_backward();
-           kernels->convolve_normalised_backward(geometry, norm(g), w(g),
-                                                 {.dy = g.dy(),
-                                                  .norm = wanted_gradients(g, 0),
-                                                  .dw = g.grad_buffer_if_needed(3)});
-         });
+  if (!call.kernels->convolve_normalised(geometry, call.norm, w,
+                                         {.y = result.y, .sums = result.sums})) {
+    result.sums = {};
+  }
+  record(
+      "batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
+      [kernels = call.kernels, geometry, norm = SavedNorm(call.norm), w = save(w)](Gradients& g) {
+        g.no_double_backward();
+        kernels->convolve_normalised_backward(
+            geometry, norm(g), w(g),
+            {.dy = g.dy(), .norm = wanted_gradients(g, 0), .dw = g.grad_buffer_if_needed(3)});
+      });
   return result;
 }
 
