@@ -1,0 +1,448 @@
+// Kernels of the depthwise convolution, in NHWC. A thread has two adjacent channels and a strip of
+// `tile` adjacent columns, and moves down the rows of a band: each row is loaded once and serves
+// all rows of the window, whose sums (or gradients) wait in registers. The next row is loaded while
+// this one is used. Columns beside the image are loaded as zeros, rows above and below are skipped.
+#pragma once
+
+#include "core/backend/geometry.h"
+#include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/packed.cuh"
+#include "core/cuda/device_code/types.cuh"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace whisker::cuda::depthwise {
+
+inline constexpr int tile = 4;      // columns per thread
+inline constexpr int channels = 2;  // per thread
+
+inline constexpr int threads = 128;  // per block
+
+/// Blocks that a multiprocessor holds at once: K x K filters in registers leave few.
+constexpr int resident_blocks(int window, bool f32) {
+  return window == 7 ? 2 : window == 5 ? 3 : f32 ? 4 : 5;
+}
+
+/// How blocks and threads divide the work. A block has the chunk blockIdx.y of the channels and the
+/// slice blockIdx.x of the positions (image, band, strip): its thread t has pair t % lanes of the
+/// channels and position t / lanes of every `positions` that the block takes, slice by slice.
+struct Split {
+  int lanes = 1;      // pairs of channels per block
+  int chunks = 1;     // blocks along the channels
+  int positions = 1;  // per block at a time
+  int slices = 1;     // blocks along the positions
+  int strips = 1;     // per row
+  int bands = 1;      // per image
+  int band_rows = 1;
+  int64_t count = 1;  // of positions
+};
+
+struct Position {
+  int64_t image;
+  int band, strip;
+};
+
+__device__ inline Position position_of(const Split& split, int64_t at) {
+  const int per_image = split.strips * split.bands;
+  const int64_t image = at / per_image;
+  const int rest = static_cast<int>(at - image * per_image);
+  return {image, rest / split.strips, rest % split.strips};
+}
+
+/// Bit u: column first + u exists.
+template <int columns>
+__device__ inline uint32_t columns_inside(int first, int width) {
+  uint32_t bits = 0;
+#pragma unroll
+  for (int u = 0; u < columns; ++u) {
+    if (first + u >= 0 && first + u < width) bits |= 1u << u;
+  }
+  return bits;
+}
+
+/// to[u] = the pair of channels at row + u stride, 0 where `inside` lacks bit u.
+template <int columns, class T>
+__device__ inline void load_columns(const T* row, int stride, uint32_t inside,
+                                    PackBytes<T, channels> (&to)[columns]) {
+#pragma unroll
+  for (int u = 0; u < columns; ++u) {
+    to[u] = {};
+    if (inside >> u & 1) to[u] = load_pack_bytes<channels>(row, 0);
+    row += stride;
+  }
+}
+
+template <int columns, class T>
+__device__ inline void unpack_columns(const PackBytes<T, channels> (&from)[columns],
+                                      float (&to)[columns][channels]) {
+#pragma unroll
+  for (int u = 0; u < columns; ++u) {
+    const auto pack = unpack<T, channels>(from[u]);
+#pragma unroll
+    for (int v = 0; v < channels; ++v) to[u][v] = to_f32(pack.at[v]);
+  }
+}
+
+/// The filters (K,K) of a thread's channels from w (C,K,K), by way of shared memory (lanes x
+/// channels filters of f32); turned around with `flip`.
+template <class T, int K>
+__device__ void load_filters(const T* w, bool flip, int first_channel, int channel_count, int lanes,
+                             int lane, float (&taps)[K][K][channels]) {
+  extern __shared__ float filters[];
+  const int size = min(lanes * channels, channel_count - first_channel) * K * K;
+  const T* const from = w + int64_t{first_channel} * K * K;
+  for (int at = static_cast<int>(threadIdx.x); at < size; at += threads) {
+    const int c = at / (K * K), tap = at % (K * K);
+    // Even channels, then odd ones: the lanes of a warp read from different banks.
+    const int filter = c % channels * lanes + c / channels;
+    filters[filter * K * K + (flip ? K * K - 1 - tap : tap)] = to_f32(from[at]);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int v = 0; v < channels; ++v) {
+#pragma unroll
+    for (int tap = 0; tap < K * K; ++tap) {
+      taps[tap / K][tap % K][v] = filters[(v * lanes + lane) * K * K + tap];
+    }
+  }
+}
+
+/// y (N, h_out, w_out, C) = f(x (N,H,W,C) * w (C,K,K,1) + b). With `flip` the filters are turned
+/// around: the gradient of x for a stride of 1. A step is S rows of x and completes a row of y.
+template <class T, int K, int S>
+__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
+    forward_kernel(Conv2dGeometry g, Split split, bool flip, const T* x, const T* w, const T* b,
+                   T* y) {
+  constexpr int columns = (tile - 1) * S + K;
+  constexpr int open = (K + S - 1) / S;  // rows of y that a row of x contributes to
+  const int lane = static_cast<int>(threadIdx.x) % split.lanes;
+  const int slot = static_cast<int>(threadIdx.x) / split.lanes;
+  const int first_channel = static_cast<int>(blockIdx.y) * split.lanes * channels;
+  const int c = static_cast<int>(g.c), channel = first_channel + lane * channels;
+  float taps[K][K][channels];
+  load_filters<T, K>(w, flip, first_channel, c, split.lanes, lane, taps);
+  if (slot >= split.positions || channel >= c) return;
+  const int64_t step = int64_t{split.slices} * split.positions;
+  for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
+    const auto [image, band, strip] = position_of(split, at);
+    const int h_out = static_cast<int>(g.h_out), w_out = static_cast<int>(g.w_out);
+    const int first_row = band * split.band_rows, end_row = min(first_row + split.band_rows, h_out);
+    const int first = strip * tile, left = first * S - static_cast<int>(g.pad_left);
+    int row = first_row * S - static_cast<int>(g.pad_top);
+    const int end = min((end_row - 1) * S - static_cast<int>(g.pad_top) + K, static_cast<int>(g.h));
+    const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w));
+    const int in_stride = static_cast<int>(g.w) * c, out_stride = w_out * c;
+    const T* const in = x + image * g.h * in_stride + left * c + channel;
+    T* const out = y + image * h_out * out_stride + first * c + channel;
+
+    float bias[channels] = {};
+#pragma unroll
+    for (int v = 0; v < channels; ++v) bias[v] = b ? to_f32(b[channel + v]) : 0.0f;
+    float sums[open][tile][channels] = {};  // of rows i - (open - 1) to i of y
+    PackBytes<T, channels> next[columns];
+    const auto load_next = [&] {
+      load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
+                            next);
+    };
+    load_next();
+    for (int i = first_row; i < end_row + open - 1; ++i) {
+#pragma unroll
+      for (int phase = 0; phase < S; ++phase) {
+        float from[columns][channels];
+        unpack_columns<columns, T>(next, from);
+        const bool exists = row >= 0 && row < end;
+        ++row;
+        load_next();
+        if (phase == 0) {
+#pragma unroll
+          for (int j = 0; j < open; ++j) {
+#pragma unroll
+            for (int t = 0; t < tile; ++t) {
+#pragma unroll
+              for (int v = 0; v < channels; ++v) {
+                sums[j][t][v] = j + 1 < open ? sums[j + 1][t][v] : bias[v];
+              }
+            }
+          }
+        }
+        if (exists) {
+#pragma unroll
+          for (int u = 0; u < columns; ++u) {
+#pragma unroll
+            for (int j = 0; j < open; ++j) {
+              const int p = (open - 1 - j) * S + phase;
+#pragma unroll
+              for (int t = 0; t < tile; ++t) {
+                const int q = u - t * S;
+                if (p >= K || q < 0 || q >= K) continue;
+#pragma unroll
+                for (int v = 0; v < channels; ++v) sums[j][t][v] += from[u][v] * taps[p][q][v];
+              }
+            }
+          }
+        }
+        const int done = i - (open - 1);
+        if (phase > 0 || done < first_row) continue;
+        if (g.activation.kind != Activation::none) {
+          // In one place, where the columns pass by: unrolled, it would be most of the kernel's
+          // code.
+#pragma unroll 1
+          for (int turn = 0; turn < tile; ++turn) {
+#pragma unroll
+            for (int v = 0; v < channels; ++v) {
+              const float z = activate(g.activation, sums[0][0][v]);
+#pragma unroll
+              for (int t = 0; t + 1 < tile; ++t) sums[0][t][v] = sums[0][t + 1][v];
+              sums[0][tile - 1][v] = z;
+            }
+          }
+        }
+#pragma unroll
+        for (int t = 0; t < tile; ++t) {
+          if (first + t >= w_out) continue;
+          Pack<T, channels> pack;
+#pragma unroll
+          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[0][t][v]);
+          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
+        }
+      }
+    }
+  }
+}
+
+/// Rows (or columns) of dx before the first even one, counted from the edge of the padding.
+__host__ __device__ constexpr int odd_start(int64_t pad) {
+  return static_cast<int>(pad & 1);
+}
+
+/// dx (N,H,W,C) from w and dy (N, h_out, w_out, C), stride 2. A step is a row of dy and completes
+/// two rows of dx: bands count such pairs. Strips start where column + pad_left is even, so that
+/// taps are known when compiling.
+template <class T, int K>
+__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
+    backward_input_kernel(Conv2dGeometry g, Split split, const T* w, const T* dy, T* dx) {
+  constexpr int open = (K + 1) / 2;  // rows of dy that a row of dx needs
+  constexpr int columns = open + tile / 2 - 1;
+  const int lane = static_cast<int>(threadIdx.x) % split.lanes;
+  const int slot = static_cast<int>(threadIdx.x) / split.lanes;
+  const int first_channel = static_cast<int>(blockIdx.y) * split.lanes * channels;
+  const int c = static_cast<int>(g.c), channel = first_channel + lane * channels;
+  float taps[K][K][channels];
+  load_filters<T, K>(w, false, first_channel, c, split.lanes, lane, taps);
+  if (slot >= split.positions || channel >= c) return;
+  const int64_t step = int64_t{split.slices} * split.positions;
+  for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
+    const auto [image, band, strip] = position_of(split, at);
+    const int height = static_cast<int>(g.h), width = static_cast<int>(g.w);
+    const int pad_top = static_cast<int>(g.pad_top), pad_left = static_cast<int>(g.pad_left);
+    // Pair i: rows 2 i - pad_top and the next.
+    const int first_pair = pad_top / 2 + band * split.band_rows;
+    const int end_pair =
+        min(first_pair + split.band_rows, pad_top / 2 + (height + odd_start(pad_top) + 1) / 2);
+    const int first = strip * tile - odd_start(pad_left);
+    const int left = (first + pad_left) / 2 - (open - 1);
+    int row = first_pair - (open - 1);
+    const int end = min(end_pair, static_cast<int>(g.h_out));
+    const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w_out));
+    const int in_stride = static_cast<int>(g.w_out) * c, out_stride = width * c;
+    const T* const in = dy + image * g.h_out * in_stride + left * c + channel;
+    T* const out = dx + image * height * out_stride + first * c + channel;
+
+    float sums[K][tile][channels] = {};  // of rows 2 i - pad_top to 2 i - pad_top + K - 1 of dx
+    PackBytes<T, channels> next[columns];
+    const auto load_next = [&] {
+      load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
+                            next);
+    };
+    load_next();
+    for (int i = row; i < end_pair; ++i) {
+      float from[columns][channels];
+      unpack_columns<columns, T>(next, from);
+      const bool exists = row >= 0 && row < end;
+      ++row;
+      load_next();
+#pragma unroll
+      for (int p = 0; p < K; ++p) {
+#pragma unroll
+        for (int t = 0; t < tile; ++t) {
+#pragma unroll
+          for (int v = 0; v < channels; ++v) sums[p][t][v] = p + 2 < K ? sums[p + 2][t][v] : 0;
+        }
+      }
+      if (exists) {
+#pragma unroll
+        for (int u = 0; u < columns; ++u) {
+#pragma unroll
+          for (int p = 0; p < K; ++p) {
+#pragma unroll
+            for (int t = 0; t < tile; ++t) {
+              const int q = t - 2 * (u - (open - 1));
+              if (q < 0 || q >= K) continue;
+#pragma unroll
+              for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
+            }
+          }
+        }
+      }
+      if (i < first_pair) continue;
+#pragma unroll
+      for (int p = 0; p < 2; ++p) {
+        const int done = 2 * i - pad_top + p;
+#pragma unroll
+        for (int t = 0; t < tile; ++t) {
+          if (done < 0 || done >= height || first + t < 0 || first + t >= width) continue;
+          Pack<T, channels> pack;
+#pragma unroll
+          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[p][t][v]);
+          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
+        }
+      }
+    }
+  }
+}
+
+/// partial (slices, K K, C), f32: sums of x dy over the positions that a slice (blockIdx.x) has. A
+/// step is a row of dy and the S rows of x from its window's first; rows of dy wait until the last
+/// row of x that they meet. Each factor exists: 0 in place of a missing dy would make NaN of an x
+/// that is not finite.
+template <class T, int K, int S>
+__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
+    backward_weights_kernel(Conv2dGeometry g, Split split, const T* x, const T* dy,
+                            float* partial) {
+  constexpr int columns = (tile - 1) * S + K;
+  constexpr int open = (K + S - 1) / S;  // rows of dy that a row of x meets
+  __shared__ float sums_of_row[threads * K * channels];
+  const int lane = static_cast<int>(threadIdx.x) % split.lanes;
+  const int slot = static_cast<int>(threadIdx.x) / split.lanes;
+  const int first_channel = static_cast<int>(blockIdx.y) * split.lanes * channels;
+  const int c = static_cast<int>(g.c), channel = first_channel + lane * channels;
+  const int pad_top = static_cast<int>(g.pad_top);
+  const int h_out = static_cast<int>(g.h_out), w_out = static_cast<int>(g.w_out);
+  const int x_stride = static_cast<int>(g.w) * c, dy_stride = w_out * c;
+  float sums[K][K][channels] = {};
+  const bool works = slot < split.positions && channel < c;
+  const int64_t step = int64_t{split.slices} * split.positions;
+  for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; works && at < split.count;
+       at += step) {
+    const auto [image, band, strip] = position_of(split, at);
+    const int first_row = band * split.band_rows, end_row = min(first_row + split.band_rows, h_out);
+    const int first = strip * tile, left = first * S - static_cast<int>(g.pad_left);
+    int row = first_row * S - pad_top;
+    const int end = min((end_row - 1) * S - pad_top + K, static_cast<int>(g.h));
+    const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w));
+    const uint32_t dy_inside = columns_inside<tile>(first, w_out);
+    const T* const in = x + image * g.h * x_stride + left * c + channel;
+    const T* const gradient = dy + image * h_out * dy_stride + first * c + channel;
+
+    PackBytes<T, channels> next[columns], next_dy[tile];
+    PackBytes<T, channels> waiting[open][tile] = {};  // rows i - (open - 1) to i of dy
+    uint32_t exist = 0;                               // bit j: waiting[j] is a row of the band
+    const auto load_next = [&] {
+      load_columns<columns>(in + int64_t{row} * x_stride, c, row >= 0 && row < end ? inside : 0,
+                            next);
+    };
+    const auto load_next_dy = [&](int i) {
+      load_columns<tile>(gradient + int64_t{i} * dy_stride, c, i < end_row ? dy_inside : 0,
+                         next_dy);
+    };
+    load_next();
+    load_next_dy(first_row);
+    for (int i = first_row; i < end_row + open - 1; ++i) {
+#pragma unroll
+      for (int t = 0; t < tile; ++t) {
+#pragma unroll
+        for (int j = 0; j + 1 < open; ++j) waiting[j][t] = waiting[j + 1][t];
+        waiting[open - 1][t] = next_dy[t];
+      }
+      exist = exist >> 1 | (i < end_row ? 1u << (open - 1) : 0);
+      load_next_dy(i + 1);
+#pragma unroll
+      for (int phase = 0; phase < S; ++phase) {
+        float from[columns][channels];
+        unpack_columns<columns, T>(next, from);
+        const bool exists = row >= 0 && row < end;
+        ++row;
+        load_next();
+        if (!exists) continue;
+        const auto add = [&](auto whole) {  // whole: every row and column of dy exists
+#pragma unroll
+          for (int j = 0; j < open; ++j) {
+            const int p = (open - 1 - j) * S + phase;
+            if (p >= K || (!whole && !(exist >> j & 1))) continue;
+            float dz[tile][channels];
+            unpack_columns<tile, T>(waiting[j], dz);
+#pragma unroll
+            for (int t = 0; t < tile; ++t) {
+              if (!whole && !(dy_inside >> t & 1)) continue;
+#pragma unroll
+              for (int q = 0; q < K; ++q) {
+#pragma unroll
+                for (int v = 0; v < channels; ++v) sums[p][q][v] += from[t * S + q][v] * dz[t][v];
+              }
+            }
+          }
+        };
+        if (exist == (1u << open) - 1 && dy_inside == (1u << tile) - 1) {
+          add(std::true_type{});
+        } else {
+          add(std::false_type{});
+        }
+      }
+    }
+  }
+  // The block's slots are added in order, a row of taps at a time.
+  const int width = split.lanes * channels, size = K * width;
+  float* const slice = partial + int64_t{blockIdx.x} * K * K * c + first_channel;
+#pragma unroll
+  for (int p = 0; p < K; ++p) {
+    if (slot < split.positions) {
+#pragma unroll
+      for (int q = 0; q < K; ++q) {
+#pragma unroll
+        for (int v = 0; v < channels; ++v) {
+          sums_of_row[slot * size + q * width + lane * channels + v] = sums[p][q][v];
+        }
+      }
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int at = static_cast<int>(threadIdx.x); at < size; at += threads) {
+      const int q = at / width, offset = at % width;
+      float sum = 0;
+      for (int from = 0; from < split.positions; ++from) sum += sums_of_row[from * size + at];
+      if (first_channel + offset < c) slice[(p * K + q) * c + offset] = sum;
+    }
+    __syncthreads();
+  }
+}
+
+/// Outputs per block of add_slices_kernel; as many threads as fill the block share each.
+inline constexpr int outputs_per_block = 16;
+
+/// dw (C, taps) = the sums of partial (slices, taps, C) over the slices, in a fixed order.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    add_slices_kernel(const float* partial, int slices, int taps, int channel_count, T* dw) {
+  constexpr int parts = threads / outputs_per_block;
+  __shared__ float sums[parts][outputs_per_block];
+  const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
+  const int part = static_cast<int>(threadIdx.x) / outputs_per_block;
+  const int at = static_cast<int>(blockIdx.x) * outputs_per_block + output;
+  const int count = taps * channel_count;
+  float sum = 0;
+  if (at < count) {
+#pragma unroll 4
+    for (int slice = part; slice < slices; slice += parts) {
+      sum += partial[int64_t{slice} * count + at];
+    }
+  }
+  sums[part][output] = sum;
+  __syncthreads();
+  if (part > 0 || at >= count) return;
+  for (int other = 1; other < parts; ++other) sum += sums[other][output];
+  dw[int64_t{at % channel_count} * taps + at / channel_count] = from_f32<T>(sum);
+}
+
+}  // namespace whisker::cuda::depthwise
