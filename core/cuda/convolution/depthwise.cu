@@ -1,5 +1,6 @@
 // Depthwise convolution, one filter per channel, in NHWC: square kernels of 3, 5 and 7, strides of
 // 1 and 2. Sums are f32 in a fixed order: results are deterministic.
+#include "core/backend/fused_ops.h"
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
 #include "core/cuda/runtime/check.h"
@@ -37,8 +38,9 @@ Split split_work(const Conv2dGeometry& g, int64_t rows, int64_t columns, int mul
   s.lanes = static_cast<int>(divided_up(pairs, s.chunks));
   s.positions = threads / s.lanes;
   s.strips = static_cast<int>(divided_up(columns, tile));
-  const int64_t blocks = int64_t{multiprocessors} *
-                         resident_blocks(static_cast<int>(g.kernel_h), g.dtype == DType::f32);
+  const int64_t blocks = int64_t{multiprocessors} * resident_blocks(static_cast<int>(g.kernel_h),
+                                                                    static_cast<int>(g.stride_h),
+                                                                    g.dtype == DType::f32);
   const int64_t most_slices = std::max<int64_t>(blocks / s.chunks, 1);
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t bands = 1; bands <= rows; ++bands) {
@@ -94,6 +96,16 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
  private:
+  ImageNorm norm_of(const ConvolutionOperands& operands) const {
+    if (!request_.normalised) return {};
+    const NormOperands& norm = operands.norm;
+    return {.mean = static_cast<const float*>(norm.mean),
+            .inv_std = static_cast<const float*>(norm.inv_std),
+            .gamma = static_cast<const float*>(norm.gamma),
+            .beta = static_cast<const float*>(norm.beta),
+            .activation = norm.activation};
+  }
+
   template <class T, int K, int S>
   void run_as(const ConvolutionSite& site, const ConvolutionOperands& operands,
               void* workspace) const {
@@ -105,17 +117,18 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     const auto filters = static_cast<size_t>(K * K * split_.lanes * channels) * sizeof(float);
     if (request_.pass == ConvolutionPass::forward) {
       forward_kernel<T, K, S><<<grid, threads, filters, site.stream>>>(
-          g, split_, false, x, w, static_cast<const T*>(operands.b), y);
+          g, split_, false, norm_of(operands), x, w, static_cast<const T*>(operands.b), y);
     } else if (request_.pass == ConvolutionPass::backward_weights) {
       auto* const partial = static_cast<float*>(workspace);
       const int64_t outputs = K * K * g.c;
-      backward_weights_kernel<T, K, S><<<grid, threads, 0, site.stream>>>(g, split_, x, y, partial);
+      backward_weights_kernel<T, K, S>
+          <<<grid, threads, 0, site.stream>>>(g, split_, norm_of(operands), x, y, partial);
       add_slices_kernel<T>
           <<<static_cast<unsigned>(divided_up(outputs, outputs_per_block)), threads, 0,
              site.stream>>>(partial, split_.slices, K * K, static_cast<int>(g.c), w);
     } else if constexpr (S == 1) {
       forward_kernel<T, K, 1>
-          <<<grid, threads, filters, site.stream>>>(g, split_, true, y, w, nullptr, x);
+          <<<grid, threads, filters, site.stream>>>(g, split_, true, {}, y, w, nullptr, x);
     } else {
       backward_input_kernel<T, K><<<grid, threads, filters, site.stream>>>(g, split_, w, y, x);
     }
@@ -132,15 +145,10 @@ ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& requ
                                                   const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
-  if (request.pooled || request.both || request.sums || request.normalised) return nullptr;
+  if (request.pooled || request.both || request.sums) return nullptr;
+  if (request.normalised && request.pass == ConvolutionPass::backward_input) return nullptr;
   if (!forward && request.has_epilogue()) return nullptr;
-  const bool window = g.kernel_h == g.kernel_w && g.stride_h == g.stride_w &&
-                      (g.kernel_h == 3 || g.kernel_h == 5 || g.kernel_h == 7) && g.stride_h <= 2 &&
-                      g.dilation_h == 1 && g.dilation_w == 1;
-  // Offsets inside an image are 32 bits wide.
-  const bool indexable = std::max(g.h * g.w, g.h_out * g.w_out) * g.c < int64_t{1} << 31;
-  const int64_t pack = g.dtype == DType::f32 ? 4 : 8;
-  if (!window || !indexable || g.groups != g.c || g.c_out != g.c || g.c % pack != 0) return nullptr;
+  if (!fuses_norm(g)) return nullptr;
   return std::make_unique<DepthwiseConvolution>(request, site);
 }
 

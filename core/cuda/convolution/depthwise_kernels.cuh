@@ -21,8 +21,8 @@ inline constexpr int channels = 2;  // per thread
 inline constexpr int threads = 128;  // per block
 
 /// Blocks that a multiprocessor holds at once: K x K filters in registers leave few.
-constexpr int resident_blocks(int window, bool f32) {
-  return window == 7 ? 2 : window == 5 ? 3 : f32 ? 4 : 5;
+constexpr int resident_blocks(int window, int stride, bool f32) {
+  return window == 7 ? 2 : window == 5 ? 3 : f32 || stride == 2 ? 4 : 5;
 }
 
 /// How blocks and threads divide the work. A block has the chunk blockIdx.y of the channels and the
@@ -85,6 +85,59 @@ __device__ inline void unpack_columns(const PackBytes<T, channels> (&from)[colum
   }
 }
 
+/// The batch_norm of a normalised image, f32 (C) each; mean null: there is none.
+struct ImageNorm {
+  const float *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
+  ActivationSpec activation = {};  ///< one that a batch_norm computes
+};
+
+/// Its factors for a thread's channels.
+class ChannelNorm {
+ public:
+  __device__ ChannelNorm(const ImageNorm& norm, int channel)
+      : some_(norm.mean), kind_(norm.activation.kind) {
+    if (!some_) return;
+#pragma unroll
+    for (int v = 0; v < channels; ++v) {
+      scale_[v] = norm.inv_std[channel + v] * norm.gamma[channel + v];
+      shift_[v] = fmaf(-norm.mean[channel + v], scale_[v], norm.beta[channel + v]);
+    }
+  }
+
+  /// Normalises columns, rounding to T as the batch_norm alone does; those not `inside` stay 0.
+  template <class T, int columns>
+  __device__ void apply(uint32_t inside, float (&x)[columns][channels]) const {
+    if (!some_) return;
+    const auto each = [&](const auto& f) {
+#pragma unroll
+      for (int u = 0; u < columns; ++u) {
+#pragma unroll
+        for (int v = 0; v < channels; ++v) {
+          const float z = fmaf(x[u][v], scale_[v], shift_[v]);
+          if (inside >> u & 1) x[u][v] = to_f32(from_f32<T>(f(z)));
+        }
+      }
+    };
+    switch (kind_) {
+      case Activation::relu:
+        return each([](float z) { return activate({Activation::relu}, z); });
+      case Activation::relu6:
+        return each([](float z) { return activate({Activation::relu6}, z); });
+      case Activation::hard_swish:
+        return each([](float z) { return activate({Activation::hard_swish}, z); });
+      case Activation::silu:
+        return each([](float z) { return activate({Activation::silu}, z); });
+      default:
+        return each([](float z) { return z; });
+    }
+  }
+
+ private:
+  bool some_;
+  Activation kind_;
+  float scale_[channels] = {}, shift_[channels] = {};
+};
+
 /// The filters (K,K) of a thread's channels from w (C,K,K), by way of shared memory (lanes x
 /// channels filters of f32); turned around with `flip`.
 template <class T, int K>
@@ -109,12 +162,13 @@ __device__ void load_filters(const T* w, bool flip, int first_channel, int chann
   }
 }
 
-/// y (N, h_out, w_out, C) = f(x (N,H,W,C) * w (C,K,K,1) + b). With `flip` the filters are turned
-/// around: the gradient of x for a stride of 1. A step is S rows of x and completes a row of y.
+/// y (N, h_out, w_out, C) = f(x (N,H,W,C) * w (C,K,K,1) + b), of the normalised x. With `flip` the
+/// filters are turned around: the gradient of x for a stride of 1. A step is S rows of x and
+/// completes a row of y.
 template <class T, int K, int S>
-__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
-    forward_kernel(Conv2dGeometry g, Split split, bool flip, const T* x, const T* w, const T* b,
-                   T* y) {
+__global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
+    forward_kernel(Conv2dGeometry g, Split split, bool flip, ImageNorm norm, const T* x, const T* w,
+                   const T* b, T* y) {
   constexpr int columns = (tile - 1) * S + K;
   constexpr int open = (K + S - 1) / S;  // rows of y that a row of x contributes to
   const int lane = static_cast<int>(threadIdx.x) % split.lanes;
@@ -124,6 +178,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
   float taps[K][K][channels];
   load_filters<T, K>(w, flip, first_channel, c, split.lanes, lane, taps);
   if (slot >= split.positions || channel >= c) return;
+  const ChannelNorm channel_norm(norm, channel);
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
     const auto [image, band, strip] = position_of(split, at);
@@ -168,6 +223,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
           }
         }
         if (exists) {
+          channel_norm.apply<T>(inside, from);
 #pragma unroll
           for (int u = 0; u < columns; ++u) {
 #pragma unroll
@@ -221,7 +277,7 @@ __host__ __device__ constexpr int odd_start(int64_t pad) {
 /// two rows of dx: bands count such pairs. Strips start where column + pad_left is even, so that
 /// taps are known when compiling.
 template <class T, int K>
-__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
+__global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4))
     backward_input_kernel(Conv2dGeometry g, Split split, const T* w, const T* dy, T* dx) {
   constexpr int open = (K + 1) / 2;  // rows of dy that a row of dx needs
   constexpr int columns = open + tile / 2 - 1;
@@ -303,13 +359,13 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
   }
 }
 
-/// partial (slices, K K, C), f32: sums of x dy over the positions that a slice (blockIdx.x) has. A
-/// step is a row of dy and the S rows of x from its window's first; rows of dy wait until the last
-/// row of x that they meet. Each factor exists: 0 in place of a missing dy would make NaN of an x
-/// that is not finite.
+/// partial (slices, K K, C), f32: sums of the normalised x times dy over the positions that a slice
+/// (blockIdx.x) has. A step is a row of dy and the S rows of x from its window's first; rows of dy
+/// wait until the last row of x that they meet. Each factor exists: 0 in place of a missing dy
+/// would make NaN of an x that is not finite.
 template <class T, int K, int S>
-__global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
-    backward_weights_kernel(Conv2dGeometry g, Split split, const T* x, const T* dy,
+__global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
+    backward_weights_kernel(Conv2dGeometry g, Split split, ImageNorm norm, const T* x, const T* dy,
                             float* partial) {
   constexpr int columns = (tile - 1) * S + K;
   constexpr int open = (K + S - 1) / S;  // rows of dy that a row of x meets
@@ -323,6 +379,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
   const int x_stride = static_cast<int>(g.w) * c, dy_stride = w_out * c;
   float sums[K][K][channels] = {};
   const bool works = slot < split.positions && channel < c;
+  const ChannelNorm channel_norm(works ? norm : ImageNorm{}, channel);
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; works && at < split.count;
        at += step) {
@@ -366,6 +423,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
         ++row;
         load_next();
         if (!exists) continue;
+        channel_norm.apply<T>(inside, from);
         const auto add = [&](auto whole) {  // whole: every row and column of dy exists
 #pragma unroll
           for (int j = 0; j < open; ++j) {

@@ -1,0 +1,186 @@
+// A batch_norm with its activation and a depthwise convolution behind it, as one operator and as
+// two, on every device and in every type. Where the device has no kernels both are the same.
+#include "core/autograd/autograd.h"
+#include "core/backend/fused_ops.h"
+#include "core/ops/ops.h"
+#include "core/trace/tape_listing.h"
+#include "tests/support/devices.h"
+#include "tests/support/tolerance.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+struct DepthwiseCase {
+  Shape x;
+  int64_t kernel;
+  Conv2dOptions options = {};
+};
+
+// Windows and strides that have kernels, uneven padding, edges of strips, several chunks of
+// channels.
+const std::vector<DepthwiseCase>& depthwise_cases() {
+  static const std::vector<DepthwiseCase> all = {
+      {{2, 7, 9, 8}, 3, {.padding = 1}},
+      {{3, 9, 6, 16}, 3, {.stride = 2, .padding_mode = PaddingMode::same}},
+      {{2, 8, 11, 72}, 5, {.padding = 2}},
+      {{1, 13, 14, 24}, 5, {.stride = 2, .padding = 2}},
+      {{2, 7, 7, 136}, 7, {.padding = 3}},
+      {{2, 15, 12, 8}, 7, {.stride = 2, .padding = 3}},
+  };
+  return all;
+}
+constexpr Activation norm_activations[] = {Activation::none, Activation::relu, Activation::relu6,
+                                           Activation::hard_swish, Activation::silu};
+
+/// `center` and up to `spread` around it, at least `gap` away.
+std::vector<double> numbers(const Shape& shape, uint64_t stream, double center, double gap,
+                            double spread) {
+  std::vector<double> values =
+      rand_uniform(shape, -1, 1, 11, stream, {.device = reference_device}).to_vector();
+  for (double& v : values) v = center + std::copysign(gap, v) + spread * v;
+  return values;
+}
+
+struct DepthwiseRun {
+  Device device;
+  DType dtype;
+  bool fused = true;
+  std::optional<size_t> wanted = {};  // the one leaf with a gradient, where not all have one
+};
+
+/// A leaf of numbers that all devices round alike. Norms' vectors are f32 beside 16-bit images.
+Tensor depthwise_leaf(const DepthwiseRun& run, size_t place, const std::vector<double>& values,
+                      const Shape& shape, bool of_norm = false) {
+  const DType narrow = run.dtype == DType::f64 ? DType::f32 : run.dtype;
+  const DType type = of_norm && run.dtype != DType::f64 ? DType::f32 : run.dtype;
+  Tensor t = from_vector(values, shape, {.device = reference_device})
+                 .to(of_norm ? DType::f32 : narrow)
+                 .to(type)
+                 .to(run.device);
+  if (run.wanted.value_or(place) == place) t.set_requires_grad();
+  return t;
+}
+
+std::vector<std::vector<double>> depthwise_results(const DepthwiseCase& c, Activation f,
+                                                   const DepthwiseRun& run) {
+  const Shape channels{c.x[3]}, window{c.x[3], c.kernel, c.kernel, 1};
+  const Tensor leaves[] = {depthwise_leaf(run, 0, numbers(c.x, 0, 0, 1, 0.5), c.x),
+                           depthwise_leaf(run, 1, numbers(channels, 1, 1, 0, 0.25), channels, true),
+                           depthwise_leaf(run, 2, numbers(channels, 2, 0, 0, 0.25), channels, true),
+                           depthwise_leaf(run, 3, numbers(window, 3, 0, 0, 0.5), window)};
+  const auto& [x, gamma, beta, w] = leaves;
+  const BatchNormState state{.running_mean = zeros(channels, gamma.options()),
+                             .running_var = ones(channels, gamma.options()),
+                             .pending_mean = zeros(channels, gamma.options()),
+                             .pending_var = zeros(channels, gamma.options())};
+  const BatchNormOptions options{.training = true, .activation = {f}};
+  Conv2dOptions depthwise = c.options;
+  depthwise.groups = c.x[3];
+  const Tensor y = run.fused ? batch_norm_conv2d(x, {gamma, beta, state, options}, w, depthwise).y
+                             : conv2d(batch_norm(x, gamma, beta, state, options), w, {}, depthwise);
+  backward(y, {.gradient = depthwise_leaf({run.device, run.dtype}, 9,
+                                          numbers(y.shape(), 4, 0.5, 0, 0.5), y.shape())
+                               .detach()});
+  std::vector<std::vector<double>> results = {y.to_vector(), state.pending_mean.to_vector(),
+                                              state.pending_var.to_vector()};
+  for (const Tensor& one : leaves) {
+    if (one.requires_grad()) results.push_back(one.grad().to_vector());
+  }
+  return results;
+}
+
+template <class Body>
+void for_each_depthwise(const Body& body) {
+  for (const Device device : test_devices()) {
+    for (const DType dtype : test_dtypes(device)) {
+      for (const DepthwiseCase& c : depthwise_cases()) {
+        for (const Activation f : norm_activations) {
+          SCOPED_TRACE(fmt::format("{} {} x {} kernel {} {}", device.str(), name_of(dtype),
+                                   c.x.str(), c.kernel, name_of(f)));
+          body(c, f, DepthwiseRun{device, dtype});
+        }
+      }
+    }
+  }
+}
+
+void expect_alike(const std::vector<std::vector<double>>& got,
+                  const std::vector<std::vector<double>>& expected, const DepthwiseRun& run,
+                  int64_t terms) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(close(got[i], expected[i], 2 * tolerance(run.dtype, terms),
+                      std::sqrt(static_cast<double>(terms))))
+        << "result " << i;
+  }
+}
+
+TEST(BatchNormDepthwise, IsItsFallback) {
+  for_each_depthwise([](const DepthwiseCase& c, Activation f, const DepthwiseRun& fused) {
+    DepthwiseRun two = fused;
+    two.fused = false;
+    expect_alike(depthwise_results(c, f, fused), depthwise_results(c, f, two), fused,
+                 c.x.count() / c.x[3]);
+  });
+}
+
+TEST(BatchNormDepthwise, ComputesWhatIsWantedAlone) {
+  for_each_depthwise([](const DepthwiseCase& c, Activation f, DepthwiseRun run) {
+    const auto all = depthwise_results(c, f, run);
+    for (size_t i = 0; i < 4; ++i) {
+      run.wanted = i;
+      const auto one = depthwise_results(c, f, run);
+      ASSERT_EQ(one.size(), 4u);
+      expect_alike({one[0], one[3]}, {all[0], all[3 + i]}, run, c.x.count() / c.x[3]);
+    }
+  });
+}
+
+// Zeros around an image stay zeros, whatever the norm would make of them.
+TEST(BatchNormDepthwise, NormalisesNoPadding) {
+  for (const Device device : test_devices()) {
+    const DepthwiseCase c{{1, 3, 3, 8}, 3, {.padding = 1}};
+    const TensorOptions options{.device = device};
+    const Shape channels{8};
+    const BatchNormState state{.running_mean = zeros(channels, options),
+                               .running_var = ones(channels, options),
+                               .pending_mean = zeros(channels, options),
+                               .pending_var = zeros(channels, options)};
+    Conv2dOptions depthwise = c.options;
+    depthwise.groups = 8;
+    // gamma 0, beta 1: every element of the image becomes 1.
+    const Tensor y =
+        batch_norm_conv2d(
+            from_vector(numbers(c.x, 0, 0, 1, 0.5), c.x, options),
+            {zeros(channels, options), ones(channels, options), state, {.training = true}},
+            ones({8, 3, 3, 1}, options), depthwise)
+            .y;
+    const double counts[] = {4, 6, 4, 6, 9, 6, 4, 6, 4};
+    const std::vector<double> values = y.to_vector();
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], counts[i / 8]);
+  }
+}
+
+TEST(BatchNormDepthwise, IsOneOperatorWhereTheDeviceHasKernels) {
+  for (const Device device : test_devices()) {
+    TapeListing listing;
+    depthwise_results(depthwise_cases()[0], Activation::hard_swish, {device, DType::f32});
+    std::vector<std::string> names;
+    for (const TapeEntry& entry : listing.entries()) {
+      if (entry.kind == TapeKind::op) names.push_back(entry.name);
+    }
+    const std::vector<std::string> one = {"batch_norm_conv2d"}, two = {"batch_norm", "conv2d"};
+    EXPECT_EQ(names, has_fused_kernels(device.kind) ? one : two);
+  }
+}
+
+}  // namespace
+}  // namespace whisker::test
