@@ -70,8 +70,9 @@ __device__ void add_window_gradient(const PoolShape& p, const Pack<Index, N>* ar
   }
 }
 
-/// Strides of at least the kernel: an image element is in one window or in none. A thread writes
-/// `strip` consecutive rows of a column, and reads a window's gradient once.
+/// Strides of at least the kernel, or one window along an axis: an image element is in one window
+/// or in none. A thread writes `strip` consecutive rows of a column, and reads a window's gradient
+/// once.
 template <class T, int N, class Index>
 __global__ void disjoint_kernel(PoolShape p, int strip, const Pack<Index, N>* argmax,
                                 const Pack<T, N>* dy, Pack<T, N>* dx) {
@@ -179,7 +180,8 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
 
 void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* argmax,
                      const void* dy, void* dx) {
-  const bool disjoint = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
+  const bool disjoint =
+      (g.h_out == 1 || g.stride_h >= g.kernel_h) && (g.w_out == 1 || g.stride_w >= g.kernel_w);
   const auto run = [&]<class T, int N>(const PoolShape& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
     auto* out = static_cast<Pack<T, N>*>(dx);
