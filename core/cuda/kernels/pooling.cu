@@ -1,7 +1,7 @@
 // Work split: one thread per pack of channels of one window (forward), of one image element
 // (backward), or of a strip of either (pooling_strips.cuh, and backward where windows do not
 // overlap). Each element of a result has one writer. Blocks run along (columns x packs), rows and
-// images. The average over whole images is a reduction: core/cuda/kernels/reduction.cu.
+// images. Averages of whole images are reductions: core/cuda/backend/pooling.cpp.
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/kernels/pooling.h"
 #include "core/cuda/kernels/pooling_launch.cuh"
