@@ -3,9 +3,17 @@
 
 #include "core/backend/pooling.h"
 #include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/kernels/reduction.h"
 
 namespace whisker::cuda {
 namespace {
+
+/// The only window is the image.
+bool averages_images(const Pool2dGeometry& g) {
+  return g.kind == PoolKind::average && g.h_out == 1 && g.w_out == 1 &&
+         g.kernel_h - g.pad_top >= g.h && g.kernel_w - g.pad_left >= g.w &&
+         g.divisor(0, 0) == g.h * g.w;
+}
 
 class Pooling final : public PoolingKernels, CudaKernels {
  public:
@@ -19,6 +27,15 @@ class Pooling final : public PoolingKernels, CudaKernels {
   void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
               const Tensor& workspace) override {
     context_.enter();
+    if (averages_images(g)) {
+      const ReduceGeometry pixels{.rank = 3,
+                                  .extent = {g.n, g.h * g.w, g.c},
+                                  .reduced = {false, true, false},
+                                  .out_count = g.n * g.c,
+                                  .reduce_count = g.h * g.w};
+      kernels::reduce(context_, allocator_, ReduceOp::mean, pixels, g.dtype, x.raw(), y.raw());
+      return;
+    }
     pool2d_forward(context_, g, x.raw(), y.raw(), workspace.defined() ? workspace.raw() : nullptr);
   }
 

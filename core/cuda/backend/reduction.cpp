@@ -12,7 +12,8 @@ class Reduction final : public ReductionKernels, CudaKernels {
   using CudaKernels::CudaKernels;
 
   void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
-    kernels::reduce(stream(), allocator_, op, g, x.dtype(), x.raw(), y.raw());
+    context_.enter();
+    kernels::reduce(context_, allocator_, op, g, x.dtype(), x.raw(), y.raw());
   }
 
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {

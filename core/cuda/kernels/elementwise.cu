@@ -2,6 +2,7 @@
 // is a switch within the kernel: its cost is hidden by the memory accesses, and the build stays
 // small.
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/kernels/number.cuh"
@@ -104,26 +105,68 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Offsets of both operands of a broadcast.
+// Offsets of both operands of a broadcast, computed as Index.
 struct Offsets {
-  int64_t a = 0, b = 0;
+  int64_t a, b;
 };
+template <class Index>
 __device__ Offsets offsets_of(const BroadcastGeometry& g, int64_t element) {
-  Offsets at;
-  for_each_coordinate(g.rank, g.extent, g.count, element, [&](int axis, int64_t coordinate) {
-    at.a += coordinate * g.a_stride[axis];
-    at.b += coordinate * g.b_stride[axis];
+  Index a = 0, b = 0;
+  visit_coordinates<Index>(g.rank, g.extent, element, [&](int axis, int64_t coordinate) {
+    a += static_cast<Index>(coordinate) * static_cast<Index>(g.a_stride[axis]);
+    b += static_cast<Index>(coordinate) * static_cast<Index>(g.b_stride[axis]);
   });
-  return at;
+  return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
 }
 
-template <class T>
+/// Pack `at` of an operand, or with `spread` its element `at` alone, to be copied by spread_first.
+template <int N, class T>
+__device__ Pack<T, N> load_operand(const T* x, bool spread, int64_t at) {
+  if (!spread) return reinterpret_cast<const Pack<T, N>*>(x)[at];
+  Pack<T, N> pack{};
+  pack.at[0] = x[at];
+  return pack;
+}
+template <class T, int N>
+__device__ void spread_first(Pack<T, N>& pack) {
+#pragma unroll
+  for (int k = 1; k < N; ++k) pack.at[k] = pack.at[0];
+}
+
+/// One thread per pack of N elements of the last axis. The geometry counts packs; an operand that
+/// is broadcast along the last axis has strides in elements.
+template <class T, int N, class Index>
 __global__ void __launch_bounds__(block_threads)
     broadcast_kernel(Binary f, BroadcastGeometry g, const T* a, const T* b, T* y) {
+  const bool spread_a = g.a_stride[g.rank - 1] == 0, spread_b = g.b_stride[g.rank - 1] == 0;
   for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at = offsets_of(g, i);
-    y[i] = from_f32<T>(f(to_f32(a[at.a]), to_f32(b[at.b])));
+    const Offsets at = offsets_of<Index>(g, i);
+    // Both loads start before the first is used.
+    Pack<T, N> left = load_operand<N>(a, spread_a, at.a);
+    Pack<T, N> right = load_operand<N>(b, spread_b, at.b);
+    if (spread_a) spread_first(left);
+    if (spread_b) spread_first(right);
+    store_pack<N>(y, i * N, map_pack<N, T>(f, left, right));
   }
+}
+
+/// Merges each N elements of the last axis into a pack; false where they are not packs. Operands
+/// are dense: what is not broadcast along an axis is whole packs along it.
+template <int N>
+bool pack_up(BroadcastGeometry& g, bool aligned_a, bool aligned_b) {
+  const auto last = static_cast<size_t>(g.rank - 1);
+  if (g.extent[last] % N != 0) return false;
+  const auto fits = [&](const Extents& stride, bool aligned) {
+    return stride[last] == 0 || (stride[last] == 1 && aligned);
+  };
+  if (!fits(g.a_stride, aligned_a) || !fits(g.b_stride, aligned_b)) return false;
+  for (Extents* stride : {&g.a_stride, &g.b_stride}) {
+    if ((*stride)[last] == 0) continue;
+    for (size_t axis = 0; axis < last; ++axis) (*stride)[axis] /= N;
+  }
+  g.extent[last] /= N;
+  g.count /= N;
+  return true;
 }
 
 template <class T>
@@ -149,7 +192,8 @@ __global__ void __launch_bounds__(block_threads)
     compare_kernel(CompareOp op, BroadcastGeometry g, DType dtype, const void* a, const void* b,
                    bool* y) {
   for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at = offsets_of(g, i);
+    const Offsets at =
+        g.count <= INT32_MAX ? offsets_of<uint32_t>(g, i) : offsets_of<uint64_t>(g, i);
     const Number left = load_number(dtype, a, at.a);
     const Number right = load_number(dtype, b, at.b);
     y[i] = is_floating(dtype) ? compares(op, left.real, right.real)
@@ -161,6 +205,27 @@ template <class T>
 __global__ void __launch_bounds__(block_threads)
     where_kernel(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
   for (int64_t i = first_item(); i < count; i += item_step()) y[i] = condition[i] ? a[i] : b[i];
+}
+
+template <class T>
+void broadcast(cudaStream_t stream, BinaryOp op, BroadcastGeometry g, const T* a, const T* b,
+               T* y) {
+  const bool narrow = g.count <= INT32_MAX;
+  const auto launch = [&]<int N, class Index>() {
+    broadcast_kernel<T, N, Index>
+        <<<grid_for(g.count), block_threads, 0, stream>>>(Binary{op}, g, a, b, y);
+  };
+  const auto launch_packs = [&]<int N>() {
+    if (narrow) return launch.template operator()<N, uint32_t>();
+    launch.template operator()<N, uint64_t>();
+  };
+  constexpr int n = pack_size<T>;
+  if (aligned_for<n>(y) && pack_up<n>(g, aligned_for<n>(a), aligned_for<n>(b))) {
+    launch_packs.template operator()<n>();
+  } else {
+    launch_packs.template operator()<1>();
+  }
+  check_launch("binary");
 }
 
 }  // namespace
@@ -209,9 +274,7 @@ void binary(cudaStream_t stream, BinaryOp op, const BroadcastGeometry& g, DType 
       map(stream, "binary", g.count, Binary{op}, static_cast<T*>(y), left, right);
       return;
     }
-    broadcast_kernel<<<grid_for(g.count), block_threads, 0, stream>>>(Binary{op}, g, left, right,
-                                                                      static_cast<T*>(y));
-    check_launch("binary");
+    broadcast(stream, op, g, left, right, static_cast<T*>(y));
   });
 }
 

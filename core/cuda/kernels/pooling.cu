@@ -1,7 +1,8 @@
-// Work split: one thread per pack of channels of one window (forward, and backward where windows do
-// not overlap), of one image element (backward elsewhere), or of a strip of either
-// (pooling_strips.cuh). Each element of a result has one writer. Blocks run along (columns x
-// packs), rows and images.
+// Work split: one thread per pack of channels of one window (forward), of one image element
+// (backward), or of a strip of either (pooling_strips.cuh, and backward where windows do not
+// overlap). Each element of a result has one writer. Blocks run along (columns x packs), rows and
+// images. Averages of whole images are reductions: core/cuda/backend/pooling.cpp.
+#include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/kernels/pooling.h"
 #include "core/cuda/kernels/pooling_launch.cuh"
 #include "core/cuda/kernels/pooling_strips.cuh"
@@ -40,9 +41,10 @@ __global__ void average_kernel(PoolShape p, const Pack<T, N>* x, Pack<T, N>* y) 
       }
     }
     const float divisor = p.divisor(i, j);
+    const float weight = divisor > 0 ? 1.0f / divisor : 0.0f;
     Pack<T, N> result;
 #pragma unroll
-    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(divisor > 0 ? sum[c] / divisor : 0.0f);
+    for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(sum[c] * weight);
     y[p.y_at(image, i, j, pack)] = result;
   });
 }
@@ -62,32 +64,55 @@ __device__ void add_window_gradient(const PoolShape& p, const Pack<Index, N>* ar
       if (index_of_max.at[c] == static_cast<Index>(index)) sum[c] += to_f32(gradient.at[c]);
     }
   } else {
-    const float divisor = p.divisor(i, j);
+    const float weight = 1.0f / p.divisor(i, j);
 #pragma unroll
-    for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) / divisor;
+    for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) * weight;
   }
 }
 
-/// Strides of at least the kernel: window (i, j) writes its own elements and those up to the next
-/// window (the first and the last also write the image's edges).
+/// Strides of at least the kernel, or one window along an axis: an image element is in one window
+/// or in none. A thread writes `strip` consecutive rows of a column, and reads a window's gradient
+/// once.
 template <class T, int N, class Index>
-__global__ void scatter_kernel(PoolShape p, const Pack<Index, N>* argmax, const Pack<T, N>* dy,
-                               Pack<T, N>* dx) {
-  for_each_position(p, p.h_out, p.w_out, [&](int64_t image, int i, int j, int pack) {
-    const int top = i * p.stride_h - p.pad_top;
-    const int left = j * p.stride_w - p.pad_left;
-    const int bottom = i + 1 == p.h_out ? p.h : min(top + p.stride_h, p.h);
-    const int right = j + 1 == p.w_out ? p.w : min(left + p.stride_w, p.w);
-    for (int row = i == 0 ? 0 : max(top, 0); row < bottom; ++row) {
-      for (int column = j == 0 ? 0 : max(left, 0); column < right; ++column) {
-        float sum[N] = {};
-        const int down = row - top;
-        const int across = column - left;
-        if (down >= 0 && down < p.kernel_h && across >= 0 && across < p.kernel_w) {
-          add_window_gradient(p, argmax, dy, image, i, j, pack, down * p.kernel_w + across, sum);
-        }
-        dx[p.x_at(image, row, column, pack)] = rounded<T, N>(sum);
+__global__ void disjoint_kernel(PoolShape p, int strip, const Pack<Index, N>* argmax,
+                                const Pack<T, N>* dy, Pack<T, N>* dx) {
+  const int strips = (p.h + strip - 1) / strip;
+  for_each_position(p, strips, p.w, [&](int64_t image, int number, int column, int pack) {
+    const int j = min((column + p.pad_left) / p.stride_w, p.w_out - 1);
+    const int across = column + p.pad_left - j * p.stride_w;
+    int row = number * strip;
+    int i = min((row + p.pad_top) / p.stride_h, p.h_out - 1);
+    int down = row + p.pad_top - i * p.stride_h;
+    Pack<T, N> gradient;
+    Pack<Index, N> index_of_max{};
+    const auto load_window = [&] {
+      const int64_t at = p.y_at(image, i, j, pack);
+      gradient = dy[at];
+      if (argmax) {
+        index_of_max = argmax[at];
+        return;
       }
+      const float divisor = p.divisor(i, j);
+#pragma unroll
+      for (int c = 0; c < N; ++c) gradient.at[c] = from_f32<T>(to_f32(gradient.at[c]) / divisor);
+    };
+    load_window();
+    const int end = min(row + strip, p.h);
+    for (; row < end; ++row, ++down) {
+      if (down == p.stride_h && i + 1 < p.h_out) {
+        ++i;
+        down = 0;
+        load_window();
+      }
+      const bool inside = down < p.kernel_h && across < p.kernel_w;
+      const auto index = static_cast<Index>(down * p.kernel_w + across);
+      Pack<T, N> result;
+#pragma unroll
+      for (int c = 0; c < N; ++c) {
+        const bool passes = inside && (!argmax || index_of_max.at[c] == index);
+        result.at[c] = passes ? gradient.at[c] : from_f32<T>(0.0f);
+      }
+      store_pack<N>(reinterpret_cast<T*>(dx), p.x_at(image, row, column, pack) * N, result);
     }
   });
 }
@@ -155,7 +180,8 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
 
 void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* argmax,
                      const void* dy, void* dx) {
-  const bool disjoint = g.stride_h >= g.kernel_h && g.stride_w >= g.kernel_w;
+  const bool disjoint =
+      (g.h_out == 1 || g.stride_h >= g.kernel_h) && (g.w_out == 1 || g.stride_w >= g.kernel_w);
   const auto run = [&]<class T, int N>(const PoolShape& p) {
     const auto* gradient = static_cast<const Pack<T, N>*>(dy);
     auto* out = static_cast<Pack<T, N>*>(dx);
@@ -174,9 +200,9 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
     visit_index(g, [&]<class Index>() {
       const auto* indices = static_cast<const Pack<Index, N>*>(argmax);
       if (disjoint) {
-        const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
-        launch_pdl(context, launch.grid, launch.block, scatter_kernel<T, N, Index>, p, indices,
-                   gradient, out);
+        const StripLaunch by_strips = strip_launch(context, p, p.h, p.w);
+        launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
+                   disjoint_kernel<T, N, Index>, p, by_strips.strip, indices, gradient, out);
       } else {
         const PlaneLaunch launch = plane_launch(p, p.h, p.w);
         launch_pdl(context, launch.grid, launch.block, gather_kernel<T, N, Index>, p, indices,

@@ -1,124 +1,237 @@
-// Reductions over axes. G threads compute one result: a block or a warp where the innermost axis is
-// reduced, one thread where it is kept, so that adjacent threads always read adjacent elements.
-// With fewer results than the GPU has threads, the reduced elements are split into parts, and a
-// second pass combines the parts. Sums are f32, in an order fixed by the extents.
+// Reductions over axes, one axis at a time: x (outer, rows, inner) to (outer, inner). A column is a
+// pack of adjacent elements of one outer index, reduced over its rows; where the rows themselves
+// are contiguous (inner is 1), a row is cut into packs, and the elements of the last pack are
+// combined at the end. Adjacent threads read adjacent packs. Where columns are few, the blocks
+// along y split the rows, and the last of them combines the parts. Sums are f32, in an order fixed
+// by the extents and the number of multiprocessors.
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/kernels/reduction.h"
-#include "core/cuda/kernels/walk.cuh"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace whisker::cuda::kernels {
 namespace {
 
-/// x as two strided walks: over the results, and over the elements that each of them reduces.
-struct Walks {
-  int kept_rank = 0, reduced_rank = 0;
-  Extents kept_extent{}, kept_stride{}, reduced_extent{}, reduced_stride{};
-  int64_t kept_count = 1, reduced_count = 1;
+// Large blocks, so that there are few parts to combine.
+constexpr int reduce_threads = 512;
+constexpr int reduce_blocks = 2;  // on a multiprocessor
+
+/// The columns of x, and the threads of a block: `groups` times `down` rows times `across` adjacent
+/// columns. Columns run on from one outer index to the next.
+struct Columns {
+  int64_t count;  // outer * packs
+  int64_t packs;  // of a row
+  int64_t rows;
+  int64_t part = 0;  // rows of a block
+  int across = 1, down = 1, groups = 1;
+  unsigned tiles = 1, parts = 1;  // blocks along x and y
+
+  static Columns of(int64_t outer, int64_t rows, int64_t packs, int multiprocessors) {
+    Columns c{.count = outer * packs, .packs = packs, .rows = rows};
+    c.across = static_cast<int>(std::min<int64_t>(packs, 64));
+    c.down = static_cast<int>(std::clamp<int64_t>(rows / 2, 1, reduce_threads / c.across));
+    c.groups = static_cast<int>(std::min<int64_t>(reduce_threads / (c.across * c.down),
+                                                  (c.count + c.across - 1) / c.across));
+    const int64_t width = int64_t{c.across} * c.groups;
+    c.tiles = static_cast<unsigned>((c.count + width - 1) / width);
+    // Enough blocks to fill the GPU, four rows per thread or more. Several parts leave at most one
+    // tile per multiprocessor, so there is a ticket for each.
+    const int64_t wanted = int64_t{reduce_blocks} * multiprocessors / c.tiles;
+    c.parts = static_cast<unsigned>(
+        std::clamp<int64_t>(wanted, 1, std::max<int64_t>(rows / (c.down * 4), 1)));
+    c.part = (rows + c.parts - 1) / c.parts;
+    return c;
+  }
 };
 
-Walks walks_of(const ReduceGeometry& g) {
-  Extents stride{};
-  int64_t next = 1;
-  for (int axis = g.rank - 1; axis >= 0; --axis) {
-    stride[static_cast<size_t>(axis)] = next;
-    next *= g.extent[static_cast<size_t>(axis)];
-  }
-  Walks w{.kept_count = g.out_count, .reduced_count = g.reduce_count};
-  for (size_t axis = 0; axis < static_cast<size_t>(g.rank); ++axis) {
-    if (g.reduced[axis]) {
-      w.reduced_extent[static_cast<size_t>(w.reduced_rank)] = g.extent[axis];
-      w.reduced_stride[static_cast<size_t>(w.reduced_rank++)] = stride[axis];
-    } else {
-      w.kept_extent[static_cast<size_t>(w.kept_rank)] = g.extent[axis];
-      w.kept_stride[static_cast<size_t>(w.kept_rank++)] = stride[axis];
-    }
-  }
-  return w;
-}
-
-__device__ int64_t offset_of(int rank, const Extents& extent, const Extents& stride, int64_t count,
-                             int64_t element) {
-  int64_t sum = 0;
-  for_each_coordinate(rank, extent, count, element,
-                      [&](int axis, int64_t coordinate) { sum += coordinate * stride[axis]; });
-  return sum;
-}
-
-/// Combines two values; max and min return NaN if one is NaN.
-struct Combine {
-  ReduceOp op;
+/// The larger or the smaller value; NaN if one is NaN.
+struct Extremum {
+  bool largest;
   __device__ float operator()(float a, float b) const {
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::mean:
-        return a + b;
-      case ReduceOp::max:
-        return b > a || isnan(b) ? b : a;
-      case ReduceOp::min:
-        return b < a || isnan(b) ? b : a;
-    }
-    return a;
+    return (largest ? b > a : b < a) || isnan(b) ? b : a;
   }
 };
 
-// y (parts, kept_count): part blockIdx.y of each result, times `scale`. blockIdx.x counts results
-// in turns of block_threads / G.
-template <class T, int G>
-__global__ void __launch_bounds__(block_threads)
-    reduce_kernel(Combine combine, float start, float scale, Walks w, const T* x, Channels y) {
-  const int64_t part_size = (w.reduced_count + gridDim.y - 1) / gridDim.y;
-  const int64_t begin = blockIdx.y * part_size;
-  const int64_t end = min(begin + part_size, w.reduced_count);
-  constexpr int per_block = block_threads / G;
-  const int lane = threadIdx.x % G;
-  // All threads run every turn, since a group reduces together.
-  for (int64_t turn = blockIdx.x; turn * per_block < w.kept_count; turn += gridDim.x) {
-    const int64_t out = turn * per_block + threadIdx.x / G;
-    float value = start;
-    if (out < w.kept_count) {
-      const T* from = x + offset_of(w.kept_rank, w.kept_extent, w.kept_stride, w.kept_count, out);
-      for (int64_t r = begin + lane; r < end; r += G) {
-        const int64_t at =
-            offset_of(w.reduced_rank, w.reduced_extent, w.reduced_stride, w.reduced_count, r);
-        value = combine(value, to_f32(from[at]));
-      }
+/// Combines `value` over the threads of a column; the result is in those with row 0.
+template <int N, class Op>
+__device__ void combine_rows(const Op& op, const Columns& c, int row, Pack<float, N>* shared,
+                             Pack<float, N>& value) {
+  Pack<float, N>* const own = shared + threadIdx.x;
+  __syncthreads();  // all threads have read an earlier use
+  *own = value;
+  for (int left = c.down; left > 1;) {
+    const int half = (left + 1) / 2;
+    __syncthreads();
+    if (row + half < left) {
+      const Pack<float, N> other = own[half * c.across];
+#pragma unroll
+      for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], other.at[i]);
+      *own = value;
     }
-    value = group_reduce<G>(value, combine);
-    if (lane == 0 && out < w.kept_count) {
-      store(y, blockIdx.y * w.kept_count + out, value * scale);
+    left = half;
+  }
+}
+
+/// Past the L1 cache, which may hold what was there before other blocks wrote.
+template <int N>
+__device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
+  Pack<float, N> pack;
+  if constexpr (N == 1) {
+    pack.at[0] = __ldcg(&from->at[0]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N / 4; ++i) {
+      reinterpret_cast<float4*>(&pack)[i] = __ldcg(reinterpret_cast<const float4*>(from) + i);
+    }
+  }
+  return pack;
+}
+
+/// Calls use(load(row)) for the rows from `first` on in steps of `step`; four loads start before
+/// the first is used.
+template <class Load, class Use>
+__device__ void for_each_row(int64_t first, int64_t end, int step, const Load& load,
+                             const Use& use) {
+  constexpr int together = 4;
+  for (int64_t row = first; row < end; row += together * step) {
+    decltype(load(row)) loaded[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      if (row + k * step < end) loaded[k] = load(row + k * step);
+    }
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      if (row + k * step < end) use(loaded[k]);
     }
   }
 }
 
-struct Launch {
-  cudaStream_t stream;
-  Combine combine;
-  float start;
+/// y = `scale` times the reduction. `folded`: the elements of a column are combined, too. partials
+/// (gridDim.y, columns) packs, unused where gridDim.y is 1.
+template <class T, int N, class Op>
+__global__ void __launch_bounds__(reduce_threads, reduce_blocks)
+    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, const T* x,
+                  Pack<float, N>* partials, uint32_t* tickets, Channels y) {
+  wait_for_previous();
+  __shared__ Pack<float, N> shared[reduce_threads];
+  const int line = static_cast<int>(threadIdx.x) / c.across;
+  const int row = line % c.down;
+  const int64_t column = (int64_t{blockIdx.x} * c.groups + line / c.down) * c.across +
+                         static_cast<int>(threadIdx.x) % c.across;
+  const bool inside = column < c.count;
+  Pack<float, N> value;
+#pragma unroll
+  for (int i = 0; i < N; ++i) value.at[i] = start;
+  if (inside) {
+    const int64_t outer = c.count <= UINT32_MAX
+                              ? static_cast<uint32_t>(column) / static_cast<uint32_t>(c.packs)
+                              : column / c.packs;
+    // Its first row: column is outer * packs + pack.
+    const T* const from = x + (outer * (c.rows - 1) * c.packs + column) * N;
+    const int64_t begin = blockIdx.y * c.part;
+    for_each_row(
+        begin + row, min(begin + c.part, c.rows), c.down,
+        [&](int64_t at) { return load_pack_bytes<N>(from, at * c.packs * N); },
+        [&](const PackBytes<T, N>& loaded) {
+          const Pack<T, N> terms = unpack<T, N>(loaded);
+#pragma unroll
+          for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], to_f32(terms.at[i]));
+        });
+  }
+  combine_rows(op, c, row, shared, value);
+  if (gridDim.y > 1) {
+    if (inside && row == 0) partials[blockIdx.y * c.count + column] = value;
+    if (!is_last_block(tickets + blockIdx.x, gridDim.y)) return;
+#pragma unroll
+    for (int i = 0; i < N; ++i) value.at[i] = start;
+    if (inside) {
+      for_each_row(
+          row, gridDim.y, c.down,
+          [&](int64_t part) { return load_from_l2(partials + part * c.count + column); },
+          [&](const Pack<float, N>& terms) {
+#pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
+          });
+    }
+    combine_rows(op, c, row, shared, value);
+  }
+  if (!inside || row != 0) return;
+  if (folded) {
+#pragma unroll
+    for (int i = 1; i < N; ++i) value.at[0] = op(value.at[0], value.at[i]);
+    store(y, column, value.at[0] * scale);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) store(y, column * N + i, value.at[i] * scale);
+}
+
+/// What all passes of a reduction share.
+struct Reduction {
+  Context& context;
+  Allocator& allocator;
+  ReduceOp op;
+  float scale;  // of the last pass
 };
 
-// One pass: y (parts, kept_count).
-template <class T>
-void reduce_pass(const Launch& launch, const Walks& w, int group, int64_t parts, float scale,
-                 const T* x, Channels y) {
-  const int64_t turns = (w.kept_count * group + block_threads - 1) / block_threads;
-  const dim3 grid(grid_for(turns, 1), static_cast<unsigned>(parts));
-  const auto run = [&]<int G>() {
-    reduce_kernel<T, G>
-        <<<grid, block_threads, 0, launch.stream>>>(launch.combine, launch.start, scale, w, x, y);
-  };
-  if (group == 1) run.template operator()<1>();
-  if (group == 32) run.template operator()<32>();
-  if (group == block_threads) run.template operator()<block_threads>();
+/// x (outer, rows, inner) to y (outer, inner).
+void reduce_rows(const Reduction& r, float scale, int64_t outer, int64_t rows, int64_t inner,
+                 DType dtype, const void* x, Channels y) {
+  const bool folded = inner == 1;
+  with_packs(
+      dtype, folded ? rows : inner,
+      [&]<class T, int N>() {
+        const Columns c = Columns::of(outer, folded ? rows / N : rows, folded ? 1 : inner / N,
+                                      r.context.multiprocessors());
+        std::optional<Scratch> partials;
+        if (c.parts > 1) {
+          partials.emplace(r.allocator, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
+        }
+        const auto launch = [&](auto op, float start) {
+          launch_pdl(r.context, dim3(c.tiles, c.parts),
+                     dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
+                     reduce_kernel<T, N, decltype(op)>, op, start, scale, c, folded,
+                     static_cast<const T*>(x), partials ? partials->as<Pack<float, N>>() : nullptr,
+                     r.context.tickets(), y);
+        };
+        constexpr float infinity = std::numeric_limits<float>::infinity();
+        if (r.op == ReduceOp::max) {
+          launch(Extremum{true}, -infinity);
+        } else if (r.op == ReduceOp::min) {
+          launch(Extremum{false}, infinity);
+        } else {
+          launch(Sum{}, 0.0f);
+        }
+      },
+      x);
   check_launch("reduce");
 }
 
-int group_for(const Walks& w, bool innermost_reduced) {
-  if (!innermost_reduced && w.kept_count >= 32) return 1;
-  return w.reduced_count <= 1024 && w.kept_count > 1 ? 32 : block_threads;
+/// The longest reduced axis first: it leaves the fewest elements for the next pass.
+void reduce_axes(const Reduction& r, ReduceGeometry g, DType dtype, const void* x, Channels y) {
+  const auto rank = static_cast<size_t>(g.rank);
+  size_t longest = rank, reduced = 0;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (!g.reduced[axis]) continue;
+    ++reduced;
+    if (longest == rank || g.extent[axis] > g.extent[longest]) longest = axis;
+  }
+  int64_t outer = 1, rows = 1, inner = 1;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    (axis < longest ? outer : axis == longest ? rows : inner) *= g.extent[axis];
+  }
+  if (reduced <= 1) return reduce_rows(r, r.scale, outer, rows, inner, dtype, x, y);
+  const Scratch between(r.allocator, outer * inner * int64_t{sizeof(float)});
+  const Channels partial{between.data(), DType::f32};
+  reduce_rows(r, 1, outer, rows, inner, dtype, x, partial);
+  g.extent[longest] = 1;
+  g.reduced[longest] = false;
+  reduce_axes(r, g, DType::f32, between.data(), y);
 }
 
 /// Position and value of the largest so far.
@@ -156,41 +269,11 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-void reduce(cudaStream_t stream, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
+void reduce(Context& context, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
             DType dtype, const void* x, void* y) {
-  const Walks w = walks_of(g);
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Launch launch{stream, Combine{op},
-                      op == ReduceOp::max   ? -infinity
-                      : op == ReduceOp::min ? infinity
-                                            : 0.0f};
   const float scale =
       op == ReduceOp::mean ? static_cast<float>(1.0 / static_cast<double>(g.reduce_count)) : 1.0f;
-  const bool innermost_reduced = g.rank > 0 && g.reduced[static_cast<size_t>(g.rank - 1)];
-  const int group = group_for(w, innermost_reduced);
-
-  // Enough parts to fill the GPU, none too short.
-  constexpr int64_t gpu_threads = int64_t{132} * 2048;
-  const int64_t wanted = gpu_threads / (w.kept_count * group);
-  const int64_t parts =
-      std::clamp<int64_t>(wanted, 1, std::max<int64_t>(w.reduced_count / (group * 16), 1));
-  visit_real(dtype, [&]<class T>() {
-    const auto* in = static_cast<const T*>(x);
-    if (parts == 1) {
-      reduce_pass(launch, w, group, 1, scale, in, Channels{y, dtype});
-      return;
-    }
-    const Scratch partial(allocator, parts * w.kept_count * int64_t{sizeof(float)});
-    reduce_pass(launch, w, group, parts, 1, in, Channels{partial.data(), DType::f32});
-    Walks second{
-        .kept_rank = 1, .reduced_rank = 1, .kept_count = w.kept_count, .reduced_count = parts};
-    second.kept_extent[0] = w.kept_count;
-    second.kept_stride[0] = 1;
-    second.reduced_extent[0] = parts;
-    second.reduced_stride[0] = w.kept_count;
-    reduce_pass(launch, second, group_for(second, false), 1, scale, partial.as<const float>(),
-                Channels{y, dtype});
-  });
+  reduce_axes({context, allocator, op, scale}, g, dtype, x, {y, dtype});
 }
 
 void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y) {

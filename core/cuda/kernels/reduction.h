@@ -10,9 +10,9 @@
 
 namespace whisker::cuda::kernels {
 
-/// y (g.out_count) = op over the reduced axes of x. Few results of long reductions take
-/// two passes, with memory from `allocator`.
-void reduce(cudaStream_t stream, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
+/// y (g.out_count) = op over the reduced axes of x. Reduced axes that are not adjacent take a pass
+/// each; what passes and blocks hand on is in f32 memory from `allocator`.
+void reduce(Context& context, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
             DType dtype, const void* x, void* y);
 /// First position of the largest element along the middle axis; a NaN counts as the largest.
 void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y);

@@ -80,6 +80,18 @@ TEST_F(CudaPooling, TiesGoToTheFirstAndNaNsWin) {
   }
 }
 
+TEST_F(CudaPooling, TiesOfWholeImagesAndLargeDisjointWindows) {
+  const std::vector<Pool2dOptions> cases = {{.kernel = {21, 18}},
+                                            {.kernel = {10, 9}},
+                                            {.kernel = {5, 4}, .stride = Pair(7, 6)},
+                                            {.kernel = 17, .stride = Pair(18, 17), .padding = 5}};
+  for (const Pool2dOptions& options : cases) {
+    for (const int64_t channels : {3, 16, 24}) {
+      expect_odd_values_agree(options, {2, 21, 18, channels});
+    }
+  }
+}
+
 // Threads take more than one row only of tensors that fill the GPU; an image by itself does not.
 TEST_F(CudaPooling, StripsEqualSingleRows) {
   const std::vector<Pool2dOptions> cases = {{.kernel = 2},

@@ -98,6 +98,65 @@ TEST_F(CudaWide, PointwiseOnAndOffTheGrid) {
   }
 }
 
+// The same elements in packs and one by one.
+TEST_F(CudaWide, BroadcastsAndReductionsOnAndOffTheGrid) {
+  for (const DType dtype : wide_dtypes) {
+    const Shape shape{30, 41, 24};
+    const int64_t count = shape.count();
+    const Tensor x =
+        rand_normal({count + 1}, 0, 1, 5, 6, {.device = reference_device}).to(dtype).to(gpu);
+    const Tensor off = reshape(slice(x, 0, 1, count + 1), shape), on = off.clone();
+    for (const Shape& other : {Shape{30, 1, 24}, {24}, {30, 1, 1}, {41, 1}}) {
+      const Tensor b = rand_normal(other, 0, 1, 5, 7, {.device = gpu}).to(dtype);
+      EXPECT_EQ(mul(on, b).to_vector(), mul(off, b).to_vector())
+          << fmt::format("{} {}", other, dtype);
+      EXPECT_EQ(sub(b, on).to_vector(), sub(b, off).to_vector())
+          << fmt::format("{} {}", other, dtype);
+    }
+    for (const Axes& axes : {Axes{}, Axes{0}, Axes{1}, Axes{2}, Axes{0, 2}}) {
+      EXPECT_EQ(max(on, axes).to_vector(), max(off, axes).to_vector()) << name_of(dtype);
+      EXPECT_TRUE(
+          close(sum(off, axes).to_vector(), sum(on, axes).to_vector(), tolerance(dtype, count), 1))
+          << name_of(dtype);
+    }
+  }
+}
+
+// One NaN among many rows, whose parts several blocks reduce.
+TEST_F(CudaWide, ExtremaOfNaNAreNaN) {
+  const int64_t rows = 20'000, channels = 24;
+  std::vector<double> values(static_cast<size_t>(rows * channels));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 251);
+  const auto nan_at = [&](int64_t row, int64_t channel) {
+    values[static_cast<size_t>(row * channels + channel)] = NAN;
+  };
+  nan_at(0, 1);
+  nan_at(13'333, 5);
+  nan_at(rows - 1, 23);
+  for (const DType dtype : wide_dtypes) {
+    const Tensor x = from_vector(values, {rows, channels}).to(dtype).to(gpu);
+    for (const auto& reduced : {max(x, {0}), min(x, {0})}) {
+      const std::vector<double> y = reduced.to_vector();
+      for (size_t channel = 0; channel < y.size(); ++channel) {
+        EXPECT_EQ(std::isnan(y[channel]), channel == 1 || channel == 5 || channel == 23)
+            << channel << " " << name_of(dtype);
+      }
+    }
+    EXPECT_TRUE(std::isnan(max(x, {}).item())) << name_of(dtype);
+  }
+}
+
+// Also where the last of many blocks combines the parts.
+TEST_F(CudaWide, SumsRepeatBitByBit) {
+  for (const Shape& shape : {Shape{1, 400'000, 96}, {128, 3136, 24}, {1, 5'000'000, 1}}) {
+    const Tensor x = rand_normal(shape, 0, 1, 5, 6, {.device = gpu});
+    const std::vector<double> first = sum(x, {1}).to_vector();
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(sum(x, {1}).to_vector(), first) << fmt::format("{}", shape);
+    }
+  }
+}
+
 // Millions of parameters, several groups: the same update as the CPU's.
 TEST_F(CudaWide, OptimizerAndNorm) {
   const int64_t count = 64 * 30'011;

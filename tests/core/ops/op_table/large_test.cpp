@@ -80,7 +80,14 @@ Cases binary_cases() {
           {{{3, 31, 29, 1}, large}, 37},
           {{{5, 1, 7}, {3, 7}}, 7},
           {{{}, {}}},
-          {{{30, 1, 40, 8}, {20, 1, 8}}, 1200}};
+          {{{30, 1, 40, 8}, {20, 1, 8}}, 1200},
+          // Packs of the last axis: both operands, one, neither, and off their multiples.
+          {{{4, 31, 29, 24}, {4, 1, 1, 24}}, 899},
+          {{{4, 31, 29, 24}, {24}}, 3596},
+          {{{4, 31, 29, 24}, {4, 1, 1, 1}}, 21'576},
+          {{{1, 31, 29, 1}, {4, 31, 29, 24}}, 96},
+          {{{4, 31, 29, 21}, {4, 1, 1, 21}}, 899},
+          {{{90, 1, 40}, {90, 33, 1}}, 40}};
 }
 
 Cases reduction_cases(bool of_sums) {
@@ -93,6 +100,20 @@ Cases reduction_cases(bool of_sums) {
     add({5, 33, 17, 35}, axes);
   }
   for (const Axes& axes : {Axes{}, Axes{1}, Axes{3}, Axes{0, 1, 2}}) add({6, 50, 7, 64}, axes);
+  // Channels of few and many packs, over rows of one image or of all: one part to many.
+  for (const Shape& shape : {Shape{2, 12'544, 8},
+                             {30, 49, 96},
+                             {3, 49, 1152},
+                             {70, 49, 3},
+                             {5, 1, 24},
+                             {900, 3, 16},
+                             {1, 20'011, 12}}) {
+    add(shape, Axes{1});
+  }
+  // Long and short rows that are whole packs.
+  for (const Shape& shape : {Shape{3000, 96}, {2000, 8}, {3, 65'536}}) add(shape, Axes{1});
+  add({9, 40, 33, 16}, Axes{0, 2});
+  add({9, 40, 33, 16}, Axes{1, 3});
   return cases;
 }
 
@@ -102,6 +123,7 @@ Cases sum_cases() {
   cases.push_back({{{2, 1'000'003}}, 1'000'003});
   cases.push_back({{{100'003, 40}}, 100'003, 0, {}, {}, Axes{0}});
   cases.push_back({{{50'021, 3}}, 50'021, 0, {}, {}, Axes{0}});
+  cases.push_back({{{40'009, 96}}, 40'009, 0, {}, {}, Axes{0}});
   return cases;
 }
 
@@ -196,15 +218,27 @@ Cases pool_cases() {
     std::vector<int64_t> windows;  // kernel, stride, padding: height and width
     int ceil = 0, count_padding = 0;
   };
-  const Pool pools[] = {{{2, 2, 2, 2, 0, 0}},  {{3, 3, 2, 2, 1, 1}},       {{3, 3, 2, 2, 0, 0}, 1},
-                        {{2, 2, 3, 3, 1, 1}},  {{3, 2, 1, 1, 1, 1}, 0, 1}, {{3, 3, 2, 2, 1, 1}, 1},
-                        {{17, 17, 3, 3, 8, 8}}};
+  const Pool pools[] = {{{2, 2, 2, 2, 0, 0}},
+                        {{3, 3, 2, 2, 1, 1}},
+                        {{3, 3, 2, 2, 0, 0}, 1},
+                        {{2, 2, 3, 3, 1, 1}},
+                        {{3, 2, 1, 1, 1, 1}, 0, 1},
+                        {{3, 3, 2, 2, 1, 1}, 1},
+                        {{17, 17, 3, 3, 8, 8}},
+                        // The whole image, and large windows beside each other.
+                        {{33, 30, 33, 30, 0, 0}},
+                        {{35, 40, 1, 1, 1, 5}},
+                        {{35, 40, 1, 1, 1, 5}, 0, 1},
+                        {{16, 15, 16, 15, 0, 0}},
+                        {{9, 7, 11, 8, 4, 3}, 1, 1}};
   Cases cases;
   for (const auto& [windows, ceil, count_padding] : pools) {
     for (const int64_t channels : {3, 16, 35, 72}) {
-      cases.push_back({{{3, 33, 30, channels}}, 600, 0, windows, {0, ceil, count_padding}});
+      cases.push_back({{{3, 33, 30, channels}}, 990, 0, windows, {0, ceil, count_padding}});
     }
   }
+  cases.push_back({{{2, 112, 112, 8}}, 12'544, 0, {112, 112, 112, 112, 0, 0}, {0, 0, 0}});
+  cases.push_back({{{30, 7, 7, 160}}, 49, 0, {7, 7, 7, 7, 0, 0}, {0, 0, 0}});
   return cases;
 }
 
@@ -365,7 +399,7 @@ Cases cases_of(std::string_view op) {
       {"max_pool2d", pool_cases()},
       {"avg_pool2d", pool_cases()},
       {"adaptive_avg_pool2d", {{{{4, 33, 30, 35}}, 60, 0, {5, 6}}}},
-      {"global_avg_pool2d", {{{{4, 9, 7, 37}}, 63}}},
+      {"global_avg_pool2d", {{{{4, 9, 7, 37}}, 63}, {{{3, 56, 55, 24}}, 3080}}},
       {"recurrent", {{{{5, 9, 33}}, 400}}},
       {"recurrent_gru", {{{{5, 9, 33}}, 400}}},
       {"recurrent_tanh", {{{{5, 9, 33}}, 400}}},

@@ -90,6 +90,9 @@ std::vector<OpCase> reduction_rows() {
                         {{3, 4, 5}, {-1}, "axis_last"},
                         {{3, 4, 5}, {0, 2}, "axes_0_2"},
                         {{2, 3, 1, 4, 3}, {1, 3}, "axes_1_3", true},
+                        {{3, 4, 8}, {1}, "axis_1"},
+                        {{9, 16}, {0}, "axis_0"},
+                        {{5, 16}, {1}, "axis_1"},
                         {{0, 3}, {1}, "axis_1"}};
   std::vector<OpCase> rows;
   for (const Reduction& f : reductions) {
