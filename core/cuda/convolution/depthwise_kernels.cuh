@@ -79,9 +79,52 @@ __device__ inline void unpack_columns(const PackBytes<T, channels> (&from)[colum
                                       float (&to)[columns][channels]) {
 #pragma unroll
   for (int u = 0; u < columns; ++u) {
-    const auto pack = unpack<T, channels>(from[u]);
+    if constexpr (std::is_same_v<T, bfloat_t>) {  // one instruction each
+      to[u][0] = __uint_as_float(from[u] << 16);
+      to[u][1] = __uint_as_float(from[u] & 0xffff0000u);
+    } else {
+      const auto pack = unpack<T, channels>(from[u]);
 #pragma unroll
-    for (int v = 0; v < channels; ++v) to[u][v] = to_f32(pack.at[v]);
+      for (int v = 0; v < channels; ++v) to[u][v] = to_f32(pack.at[v]);
+    }
+  }
+}
+
+/// Moves rows down by `by` places; the last ones start with `fill`.
+template <int by, int rows>
+__device__ inline void shift_rows(float (&sums)[rows][tile][channels],
+                                  const float (&fill)[channels]) {
+#pragma unroll
+  for (int j = 0; j < rows; ++j) {
+#pragma unroll
+    for (int t = 0; t < tile; ++t) {
+#pragma unroll
+      for (int v = 0; v < channels; ++v) {
+        sums[j][t][v] = j + by < rows ? sums[j + by][t][v] : fill[v];
+      }
+    }
+  }
+}
+
+template <class T>
+__device__ inline void store_channels(T* to, const float (&from)[channels]) {
+  Pack<T, channels> pack;
+#pragma unroll
+  for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(from[v]);
+  *reinterpret_cast<Pack<T, channels>*>(to) = pack;
+}
+
+/// f of each sum. They take turns in one place: unrolled, f would be most of a kernel's code.
+__device__ inline void activate_columns(ActivationSpec f, float (&sums)[tile][channels]) {
+  if (f.kind == Activation::none) return;
+#pragma unroll 1
+  for (int turn = 0; turn < tile * channels; ++turn) {
+    const float z = activate(f, sums[0][0]);
+#pragma unroll
+    for (int k = 0; k + 1 < tile * channels; ++k) {
+      sums[k / channels][k % channels] = sums[(k + 1) / channels][(k + 1) % channels];
+    }
+    sums[tile - 1][channels - 1] = z;
   }
 }
 
@@ -124,90 +167,70 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
   float taps[K][K][channels];
   load_filters<T, K>(w, flip, first_channel, c, split.lanes, lane, taps);
   if (slot >= split.positions || channel >= c) return;
+  float bias[channels];
+#pragma unroll
+  for (int v = 0; v < channels; ++v) bias[v] = b ? to_f32(b[channel + v]) : 0.0f;
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
     const auto [image, band, strip] = position_of(split, at);
     const int h_out = static_cast<int>(g.h_out), w_out = static_cast<int>(g.w_out);
     const int first_row = band * split.band_rows, end_row = min(first_row + split.band_rows, h_out);
     const int first = strip * tile, left = first * S - static_cast<int>(g.pad_left);
-    int row = first_row * S - static_cast<int>(g.pad_top);
+    const int top = first_row * S - static_cast<int>(g.pad_top);
     const int end = min((end_row - 1) * S - static_cast<int>(g.pad_top) + K, static_cast<int>(g.h));
     const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w));
     const int in_stride = static_cast<int>(g.w) * c, out_stride = w_out * c;
     const T* const in = x + image * g.h * in_stride + left * c + channel;
     T* const out = y + image * h_out * out_stride + first * c + channel;
 
-    float bias[channels] = {};
+    float sums[open][tile][channels];  // of rows i - (open - 1) to i of y
 #pragma unroll
-    for (int v = 0; v < channels; ++v) bias[v] = b ? to_f32(b[channel + v]) : 0.0f;
-    float sums[open][tile][channels] = {};  // of rows i - (open - 1) to i of y
+    for (int j = 0; j < open; ++j) shift_rows<1>(sums, bias);
+    const auto store = [&](int done) {
+      if (done < first_row) return;
+      activate_columns(g.activation, sums[0]);
+      T* const to = out + int64_t{done} * out_stride;
+#pragma unroll
+      for (int t = 0; t < tile; ++t) {
+        if (first + t < w_out) store_channels(to + t * c, sums[0][t]);
+      }
+    };
+    const int above = min(max(-top / S, 0), open - 1);  // steps
+    int i = first_row + above, row = top + above * S;
     PackBytes<T, channels> next[columns];
     const auto load_next = [&] {
       load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
                             next);
     };
     load_next();
-    for (int i = first_row; i < end_row + open - 1; ++i) {
+    for (const int stop = first_row + (end - top + S - 1) / S; i < stop; ++i) {
+      shift_rows<1>(sums, bias);
 #pragma unroll
       for (int phase = 0; phase < S; ++phase) {
         float from[columns][channels];
         unpack_columns<columns, T>(next, from);
-        const bool exists = row >= 0 && row < end;
         ++row;
         load_next();
-        if (phase == 0) {
+#pragma unroll
+        for (int u = 0; u < columns; ++u) {
 #pragma unroll
           for (int j = 0; j < open; ++j) {
+            const int p = (open - 1 - j) * S + phase;
 #pragma unroll
             for (int t = 0; t < tile; ++t) {
+              const int q = u - t * S;
+              if (p >= K || q < 0 || q >= K) continue;
 #pragma unroll
-              for (int v = 0; v < channels; ++v) {
-                sums[j][t][v] = j + 1 < open ? sums[j + 1][t][v] : bias[v];
-              }
+              for (int v = 0; v < channels; ++v) sums[j][t][v] += from[u][v] * taps[p][q][v];
             }
           }
-        }
-        if (exists) {
-#pragma unroll
-          for (int u = 0; u < columns; ++u) {
-#pragma unroll
-            for (int j = 0; j < open; ++j) {
-              const int p = (open - 1 - j) * S + phase;
-#pragma unroll
-              for (int t = 0; t < tile; ++t) {
-                const int q = u - t * S;
-                if (p >= K || q < 0 || q >= K) continue;
-#pragma unroll
-                for (int v = 0; v < channels; ++v) sums[j][t][v] += from[u][v] * taps[p][q][v];
-              }
-            }
-          }
-        }
-        const int done = i - (open - 1);
-        if (phase > 0 || done < first_row) continue;
-        if (g.activation.kind != Activation::none) {
-          // In one place, where the columns pass by: unrolled, it would be most of the kernel's
-          // code.
-#pragma unroll 1
-          for (int turn = 0; turn < tile; ++turn) {
-#pragma unroll
-            for (int v = 0; v < channels; ++v) {
-              const float z = activate(g.activation, sums[0][0][v]);
-#pragma unroll
-              for (int t = 0; t + 1 < tile; ++t) sums[0][t][v] = sums[0][t + 1][v];
-              sums[0][tile - 1][v] = z;
-            }
-          }
-        }
-#pragma unroll
-        for (int t = 0; t < tile; ++t) {
-          if (first + t >= w_out) continue;
-          Pack<T, channels> pack;
-#pragma unroll
-          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[0][t][v]);
-          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
         }
       }
+      store(i - (open - 1));
+    }
+    for (; i < end_row + open - 1; ++i) {  // rows below the image
+      shift_rows<1>(sums, bias);
+      store(i - (open - 1));
     }
   }
 }
@@ -232,6 +255,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
   float taps[K][K][channels];
   load_filters<T, K>(w, false, first_channel, c, split.lanes, lane, taps);
   if (slot >= split.positions || channel >= c) return;
+  const float zeros[channels] = {};
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
     const auto [image, band, strip] = position_of(split, at);
@@ -243,7 +267,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
         min(first_pair + split.band_rows, pad_top / 2 + (height + odd_start(pad_top) + 1) / 2);
     const int first = strip * tile - odd_start(pad_left);
     const int left = (first + pad_left) / 2 - (open - 1);
-    int row = first_pair - (open - 1);
+    const int top = first_pair - (open - 1);
     const int end = min(end_pair, static_cast<int>(g.h_out));
     const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w_out));
     const int in_stride = static_cast<int>(g.w_out) * c, out_stride = width * c;
@@ -251,54 +275,48 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, sizeof(T) == 4))
     T* const out = dx + image * height * out_stride + first * c + channel;
 
     float sums[K][tile][channels] = {};  // of rows 2 i - pad_top to 2 i - pad_top + K - 1 of dx
-    PackBytes<T, channels> next[columns];
-    const auto load_next = [&] {
-      load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
-                            next);
-    };
-    load_next();
-    for (int i = row; i < end_pair; ++i) {
-      float from[columns][channels];
-      unpack_columns<columns, T>(next, from);
-      const bool exists = row >= 0 && row < end;
-      ++row;
-      load_next();
-#pragma unroll
-      for (int p = 0; p < K; ++p) {
-#pragma unroll
-        for (int t = 0; t < tile; ++t) {
-#pragma unroll
-          for (int v = 0; v < channels; ++v) sums[p][t][v] = p + 2 < K ? sums[p + 2][t][v] : 0;
-        }
-      }
-      if (exists) {
-#pragma unroll
-        for (int u = 0; u < columns; ++u) {
-#pragma unroll
-          for (int p = 0; p < K; ++p) {
-#pragma unroll
-            for (int t = 0; t < tile; ++t) {
-              const int q = t - 2 * (u - (open - 1));
-              if (q < 0 || q >= K) continue;
-#pragma unroll
-              for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
-            }
-          }
-        }
-      }
-      if (i < first_pair) continue;
+    const auto store = [&](int i) {
+      if (i < first_pair) return;
 #pragma unroll
       for (int p = 0; p < 2; ++p) {
         const int done = 2 * i - pad_top + p;
+        T* const to = out + int64_t{done} * out_stride;
 #pragma unroll
         for (int t = 0; t < tile; ++t) {
           if (done < 0 || done >= height || first + t < 0 || first + t >= width) continue;
-          Pack<T, channels> pack;
-#pragma unroll
-          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[p][t][v]);
-          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
+          store_channels(to + t * c, sums[p][t]);
         }
       }
+    };
+    int i = max(top, 0);
+    PackBytes<T, channels> next[columns];
+    const auto load_next = [&](int row) {
+      load_columns<columns>(in + int64_t{row} * in_stride, c, row < end ? inside : 0, next);
+    };
+    load_next(i);
+    for (; i < end; ++i) {
+      float from[columns][channels];
+      unpack_columns<columns, T>(next, from);
+      load_next(i + 1);
+      shift_rows<2>(sums, zeros);
+#pragma unroll
+      for (int u = 0; u < columns; ++u) {
+#pragma unroll
+        for (int p = 0; p < K; ++p) {
+#pragma unroll
+          for (int t = 0; t < tile; ++t) {
+            const int q = t - 2 * (u - (open - 1));
+            if (q < 0 || q >= K) continue;
+#pragma unroll
+            for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
+          }
+        }
+      }
+      store(i);
+    }
+    for (; i < end_pair; ++i) {  // rows below dy
+      shift_rows<2>(sums, zeros);
+      store(i);
     }
   }
 }
