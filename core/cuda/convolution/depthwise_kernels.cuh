@@ -1,166 +1,13 @@
-// Kernels of the depthwise convolution, in NHWC. A thread has two adjacent channels and a strip of
-// `tile` adjacent columns, and moves down the rows of a band: each row is loaded once and serves
-// all rows of the window, whose sums (or gradients) wait in registers. The next row is loaded while
-// this one is used. Columns beside the image are loaded as zeros, rows above and below are skipped.
+// Kernels of the depthwise convolution: forward, both gradients, and the sum of the weights'
+// slices. See core/cuda/convolution/depthwise_strips.cuh for how threads divide the work.
 #pragma once
 
-#include "core/backend/geometry.h"
-#include "core/cuda/device_code/activations.cuh"
-#include "core/cuda/device_code/launch.h"
-#include "core/cuda/device_code/packed.cuh"
-#include "core/cuda/device_code/types.cuh"
+#include "core/cuda/convolution/depthwise_strips.cuh"
 
 #include <cstdint>
 #include <type_traits>
 
 namespace whisker::cuda::depthwise {
-
-inline constexpr int tile = 4;      // columns per thread
-inline constexpr int channels = 2;  // per thread
-
-inline constexpr int threads = 128;  // per block
-
-/// Blocks that a multiprocessor holds at once: K x K filters in registers leave few.
-constexpr int resident_blocks(int window, int stride, bool f32) {
-  return window == 7 ? 2 : window == 5 ? 3 : f32 || stride == 2 ? 4 : 5;
-}
-
-/// How blocks and threads divide the work. A block has the chunk blockIdx.y of the channels and the
-/// slice blockIdx.x of the positions (image, band, strip): its thread t has pair t % lanes of the
-/// channels and position t / lanes of every `positions` that the block takes, slice by slice.
-struct Split {
-  int lanes = 1;      // pairs of channels per block
-  int chunks = 1;     // blocks along the channels
-  int positions = 1;  // per block at a time
-  int slices = 1;     // blocks along the positions
-  int strips = 1;     // per row
-  int bands = 1;      // per image
-  int band_rows = 1;
-  int64_t count = 1;  // of positions
-};
-
-struct Position {
-  int64_t image;
-  int band, strip;
-};
-
-__device__ inline Position position_of(const Split& split, int64_t at) {
-  const int per_image = split.strips * split.bands;
-  const int64_t image = at / per_image;
-  const int rest = static_cast<int>(at - image * per_image);
-  return {image, rest / split.strips, rest % split.strips};
-}
-
-/// Bit u: column first + u exists.
-template <int columns>
-__device__ inline uint32_t columns_inside(int first, int width) {
-  uint32_t bits = 0;
-#pragma unroll
-  for (int u = 0; u < columns; ++u) {
-    if (first + u >= 0 && first + u < width) bits |= 1u << u;
-  }
-  return bits;
-}
-
-/// to[u] = the pair of channels at row + u stride, 0 where `inside` lacks bit u.
-template <int columns, class T>
-__device__ inline void load_columns(const T* row, int stride, uint32_t inside,
-                                    PackBytes<T, channels> (&to)[columns]) {
-#pragma unroll
-  for (int u = 0; u < columns; ++u) {
-    to[u] = {};
-    if (inside >> u & 1) to[u] = load_pack_bytes<channels>(row, 0);
-    row += stride;
-  }
-}
-
-template <int columns, class T>
-__device__ inline void unpack_columns(const PackBytes<T, channels> (&from)[columns],
-                                      float (&to)[columns][channels]) {
-#pragma unroll
-  for (int u = 0; u < columns; ++u) {
-    const auto pack = unpack<T, channels>(from[u]);
-#pragma unroll
-    for (int v = 0; v < channels; ++v) to[u][v] = to_f32(pack.at[v]);
-  }
-}
-
-/// The batch_norm of a normalised image, f32 (C) each; mean null: there is none.
-struct ImageNorm {
-  const float *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
-  ActivationSpec activation = {};  ///< one that a batch_norm computes
-};
-
-/// Its factors for a thread's channels.
-class ChannelNorm {
- public:
-  __device__ ChannelNorm(const ImageNorm& norm, int channel)
-      : some_(norm.mean), kind_(norm.activation.kind) {
-    if (!some_) return;
-#pragma unroll
-    for (int v = 0; v < channels; ++v) {
-      scale_[v] = norm.inv_std[channel + v] * norm.gamma[channel + v];
-      shift_[v] = fmaf(-norm.mean[channel + v], scale_[v], norm.beta[channel + v]);
-    }
-  }
-
-  /// Normalises columns, rounding to T as the batch_norm alone does; those not `inside` stay 0.
-  template <class T, int columns>
-  __device__ void apply(uint32_t inside, float (&x)[columns][channels]) const {
-    if (!some_) return;
-    const auto each = [&](const auto& f) {
-#pragma unroll
-      for (int u = 0; u < columns; ++u) {
-#pragma unroll
-        for (int v = 0; v < channels; ++v) {
-          const float z = fmaf(x[u][v], scale_[v], shift_[v]);
-          if (inside >> u & 1) x[u][v] = to_f32(from_f32<T>(f(z)));
-        }
-      }
-    };
-    switch (kind_) {
-      case Activation::relu:
-        return each([](float z) { return activate({Activation::relu}, z); });
-      case Activation::relu6:
-        return each([](float z) { return activate({Activation::relu6}, z); });
-      case Activation::hard_swish:
-        return each([](float z) { return activate({Activation::hard_swish}, z); });
-      case Activation::silu:
-        return each([](float z) { return activate({Activation::silu}, z); });
-      default:
-        return each([](float z) { return z; });
-    }
-  }
-
- private:
-  bool some_;
-  Activation kind_;
-  float scale_[channels] = {}, shift_[channels] = {};
-};
-
-/// The filters (K,K) of a thread's channels from w (C,K,K), by way of shared memory (lanes x
-/// channels filters of f32); turned around with `flip`.
-template <class T, int K>
-__device__ void load_filters(const T* w, bool flip, int first_channel, int channel_count, int lanes,
-                             int lane, float (&taps)[K][K][channels]) {
-  extern __shared__ float filters[];
-  const int size = min(lanes * channels, channel_count - first_channel) * K * K;
-  const T* const from = w + int64_t{first_channel} * K * K;
-  for (int at = static_cast<int>(threadIdx.x); at < size; at += threads) {
-    const int c = at / (K * K), tap = at % (K * K);
-    // Even channels, then odd ones: the lanes of a warp read from different banks.
-    const int filter = c % channels * lanes + c / channels;
-    filters[filter * K * K + (flip ? K * K - 1 - tap : tap)] = to_f32(from[at]);
-  }
-  __syncthreads();
-#pragma unroll
-  for (int v = 0; v < channels; ++v) {
-#pragma unroll
-    for (int tap = 0; tap < K * K; ++tap) {
-      taps[tap / K][tap % K][v] = filters[(v * lanes + lane) * K * K + tap];
-    }
-  }
-}
 
 /// y (N, h_out, w_out, C) = f(x (N,H,W,C) * w (C,K,K,1) + b), of the normalised x. With `flip` the
 /// filters are turned around: the gradient of x for a stride of 1. A step is S rows of x and
@@ -179,96 +26,78 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4)
   load_filters<T, K>(w, flip, first_channel, c, split.lanes, lane, taps);
   if (slot >= split.positions || channel >= c) return;
   const ChannelNorm channel_norm(norm, channel);
+  float bias[channels];
+#pragma unroll
+  for (int v = 0; v < channels; ++v) bias[v] = b ? to_f32(b[channel + v]) : 0.0f;
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
     const auto [image, band, strip] = position_of(split, at);
     const int h_out = static_cast<int>(g.h_out), w_out = static_cast<int>(g.w_out);
     const int first_row = band * split.band_rows, end_row = min(first_row + split.band_rows, h_out);
     const int first = strip * tile, left = first * S - static_cast<int>(g.pad_left);
-    int row = first_row * S - static_cast<int>(g.pad_top);
+    const int top = first_row * S - static_cast<int>(g.pad_top);
     const int end = min((end_row - 1) * S - static_cast<int>(g.pad_top) + K, static_cast<int>(g.h));
     const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w));
     const int in_stride = static_cast<int>(g.w) * c, out_stride = w_out * c;
     const T* const in = x + image * g.h * in_stride + left * c + channel;
     T* const out = y + image * h_out * out_stride + first * c + channel;
 
-    float bias[channels] = {};
+    float sums[open][tile][channels];  // of rows i - (open - 1) to i of y
 #pragma unroll
-    for (int v = 0; v < channels; ++v) bias[v] = b ? to_f32(b[channel + v]) : 0.0f;
-    float sums[open][tile][channels] = {};  // of rows i - (open - 1) to i of y
+    for (int j = 0; j < open; ++j) shift_rows<1>(sums, bias);
+    const auto store = [&](int done) {
+      if (done < first_row) return;
+      activate_columns(g.activation, sums[0]);
+      T* const to = out + int64_t{done} * out_stride;
+#pragma unroll
+      for (int t = 0; t < tile; ++t) {
+        if (first + t < w_out) store_channels(to + t * c, sums[0][t]);
+      }
+    };
+    const int above = min(max(-top / S, 0), open - 1);  // steps
+    int i = first_row + above, row = top + above * S;
     PackBytes<T, channels> next[columns];
+    uint32_t present;  // columns of `next` that are inside the image
     const auto load_next = [&] {
-      load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
-                            next);
+      present = row >= 0 && row < end ? inside : 0;
+      load_columns<columns>(in + int64_t{row} * in_stride, c, present, next);
     };
     load_next();
-    for (int i = first_row; i < end_row + open - 1; ++i) {
+    for (const int stop = first_row + (end - top + S - 1) / S; i < stop; ++i) {
+      shift_rows<1>(sums, bias);
 #pragma unroll
       for (int phase = 0; phase < S; ++phase) {
         float from[columns][channels];
         unpack_columns<columns, T>(next, from);
-        const bool exists = row >= 0 && row < end;
+        const uint32_t of_image = present;
         ++row;
         load_next();
-        if (phase == 0) {
+        channel_norm.apply<T>(of_image, from);
+#pragma unroll
+        for (int u = 0; u < columns; ++u) {
 #pragma unroll
           for (int j = 0; j < open; ++j) {
+            const int p = (open - 1 - j) * S + phase;
 #pragma unroll
             for (int t = 0; t < tile; ++t) {
+              const int q = u - t * S;
+              if (p >= K || q < 0 || q >= K) continue;
 #pragma unroll
-              for (int v = 0; v < channels; ++v) {
-                sums[j][t][v] = j + 1 < open ? sums[j + 1][t][v] : bias[v];
-              }
+              for (int v = 0; v < channels; ++v) sums[j][t][v] += from[u][v] * taps[p][q][v];
             }
           }
-        }
-        if (exists) {
-          channel_norm.apply<T>(inside, from);
-#pragma unroll
-          for (int u = 0; u < columns; ++u) {
-#pragma unroll
-            for (int j = 0; j < open; ++j) {
-              const int p = (open - 1 - j) * S + phase;
-#pragma unroll
-              for (int t = 0; t < tile; ++t) {
-                const int q = u - t * S;
-                if (p >= K || q < 0 || q >= K) continue;
-#pragma unroll
-                for (int v = 0; v < channels; ++v) sums[j][t][v] += from[u][v] * taps[p][q][v];
-              }
-            }
-          }
-        }
-        const int done = i - (open - 1);
-        if (phase > 0 || done < first_row) continue;
-        if (g.activation.kind != Activation::none) {
-          // In one place, where the columns pass by: unrolled, it would be most of the kernel's
-          // code.
-#pragma unroll 1
-          for (int turn = 0; turn < tile; ++turn) {
-#pragma unroll
-            for (int v = 0; v < channels; ++v) {
-              const float z = activate(g.activation, sums[0][0][v]);
-#pragma unroll
-              for (int t = 0; t + 1 < tile; ++t) sums[0][t][v] = sums[0][t + 1][v];
-              sums[0][tile - 1][v] = z;
-            }
-          }
-        }
-#pragma unroll
-        for (int t = 0; t < tile; ++t) {
-          if (first + t >= w_out) continue;
-          Pack<T, channels> pack;
-#pragma unroll
-          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[0][t][v]);
-          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
         }
       }
+      store(i - (open - 1));
+    }
+    for (; i < end_row + open - 1; ++i) {  // rows below the image
+      shift_rows<1>(sums, bias);
+      store(i - (open - 1));
     }
   }
 }
 
-/// Rows (or columns) of dx before the first even one, counted from the edge of the padding.
+/// 1 where dx starts at an odd row (or column) of the padded image: the first pair lacks its first.
 __host__ __device__ constexpr int odd_start(int64_t pad) {
   return static_cast<int>(pad & 1);
 }
@@ -288,6 +117,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4)
   float taps[K][K][channels];
   load_filters<T, K>(w, false, first_channel, c, split.lanes, lane, taps);
   if (slot >= split.positions || channel >= c) return;
+  const float zeros[channels] = {};
   const int64_t step = int64_t{split.slices} * split.positions;
   for (int64_t at = int64_t{blockIdx.x} * split.positions + slot; at < split.count; at += step) {
     const auto [image, band, strip] = position_of(split, at);
@@ -299,7 +129,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4)
         min(first_pair + split.band_rows, pad_top / 2 + (height + odd_start(pad_top) + 1) / 2);
     const int first = strip * tile - odd_start(pad_left);
     const int left = (first + pad_left) / 2 - (open - 1);
-    int row = first_pair - (open - 1);
+    const int top = first_pair - (open - 1);
     const int end = min(end_pair, static_cast<int>(g.h_out));
     const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w_out));
     const int in_stride = static_cast<int>(g.w_out) * c, out_stride = width * c;
@@ -307,54 +137,48 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4)
     T* const out = dx + image * height * out_stride + first * c + channel;
 
     float sums[K][tile][channels] = {};  // of rows 2 i - pad_top to 2 i - pad_top + K - 1 of dx
-    PackBytes<T, channels> next[columns];
-    const auto load_next = [&] {
-      load_columns<columns>(in + int64_t{row} * in_stride, c, row >= 0 && row < end ? inside : 0,
-                            next);
-    };
-    load_next();
-    for (int i = row; i < end_pair; ++i) {
-      float from[columns][channels];
-      unpack_columns<columns, T>(next, from);
-      const bool exists = row >= 0 && row < end;
-      ++row;
-      load_next();
-#pragma unroll
-      for (int p = 0; p < K; ++p) {
-#pragma unroll
-        for (int t = 0; t < tile; ++t) {
-#pragma unroll
-          for (int v = 0; v < channels; ++v) sums[p][t][v] = p + 2 < K ? sums[p + 2][t][v] : 0;
-        }
-      }
-      if (exists) {
-#pragma unroll
-        for (int u = 0; u < columns; ++u) {
-#pragma unroll
-          for (int p = 0; p < K; ++p) {
-#pragma unroll
-            for (int t = 0; t < tile; ++t) {
-              const int q = t - 2 * (u - (open - 1));
-              if (q < 0 || q >= K) continue;
-#pragma unroll
-              for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
-            }
-          }
-        }
-      }
-      if (i < first_pair) continue;
+    const auto store = [&](int i) {
+      if (i < first_pair) return;
 #pragma unroll
       for (int p = 0; p < 2; ++p) {
         const int done = 2 * i - pad_top + p;
+        T* const to = out + int64_t{done} * out_stride;
 #pragma unroll
         for (int t = 0; t < tile; ++t) {
           if (done < 0 || done >= height || first + t < 0 || first + t >= width) continue;
-          Pack<T, channels> pack;
-#pragma unroll
-          for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(sums[p][t][v]);
-          *reinterpret_cast<Pack<T, channels>*>(out + int64_t{done} * out_stride + t * c) = pack;
+          store_channels(to + t * c, sums[p][t]);
         }
       }
+    };
+    int i = max(top, 0);
+    PackBytes<T, channels> next[columns];
+    const auto load_next = [&](int row) {
+      load_columns<columns>(in + int64_t{row} * in_stride, c, row < end ? inside : 0, next);
+    };
+    load_next(i);
+    for (; i < end; ++i) {
+      float from[columns][channels];
+      unpack_columns<columns, T>(next, from);
+      load_next(i + 1);
+      shift_rows<2>(sums, zeros);
+#pragma unroll
+      for (int u = 0; u < columns; ++u) {
+#pragma unroll
+        for (int p = 0; p < K; ++p) {
+#pragma unroll
+          for (int t = 0; t < tile; ++t) {
+            const int q = t - 2 * (u - (open - 1));
+            if (q < 0 || q >= K) continue;
+#pragma unroll
+            for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
+          }
+        }
+      }
+      store(i);
+    }
+    for (; i < end_pair; ++i) {  // rows below dy
+      shift_rows<2>(sums, zeros);
+      store(i);
     }
   }
 }
@@ -476,8 +300,8 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4)
   }
 }
 
-/// Outputs per block of add_slices_kernel; as many threads as fill the block share each.
-inline constexpr int outputs_per_block = 16;
+/// Outputs per block of add_slices_kernel: several threads add the slices of each.
+inline constexpr int outputs_per_block = 8;
 
 /// dw (C, taps) = the sums of partial (slices, taps, C) over the slices, in a fixed order.
 template <class T>
@@ -491,7 +315,7 @@ __global__ void __launch_bounds__(threads)
   const int count = taps * channel_count;
   float sum = 0;
   if (at < count) {
-#pragma unroll 4
+#pragma unroll 8
     for (int slice = part; slice < slices; slice += parts) {
       sum += partial[int64_t{slice} * count + at];
     }
