@@ -1,7 +1,6 @@
 // See Note [Choosing a convolution].
 #include "core/cuda/convolution/conv_algorithms.h"
 
-#include "core/backend/fused_ops.h"
 #include "core/cuda/autotune/driver_memory.h"
 #include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"

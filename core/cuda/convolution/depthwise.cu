@@ -1,6 +1,5 @@
 // Depthwise convolution, one filter per channel, in NHWC: square kernels of 3, 5 and 7, strides of
 // 1 and 2. Sums are f32 in a fixed order: results are deterministic.
-#include "core/backend/fused_ops.h"
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
 #include "core/cuda/runtime/check.h"

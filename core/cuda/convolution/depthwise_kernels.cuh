@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4)
 
 /// partial (slices, K K, C), f32: sums of the normalised x times dy over the positions that a slice
 /// (blockIdx.x) has. A step is a row of dy and the S rows of x from its window's first; rows of dy
-/// wait until the last row of x that they meet. Each factor exists: 0 in place of a missing dy
-/// would make NaN of an x that is not finite.
+/// wait until the last row of x that they meet. Rows and columns that dy lacks are left out: a 0 in
+/// their place would make NaN of an x that is not finite.
 template <class T, int K, int S>
 __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
     backward_weights_kernel(Conv2dGeometry g, Split split, ImageNorm norm, const T* x, const T* dy,

@@ -155,7 +155,6 @@ TEST_F(CudaWide, SumsRepeatBitByBit) {
     for (int i = 0; i < 5; ++i) {
       EXPECT_EQ(sum(x, {1}).to_vector(), first) << fmt::format("{}", shape);
     }
-    }
   }
 }
 
