@@ -31,9 +31,10 @@ __device__ inline void store(const Channels& y, int64_t i, float value) {
   if (y.dtype == DType::f16) static_cast<half_t*>(y.data)[i] = from_f32<half_t>(value);
 }
 
+/// One load; from a Pack the compiler would load 16-bit elements one at a time.
 template <int V, class T>
 __device__ inline Pack<T, V> load_pack(const T* x, int64_t at) {
-  return *reinterpret_cast<const Pack<T, V>*>(x + at);
+  return unpack<T, V>(load_pack_bytes<V>(x, at));
 }
 /// One store; for 16-bit elements the compiler would store two at a time.
 template <int V, class T>

@@ -2,8 +2,9 @@
 // where addresses allow, else one element; f computes in f32.
 #pragma once
 
+#include "core/backend/geometry.h"
+#include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/launch.h"
-#include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
@@ -33,8 +34,7 @@ __global__ void __launch_bounds__(block_threads)
     map_kernel(int64_t count, F f, T* y, const In*... x) {
   const int64_t packs = count / N;
   for (int64_t p = first_item(); p < packs; p += item_step()) {
-    reinterpret_cast<Pack<T, N>*>(y)[p] =
-        map_pack<N, T>(f, reinterpret_cast<const Pack<In, N>*>(x)[p]...);
+    store_pack<N>(y, p * N, map_pack<N, T>(f, load_pack<N>(x, p * N)...));
   }
   const int64_t rest = packs * N + first_item();
   if (rest < count) y[rest] = from_f32<T>(f(to_f32(x[rest])...));
@@ -46,10 +46,27 @@ bool aligned_for(const P*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(P) * N) == 0) && ...);
 }
 
+/// F, whose member f is an ActivationSpec of this kind: with a constant kind no element branches.
+template <Activation kind, class F>
+struct OfKind {
+  F function;
+  template <class... In>
+  __device__ float operator()(In... x) const {
+    F constant = function;
+    constant.f.kind = kind;
+    return constant(x...);
+  }
+};
+
 /// Launches y[i] = f(x[i], ...) for `count` elements; f maps f32 to f32.
 template <class T, class F, class... In>
 void map(cudaStream_t stream, const char* name, int64_t count, F f, T* y, const In*... x) {
   if (count == 0) return;
+  if constexpr (requires { f.f.kind; }) {
+    using enum Activation;  // those whose arithmetic takes as long as the memory
+    if (f.f.kind == gelu) return map(stream, name, count, OfKind<gelu, F>{f}, y, x...);
+    if (f.f.kind == silu) return map(stream, name, count, OfKind<silu, F>{f}, y, x...);
+  }
   constexpr int n = std::min({pack_size<T>, pack_size<In>...});
   if (aligned_for<n>(y, x...)) {
     map_kernel<n, T>

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
           if (residual) z += to_f32(added.at[v]);
           if constexpr (F == Curve::clip) z = z < lowest ? lowest : z > highest ? highest : z;
           if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
-          if constexpr (F == Curve::silu) z *= sigmoid_as<T>(z);
+          if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
           out.at[v] = from_f32<T>(z);
         }
         store_pack<V>(y, position.at, out);

@@ -16,14 +16,6 @@ __device__ inline float normalised(float x, float center, float scale, float shi
   return fmaf(x - center, scale, shift);
 }
 
-/// sigmoid(x), for a result that is rounded to T. For 16 bits the approximate instructions are
-/// exact enough, and the passes stay as fast as memory.
-template <class T>
-__device__ inline float sigmoid_as(float x) {
-  if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));
-  return sigmoid_of(x);
-}
-
 /// `blocks` blocks of block_threads for each chunk: as many as fit on a multiprocessor by
 /// registers.
 inline dim3 map_grid(const ChannelLayout& t, unsigned blocks) {

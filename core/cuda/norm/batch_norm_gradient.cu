@@ -51,12 +51,9 @@ __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   return f;
 }
 
-/// f'(z) dy of hard_swish and silu.
-template <Slope S, class T>
-__device__ float curved(float z, float dy) {
-  if constexpr (S == Slope::hard_swish) return activation_gradient({Activation::hard_swish}, z, dy);
-  const float s = sigmoid_as<T>(z);
-  return s * (1 + z * (1 - s)) * dy;
+/// The activation of hard_swish and silu.
+constexpr ActivationSpec curve_of(Slope s) {
+  return {s == Slope::silu ? Activation::silu : Activation::hard_swish};
 }
 
 /// The tensors that a pass reads (rows, channels): dy always, y where the slope comes from it, the
@@ -101,7 +98,7 @@ struct GradientRows {
         if constexpr (S == Slope::x) {
           flat = z <= Rounds<T>::zero || (six && z >= Rounds<T>::six);
         } else {
-          d.at[v] = from_f32<T>(curved<S, T>(z, to_f32(d.at[v])));
+          d.at[v] = from_f32<T>(activation_gradient(curve_of(S), z, to_f32(d.at[v])));
         }
       }
       if (flat) d.at[v] = from_f32<T>(0.0f);
