@@ -1,6 +1,7 @@
 // What the rows of the operator table do not reach on a GPU: gradients in two parts, ties, views
-// off the 16-byte grid, updates of many parameters. Against the reference or the CPU; masks against
-// the host's, bit by bit.
+// off the 16-byte grid, updates of many parameters, activations of any number. Against the
+// reference or the CPU; masks against the host's, bit by bit.
+#include "core/autograd/autograd.h"
 #include "core/backend/optimizer_step.h"
 #include "core/backend/training_step.h"
 #include "core/ops/ops.h"
@@ -93,6 +94,45 @@ TEST_F(CudaWide, PointwiseOnAndOffTheGrid) {
                [](const Tensor& t) { return cast(t, DType::f32); },
                [](const Tensor& t) { return cast(cast(t, DType::f32), t.dtype()); }}) {
         ASSERT_EQ(f(on).to_vector(), f(off).to_vector()) << count << " " << name_of(dtype);
+      }
+    }
+  }
+}
+
+// Infinities, NaN and numbers whose exponentials overflow or vanish, as the reference has them; in
+// the left tails of gelu and silu the small results are exact relative to themselves.
+TEST_F(CudaWide, ActivationsFromTailToTail) {
+  std::vector<double> values{INFINITY, -INFINITY, NAN,  0,    -0.0, 1e-30,
+                             -1e-30,   5e4,       -5e4, 1e30, -1e30};
+  for (int i = -1100; i <= 1100; ++i) values.push_back(i / 64.0);
+  const auto count = static_cast<int64_t>(values.size());
+  for (const DType dtype : wide_dtypes) {
+    for (const Activation kind :
+         {Activation::gelu, Activation::silu, Activation::sigmoid, Activation::softplus}) {
+      SCOPED_TRACE(fmt::format("activation {} {}", static_cast<int>(kind), dtype));
+      const auto on = [&](Device device) {
+        const Tensor rounded = from_vector(values, {count}, {.device = reference_device}).to(dtype);
+        Tensor x = device == gpu ? rounded.to(gpu) : rounded.to(DType::f32);
+        x = x.detach().set_requires_grad();
+        const Tensor y = activation(x, {kind});
+        backward(y, {.gradient = ones({count}, {.dtype = x.dtype(), .device = device})});
+        return std::pair(y.to_vector(), x.grad().to_vector());
+      };
+      const auto want = on(reference_device), got = on(gpu);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto expect_near = [&](double a, double b, double allowed, const char* what) {
+          const bool same =
+              a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= allowed;
+          EXPECT_TRUE(same) << what << " of " << values[i] << ": expected " << a << ", got " << b;
+        };
+        const double y = want.first[i], bound = tolerance(dtype, 1);
+        const bool tail = values[i] >= -9 && values[i] < 0 && kind != Activation::softplus;
+        const double smallest = dtype == DType::f16 ? 0x1p-24 : 0;
+        expect_near(y, got.first[i],
+                    tail ? (1e-5 + unit_roundoff(dtype)) * std::fabs(y) + smallest
+                         : bound * std::max(1.0, std::fabs(y)),
+                    "y");
+        expect_near(want.second[i], got.second[i], bound, "gradient");
       }
     }
   }

@@ -232,10 +232,29 @@ Cases batch_norm_cases() {
   return cases;
 }
 
+/// (rows, features): rows that 1 to 32 threads hold, in 1 to 8 packs each, some without a last
+/// pack; longer ones and odd ones; few rows, and more than a grid takes at once.
 Cases layer_norm_cases() {
   Cases cases;
-  for (const Shape& shape :
-       {Shape{3000, 64}, {100, 768}, {30, 5000}, {200, 33}, {5, 3001}, {2, 7, 512}, {130, 257}}) {
+  for (const Shape& shape : {Shape{3000, 64},
+                             {100, 768},
+                             {30, 5000},
+                             {200, 33},
+                             {5, 3001},
+                             {2, 7, 512},
+                             {130, 257},
+                             {9000, 8},
+                             {500, 16},
+                             {130, 24},
+                             {9, 40},
+                             {7000, 96},
+                             {90, 100},
+                             {70, 128},
+                             {3000, 384},
+                             {1, 1000},
+                             {30, 1024},
+                             {20, 2048},
+                             {9, 2056}}) {
     cases.push_back({{shape}, shape.count() / shape[-1] + shape[-1]});
   }
   return cases;

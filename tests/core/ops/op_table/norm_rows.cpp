@@ -333,7 +333,7 @@ std::vector<OpCase> norm_rows() {
   append(rows, group_norm_rows());
   rows.push_back(convolved_norm_row());
   rows.push_back(residual_tail_row());
-  for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}}) {
+  for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}, Shape{3, 8}, Shape{2, 40}}) {
     const Shape features{shape[-1]};
     rows.push_back(
         {.name = fmt::format("layer_norm_{}", tag(shape)),
