@@ -2,8 +2,8 @@
 // (core/cuda/device_code/many_channel_sums.cuh); and the same behind 2x2 max-pooling, from the
 // gradient of windows and their argmax.
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/device_code/packed.cuh"
 #include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/runtime/check.h"
 
@@ -17,41 +17,46 @@ __global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, Act
                                        const T* b, T* y) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < packs; at += step) {
-    Pack<T, N> value = reinterpret_cast<Pack<T, N>*>(y)[at];
+    Pack<T, N> value = load_pack<N>(y, at * N);
     Pack<T, N> bias{};
-    if (b) bias = reinterpret_cast<const Pack<T, N>*>(b)[at % packs_per_row];
+    if (b) bias = load_pack<N>(b, at % packs_per_row * N);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float z = to_f32(value.at[i]) + (b ? to_f32(bias.at[i]) : 0.0f);
       value.at[i] = from_f32<T>(activate(f, z));
     }
-    reinterpret_cast<Pack<T, N>*>(y)[at] = value;
+    store_pack<N>(y, at * N, value);
   }
 }
 
-/// y and dy of one pack; y is 0 without an activation.
-template <class T, int N>
-struct Gradient {
-  Pack<T, N> output, gradient;
+/// f' of no activation, of relu and of the others.
+enum class Slope { one, relu, other };
 
-  __device__ static Gradient load(const T* y, const T* dy, int64_t at) {
-    Gradient loaded{};
-    loaded.gradient = reinterpret_cast<const Pack<T, N>*>(dy)[at];
-    if (y) loaded.output = reinterpret_cast<const Pack<T, N>*>(y)[at];
+/// y and dy of one pack; y is not read without an activation.
+template <class T, int N, Slope slope>
+struct Gradient {
+  PackBytes<T, N> y, dy;
+
+  __device__ static Gradient load(const T* y, const T* dy, int64_t pack) {
+    Gradient loaded;
+    loaded.dy = load_pack_bytes<N>(dy, pack * N);
+    if constexpr (slope != Slope::one) loaded.y = load_pack_bytes<N>(y, pack * N);
     return loaded;
   }
   /// f'(y) dy, also added to `sum`. relu masks bits: one instruction per two elements, no rounding.
-  template <bool relu>
   __device__ Pack<T, N> through(ActivationSpec f, float (&sum)[N]) const {
-    Pack<T, N> result;
-    if constexpr (relu && N > 1) {
+    const auto gradient = unpack<T, N>(dy);
+    Pack<T, N> result = gradient;
+    if constexpr (slope == Slope::one || (slope == Slope::relu && N > 1)) {
+      if constexpr (slope == Slope::relu) {
+        const auto output = unpack<T, N>(y);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        word(result, i) = word(gradient, i) & not_below_or_zero<T>(word(output, i));
+        for (int i = 0; i < 4; ++i) word(result, i) &= not_below_or_zero<T>(word(output, i));
       }
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += to_f32(result.at[i]);
     } else {
+      const auto output = unpack<T, N>(y);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float d = activation_gradient(f, to_f32(output.at[i]), to_f32(gradient.at[i]));
@@ -64,16 +69,16 @@ struct Gradient {
 };
 
 /// dz may be null.
-template <class T, int N, bool relu>
+template <class T, int N, Slope slope>
 __global__ void __launch_bounds__(block_threads, 3)
     output_gradient_kernel(ChannelSums<T> g, ActivationSpec f, const T* __restrict__ y,
                            const T* __restrict__ dy, T* __restrict__ dz) {
-  many_channel_sums<T, N>(
-      g,
-      [&](int64_t row, int64_t pack) { return Gradient<T, N>::load(y, dy, row * g.packs + pack); },
-      [&](int64_t row, int64_t pack, const Gradient<T, N>& loaded, float(&sum)[N]) {
-        const Pack<T, N> result = loaded.template through<relu>(f, sum);
-        if (dz) reinterpret_cast<Pack<T, N>*>(dz)[row * g.packs + pack] = result;
+  using Loaded = Gradient<T, N, slope>;
+  many_channel_sums<T, N, (slope == Slope::one ? 4 : 2)>(
+      g, [&](int64_t row, int64_t pack) { return Loaded::load(y, dy, row * g.packs + pack); },
+      [&](int64_t row, int64_t pack, const Loaded& loaded, float(&sum)[N]) {
+        const Pack<T, N> result = loaded.through(f, sum);
+        if (dz) store_pack<N>(dz, (row * g.packs + pack) * N, result);
       });
 }
 
@@ -84,23 +89,23 @@ struct Halves {
 
 /// Rows are windows: dz (N, h, w, channels) is the window's gradient at its argmax and 0 elsewhere,
 /// including an odd last row and column outside all windows.
-template <class T, int N, bool relu>
+template <class T, int N, Slope slope>
 __global__ void __launch_bounds__(block_threads, 3)
     window_gradient_kernel(ChannelSums<T> g, Halves p, ActivationSpec f, const T* __restrict__ y,
                            const T* __restrict__ dy, const uint8_t* __restrict__ argmax,
                            T* __restrict__ dz) {
   struct Window {
-    Gradient<T, N> values;
+    Gradient<T, N, slope> values;
     Pack<uint8_t, N> argmax;
   };
   const auto load = [&](int64_t row, int64_t pack) {
     const int64_t at = row * g.packs + pack;
-    return Window{Gradient<T, N>::load(y, dy, at),
+    return Window{Gradient<T, N, slope>::load(y, dy, at),
                   reinterpret_cast<const Pack<uint8_t, N>*>(argmax)[at]};
   };
-  many_channel_sums<T, N>(
+  many_channel_sums<T, N, 2>(
       g, load, [&](int64_t row, int64_t pack, const Window& loaded, float(&sum)[N]) {
-        const Pack<T, N> result = loaded.values.template through<relu>(f, sum);
+        const Pack<T, N> result = loaded.values.through(f, sum);
         const auto window = static_cast<unsigned>(row);
         const unsigned j = window % p.w_half, i = window / p.w_half % p.h_half;
         const unsigned image = window / p.w_half / p.h_half;
@@ -139,11 +144,12 @@ void visit_packed(const RowsGeometry& g, std::initializer_list<const void*> poin
   });
 }
 
-/// Calls fn.operator()<relu>().
+/// Calls fn.operator()<slope>().
 template <class Fn>
-void visit_relu(ActivationSpec f, Fn&& fn) {
-  if (f.kind == Activation::relu) return fn.template operator()<true>();
-  fn.template operator()<false>();
+void visit_slope(ActivationSpec f, Fn&& fn) {
+  if (f.kind == Activation::none) return fn.template operator()<Slope::one>();
+  if (f.kind == Activation::relu) return fn.template operator()<Slope::relu>();
+  fn.template operator()<Slope::other>();
 }
 
 /// Calls launch(channel_sums, how) with memory for sums into `db` (null: no sums).
@@ -151,7 +157,9 @@ template <class T, int N, class Launch>
 void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& allocator,
                Launch&& launch) {
   const int64_t packs = g.channels / N;
-  const ChannelSumsLaunch how = channel_sums_launch(g.rows, packs, N, context.multiprocessors());
+  constexpr unsigned cache_line = 128 / (sizeof(T) * N);  // in packs
+  const ChannelSumsLaunch how =
+      channel_sums_launch(g.rows, packs, N, context.multiprocessors(), std::min(cache_line, 32u));
   std::optional<Scratch> sums;
   if (db && how.sums_bytes > 0) sums.emplace(allocator, how.sums_bytes);
   launch(ChannelSums<T>{.rows = g.rows,
@@ -182,8 +190,8 @@ void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, con
   visit_packed(g, {output, dy, dz, db}, [&]<class T, int N>() {
     with_sums<T, N>(g, db, context, allocator,
                     [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
-                      visit_relu(f, [&]<bool relu>() {
-                        output_gradient_kernel<T, N, relu>
+                      visit_slope(f, [&]<Slope slope>() {
+                        output_gradient_kernel<T, N, slope>
                             <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
                                 channel_sums, f, static_cast<const T*>(output),
                                 static_cast<const T*>(dy), static_cast<T*>(dz));
@@ -205,8 +213,8 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
   visit_packed(g, {output, dy, argmax, dz, db}, [&]<class T, int N>() {
     with_sums<T, N>(g, db, context, allocator,
                     [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
-                      visit_relu(f, [&]<bool relu>() {
-                        window_gradient_kernel<T, N, relu>
+                      visit_slope(f, [&]<Slope slope>() {
+                        window_gradient_kernel<T, N, slope>
                             <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
                                 channel_sums, halves, f, static_cast<const T*>(output),
                                 static_cast<const T*>(dy), static_cast<const uint8_t*>(argmax),
