@@ -53,9 +53,10 @@ __device__ inline Normal normal_of(float x) {
   return {x < 0 ? tail : 1 - tail, e * 0.39894228f};
 }
 
-// Keeps NaN.
-__device__ inline float clipped(float x, float high) {
-  return x < 0 ? 0 : x > high ? high : x;
+/// Keeps NaN. One selection at a time: nested ones become branches.
+__device__ inline float clipped(float x, float low, float high) {
+  const float above = x < low ? low : x;
+  return above > high ? high : above;
 }
 
 /// f(x)
@@ -78,11 +79,11 @@ __device__ inline float activate(ActivationSpec f, float x) {
     case Activation::softplus:
       return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
     case Activation::relu6:
-      return clipped(x, 6);
+      return clipped(x, 0, 6);
     case Activation::hard_sigmoid:
-      return clipped(x + 3, 6) * (1.0f / 6);
+      return clipped(x + 3, 0, 6) * (1.0f / 6);
     case Activation::hard_swish:
-      return x * clipped(x + 3, 6) * (1.0f / 6);
+      return x * clipped(x + 3, 0, 6) * (1.0f / 6);
   }
   return x;
 }

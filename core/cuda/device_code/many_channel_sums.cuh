@@ -118,18 +118,12 @@ struct ChannelSumsLaunch {
 
 /// Eight rows per thread, fewer where a multiprocessor would have no block; at most three blocks
 /// per multiprocessor, as many as registers allow. A block is at most `widest` packs wide: narrow
-/// blocks leave fewer partial sums per channel. It is narrower, down to four packs, where fewer
-/// threads are then without a pack.
+/// blocks leave fewer partial sums per channel.
 inline ChannelSumsLaunch channel_sums_launch(int64_t rows, int64_t packs, int pack,
                                              int multiprocessors, unsigned widest) {
-  unsigned across = 1;
-  while (across < packs && across < widest) across *= 2;
-  const auto blocks_of_width = [&](unsigned width) { return (packs + width - 1) / width; };
-  for (unsigned width = across / 2; width >= 4; width /= 2) {
-    if (blocks_of_width(width) * width < blocks_of_width(across) * across) across = width;
-  }
+  const unsigned across = packs_across(packs, widest);
   const unsigned down = block_threads / across;
-  const int64_t blocks_across = blocks_of_width(across);
+  const int64_t blocks_across = (packs + across - 1) / across;
   const int64_t most_parts = std::max<int64_t>(3 * int64_t{multiprocessors} / blocks_across, 1);
   const int64_t turns = std::max<int64_t>(rows / down, 1);  // blocks with one row per thread
   const int64_t spread = std::max<int64_t>(int64_t{multiprocessors} / blocks_across, 1);

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
         for (int v = 0; v < V; ++v) {
           float z = normalised(to_f32(in.at[v]), center[v], scale[v], shift[v]);
           if (residual) z += to_f32(added.at[v]);
-          if constexpr (F == Curve::clip) z = z < lowest ? lowest : z > highest ? highest : z;
+          if constexpr (F == Curve::clip) z = clipped(z, lowest, highest);
           if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
           if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
           out.at[v] = from_f32<T>(z);

@@ -10,7 +10,6 @@
 #include "core/cuda/runtime/context.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 namespace whisker::cuda {
@@ -29,11 +28,10 @@ struct ChannelLayout {
   /// `pack` channels, and at least `least` rows per thread.
   static ChannelLayout of(int64_t rows, int64_t channels, int pack, int threads, int64_t blocks,
                           int64_t least, int widest = 32) {
-    const auto packs = static_cast<uint64_t>((channels + pack - 1) / pack);
+    const int64_t packs = (channels + pack - 1) / pack;
     ChannelLayout c{.rows = rows, .channels = channels};
-    c.width = static_cast<int>(std::min(static_cast<uint64_t>(widest), std::bit_ceil(packs)));
-    const auto width = static_cast<uint64_t>(c.width);
-    c.tiles = static_cast<unsigned>((packs + width - 1) / width);
+    c.width = static_cast<int>(packs_across(packs, static_cast<unsigned>(widest)));
+    c.tiles = static_cast<unsigned>((packs + c.width - 1) / c.width);
     const int64_t most = std::max<int64_t>(rows / (threads / c.width * least), 1);
     const int64_t wanted =
         std::clamp<int64_t>(blocks / int64_t{c.tiles}, 1, std::min(most, int64_t{65535}));
