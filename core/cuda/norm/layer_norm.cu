@@ -128,9 +128,7 @@ __global__ void __launch_bounds__(block_threads, K > 4 ? 2 : 4)
 
 // dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
 template <class T, int V, int K>
-__global__ void __launch_bounds__(block_threads, K > 4   ? 2
-                                                 : K > 2 ? 3
-                                                         : 4)
+__global__ void __launch_bounds__(block_threads, K > 3 ? 2 : 3)
     layer_norm_input_kernel(RowLanes group, LayerNormGeometry g, LayerNormGradient p) {
   extern __shared__ float4 shared[];  // gamma (features)
   auto* const gamma = reinterpret_cast<float*>(shared);
