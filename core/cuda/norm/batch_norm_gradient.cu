@@ -232,8 +232,9 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
       case Activation::relu6:
         // Without a residual z is computed from x, which is read anyway: each pass reads one tensor
         // less.
-        return p.x && (p.dx || !p.y) && !g.residual ? backward<T, V, Slope::x>(context, allocator, g, p)
-                                          : backward<T, V, Slope::y>(context, allocator, g, p);
+        return p.x && (p.dx || !p.y) && !g.residual
+                   ? backward<T, V, Slope::x>(context, allocator, g, p)
+                   : backward<T, V, Slope::y>(context, allocator, g, p);
       case Activation::hard_swish:
         return backward<T, V, Slope::hard_swish>(context, allocator, g, p);
       case Activation::silu:

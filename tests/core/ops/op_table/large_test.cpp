@@ -145,8 +145,8 @@ Cases linear_cases() {
   return cases;
 }
 
-/// Planar and blocked images, padded channels, 1x1, strides, dilation, groups, depthwise, and what
-/// oneDNN has nothing for.
+/// Planar and blocked images, padded channels, 1x1, strides, dilation, groups, depthwise, what
+/// oneDNN has nothing for, and rows enough for a bias gradient in several turns.
 Cases convolution_cases() {
   struct Convolution {
     Shape x, w;
@@ -197,6 +197,7 @@ Cases convolution_cases() {
        {.padding_mode = PaddingMode::same, .activation = relu_spec}},
       {{2, 9, 9, 16}, {16, 3, 3, 16}, {.padding = 1, .activation = {.kind = Activation::tanh}}},
       {{1, 5, 5, 1}, {1, 3, 3, 1}, {}},
+      {{8, 60, 60, 8}, {96, 1, 1, 8}, {}},
   };
   Cases cases;
   for (const auto& [x, w, o] : convolutions) {
