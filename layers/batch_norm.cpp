@@ -62,7 +62,9 @@ FoldedWeights BatchNorm::fold(const Tensor& w, const Tensor& b, DType dtype) con
   const Tensor bias = norm.beta + (b.defined() ? b - mean : -mean) * scale;
   Shape rows = w.shape();
   for (int axis = 1; axis < rows.rank(); ++axis) rows = rows.with(axis, 1);
-  return {.weight = (w * scale.reshape(rows)).to(dtype), .bias = bias.to(dtype)};
+  FoldedWeights folded{.weight = (w * scale.reshape(rows)).to(dtype), .bias = bias.to(dtype)};
+  folded.weight.storage()->set_constant();
+  return folded;
 }
 
 std::string BatchNorm::describe() const {

@@ -28,6 +28,11 @@ void Sequential::set_fuse(bool fuse) {
 
 void Sequential::fix_weights() {
   visit_lists(*this, [](Sequential& list) { list.fixed_weights_ = true; });
+  for (const auto& parameter : parameters()) {
+    if (const Tensor& value = parameter->value(); value.defined()) {
+      value.storage()->set_constant();
+    }
+  }
 }
 
 Tensor Sequential::forward(const Tensor& x, const Pass& pass) {

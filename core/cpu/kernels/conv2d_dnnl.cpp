@@ -1,8 +1,8 @@
 // Activations are blocked on both sides, except images of one or three channels, which oneDNN's
 // first-layer kernels read as planes. Results stay blocked in their storage; operands are not
-// converted in place. Weights are reordered in every call: forward and backward need different
-// orders, each once per step, so a cache would save nothing in training, and writes through data()
-// have no version.
+// converted in place. Weights are reordered in every call, unless they are constant: forward and
+// backward need different orders, each once per step, so a cache would save nothing in training,
+// and writes through data() have no version.
 #include "core/cpu/kernels/conv2d_dnnl.h"
 
 #include "core/cpu/kernels/batch_norm.h"
@@ -88,8 +88,12 @@ bool Conv2dDnnl::forward_as(const AffineInputs& in, const Tensor& y) {
   const bool fused = fuses(x.data<T>(), in);
   LayoutOutput out(*allocator_, y, y_);
   T* values = out.data<T>();
-  const ConvolutionOperands operands{
-      .x = x.data<T>(), .w = memory(in.w), .bias = g_.bias ? memory(in.b) : nullptr, .y = values};
+  const bool constant = in.w.whole_storage() && in.w.storage()->constant();
+  const ConvolutionOperands operands{.x = x.data<T>(),
+                                     .w = memory(in.w),
+                                     .bias = g_.bias ? memory(in.b) : nullptr,
+                                     .y = values,
+                                     .packed = constant ? &in.w.storage()->derived() : nullptr};
   if (!run(forward_request(fused), operands)) return false;
   if (in.residual.defined()) {
     const LayoutInput residual(*allocator_, in.residual, y_);
