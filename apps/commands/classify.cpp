@@ -377,7 +377,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
   Network network = Network::load(arguments.weights, device, given);
-  network.fix_weights();
+  if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);
   const InputDescription& input = network.signature().input;
