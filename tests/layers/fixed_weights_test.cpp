@@ -68,15 +68,13 @@ TEST_P(FixedPreset, GivesTheLogitsOfTheNetworkAsTrained) {
   for (const Device device : test_devices()) {
     if (device.kind == DeviceKind::reference) continue;  // slow
     for (const DType dtype : test_dtypes(device)) {
-      // Sums of bf16 roundings, which differ where norms are not passes of their own.
-      if (dtype == DType::bf16 && device.kind == DeviceKind::cpu) continue;
       SCOPED_TRACE(fmt::format("{} {}", device.str(), name_of(dtype)));
       const Filled made = filled(GetParam(), device, dtype);
       Sequential& net = *made.model.net;
       const Tensor x = images(device, dtype);
       const Tensor before = net(x).to(DType::f32);
       net.fix_weights();
-      const double tolerance = dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 0.02 : 0.15;
+      const double tolerance = dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 0.01 : 0.05;
       for (int pass = 0; pass < 3; ++pass) {  // untimed, timed, chosen
         EXPECT_LT(distance(net(x).to(DType::f32), before), tolerance);
       }
