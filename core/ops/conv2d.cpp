@@ -101,6 +101,14 @@ Conv2dGeometry checked_geometry(const Tensor& x, const Tensor& w, const Tensor& 
   return geometry;
 }
 
+void check_residual(const Conv2dGeometry& g, const Tensor& x, const Tensor& residual) {
+  check_alike("conv2d", "x", x, "residual", residual);
+  const Shape y{g.n, g.h_out, g.w_out, g.c_out};
+  if (residual.shape() == y) return;
+  fail(ErrorKind::usage, "conv2d: expected a residual shaped as the result {}, got {}.", y,
+       residual.shape());
+}
+
 Tensor empty_result(const Conv2dGeometry& geometry, const Tensor& x) {
   return empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options());
 }
@@ -127,6 +135,7 @@ void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
               const Tensor& residual) {
   const bool has_residual = residual.defined();
+  if (has_residual) check_residual(checked_geometry(x, w, b, options), x, residual);
   const bool backward = needs_grad(x) || needs_grad(w) || needs_grad(b) || needs_grad(residual);
   if ((backward && (has_residual || !grad_from_output(options.activation.kind))) ||
       (options.max_pool && (has_residual || !is_monotonic(options.activation)))) {
@@ -135,14 +144,6 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
   const Conv2dGeometry geometry = checked_geometry(x, w, b, options);
   if (options.max_pool) return conv2d_max_pool2d(geometry, *options.max_pool, x, w, b);
   const Tensor y = empty_result(geometry, x);
-  if (has_residual) {
-    check_alike("conv2d", "x", x, "residual", residual);
-    if (!(residual.shape() == y.shape())) {
-      fail(ErrorKind::usage,
-           "conv2d: expected a residual shaped as the result {}, got {}: x {}, w {}.", y.shape(),
-           residual.shape(), x.shape(), w.shape());
-    }
-  }
   backend_of(x.device())
       .convolution()
       .conv2d(geometry, {.x = x, .w = w, .b = b, .residual = residual}, y);
