@@ -46,13 +46,26 @@ bool OutputGraphs::capture(Captured& shape, const Tensor& inputs, const Forward&
   return false;
 }
 
+// The last, smaller batch needs memory beside the graphs': where there is none, they go.
+Tensor OutputGraphs::run_eagerly(const Tensor& inputs, const Forward& forward) {
+  try {
+    return forward(inputs);
+  } catch (const OutOfMemory&) {
+    if (captured_ == 0) throw;
+  }
+  shapes_.clear();
+  captured_ = 0;
+  captures_ = false;
+  return forward(inputs);
+}
+
 Tensor OutputGraphs::run(const Tensor& inputs, const Forward& forward) {
   if (!captures_) return forward(inputs);
   Captured& shape = shapes_[fmt::format("{} {}", inputs.shape(), inputs.dtype())];
   if (!shape.graph) {
     if (++shape.batches < warm_up_batches || captured_ == most_shapes) {
-      const Tensor outputs = forward(inputs);
-      shape.outputs_shape = outputs.shape();
+      const Tensor outputs = run_eagerly(inputs, forward);
+      if (captures_) shape.outputs_shape = outputs.shape();
       return outputs;
     }
     captures_ = capture(shape, inputs, forward);

@@ -36,6 +36,7 @@ class OutputGraphs {
     Tensor inputs, outputs;  // fixed, on the device
     std::unique_ptr<CapturedGraph> graph;
   };
+  Tensor run_eagerly(const Tensor& inputs, const Forward& forward);
   bool capture(Captured& shape, const Tensor& inputs, const Forward& forward);
 
   Device device_;

@@ -77,6 +77,22 @@ TEST(OutputGraphs, RunEagerlyWhereNothingIsCaptured) {
   EXPECT_EQ(host.replays() + full.replays(), 0);
 }
 
+TEST(OutputGraphs, GiveTheirMemoryToAnotherShape) {
+  OutputGraphs graphs(cpu_device, call_again);
+  for (int batch = 1; batch <= 5; ++batch) graphs.run(rows(batch), twice_the_sums);
+  ASSERT_EQ(graphs.replays(), 2);
+  int calls = 0;
+  const auto short_once = [&](const Tensor& x) {
+    if (++calls == 1) throw OutOfMemory("full", 0);
+    return twice_the_sums(x);
+  };
+  EXPECT_EQ(graphs.run(rows(1, 1), short_once).to_vector(), std::vector<double>(1, 6.0));
+  for (int batch = 1; batch <= 5; ++batch) graphs.run(rows(batch), twice_the_sums);
+  EXPECT_EQ(graphs.replays(), 2);
+  calls = 0;
+  EXPECT_THROW(graphs.run(rows(1), short_once), OutOfMemory);
+}
+
 TEST(OutputGraphs, GiveWhatEagerPassesGiveOnAGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "skipped: no GPU (" << why_no_cuda() << ")";
   const NoGrad inference;
