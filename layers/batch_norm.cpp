@@ -1,6 +1,7 @@
 // Parameters and buffers under PyTorch's names; the operator does the rest.
 #include "layers/batch_norm.h"
 
+#include "core/autograd/autograd.h"
 #include "core/backend/normalization.h"
 #include "layers/initializers.h"
 
@@ -49,6 +50,21 @@ BatchNormOperands BatchNorm::operands(const Tensor& sums, const Pass& pass) cons
                       .epsilon = options_.epsilon,
                       .activation = options_.activation,
                       .ranks = pass.norm_ranks}};
+}
+
+FoldedWeights BatchNorm::fold(const Tensor& w, const Tensor& b, DType dtype) const {
+  const NoGrad off_tape;
+  const MemoryScope scope(MemoryCategory::parameters);
+  const BatchNormOperands norm = operands({}, {});
+  const Tensor variance = affine(norm.state.running_var, 1, options_.epsilon);
+  const Tensor scale = norm.gamma / sqrt(variance);
+  const Tensor& mean = norm.state.running_mean;
+  const Tensor bias = norm.beta + (b.defined() ? b - mean : -mean) * scale;
+  Shape rows = w.shape();
+  for (int axis = 1; axis < rows.rank(); ++axis) rows = rows.with(axis, 1);
+  FoldedWeights folded{.weight = (w * scale.reshape(rows)).to(dtype), .bias = bias.to(dtype)};
+  folded.weight.storage()->set_constant();
+  return folded;
 }
 
 std::string BatchNorm::describe() const {

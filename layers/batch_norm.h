@@ -6,6 +6,11 @@
 
 namespace whisker {
 
+/// Weights and bias of a layer and the batch_norm behind it as one.
+struct FoldedWeights {
+  Tensor weight, bias;  ///< undefined: not folded
+};
+
 /// weight (gamma), bias (beta), running_mean and running_var, all (channels). A frozen layer
 /// (neither weight nor bias is trained) normalises with its stored statistics and never updates
 /// them.
@@ -36,6 +41,10 @@ class BatchNorm final : public Module {
   LayerValue forward_value(const LayerValue& x, const Pass& pass) override;
   /// What the operator takes besides x. `sums`: of x, or undefined.
   BatchNormOperands operands(const Tensor& sums, const Pass& pass) const;
+  /// What a layer needs in place of its f32 weights w (channels, ...) and b (channels) or undefined
+  /// to compute this one, in evaluation, on top of itself (Jacob et al. 2018, section 3.2):
+  /// w' = w gamma / sqrt(var + epsilon), b' = beta + (b - mean) gamma / sqrt(var + epsilon).
+  FoldedWeights fold(const Tensor& w, const Tensor& b, DType dtype) const;
   /// True when such a pass normalises with the batch's own statistics.
   bool uses_batch(const Pass& pass) const { return pass.training && !frozen(); }
   std::string type() const override { return "batch_norm"; }

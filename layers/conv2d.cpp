@@ -38,7 +38,19 @@ Conv2dOptions Conv2D::operator_options() const {
 }
 
 Tensor Conv2D::forward(const Tensor& x, const Pass&) {
-  return conv2d(x, weight_->value(), bias_ ? bias_->value() : Tensor(), operator_options());
+  return forward_add(x, {});
+}
+
+Tensor Conv2D::forward_add(const Tensor& x, const Tensor& residual) {
+  if (is_folded()) {
+    return conv2d(x, folded_.weight, folded_.bias, operator_options(), residual);
+  }
+  const Tensor b = bias_ ? bias_->value() : Tensor();
+  return conv2d(x, weight_->value(), b, operator_options(), residual);
+}
+
+void Conv2D::fold(const BatchNorm& norm, DType dtype) {
+  folded_ = norm.fold(weight_->master(), bias_ ? bias_->master() : Tensor(), dtype);
 }
 
 bool Conv2D::is_bare() const {

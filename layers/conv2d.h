@@ -2,7 +2,7 @@
 // operator.
 #pragma once
 
-#include "layers/activation.h"
+#include "layers/batch_norm.h"
 #include "layers/initializers.h"
 
 namespace whisker {
@@ -36,6 +36,11 @@ class Conv2D final : public Module {
 
   /// x (N,H,W,in_channels) -> (N,h_out,w_out,filters), of the windows where it pools.
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// forward() with `residual`, shaped as its result, added before the activation.
+  Tensor forward_add(const Tensor& x, const Tensor& residual);
+  /// Computes `norm` as well from now on, in evaluation, with the parameters' present values.
+  void fold(const BatchNorm& norm, DType dtype);
+  bool is_folded() const { return folded_.weight.defined(); }
   /// forward(), with the sums of the result for a batch_norm behind it where this device takes
   /// them.
   Convolved forward_with_sums(const Tensor& x);
@@ -70,6 +75,7 @@ class Conv2D final : public Module {
 
   Options options_;
   std::shared_ptr<Parameter> weight_, bias_;
+  FoldedWeights folded_;
 };
 
 }  // namespace whisker

@@ -21,7 +21,14 @@ Dense::Dense(const Options& options) : options_(options) {
 }
 
 Tensor Dense::forward(const Tensor& x, const Pass&) {
+  if (is_folded()) {
+    return linear(x, folded_.weight, folded_.bias, options_.activation);
+  }
   return linear(x, weight_->value(), bias_ ? bias_->value() : Tensor(), options_.activation);
+}
+
+void Dense::fold(const BatchNorm& norm, DType dtype) {
+  folded_ = norm.fold(weight_->master(), bias_ ? bias_->master() : Tensor(), dtype);
 }
 
 std::string Dense::describe() const {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/ops/ops.h"
-#include "layers/activation.h"
+#include "layers/batch_norm.h"
 #include "layers/initializers.h"
 
 namespace whisker {
@@ -31,6 +31,9 @@ class Dense final : public Module {
 
   /// x (..., in_features) -> (..., units).
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  /// Computes `norm` as well from now on, in evaluation, with the parameters' present values.
+  void fold(const BatchNorm& norm, DType dtype);
+  bool is_folded() const { return folded_.weight.defined(); }
   std::string type() const override { return "dense"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
@@ -44,6 +47,7 @@ class Dense final : public Module {
  private:
   Options options_;
   std::shared_ptr<Parameter> weight_, bias_;
+  FoldedWeights folded_;
 };
 
 }  // namespace whisker

@@ -5,6 +5,7 @@
 #include "core/backend/normalization.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
+#include "layers/dropout.h"
 #include "layers/memory_plan.h"
 #include "layers/pool.h"
 #include "layers/residual.h"
@@ -62,6 +63,34 @@ bool can_fuse(const BatchNorm&, ActivationSpec f) {
   return batch_norm_computes(f, true);
 }
 
+/// Adds what follows `match` and fits into the operator of its fused layer. `fits`: an activation
+/// does.
+template <class Layer, class Fits>
+void add_epilogue(Layers layers, FusedLayers& match, const Fits& fits) {
+  auto& fused = static_cast<Layer&>(*match.fused);
+  const auto take = [&](const Module& next) {
+    match.notes.push_back(fmt::format("{} into {}", next.type(), fused.path()));
+    ++match.count;
+  };
+  for (bool took = true; took;) {
+    took = false;
+    const auto* const next = layer_at<ActivationLayer>(layers, match.first + match.count);
+    if (next && fused.options().activation.kind == Activation::none && fits(next->activation())) {
+      fused.set_activation(next->activation());
+      take(*next);
+      took = true;
+    }
+    if constexpr (std::is_same_v<Layer, Conv2D>) {
+      const auto* const pool = layer_at<MaxPool2D>(layers, match.first + match.count);
+      if (pool && !fused.options().max_pool && is_monotonic(fused.options().activation)) {
+        fused.set_max_pool(pool->options());
+        take(*pool);
+        took = true;
+      }
+    }
+  }
+}
+
 /// A layer with what follows in its operator.
 template <class Layer>
 std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
@@ -69,28 +98,7 @@ std::optional<FusedLayers> layer_with_epilogue(Layers layers, size_t at) {
   if (!layer) return {};
   const auto fused = std::make_shared<Layer>(*layer, SharedParameters{});
   FusedLayers match{.first = at, .fused = fused};
-  const auto take = [&](const Module& next) {
-    match.notes.push_back(fmt::format("{} into {}", next.type(), layer->path()));
-    ++match.count;
-  };
-  for (bool took = true; took;) {
-    took = false;
-    const auto* const next = layer_at<ActivationLayer>(layers, at + match.count);
-    if (next && fused->options().activation.kind == Activation::none &&
-        can_fuse(*fused, next->activation())) {
-      fused->set_activation(next->activation());
-      take(*next);
-      took = true;
-    }
-    if constexpr (std::is_same_v<Layer, Conv2D>) {
-      const auto* const pool = layer_at<MaxPool2D>(layers, at + match.count);
-      if (pool && !fused->options().max_pool && is_monotonic(fused->options().activation)) {
-        fused->set_max_pool(pool->options());
-        take(*pool);
-        took = true;
-      }
-    }
-  }
+  add_epilogue<Layer>(layers, match, [&](ActivationSpec f) { return can_fuse(*fused, f); });
   return match;
 }
 
@@ -352,8 +360,108 @@ std::optional<LayerValue> run_tail_conv(Layers layers, const FusedLayers& match,
                     .convolved_sums = std::move(tail.convolved.sums)};
 }
 
+// --- where weights are fixed: conv2d or dense, then batch_norm; the same at a residual's end -----
+
+// Without gradients, conv2d takes any activation.
+bool can_fuse_folded(const Conv2D& conv, ActivationSpec f) {
+  return !conv.options().max_pool || is_monotonic(f);
+}
+bool can_fuse_folded(const Dense& dense, ActivationSpec f) {
+  return can_fuse(dense, f);
+}
+
+bool is_linear(const Conv2D& conv) {
+  return conv.options().activation.kind == Activation::none && !conv.options().max_pool;
+}
+bool is_linear(const Dense& dense) {
+  return dense.options().activation.kind == Activation::none;
+}
+
+/// Layer `at` and the batch_norm behind it.
+template <class Layer>
+std::optional<FusedLayers> layer_with_norm(Layers layers, size_t at) {
+  const auto* const layer = layer_at<Layer>(layers, at);
+  const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
+  if (!layer || !norm || !is_linear(*layer)) return {};
+  const ActivationSpec f = norm->options().activation;
+  if (f.kind != Activation::none && !can_fuse_folded(*layer, f)) return {};
+  const auto fused = std::make_shared<Layer>(*layer, SharedParameters{});
+  fused->set_activation(f);
+  return FusedLayers{.first = at, .count = 2, .fused = fused, .norm = norm};
+}
+
+template <class Layer>
+Layer& folded(const FusedLayers& match, DType dtype) {
+  auto& layer = static_cast<Layer&>(*match.fused);
+  if (match.norm && !layer.is_folded()) layer.fold(*match.norm, dtype);
+  return layer;
+}
+
+template <class Layer>
+std::optional<FusedLayers> match_folded_norm(Layers layers, size_t at, const FusionTarget& target) {
+  if (!target.fixed_weights) return {};
+  auto match = layer_with_norm<Layer>(layers, at);
+  if (!match) return {};
+  const auto& fused = static_cast<const Layer&>(*match->fused);
+  add_epilogue<Layer>(layers, *match, [&](ActivationSpec f) { return can_fuse_folded(fused, f); });
+  return match;
+}
+
+template <class Layer>
+std::optional<LayerValue> run_folded_norm(Layers layers, const FusedLayers& match,
+                                          const LayerValue& x, const Pass& pass) {
+  if (pass.training) return {};
+  const TapeScope scope(path_at(layers, match.first));
+  return folded<Layer>(match, x.y.dtype()).forward_value(x, pass);
+}
+
+/// The last layer that computes in a residual's body, with its norm, when that is a conv2d.
+std::optional<FusedLayers> conv_at_end(const Sequential& body) {
+  const Layers layers = body.children();
+  size_t end = layers.size();  // without what does nothing in evaluation
+  while (end > 0 && (layer_at<DropPath>(layers, end - 1) || layer_at<Dropout>(layers, end - 1))) {
+    --end;
+  }
+  if (end == 0) return {};
+  if (const auto* const conv = layer_at<Conv2D>(layers, end - 1); conv && is_linear(*conv)) {
+    const auto fused = std::make_shared<Conv2D>(*conv, SharedParameters{});
+    return FusedLayers{.fused = fused, .body_layers = end - 1};
+  }
+  if (end == 1) return {};
+  auto match = layer_with_norm<Conv2D>(layers, end - 2);
+  if (!match || !is_linear(static_cast<const Conv2D&>(*match->fused))) return {};
+  match->body_layers = end - 2;
+  return match;
+}
+
+std::optional<FusedLayers> match_conv_add(Layers layers, size_t at, const FusionTarget& target) {
+  const auto* const block = layer_at<Residual>(layers, at);
+  if (!block || !target.fixed_weights || !block->body().fuses()) return {};
+  auto match = conv_at_end(block->body());
+  if (!match) return {};
+  static_cast<Conv2D&>(*match->fused).set_activation(block->options().activation);
+  match->first = at;
+  match->count = 1;
+  return match;
+}
+
+std::optional<LayerValue> run_conv_add(Layers layers, const FusedLayers& match, const LayerValue& x,
+                                       const Pass& pass) {
+  if (pass.training) return {};
+  auto& block = last_of<Residual>(layers, match);
+  const TapeScope in_block(block.path());
+  const Tensor shortcut = block.shortcut(x.y, pass);
+  const LayerValue y = block.run_body(match.body_layers, x, pass);
+  const TapeScope scope(match.fused->path());
+  auto& conv = folded<Conv2D>(match, y.y.dtype());
+  return LayerValue{.y = conv.forward_add(y.y, shortcut)};
+}
+
 // The first one that matches and runs wins.
 constexpr FusionPattern table[] = {
+    {"folded_conv", match_folded_norm<Conv2D>, run_folded_norm<Conv2D>, nullptr},
+    {"folded_dense", match_folded_norm<Dense>, run_folded_norm<Dense>, nullptr},
+    {"conv_add", match_conv_add, run_conv_add, nullptr},
     {"norm_conv", match_norm_conv, run_norm_conv, plan_norm_conv},
     {"norm_pool", match_norm_pool, run_norm_pool, plan_norm_pool},
     {"conv_sums", match_conv_sums, run_conv_sums, nullptr},

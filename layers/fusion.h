@@ -24,7 +24,8 @@ struct FusionPattern;
 struct FusionTarget {
   std::optional<DeviceKind> device = {};  ///< nothing: only patterns of every device
   DType dtype = DType::f32;
-  bool fuse = true;  ///< false: nothing is fused
+  bool fuse = true;            ///< false: nothing is fused
+  bool fixed_weights = false;  ///< rows for weights that never change apply, too
   bool operator==(const FusionTarget&) const = default;
 };
 
@@ -34,8 +35,11 @@ struct FusedLayers {
   size_t first = 0, count = 1;
   /// Fused only where these normalise with the batch's own statistics; null: there is none.
   std::array<const BatchNorm*, 2> in_training = {};
-  /// A copy of the first layer with the epilogue in its options; it shares that layer's parameters.
+  /// A copy of the first layer, or of the last one that computes in a residual's body, with the
+  /// epilogue in its options; it shares that layer's parameters.
   std::shared_ptr<Module> fused = {};
+  const BatchNorm* norm = nullptr;  ///< goes into the weights of `fused` when that first runs
+  size_t body_layers = 0;           ///< of a residual's body, that run before `fused`
   /// For people: "relu into conv2d".
   std::vector<std::string> notes = {};
 };

@@ -26,13 +26,25 @@ void Sequential::set_fuse(bool fuse) {
   visit_lists(*this, [&](Sequential& list) { list.fuse_ = fuse; });
 }
 
+void Sequential::fix_weights() {
+  visit_lists(*this, [](Sequential& list) { list.fixed_weights_ = true; });
+  for (const auto& parameter : parameters()) {
+    if (const Tensor& value = parameter->value(); value.defined()) {
+      value.storage()->set_constant();
+    }
+  }
+}
+
 Tensor Sequential::forward(const Tensor& x, const Pass& pass) {
   return forward_range(0, size(), {.y = x}, pass).y;
 }
 
 LayerValue Sequential::forward_range(size_t begin, size_t end, const LayerValue& x,
                                      const Pass& pass) {
-  const FusionTarget target{.device = x.y.device().kind, .dtype = x.y.dtype(), .fuse = fuse_};
+  const FusionTarget target{.device = x.y.device().kind,
+                            .dtype = x.y.dtype(),
+                            .fuse = fuse_,
+                            .fixed_weights = fixed_weights_};
   auto fusion = std::ranges::find(fusions_, target, &Fusion::target);
   if (fusion == fusions_.end()) fusion = fusions_.emplace(fusion, children(), target);
   return fusion->forward(begin, end, x, pass);

@@ -35,6 +35,9 @@ class Sequential final : public Module {
   /// Off: every layer, those of containers already in here too, is an operator of its own.
   void set_fuse(bool fuse);
   bool fuses() const { return fuse_; }
+  /// No parameter or statistic changes from now on, and no training pass follows: batch norms
+  /// become part of the layers before them, see layers/fusion.h.
+  void fix_weights();
   std::string type() const override { return "sequential"; }
   Shape output_shape(const Shape& x) const override;
   int add_to(MemoryPlan& plan, int x) const override;
@@ -52,6 +55,7 @@ class Sequential final : public Module {
   std::string default_name(const std::string& type) const;
 
   bool fuse_ = true;
+  bool fixed_weights_ = false;
   std::vector<Fusion> fusions_;  // those asked for so far
 };
 

@@ -376,7 +376,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
-  const Network network = Network::load(arguments.weights, device, given);
+  Network network = Network::load(arguments.weights, device, given);
+  if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);
   const InputDescription& input = network.signature().input;

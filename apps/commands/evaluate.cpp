@@ -344,8 +344,8 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
-  const Network network =
-      Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  network.fix_weights();
   tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
   try {

@@ -11,6 +11,7 @@ class ConvolutionKernels {
  public:
   virtual ~ConvolutionKernels() = default;
 
+  /// y = f(x * w + b + in.residual); without a residual where it is undefined.
   virtual void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) = 0;
   virtual void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
                                const AffineGrads& out) = 0;

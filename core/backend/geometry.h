@@ -150,7 +150,7 @@ struct Conv2dGeometry {
   int64_t groups = 1;
   int64_t h_out = 0, w_out = 0;
   bool bias = false;
-  ActivationSpec activation;  // applied to y; always grad_from_output
+  ActivationSpec activation;  // applied to y; grad_from_output where gradients follow
   DType dtype = DType::f32;
   bool operator==(const Conv2dGeometry&) const = default;
 };

@@ -16,9 +16,10 @@ inline constinit const Tensor no_tensor;
 struct AffineInputs {
   const Tensor& x;
   const Tensor& w;
-  const Tensor& b = no_tensor;  ///< where g.bias
+  const Tensor& b = no_tensor;         ///< where g.bias
+  const Tensor& residual = no_tensor;  ///< of conv2d alone: shaped as y
 
-  AffineInputs map(auto&& fn) const { return {fn(x), fn(w), fn(b)}; }
+  AffineInputs map(auto&& fn) const { return {fn(x), fn(w), fn(b), fn(residual)}; }
 };
 
 /// What its backward pass reads of forward's tensors. x is undefined when dw is, w when dx is.

@@ -1,5 +1,6 @@
-// Convolution with bias and activation, and its gradients: oneDNN in the layouts it likes, else
-// gemms over plain memory. bf16 is the CPU's own where it has that, else it goes through f32.
+// Convolution with bias, residual and activation, and its gradients: oneDNN in the layouts it
+// likes, else gemms over plain memory. bf16 is the CPU's own where it has that, else it goes
+// through f32.
 #include "core/backend/convolution.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/conv2d_gemm.h"
@@ -21,14 +22,16 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     const bool wide = in_f32("conv2d", y);
 #if WHISKER_ONEDNN
     if ((wide || native()) &&
-        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).forward(in.x, in.w, in.b, y)) {
+        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).forward(in, y)) {
       return;
     }
 #endif
     if (!wide) return via_f32([&](ViaF32& t) { conv2d(as_f32(g), t.in(in), t.out(y)); });
     conv2d_gemm_forward(allocator_, g, f32(in.x), f32(in.w), f32(y));
+    const bool adds = in.residual.defined();
     bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(in.b) : nullptr,
-                    g.activation);
+                    adds ? ActivationSpec() : g.activation);
+    if (adds) residual_activation(f32(in.residual), f32(y), y.count(), g.activation);
   }
 
   void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,

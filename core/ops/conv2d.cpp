@@ -1,5 +1,5 @@
-// 2-D convolution (cross-correlation, as the field calls it) with bias, activation and max-pooling
-// in one operator, NHWC. Groups and dilation included.
+// 2-D convolution (cross-correlation, as the field calls it) with bias, residual, activation and
+// max-pooling in one operator, NHWC. Groups and dilation included.
 #include "core/ops/conv2d.h"
 
 #include "core/autograd/autograd.h"
@@ -78,11 +78,12 @@ namespace {
 
 // A convolution, then what cannot be part of it.
 Tensor conv2d_unfused(const Tensor& x, const Tensor& w, const Tensor& b,
-                      const Conv2dOptions& options) {
+                      const Conv2dOptions& options, const Tensor& residual) {
   Conv2dOptions plain = options;
   plain.activation = {};
   plain.max_pool = {};
-  const Tensor y = activation(conv2d(x, w, b, plain), options.activation);
+  const Tensor z = conv2d(x, w, b, plain);
+  const Tensor y = activation(residual.defined() ? z + residual : z, options.activation);
   return options.max_pool ? max_pool2d(y, *options.max_pool) : y;
 }
 
@@ -98,6 +99,14 @@ Conv2dGeometry checked_geometry(const Tensor& x, const Tensor& w, const Tensor& 
     check_alike("conv2d", "x", x, "b", b);
   }
   return geometry;
+}
+
+void check_residual(const Conv2dGeometry& g, const Tensor& x, const Tensor& residual) {
+  check_alike("conv2d", "x", x, "residual", residual);
+  const Shape y{g.n, g.h_out, g.w_out, g.c_out};
+  if (residual.shape() == y) return;
+  fail(ErrorKind::usage, "conv2d: expected a residual shaped as the result {}, got {}.", y,
+       residual.shape());
 }
 
 Tensor empty_result(const Conv2dGeometry& geometry, const Tensor& x) {
@@ -123,15 +132,21 @@ void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
-  if (!grad_from_output(options.activation.kind) ||
-      (options.max_pool && !is_monotonic(options.activation))) {
-    return conv2d_unfused(x, w, b, options);
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
+              const Tensor& residual) {
+  const bool has_residual = residual.defined();
+  if (has_residual) check_residual(checked_geometry(x, w, b, options), x, residual);
+  const bool backward = needs_grad(x) || needs_grad(w) || needs_grad(b) || needs_grad(residual);
+  if ((backward && (has_residual || !grad_from_output(options.activation.kind))) ||
+      (options.max_pool && (has_residual || !is_monotonic(options.activation)))) {
+    return conv2d_unfused(x, w, b, options, residual);
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, b, options);
   if (options.max_pool) return conv2d_max_pool2d(geometry, *options.max_pool, x, w, b);
   const Tensor y = empty_result(geometry, x);
-  backend_of(x.device()).convolution().conv2d(geometry, {.x = x, .w = w, .b = b}, y);
+  backend_of(x.device())
+      .convolution()
+      .conv2d(geometry, {.x = x, .w = w, .b = b, .residual = residual}, y);
   record_conv2d(geometry, x, w, b, y);
   return y;
 }

@@ -176,8 +176,10 @@ struct Conv2dOptions {
   std::optional<Pool2dOptions> max_pool = {};  ///< of the activated result, in the same operator
 };
 /// x (N,H,W,C), w (c_out, kernel_h, kernel_w, C / groups), b (c_out) or undefined
-/// -> (N, h_out, w_out, c_out), or that of the windows when max_pool is given.
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {});
+/// -> (N, h_out, w_out, c_out), or that of the windows when max_pool is given. `residual`, when
+/// defined, is added before the activation.
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {},
+              const Tensor& residual = {});
 /// A convolution's result on its way to a batch_norm.
 struct Convolved {
   Tensor y = {};     ///< (N, h_out, w_out, c_out)

@@ -51,6 +51,7 @@ class Convolution final : public ConvolutionKernels {
       const T* values = elements<T>(in.x);  // (N, H, W, C)
       const T* filter = elements<T>(in.w);  // (c_out, kernel_h, kernel_w, C / groups)
       const T* bias = elements<T>(in.b);    // (c_out) or null
+      const T* residual = elements<T>(in.residual);  // as y, or null
       T* result = elements<T>(y);           // (N, h_out, w_out, c_out)
       std::vector<double> z(static_cast<size_t>(y.count()));
       for_each_gemm(g, [&](int64_t at_y, int64_t at_x, int64_t at_w) {
@@ -58,6 +59,7 @@ class Convolution final : public ConvolutionKernels {
       });
       for (size_t i = 0; i < z.size(); ++i) {
         if (g.bias) z[i] += double{bias[i % static_cast<size_t>(g.c_out)]};
+        if (residual) z[i] += double{residual[i]};
         z[i] = activate(g.activation, z[i]);
       }
       store(z, result);

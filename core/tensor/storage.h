@@ -49,6 +49,12 @@ class Storage : public RefCounted {
   /// Replaces the contents by a private form and frees the plain memory.
   void adopt(std::unique_ptr<PrivateForm> form);
 
+  /// The contents stay as they are from now on. A backend may keep in derived() what it makes of
+  /// them, such as weights in the order that a library reads.
+  void set_constant() { constant_ = true; }
+  bool constant() const { return constant_; }
+  std::shared_ptr<void>& derived() { return derived_; }
+
   /// Grows with every write through an in-place operation.
   uint64_t version() const {
     return version_ + (epoch_ ? epoch_->load(std::memory_order_relaxed) : 0);
@@ -66,6 +72,8 @@ class Storage : public RefCounted {
   uint64_t version_ = 0;
   const std::atomic<uint64_t>* epoch_ = nullptr;
   std::unique_ptr<PrivateForm> form_;
+  bool constant_ = false;
+  std::shared_ptr<void> derived_;
   std::shared_ptr<const void> keeper_;
 };
 

@@ -67,12 +67,16 @@ Tensor fill_in_values(const Network& network, ImageInput& input, std::span<const
   const NoGrad no_grad;
   for (const Image& image : images) input.add(image);
   Tensor inputs = input.take();
-  const size_t last = network.model().net->size();
-  const size_t inner = options.embedding ? embedding_layer(network) : last;
-  const Tensor values = network.run_layers({0, inner}, inputs);
-  if (options.embedding) add_rows(pooled(values), results, &Prediction::embedding);
-  const Tensor logits = inner == last ? values : network.run_layers({inner, last}, values);
-  Tensor scores = network.probabilities(logits.to(DType::f32));
+  Tensor logits;
+  if (options.embedding) {
+    const size_t inner = embedding_layer(network), last = network.model().net->size();
+    const Tensor values = network.run_layers({0, inner}, inputs);
+    add_rows(pooled(values), results, &Prediction::embedding);
+    logits = network.run_layers({inner, last}, values).to(DType::f32);
+  } else {
+    logits = network.outputs(inputs);
+  }
+  Tensor scores = network.probabilities(logits);
   if (options.flip) {
     for (const Image& image : images) input.add(image, true);
     const Tensor mirrored = network.probabilities(network.outputs(input.take()));

@@ -1,6 +1,7 @@
 // Reads and writes metadata, and loads a network from a weights file.
 #include "train/model/network.h"
 
+#include "core/autograd/autograd.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
@@ -18,11 +19,22 @@ Tensor Network::run_layers(LayerRange layers, const Tensor& inputs, const Pass& 
   return model_.net->forward_range(layers.begin, layers.end, {.y = x}, pass).y;
 }
 
+void Network::fix_weights(bool capture) {
+  model_.net->fix_weights();
+  if (capture) graphs_ = std::make_shared<OutputGraphs>(arena_->device());
+}
+
 Tensor Network::outputs(const Tensor& inputs, const Pass& pass) const {
-  return run_layers({0, model_.net->size()}, inputs, pass).to(DType::f32);
+  const auto forward = [&](const Tensor& x) {
+    return run_layers({0, model_.net->size()}, x, pass).to(DType::f32);
+  };
+  const bool observed = grad_mode.enabled || grad_mode.observer;
+  const bool replayed = graphs_ && inputs.rank() == 4 && !pass.training && !observed;
+  return replayed ? graphs_->run(inputs, forward) : forward(inputs);
 }
 
 Tensor Network::outputs(const Batch& batch, Pass pass) const {
+  if (batch.first_layer == 0 && !batch.lengths.defined()) return outputs(batch.inputs, pass);
   if (batch.lengths.defined()) pass.lengths = batch.lengths.to(arena_->device());
   return run_layers({batch.first_layer, model_.net->size()}, batch.inputs, pass).to(DType::f32);
 }

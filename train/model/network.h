@@ -6,6 +6,7 @@
 #include "core/parameters/parameters.h"
 #include "data/dataset.h"
 #include "layers/builder/model_builder.h"
+#include "train/model/output_graphs.h"
 #include "train/model/signature.h"
 
 #include <filesystem>
@@ -32,6 +33,11 @@ class Network {
   static Network load(const std::filesystem::path& path, Device device,
                       const GivenFacts& given = {});
 
+  /// From now on parameters and statistics stay as they are and no pass trains: batch norms become
+  /// part of the layers before them, and with `capture` outputs() of images replays captured
+  /// passes on a device that can.
+  void fix_weights(bool capture = true);
+
   /// inputs (N,H,W,C) of images, (T,N,F) or i64 (T,N) of sequences -> f32: logits (N, classes),
   /// or (N, 1) for two classes and a sigmoid; (T, N, tokens) of a language model; (N, outputs) of a
   /// regression. The layers between compute in the arena's compute dtype.
@@ -50,6 +56,8 @@ class Network {
 
   const Model& model() const { return model_; }
   ParameterArena& arena() const { return *arena_; }
+  /// Number of outputs() that were replays.
+  int64_t replays() const { return graphs_ ? graphs_->replays() : 0; }
   const Signature& signature() const { return signature_; }
   /// Messages for the user about what load() recognised.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -70,6 +78,7 @@ class Network {
   std::shared_ptr<ParameterArena> arena_;
   Signature signature_;
   std::vector<std::string> notes_;
+  std::shared_ptr<OutputGraphs> graphs_;  // null: outputs() runs eagerly
 };
 
 /// A weights file's description, in the keys of its safetensors metadata.

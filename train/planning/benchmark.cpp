@@ -106,13 +106,15 @@ void bench_training(Experiment& experiment, const Batch& batch, const BenchmarkO
 void bench_inference(Experiment& experiment, const Batch& batch, const BenchmarkOptions& options,
                      BenchmarkResult& result) {
   const NoGrad off;
-  const auto classify = [&] { experiment.network->outputs(batch).to_vector(); };
-  for (int i = 0; i < 3; ++i) classify();
+  const auto classify = [&] { experiment.network->outputs(batch).to(cpu_device); };
+  experiment.network->fix_weights(experiment.config.runtime.graph);
+  for (int64_t i = 0; i < OutputGraphs::warm_up_batches; ++i) classify();
   for (int64_t i = 0; i < options.steps; ++i) {
     const Clock::time_point start = Clock::now();
     classify();
     result.milliseconds.push_back(milliseconds_since(start));
   }
+  result.captured = experiment.network->replays() > 0;
 }
 
 double fastest(Device device, const std::function<void()>& work) {

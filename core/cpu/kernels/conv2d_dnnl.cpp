@@ -1,8 +1,8 @@
 // Activations are blocked on both sides, except images of one or three channels, which oneDNN's
 // first-layer kernels read as planes. Results stay blocked in their storage; operands are not
-// converted in place. Weights are reordered in every call: forward and backward need different
-// orders, each once per step, so a cache would save nothing in training, and writes through data()
-// have no version.
+// converted in place. Weights are reordered in every call, unless they are constant: forward and
+// backward need different orders, each once per step, so a cache would save nothing in training,
+// and writes through data() have no version.
 #include "core/cpu/kernels/conv2d_dnnl.h"
 
 #include "core/cpu/kernels/batch_norm.h"
@@ -59,22 +59,24 @@ ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fus
 // x and w; where y is not larger than those, an own pass over y is used instead. oneDNN's
 // leaky_relu multiplies by the slope and keeps NaN.
 template <class T>
-bool Conv2dDnnl::fuses(const T* x, const Tensor& w, const Tensor& b) const {
+bool Conv2dDnnl::fuses(const T* x, const AffineInputs& in) const {
+  if (in.residual.defined()) return false;  // added in the activation's pass
+  const Tensor& w = in.w;
   if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
   if (g_.activation.kind != Activation::relu) return false;
   if (2 * y_.count() <= x_.count() + w.count()) return false;
   const auto terms = static_cast<double>(w.count() / g_.c_out);
   double bound = terms * double{largest_magnitude(x, x_.count())} * double{largest<T>(w)};
-  if (g_.bias) bound += double{largest<T>(b)};
+  if (g_.bias) bound += double{largest<T>(in.b)};
   return bound < 0x1p100;  // false for NaN
 }
 
-bool Conv2dDnnl::forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
-  return visit_element("conv2d", g_.dtype, [&]<class T>() { return forward_as<T>(x, w, b, y); });
+bool Conv2dDnnl::forward(const AffineInputs& in, const Tensor& y) {
+  return visit_element("conv2d", g_.dtype, [&]<class T>() { return forward_as<T>(in, y); });
 }
 
 template <class T>
-bool Conv2dDnnl::forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+bool Conv2dDnnl::forward_as(const AffineInputs& in, const Tensor& y) {
   const auto forward_request = [&](bool fused) {
     return request(ConvolutionPass::forward, g_.bias, fused);
   };
@@ -82,14 +84,21 @@ bool Conv2dDnnl::forward_as(const Tensor& x, const Tensor& w, const Tensor& b, c
       algorithms_->hopeless(forward_request(false))) {
     return false;
   }
-  const LayoutInput in(*allocator_, x, x_);
-  const bool fused = fuses(in.data<T>(), w, b);
+  const LayoutInput x(*allocator_, in.x, x_);
+  const bool fused = fuses(x.data<T>(), in);
   LayoutOutput out(*allocator_, y, y_);
   T* values = out.data<T>();
-  const ConvolutionOperands operands{
-      .x = in.data<T>(), .w = memory(w), .bias = g_.bias ? memory(b) : nullptr, .y = values};
+  const bool constant = in.w.whole_storage() && in.w.storage()->constant();
+  const ConvolutionOperands operands{.x = x.data<T>(),
+                                     .w = memory(in.w),
+                                     .bias = g_.bias ? memory(in.b) : nullptr,
+                                     .y = values,
+                                     .packed = constant ? &in.w.storage()->derived() : nullptr};
   if (!run(forward_request(fused), operands)) return false;
-  if (!fused) {
+  if (in.residual.defined()) {
+    const LayoutInput residual(*allocator_, in.residual, y_);
+    residual_activation(residual.data<T>(), values, y_.count(), g_.activation);
+  } else if (!fused) {
     const T* no_bias = nullptr;
     bias_activation(values, values, y_.n * y_.blocks(), y_.positions * y_.block, no_bias,
                     g_.activation);

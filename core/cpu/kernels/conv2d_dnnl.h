@@ -1,6 +1,7 @@
 // One call of a convolution through oneDNN, in f32 or bf16, with its layouts and epilogues.
 #pragma once
 
+#include "core/backend/operands.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/onednn/conv2d_algorithms.h"
 
@@ -12,20 +13,20 @@ class Conv2dDnnl {
              const Conv2dGeometry& g);
 
   /// Compute everything, or return false: not supported.
-  bool forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  bool forward(const AffineInputs& in, const Tensor& y);
   bool backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
                 const Tensor& dx, const Tensor& dw, const Tensor& db);
 
  private:
   template <class T>
-  bool forward_as(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y);
+  bool forward_as(const AffineInputs& in, const Tensor& y);
   template <class T>
   bool backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
                    const Tensor& dx, const Tensor& dw, const Tensor& db);
   ConvolutionRequest request(ConvolutionPass pass, bool bias, bool fused) const;
   // Fuses the activation where possible: see Note [Fused relu and NaN].
   template <class T>
-  bool fuses(const T* x, const Tensor& w, const Tensor& b) const;
+  bool fuses(const T* x, const AffineInputs& in) const;
   bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
     return algorithms_->run(*allocator_, *options_, request, operands);
   }

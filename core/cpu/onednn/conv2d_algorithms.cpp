@@ -18,14 +18,14 @@ using Clock = std::chrono::steady_clock;
 constexpr int most_runs = 4;
 constexpr auto time_per_candidate = std::chrono::milliseconds(20);
 
-Clock::duration fastest_run(DnnlConvolution& convolution, const ConvolutionOperands& operands,
-                            char* scratch) {
-  convolution.run(operands, scratch);
+Clock::duration fastest_run(DnnlConvolution& convolution, Allocator& allocator,
+                            const ConvolutionOperands& operands, char* scratch) {
+  convolution.run(allocator, operands, scratch);
   auto fastest = Clock::duration::max();
   const auto start = Clock::now();
   for (int i = 0; i < most_runs; ++i) {
     const auto before = Clock::now();
-    convolution.run(operands, scratch);
+    convolution.run(allocator, operands, scratch);
     const auto after = Clock::now();
     fastest = std::min(fastest, after - before);
     if (after - start > time_per_candidate) break;
@@ -106,8 +106,8 @@ Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const Cp
     return {.plan = winograd_bytes < direct_bytes ? std::move(winograd) : std::move(direct),
             .for_want_of_memory = true};
   }
-  const auto direct_time = fastest_run(*direct, operands, scratch->data());
-  const auto winograd_time = fastest_run(*winograd, operands, scratch->data());
+  const auto direct_time = fastest_run(*direct, allocator, operands, scratch->data());
+  const auto winograd_time = fastest_run(*winograd, allocator, operands, scratch->data());
   const auto faster =
       winograd_time < direct_time ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
   table_.set(request, faster);
@@ -149,7 +149,7 @@ bool Conv2dAlgorithms::run(Allocator& allocator, const CpuOptions& options,
       for_want_of_memory = true;
     }
   }
-  plan->run(operands, scratch->data());
+  plan->run(allocator, operands, scratch->data());
   return true;
 }
 

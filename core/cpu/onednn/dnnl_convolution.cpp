@@ -3,6 +3,7 @@
 
 #include "core/cpu/onednn/dnnl_api.h"
 #include "core/cpu/onednn/dnnl_versions.h"
+#include "core/error.h"
 
 #include <unordered_map>
 
@@ -72,6 +73,14 @@ dnnl::primitive_attr attributes(const ConvolutionRequest& r) {
   return attr;
 }
 
+struct PackedWeights {
+  PackedWeights(Allocator& allocator, const DnnlDesc& order, int64_t bytes)
+      : desc(order), memory(allocator, bytes) {}
+
+  DnnlDesc desc;
+  Scratch<char> memory;
+};
+
 }  // namespace
 
 struct DnnlConvolution::Impl {
@@ -100,6 +109,25 @@ struct DnnlConvolution::Impl {
     }
     scratch_bytes = w_bytes + dnnl_bytes(pd.scratchpad_desc());
     return true;
+  }
+
+  void pack(void* plain, void* to) {
+    w_plain.set_data_handle(plain);
+    w.set_data_handle(to);
+    reorder.execute(stream, w_plain, w);
+  }
+
+  /// The packed weights, made where there are none in this order; null where memory is short.
+  void* packed(Allocator& allocator, const ConvolutionOperands& operands) try {
+    auto kept = std::static_pointer_cast<PackedWeights>(*operands.packed);
+    if (!kept || kept->desc != w.get_desc()) {
+      kept = std::make_shared<PackedWeights>(allocator, w.get_desc(), w_bytes);
+      pack(operands.w, kept->memory.data());
+      *operands.packed = kept;
+    }
+    return kept->memory.data();
+  } catch (const OutOfMemory&) {
+    return nullptr;
   }
 };
 
@@ -144,19 +172,26 @@ int64_t DnnlConvolution::scratch_bytes() const {
   return impl_->scratch_bytes;
 }
 
-void DnnlConvolution::run(const ConvolutionOperands& operands, char* scratch) {
+void DnnlConvolution::run(Allocator& allocator, const ConvolutionOperands& operands,
+                          char* scratch) {
   Impl& c = *impl_;
   const bool reorders = c.w_bytes > 0;
+  const bool gradient = c.pass == ConvolutionPass::backward_weights;
+  void* w = reorders && operands.packed ? c.packed(allocator, operands) : nullptr;
+  if (!w) {
+    w = reorders ? static_cast<void*>(scratch) : operands.w;
+    if (reorders && !gradient) c.pack(operands.w, w);
+  }
   c.x.set_data_handle(operands.x);
   c.y.set_data_handle(operands.y);
-  c.w.set_data_handle(reorders ? static_cast<void*>(scratch) : operands.w);
-  if (reorders) c.w_plain.set_data_handle(operands.w);
+  c.w.set_data_handle(w);
   if (c.bias) c.bias.set_data_handle(operands.bias);
   c.scratchpad.set_data_handle(scratch + c.w_bytes);
-  const bool gradient = c.pass == ConvolutionPass::backward_weights;
-  if (reorders && !gradient) c.reorder.execute(c.stream, c.w_plain, c.w);
   c.primitive.execute(c.stream, c.arguments);
-  if (reorders && gradient) c.reorder.execute(c.stream, c.w, c.w_plain);
+  if (reorders && gradient) {
+    c.w_plain.set_data_handle(operands.w);
+    c.reorder.execute(c.stream, c.w, c.w_plain);
+  }
   c.stream.wait();
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/backend/geometry.h"
 #include "core/cpu/layout/layout.h"
+#include "core/cpu/support/allocator.h"
 
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,8 @@ struct ConvolutionOperands {
   void* w = nullptr;
   void* bias = nullptr;
   void* y = nullptr;
+  /// Forward, where w never changes: keeps it in the order that the convolution reads. Or null.
+  std::shared_ptr<void>* packed = nullptr;
 };
 
 /// One oneDNN convolution with the reorders of its weights, compiled once. The forward pass applies
@@ -41,8 +44,8 @@ class DnnlConvolution {
   static std::unique_ptr<DnnlConvolution> make(const ConvolutionRequest& request);
   ~DnnlConvolution();
   int64_t scratch_bytes() const;
-  /// `scratch`: 64-byte aligned.
-  void run(const ConvolutionOperands& operands, char* scratch);
+  /// `scratch`: 64-byte aligned. `allocator`: for packed weights.
+  void run(Allocator& allocator, const ConvolutionOperands& operands, char* scratch);
 
  private:
   struct Impl;

@@ -26,6 +26,12 @@ WHISKER_VECTORIZE void plain_row(const Z* z, Y* y, float slope, int64_t count) {
 }
 
 template <class F, class T>
+WHISKER_VECTORIZE void residual_row(const T* residual, T* y, float slope, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(y[i]) + load(residual[i]), slope));
+}
+
+template <class F, class T>
 WHISKER_VECTORIZE void gradient_row(const T* y, const T* dy, T* dz, float slope, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) store(dz[i], gradient<F>(load(y[i]), slope, load(dy[i])));
@@ -71,6 +77,15 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
       for (int64_t r = begin; r < end; ++r) {
         bias_row<F>(z + r * columns, y + r * columns, bias, f.slope, columns);
       }
+    });
+  });
+}
+
+template <class T>
+void residual_activation(const T* residual, T* y, int64_t count, ActivationSpec f) {
+  visit_activation(f.kind, [&]<class F>() {
+    parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
+      residual_row<F>(residual + begin, y + begin, f.slope, end - begin);
     });
   });
 }
@@ -123,6 +138,8 @@ template void bias_activation(const bf16_t*, bf16_t*, int64_t, int64_t, const bf
                               ActivationSpec);
 template void bias_activation(const float*, bf16_t*, int64_t, int64_t, const bf16_t*,
                               ActivationSpec);
+template void residual_activation(const float*, float*, int64_t, ActivationSpec);
+template void residual_activation(const bf16_t*, bf16_t*, int64_t, ActivationSpec);
 template void activation_gradient(ActivationSpec, const float*, const float*, float*, int64_t);
 template void activation_gradient(ActivationSpec, const bf16_t*, const bf16_t*, bf16_t*, int64_t);
 template void column_sums(Allocator&, const float*, int64_t, int64_t, float*);

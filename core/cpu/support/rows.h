@@ -14,6 +14,9 @@ namespace whisker::cpu {
 template <class Z, class Y>
 void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* bias,
                      ActivationSpec f);
+/// y = f(y + residual) over `count` elements.
+template <class T>
+void residual_activation(const T* residual, T* y, int64_t count, ActivationSpec f);
 /// dz = f'(y) dy over `count` elements.
 template <class T>
 void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count);

@@ -53,7 +53,8 @@ class ConvPool final : public ConvPoolKernels, ConvolutionPasses {
                        {.x = image.data(), .w = filter.data(), .b = bias.data(), .y = z.data()});
       pool2d_forward(context_, g.pool, z.data(), y.raw(), argmax);
       if (!first) {
-        bias_activation(rows_of(g.pool), g.conv.activation, nullptr, y.raw(), context_.stream());
+        bias_activation(rows_of(g.pool), g.conv.activation, nullptr, nullptr, y.raw(),
+                        context_.stream());
       }
     };
     if (is_epilogue(g.pool) && is_aligned(y.raw()) && is_aligned(argmax)) {

@@ -1,4 +1,4 @@
-// Convolution with bias and activation, and its gradients: each pass is a request to
+// Convolution with bias, residual and activation, and its gradients: each pass is a request to
 // ConvAlgorithms.
 #include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/convolution_passes.h"
@@ -21,11 +21,12 @@ void ConvolutionPasses::convolve_forward(const ConvolutionRequest& request,
                                          const ConvolutionOperands& operands) {
   if (!request.has_epilogue()) return algorithms_.convolutions().run(request, operands);
   algorithms_.convolutions().run(request, operands, [&] {
-    ConvolutionOperands without_bias = operands;
-    without_bias.b = nullptr;  // comes with the activation
-    algorithms_.convolutions().run(request.plain(), without_bias);
+    ConvolutionOperands plain = operands;  // bias and residual come with the activation
+    plain.b = nullptr;
+    plain.residual = nullptr;
+    algorithms_.convolutions().run(request.plain(), plain);
     bias_activation(rows_of_y(request.geometry), request.geometry.activation, operands.b,
-                    operands.y, context_.stream());
+                    operands.residual, operands.y, context_.stream());
   });
 }
 
@@ -68,11 +69,17 @@ class Convolution final : public ConvolutionKernels, ConvolutionPasses {
     const AlignedInput image(context_, allocator_, in.x);
     const AlignedInput filter(context_, allocator_, in.w);
     const AlignedInput bias(context_, allocator_, in.b);
+    const AlignedInput residual(context_, allocator_, in.residual);
     AlignedOutput result(context_, allocator_, y);
-    const ConvolutionRequest request{
-        .pass = ConvolutionPass::forward, .geometry = g, .tf32 = tf32()};
-    const ConvolutionOperands operands{
-        .x = image.data(), .w = filter.data(), .b = bias.data(), .y = result.data()};
+    const ConvolutionRequest request{.pass = ConvolutionPass::forward,
+                                     .geometry = g,
+                                     .residual = in.residual.defined(),
+                                     .tf32 = tf32()};
+    const ConvolutionOperands operands{.x = image.data(),
+                                       .w = filter.data(),
+                                       .b = bias.data(),
+                                       .y = result.data(),
+                                       .residual = residual.data()};
     convolve_forward(request, operands);
     result.finish();
   }

@@ -56,7 +56,7 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
   if (*known == few_channels_name || *known == "thin") {  // "thin" until 0.1
     choice.algorithm = few_channels_conv(request, site());
   } else if (*known == depthwise_name) {
-    choice.algorithm = depthwise_convolution(request, site());
+    choice.algorithm = depthwise(request);
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = graph_of(request);
     auto algorithm = graph ? usable(graph, request, *engine) : nullptr;
@@ -71,9 +71,13 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
 ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
   if (request.normalised) return first_engine(request);
   if (auto own = few_channels_conv(request, site())) return own;
-  if (auto own = depthwise_convolution(request, site())) return own;
+  if (auto own = depthwise(request)) return own;
   if (options_.short_lived && is_quick(request)) return direct_convolution(request);
   return first_engine(request);
+}
+
+ConvolutionAlgorithmPointer ConvAlgorithms::depthwise(const ConvolutionRequest& request) const {
+  return request.residual ? nullptr : depthwise_convolution(request, site());
 }
 
 std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
@@ -107,8 +111,8 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
                                                     const ConvolutionOperands& operands,
                                                     const Unfused* unfused) {
   // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
-  const bool compare =
-      unfused && (request.pooled || request.sums || request.pass != ConvolutionPass::forward);
+  const bool compare = unfused && (request.pooled || request.residual || request.sums ||
+                                   request.pass != ConvolutionPass::forward);
   if (compare) {  // first let its own requests settle
     (*unfused)();
     (*unfused)();
@@ -139,7 +143,7 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
     }
   };
   consider([&] { return few_channels_conv(request, site()); });
-  consider([&] { return depthwise_convolution(request, site()); });
+  consider([&] { return depthwise(request); });
   if (const auto graph = graph_of(request)) {
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {

@@ -14,7 +14,8 @@
 // whose workspace does not fit in memory is dropped, except in a deterministic run, whose choices
 // must not depend on free memory. A request with an epilogue, or of both gradients, may also run
 // unfused: as plain requests and further kernels, which the caller provides. That is chosen where
-// nothing fuses it, or where it is faster and rounds no more often. Deciding compiles, allocates
+// nothing fuses it, or where it is faster and rounds no more often, or to add a residual (an
+// addition of its own rounds as often). Deciding compiles, allocates
 // and waits, which a capture does not allow: warm up first.
 #pragma once
 
@@ -66,6 +67,8 @@ class ConvAlgorithms : Autotuned {
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
+  /// Null where there is no kernel: none adds a residual.
+  ConvolutionAlgorithmPointer depthwise(const ConvolutionRequest& request) const;
   /// What cuDNN is asked for, see Note [Padding that differs by side]; null where it has no such
   /// operation.
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);

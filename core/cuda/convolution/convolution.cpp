@@ -22,6 +22,7 @@ ConvolutionRequest ConvolutionRequest::plain() const {
   request.geometry.bias = false;
   request.geometry.activation = {};
   request.pooled = false;
+  request.residual = false;
   request.both = false;
   request.sums = false;
   return request;
@@ -43,6 +44,7 @@ std::string ConvolutionRequest::describe() const {
     text += fmt::format(" {} {}", whisker::name_of(g.activation.kind), g.activation.slope);
   }
   if (pooled) text += " pooled";
+  if (residual) text += " residual";
   if (both) text += " both";
   if (normalised) text += " normalised";
   if (added) text += " added";
@@ -74,6 +76,7 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(g.dtype),
                               static_cast<int64_t>(g.bias),
                               static_cast<int64_t>(r.pooled),
+                              static_cast<int64_t>(r.residual),
                               static_cast<int64_t>(r.both),
                               static_cast<int64_t>(r.sums),
                               static_cast<int64_t>(r.normalised),

@@ -37,15 +37,17 @@ std::string_view name_of(ConvolutionPass pass);
 /// norm.beta in place of scale and shift, and compute no sums.
 ///
 /// Note [Epilogues]
-/// A forward request applies the geometry's bias and activation and, when `pooled`, max-pooling of
-/// 2x2 windows with stride 2. A backward_weights request with a bias also computes db; with an
-/// activation it reads dy and the activation's result, when pooled those of the pooled image and
-/// argmax (core/cuda/kernels/pooling.h). With `both` it also computes dx from the same operands; a
-/// plain backward_input request has no epilogue.
+/// A forward request applies the geometry's bias and activation, with a `residual` added between
+/// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
+/// backward_weights request with a bias also computes db; with an activation it reads dy and the
+/// activation's result, when pooled those of the pooled image and argmax
+/// (core/cuda/kernels/pooling.h). With `both` it also computes dx from the same operands; a plain
+/// backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
   bool pooled = false;
+  bool residual = false;
   bool both = false;  ///< backward_weights: dx as well
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
   bool sums = false;  ///< see Note [Fused conv + norm], as are the next
@@ -53,7 +55,7 @@ struct ConvolutionRequest {
   bool added = false;
 
   bool has_epilogue() const {
-    return geometry.bias || geometry.activation.kind != Activation::none || pooled;
+    return geometry.bias || geometry.activation.kind != Activation::none || pooled || residual;
   }
   /// The same pass without its epilogue.
   ConvolutionRequest plain() const;
@@ -89,6 +91,7 @@ struct ConvolutionOperands {
   void* b = nullptr;             ///< (c_out) or null; written in a weights' pass
   void* y = nullptr;             ///< the result, or its gradient
   const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
+  const void* residual = nullptr;  ///< where the request has one, shaped as y
   void* sums = nullptr;          ///< f32 (2, c_out), where the request has sums
   NormOperands norm = {};        ///< where it is normalised
   void* argmax = nullptr;        ///< pooled: u8, shaped as y; null when no gradient will follow
@@ -118,8 +121,8 @@ class ConvolutionAlgorithm {
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
-/// order, slow. Null where unsupported: pooling, fused norms, both gradients, a gradient with an
-/// epilogue.
+/// order, slow. Null where unsupported: pooling, residuals, fused norms, both gradients, a gradient
+/// with an epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 /// Name of the depthwise kernels in the autotune table.

@@ -27,8 +27,8 @@ void linear_gemm(GemmAlgorithms& gemms, const LinearGeometry& g, bool tf32, cons
   if (fused && gemms.run(request, operands)) return;
   request.epilogue = GemmEpilogue::none;
   gemms.run(request, operands);
-  bias_activation({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation, o.bias, o.y,
-                  stream);
+  bias_activation({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation, o.bias,
+                  nullptr, o.y, stream);
 }
 
 }  // namespace whisker::cuda

@@ -1,4 +1,4 @@
-// y = f(y + b), dz = f'(y) dy and db over rows of channels
+// y = f(y + b + residual), dz = f'(y) dy and db over rows of channels
 // (core/cuda/device_code/many_channel_sums.cuh); and the same behind 2x2 max-pooling, from the
 // gradient of windows and their argmax.
 #include "core/cuda/device_code/activations.cuh"
@@ -14,15 +14,18 @@ namespace {
 
 template <class T, int N>
 __global__ void bias_activation_kernel(int64_t packs, int64_t packs_per_row, ActivationSpec f,
-                                       const T* b, T* y) {
+                                       const T* b, const T* residual, T* y) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < packs; at += step) {
     Pack<T, N> value = load_pack<N>(y, at * N);
-    Pack<T, N> bias{};
+    Pack<T, N> bias{}, added{};
+    if (residual) added = load_pack<N>(residual, at * N);
     if (b) bias = load_pack<N>(b, at % packs_per_row * N);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float z = to_f32(value.at[i]) + (b ? to_f32(bias.at[i]) : 0.0f);
+      float z = to_f32(value.at[i]);
+      if (b) z += to_f32(bias.at[i]);
+      if (residual) z += to_f32(added.at[i]);
       value.at[i] = from_f32<T>(activate(f, z));
     }
     store_pack<N>(y, at * N, value);
@@ -172,13 +175,14 @@ void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& all
 
 }  // namespace
 
-void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, void* y,
-                     cudaStream_t stream) {
-  if (!b && f.kind == Activation::none) return;
-  visit_packed(g, {b, y}, [&]<class T, int N>() {
+void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, const void* residual,
+                     void* y, cudaStream_t stream) {
+  if (!b && !residual && f.kind == Activation::none) return;
+  visit_packed(g, {b, residual, y}, [&]<class T, int N>() {
     const int64_t packs = g.rows * g.channels / N;
     bias_activation_kernel<T, N><<<grid_for(packs), block_threads, 0, stream>>>(
-        packs, g.channels / N, f, static_cast<const T*>(b), static_cast<T*>(y));
+        packs, g.channels / N, f, static_cast<const T*>(b), static_cast<const T*>(residual),
+        static_cast<T*>(y));
   });
   check_launch("bias and activation");
 }

@@ -1,5 +1,6 @@
-// Epilogues of convolution and dense layers and their gradients, on rows of channels: y = f(z + b),
-// and dz = f'(y) dy with db = sums of dz per channel, in f32 and a fixed order.
+// Epilogues of convolution and dense layers and their gradients, on rows of channels:
+// y = f(z + b + residual), and dz = f'(y) dy with db = sums of dz per channel, in f32 and a fixed
+// order.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -15,9 +16,10 @@ struct RowsGeometry {
   DType dtype = DType::f32;
 };
 
-/// y (rows, channels) = f(y + b (channels)), in place; b may be null.
-void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, void* y,
-                     cudaStream_t stream);
+/// y (rows, channels) = f(y + b (channels) + residual (rows, channels)), in place; b and residual
+/// may be null.
+void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, const void* residual,
+                     void* y, cudaStream_t stream);
 
 /// dz = f'(y) dy and db = sum of dz over the rows, each when not null; y is not read when f is
 /// none.

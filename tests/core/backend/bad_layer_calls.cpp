@@ -43,6 +43,9 @@ std::vector<BadCall> bad_windows() {
       {"conv2d_window", [](auto o) { conv2d(o(1, 4, 8, 1), o(4, 3, 3, 1), {}, {.dilation = 2}); },
        "conv2d: a window of 5 (kernel 3, dilation 2) does not fit the height of 4 with padding 0. "
        "Use a smaller kernel or padding: same."},
+      {"conv2d_residual",
+       [](auto o) { conv2d(o(1, 8, 8, 1), o(4, 3, 3, 1), {}, {}, o(1, 1, 1, 4)); },
+       "conv2d: expected a residual shaped as the result (1,6,6,4), got (1,1,1,4)."},
       {"max_pool2d_padding", [](auto o) { max_pool2d(o(1, 4, 4, 1), {.kernel = 2, .padding = 2}); },
        "max_pool2d: expected padding below the kernel (2,2), got (2,2): windows would see no "
        "image."},

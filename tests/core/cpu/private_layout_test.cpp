@@ -167,6 +167,32 @@ TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
 // F(4x4, 3x3) adds and multiplies with constants up to 8 in f32 (Lavin and Gray 2016, section
 // 4.3): its error is about 30 times that of direct summation. Accuracy class `winograd`: 1e-4 of
 // the largest result, where direct convolutions keep 2e-5.
+// Kept in one order per request: other extents, another algorithm and gradients find the same
+// weights.
+TEST_F(CpuPrivateLayout, ConstantWeightsGiveTheSameResults) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor w = rand_normal({64, 3, 3, 64}, 0, 0.1, 1, 1).to(dtype);
+    const Tensor constant = w.clone();
+    constant.storage()->set_constant();
+    const auto result = [&](const Shape& images, const Tensor& weights, bool backwards) {
+      Tensor x = rand_normal(images, 0, 1, 1, 2).to(dtype);
+      if (backwards) x.set_requires_grad();
+      const Tensor y = conv2d(x, weights, {}, {.padding = 1, .activation = relu_spec});
+      if (!backwards) return y.to_vector();
+      backward(sum(y));
+      return x.grad().to_vector();
+    };
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const Shape& images : {Shape{1, 7, 7, 64}, Shape{2, 14, 13, 64}}) {
+        for (const bool backwards : {false, true}) {
+          EXPECT_EQ(result(images, constant, backwards), result(images, w, backwards));
+        }
+      }
+    }
+    EXPECT_EQ(constant.to_vector(), w.to_vector());
+  }
+}
+
 TEST(CpuWinograd, KeepsItsAccuracyClass) {
   const auto run = [](bool winograd) {
     set_cpu_options({.winograd = winograd, .deterministic = true});

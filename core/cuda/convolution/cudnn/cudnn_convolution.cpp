@@ -5,21 +5,25 @@
 namespace whisker::cuda {
 namespace {
 
-constexpr int64_t conv_id = 5, sum_id = 6;  // between operations
+constexpr int64_t residual_id = 5;
+constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
 bool in_graph(const ConvolutionRequest& r) {
   if (r.pooled || r.both || r.sums || r.normalised) return false;
   if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
+  if (r.residual && !r.geometry.bias) return false;  // cuDNN 9.19 has no engine
   const Activation kind = r.geometry.activation.kind;
   return kind == Activation::none || kind == Activation::relu;
 }
 
-// y = f(x * w + b), f32 until the result is stored.
+// y = f(x * w + residual + b), f32 until the result is stored. cuDNN 9.19 has engines for this
+// order of the two, and none for the other.
 void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
-             const Conv2dGeometry& g, const cudnn::Descriptor& x, const cudnn::Descriptor& w,
-             const cudnn::Descriptor& y) {
+             const ConvolutionRequest& request, const cudnn::Descriptor& x,
+             const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
+  const Conv2dGeometry& g = request.geometry;
   const bool active = g.activation.kind != Activation::none;
   const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
     return graph.tensor({.id = id,
@@ -30,13 +34,19 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
                          .dtype = DType::f32,
                          .is_virtual = true});
   };
-  const cudnn::Descriptor& conv = g.bias || active ? between(conv_id) : y;
+  const cudnn::Descriptor& conv = request.has_epilogue() ? between(conv_id) : y;
   graph.convolution_forward(spec, x, w, conv);
   const cudnn::Descriptor* last = &conv;
+  if (request.residual) {
+    const cudnn::Descriptor& residual = graph.tensor(output_of(g, residual_id));
+    const cudnn::Descriptor& added = between(added_id);
+    graph.add(conv, residual, added);
+    last = &added;
+  }
   if (g.bias) {
     const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
     const cudnn::Descriptor& sum = active ? between(sum_id) : y;
-    graph.add(conv, b, sum);
+    graph.add(*last, b, sum);
     last = &sum;
   }
   if (active) graph.relu(*last, y);
@@ -80,7 +90,7 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
   switch (request.pass) {
     case ConvolutionPass::forward:
-      forward(*graph, spec, g, x, w, y);
+      forward(*graph, spec, request, x, w, y);
       break;
     case ConvolutionPass::backward_input:
       graph->convolution_backward_input(spec, w, y, x);
@@ -134,6 +144,7 @@ void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOpe
   std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
   const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
   if (biased) bindings.push_back({b_id, operands.b});
+  if (request_.residual) bindings.push_back({residual_id, const_cast<void*>(operands.residual)});
   bind_conv_norm(request_, operands, bindings);
   plan_->execute(bindings, workspace);
 }

@@ -74,8 +74,8 @@ bool has_few_channels_kernel(const ConvolutionRequest& request, const Convolutio
   const bool known =
       is_first_layer(request, narrow) || is_second_layer(request, narrow, site.shared_bytes);
   return known && site.capability >= 80 && (narrow || request.tf32) && g.groups == 1 &&
-         !request.sums && !request.normalised && activation_fits && g.dilation_h == 1 &&
-         g.dilation_w == 1 && fits(g) &&
+         !request.residual && !request.sums && !request.normalised && activation_fits &&
+         g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
          (!request.pooled || (g.stride_h == 1 && is_monotonic(g.activation)));
 }
 

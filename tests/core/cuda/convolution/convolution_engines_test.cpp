@@ -109,6 +109,25 @@ TEST_P(ConvolutionEngines, ExistForPresets) {
   }
 }
 
+// The ends of residual blocks where the norm is part of the convolution: see layers/fusion.h.
+TEST_P(ConvolutionEngines, AddResidualsInHalfPrecision) {
+  const std::pair<Shape, Shape> blocks[] = {{{8, 56, 56, 64}, {256, 1, 1, 64}},
+                                            {{8, 7, 7, 512}, {2048, 1, 1, 512}},
+                                            {{1, 28, 28, 128}, {128, 3, 3, 128}}};
+  const DType dtype = GetParam().has_bf16_and_tf32() ? DType::bf16 : DType::f16;
+  for (const auto& [x, w] : blocks) {
+    for (const Activation f : {Activation::none, Activation::relu}) {
+      const Conv2dOptions options{.padding = w[1] / 2, .activation = {f}};
+      ConvolutionRequest request =
+          request_of(ConvolutionPass::forward, conv2d_geometry(x, w, true, options, dtype), dtype);
+      const std::string plain = request.describe();
+      request.residual = true;
+      EXPECT_NE(request.describe(), plain);
+      EXPECT_TRUE(first_engine(target(), request)) << request.describe();
+    }
+  }
+}
+
 TEST_P(ConvolutionEngines, ExistForOddGeometries) {
   struct Case {
     Shape x, w;

@@ -250,6 +250,64 @@ TEST_F(CudaConvolution, KeepsPaddingThatDiffersBySide) {
   }
 }
 
+/// conv2d with a residual, off the tape: one operator.
+void expect_residuals_agree(const char* what) {
+  const NoGrad off_tape;
+  const std::pair<ConvolutionCase, Shape> cases[] = {
+      {{{2, 14, 14, 64}, {256, 1, 1, 64}, {}}, {2, 14, 14, 256}},
+      {{{3, 13, 15, 64}, {64, 3, 3, 64}, {.padding = 1}}, {3, 13, 15, 64}},
+      {{{2, 15, 14, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 1}}, {2, 8, 7, 48}},
+      {{{2, 12, 12, 32}, {64, 3, 3, 16}, {.padding = 1, .groups = 2}}, {2, 12, 12, 64}},
+      {{{2, 12, 12, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}}, {2, 12, 12, 32}},
+      {{{2, 9, 9, 16}, {5, 3, 3, 16}, {.padding = 1}}, {2, 9, 9, 5}},
+      {{{2, 9, 8, 16}, {24, 3, 3, 16}, {.stride = 2, .padding_mode = PaddingMode::same}},
+       {2, 5, 4, 24}},
+  };
+  for (const auto& [c, shape] : cases) {
+    for (const Activation f : {Activation::none, Activation::relu, Activation::silu}) {
+      for (const DType dtype : dtypes) {
+        for (const bool bias : {true, false}) {
+          SCOPED_TRACE(
+              fmt::format("{} {} {} {} x {} w {}", what, name_of(f), dtype, bias, c.x, c.w));
+          Conv2dOptions options = c.options;
+          options.activation.kind = f;
+          const auto result = [&](Device device) {
+            const auto operand = [&](const Shape& of, uint64_t stream) {
+              const Tensor host =
+                  rand_normal(of, 0, 1, 7, stream, {.device = reference_device}).to(dtype);
+              return host.to(device == reference_device ? DType::f32 : dtype).to(device);
+            };
+            return conv2d(operand(c.x, 0), operand(c.w, 1), bias ? operand({c.w[0]}, 2) : Tensor(),
+                          options, operand(shape, 3))
+                .to_vector();
+          };
+          expect_results_agree({result(reference_device)}, {result(gpu)},
+                               tolerance(dtype, longest_sum(c)));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaConvolution, AddsResiduals) {
+  expect_residuals_agree("first choice");
+  CudaOptions options = exact_options();
+  options.search_seconds = time_for_any_search;
+  forget_choices(options);
+  expect_residuals_agree("first run");
+  expect_residuals_agree("timed choice");
+  const std::string table = backend_of(gpu).export_algorithms();
+  EXPECT_TRUE(std::regex_search(table, std::regex("bias relu [0-9.]+ residual"))) << table;
+  forget_choices(exact_options());
+  backend_of(gpu).import_algorithms(
+      std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "separate"));
+  expect_residuals_agree("unfused");
+  options = exact_options();
+  options.short_lived = true;
+  forget_choices(options);
+  expect_residuals_agree("short-lived");
+}
+
 TEST_F(CudaConvolution, AcceptsUnalignedViews) {
   for (const DType dtype : dtypes) {
     // Images of 75 elements: the second one starts on no 16-byte boundary.

@@ -169,6 +169,92 @@ std::vector<ConvCase> cases() {
   };
 }
 
+struct ResidualCase {
+  ConvCase conv;
+  Shape y;
+};
+
+std::vector<ResidualCase> residual_cases() {
+  const auto same = [](double z) { return z; };
+  const auto relu = [](double z) { return z > 0 ? z : 0; };
+  const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
+  const auto with = [](Activation kind) { return ActivationSpec{kind}; };
+  return {
+      {{"none", {2, 5, 5, 8}, {16, 1, 1, 8}}, {2, 5, 5, 16}},
+      {{"none_no_bias", {1, 4, 5, 8}, {8, 3, 3, 8}, {.padding = 1}, same, false}, {1, 4, 5, 8}},
+      {{"relu_16",
+        {2, 6, 5, 8},
+        {16, 3, 3, 8},
+        {.stride = 2, .padding = 1, .activation = with(Activation::relu)},
+        relu},
+       {2, 3, 3, 16}},
+      {{"relu_5_channels",
+        {1, 5, 5, 3},
+        {5, 3, 3, 3},
+        {.padding = 1, .activation = with(Activation::relu)},
+        relu,
+        false},
+       {1, 5, 5, 5}},
+      {{"relu_same_stride_2",
+        {1, 6, 7, 8},
+        {8, 3, 3, 8},
+        {.stride = 2, .padding_mode = PaddingMode::same, .activation = with(Activation::relu)},
+        relu,
+        true,
+        {0, 1, 1, 1}},
+       {1, 3, 4, 8}},
+      {{"relu_groups_2",
+        {2, 5, 5, 16},
+        {16, 3, 3, 8},
+        {.padding = 1, .groups = 2, .activation = with(Activation::relu)},
+        relu},
+       {2, 5, 5, 16}},
+      {{"silu_depthwise",
+        {1, 5, 4, 8},
+        {8, 3, 3, 1},
+        {.padding = 1, .groups = 8, .activation = with(Activation::silu)},
+        silu},
+       {1, 5, 4, 8}},
+      {{"relu_first_layer",
+        {1, 6, 6, 3},
+        {32, 3, 3, 3},
+        {.padding = 1, .activation = with(Activation::relu)},
+        relu},
+       {1, 6, 6, 32}},
+      {{"tanh", {1, 5, 5, 2}, {3, 3, 3, 2}, {.activation = with(Activation::tanh)}, std::tanh},
+       {1, 3, 3, 3}},
+  };
+}
+
+// With gradients, which takes operators of its own, and without.
+void add_residual_rows(std::vector<OpCase>& rows) {
+  for (const ResidualCase& r : residual_cases()) {
+    const ConvCase& s = r.conv;
+    for (const bool trained : {true, false}) {
+      rows.push_back(
+          {.name = fmt::format("conv2d_residual_{}{}", s.name, trained ? "" : "_off_tape"),
+           .inputs = {variable(s.x), variable(s.filter, -0.7, 0.7), variable({s.filter[0]}),
+                      variable(r.y)},
+           .op =
+               [s](Inputs x) {
+                 return conv2d(x[0], x[1], s.bias ? x[2] : Tensor(), s.options, x[3]);
+               },
+           .expected =
+               [s](Plain x) {
+                 ConvCase sum = s;
+                 sum.plain = [](double z) { return z; };
+                 Values y = plain_conv2d(sum, x[0], x[1], s.bias ? x[2] : Values());
+                 for (size_t i = 0; i < y.size(); ++i) y[i] = s.plain(y[i] + x[3][i]);
+                 return y;
+               },
+           .twice = trained ? Twice::refused : Twice::not_at_all,
+           .terms = s.x[0] * s.x[1] * s.x[2] + s.filter[1] * s.filter[2] * (s.x[3] + s.filter[0]),
+           .scale = 1});
+      if (!s.bias) rows.back().inputs[2] = constant({s.filter[0]});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> conv2d_rows() {
@@ -195,6 +281,7 @@ std::vector<OpCase> conv2d_rows() {
     rows.back().name = "conv2d_with_sums";
     rows.back().op = [s](Inputs x) { return conv2d_with_sums(x[0], x[1], s.options).y; };
   }
+  add_residual_rows(rows);
   return rows;
 }
 
