@@ -53,6 +53,23 @@ void Conv2D::fold(const BatchNorm& norm, DType dtype) {
   folded_ = norm.fold(weight_->master(), bias_ ? bias_->master() : Tensor(), dtype);
 }
 
+bool Conv2D::is_fused_depthwise() const {
+  const Options& o = options_;
+  return fuses_norm({.h = 1,
+                     .w = 1,
+                     .c = o.in_channels,
+                     .c_out = o.filters,
+                     .kernel_h = o.kernel.h,
+                     .kernel_w = o.kernel.w,
+                     .stride_h = o.stride.h,
+                     .stride_w = o.stride.w,
+                     .dilation_h = o.dilation.h,
+                     .dilation_w = o.dilation.w,
+                     .groups = o.groups,
+                     .activation = {},
+                     .dtype = DType::bf16});
+}
+
 bool Conv2D::is_bare() const {
   return !bias_ && options_.activation.kind == Activation::none && !options_.max_pool;
 }
@@ -83,12 +100,8 @@ std::string Conv2D::describe() const {
   return o.max_pool ? text + ", max-pool " + describe_windows(*o.max_pool) : text;
 }
 
-Conv2dGeometry Conv2D::geometry(const Shape& x) const {
-  return conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
-}
-
 Shape Conv2D::convolved_shape(const Shape& x) const {
-  const Conv2dGeometry g = geometry(x);
+  const Conv2dGeometry g = conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
   return {g.n, g.h_out, g.w_out, g.c_out};
 }
 

@@ -60,11 +60,8 @@ class Conv2D final : public Module {
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
   void set_max_pool(const Pool2dOptions& pool) { options_.max_pool = pool; }
-  bool is_depthwise() const {
-    return options_.groups == options_.in_channels && options_.filters == options_.in_channels;
-  }
-  /// Of the convolution of x (N,H,W,in_channels).
-  Conv2dGeometry geometry(const Shape& x) const;
+  /// True for the depthwise convolutions of fuses_norm().
+  bool is_fused_depthwise() const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   const std::shared_ptr<Parameter>& bias() const { return bias_; }  ///< null without one

@@ -195,8 +195,9 @@ std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const Fusio
   auto match = norm_in_training(layers, at);
   const Conv2D* const conv = match ? bare_conv2d_at(layers, at + match->count) : nullptr;
   if (!conv) return {};
-  if (conv->is_depthwise()) {
-    match->notes = {fmt::format("{} into {} in training", path_at(layers, at), conv->path())};
+  if (conv->is_fused_depthwise()) {
+    match->notes.push_back(
+        fmt::format("{} into {} in training", path_at(layers, at), conv->path()));
   } else {
     const bool relu = norm_of(*match).options().activation.kind == Activation::relu;
     if (!relu || !has_fused_conv_norm(target)) return {};
@@ -210,8 +211,8 @@ std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const Fusio
 std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, MemoryPlan& plan,
                                   int x) {
   const auto& conv = last_of<Conv2D>(layers, match);
+  if (!conv.is_fused_depthwise()) return {};
   const Shape normalised = plan.shape(x);
-  if (!conv.is_depthwise() || !fuses_norm(conv.geometry(normalised))) return {};
   const BatchNorm& norm = norm_of(match);
   OperatorCost cost = conv.cost(normalised, true);
   cost.keeps_input = true;
@@ -362,7 +363,7 @@ std::optional<LayerValue> run_tail_conv(Layers layers, const FusedLayers& match,
 
 // --- where weights are fixed: conv2d or dense, then batch_norm; the same at a residual's end -----
 
-// Without gradients, conv2d takes any activation.
+// Without gradients, conv2d computes any activation.
 bool can_fuse_folded(const Conv2D& conv, ActivationSpec f) {
   return !conv.options().max_pool || is_monotonic(f);
 }

@@ -41,6 +41,11 @@ Tensor Sequential::forward(const Tensor& x, const Pass& pass) {
 
 LayerValue Sequential::forward_range(size_t begin, size_t end, const LayerValue& x,
                                      const Pass& pass) {
+  if (fixed_weights_ && pass.training) {
+    fail(ErrorKind::usage,
+         "fix_weights() was called for {}: it computes outputs only. Train a network of its own.",
+         path().empty() ? "this network" : path());
+  }
   const FusionTarget target{.device = x.y.device().kind,
                             .dtype = x.y.dtype(),
                             .fuse = fuse_,

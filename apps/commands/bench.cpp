@@ -54,7 +54,7 @@ std::string as_text(const BenchmarkResult& result, const Ceilings& ceilings) {
       "  reached  {:.3f} of {:.3f} TFLOP/s ({:.0f} %), at least {:.1f} of {:.1f} GB/s ({:.0f} %)\n"
       "  floor    {:.3f} ms, pass by pass at these rates: {:.2f} times that\n",
       result.inference ? "inference" : "training", result.device, result.precision, result.batch,
-      result.captured ? ", captured steps" : "", result.quantile(0.5), result.steps,
+      result.captured ? ", captured" : "", result.quantile(0.5), result.steps,
       result.milliseconds.front(), result.milliseconds.back(),
       result.inference
           ? fmt::format("; p95 {:.3f}, p99 {:.3f}", result.quantile(0.95), result.quantile(0.99))

@@ -192,6 +192,14 @@ TEST(FixedWeights, HaveTheGradientsOfTheNetworkAsTrained) {
   }
 }
 
+TEST(FixedWeights, RefuseTraining) {
+  const auto net = mixed({Activation::relu});
+  ParameterArena arena(net->parameters(), cpu_device, std::nullopt);
+  fill_by_formula(*net, arena);
+  net->fix_weights();
+  EXPECT_THROW((*net)(rand_normal({2, 8, 8, 3}, 0, 1, 1, 1), {.training = true}), Error);
+}
+
 TEST(FixedWeights, StayUnfusedOnRequest) {
   const NoGrad inference;
   const auto net = mixed({Activation::relu});

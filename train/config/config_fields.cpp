@@ -284,7 +284,7 @@ void visit_fields(FieldVisitor& v, Config& c) {
             {.about = "compute threads; 0: all cores", .low = 0, .high = 4096});
     s.field("winograd", c.runtime.winograd,
             {.about = "allow Winograd convolutions where they are faster"});
-    s.field("graph", c.runtime.graph, {.about = "GPU: capture the training step and replay it"});
+    s.field("graph", c.runtime.graph, {.about = "GPU: capture the step and replay it"});
     s.section("memory", "the device's memory",
               [&c](FieldVisitor& m) { memory_fields(m, c.runtime.memory); });
   });

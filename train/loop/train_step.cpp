@@ -4,6 +4,7 @@
 #include "train/loop/train_step.h"
 
 #include "core/autograd/autograd.h"
+#include "core/backend/device_copy.h"
 #include "core/backend/training_step.h"
 #include "core/ops/ops.h"
 
@@ -22,17 +23,6 @@ constexpr int64_t rarest_captured = 64;
 // captures than replays.
 constexpr int64_t idle_batches = 16 * rarest_captured;
 
-// Copies in order with the device's operators; both have one shape and dtype.
-void load(const Tensor& source, const Tensor& target) {
-  if (source.raw() == target.raw()) return;  // a GPU's loader has written it there
-  Backend& backend = backend_of(target.device());
-  if (source.device() == target.device()) {
-    backend.copy(source.raw(), target.raw(), target.bytes());
-  } else {
-    backend.enqueue_upload(source.raw(), target.raw(), target.bytes());
-  }
-}
-
 Tensor empty_on(Device device, const Tensor& like) {
   return like.defined() ? empty(like.shape(), {.dtype = like.dtype(), .device = device}) : Tensor();
 }
@@ -50,10 +40,10 @@ Batch each_tensor(const Batch& like, Make make) {
           .continues = like.continues};
 }
 
-void load(const Batch& source, Batch& target) {
+void enqueue_copy(const Batch& source, Batch& target) {
   for (const auto member :
        {&Batch::inputs, &Batch::labels, &Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
-    if ((source.*member).defined()) load(source.*member, target.*member);
+    if ((source.*member).defined()) enqueue_copy(source.*member, target.*member);
   }
   target.indices = source.indices;
   target.continues = source.continues;
@@ -62,7 +52,7 @@ void load(const Batch& source, Batch& target) {
 Tensor on_device(const Tensor& tensor, Device device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
   const Tensor moved = empty_on(device, tensor);
-  load(tensor, moved);
+  enqueue_copy(tensor, moved);
   return moved;
 }
 
@@ -240,8 +230,8 @@ int64_t TrainStep::warm_up_batches() const {
 
 // The entry of the batch's shape, if it is frequent enough to be captured.
 TrainStep::Captured* TrainStep::captured_for(const Batch& batch) {
-  std::string key = fmt::format("{} {} {}", batch.inputs.shape(), batch.inputs.dtype(),
-                                batch.first_layer);
+  std::string key =
+      fmt::format("{} {} {}", batch.inputs.shape(), batch.inputs.dtype(), batch.first_layer);
   for (const auto member : {&Batch::soft_labels, &Batch::targets, &Batch::lengths}) {
     key += (batch.*member).defined() ? '1' : '0';
   }
@@ -285,7 +275,7 @@ bool TrainStep::replay(const Batch& batch, Part part) {
       experiment_.ranks->world() == 1 || batch.whole_size() == experiment_.config.train.batch_size;
   Captured* const shape = captures_ && full ? captured_for(batch) : nullptr;
   if (!shape) return false;
-  load(batch, shape->inputs);
+  enqueue_copy(batch, shape->inputs);
   std::unique_ptr<CapturedGraph>& graph = shape->graph_of(part);
   if (!graph) graph = options_.capture([this, shape, part] { enqueue(shape->inputs, part); });
   if (!graph) {  // not on this device after all

@@ -36,7 +36,8 @@ class OutputGraphs {
     Tensor inputs, outputs;  // fixed, on the device
     std::unique_ptr<CapturedGraph> graph;
   };
-  Tensor run_eagerly(const Tensor& inputs, const Forward& forward);
+  Tensor run_or_capture(const Tensor& inputs, const Forward& forward);
+  void give_up();
   bool capture(Captured& shape, const Tensor& inputs, const Forward& forward);
 
   Device device_;

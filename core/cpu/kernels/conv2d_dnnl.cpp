@@ -94,7 +94,9 @@ bool Conv2dDnnl::forward_as(const AffineInputs& in, const Tensor& y) {
                                      .bias = g_.bias ? memory(in.b) : nullptr,
                                      .y = values,
                                      .packed = constant ? &in.w.storage()->derived() : nullptr};
-  if (!run(forward_request(fused), operands)) return false;
+  ConvolutionRequest chosen = forward_request(fused);
+  chosen.constant_weights = constant;
+  if (!run(chosen, operands)) return false;
   if (in.residual.defined()) {
     const LayoutInput residual(*allocator_, in.residual, y_);
     residual_activation(residual.data<T>(), values, y_.count(), g_.activation);

@@ -55,6 +55,7 @@ std::string describe(const ConvolutionRequest& r) {
     text += fmt::format(" {} {}", whisker::name_of(g.activation.kind), g.activation.slope);
   }
   if (g.dtype != DType::f32) text += fmt::format(" {}", g.dtype);
+  if (r.constant_weights) text += " constant_weights";
   return text;
 }
 

@@ -75,6 +75,7 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(r.x),
                               static_cast<int64_t>(r.y),
                               static_cast<int64_t>(r.bias),
+                              static_cast<int64_t>(r.constant_weights),
                               static_cast<int64_t>(g.activation.kind),
                               static_cast<int64_t>(g.dtype)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;

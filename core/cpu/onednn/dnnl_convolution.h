@@ -21,6 +21,7 @@ struct ConvolutionRequest {
   Layout x = Layout::plain;
   Layout y = Layout::plain;
   bool bias = false;  // forward: added; backward_weights: its gradient is computed
+  bool constant_weights = false;  // their reorder is no part of a run
   bool operator==(const ConvolutionRequest&) const = default;
 };
 

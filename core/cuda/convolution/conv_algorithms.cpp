@@ -56,7 +56,7 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
   if (*known == few_channels_name || *known == "thin") {  // "thin" until 0.1
     choice.algorithm = few_channels_conv(request, site());
   } else if (*known == depthwise_name) {
-    choice.algorithm = depthwise(request);
+    choice.algorithm = depthwise_convolution(request, site());
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = graph_of(request);
     auto algorithm = graph ? usable(graph, request, *engine) : nullptr;
@@ -71,13 +71,9 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
 ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
   if (request.normalised) return first_engine(request);
   if (auto own = few_channels_conv(request, site())) return own;
-  if (auto own = depthwise(request)) return own;
+  if (auto own = depthwise_convolution(request, site())) return own;
   if (options_.short_lived && is_quick(request)) return direct_convolution(request);
   return first_engine(request);
-}
-
-ConvolutionAlgorithmPointer ConvAlgorithms::depthwise(const ConvolutionRequest& request) const {
-  return request.residual ? nullptr : depthwise_convolution(request, site());
 }
 
 std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
@@ -143,7 +139,7 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
     }
   };
   consider([&] { return few_channels_conv(request, site()); });
-  consider([&] { return depthwise(request); });
+  consider([&] { return depthwise_convolution(request, site()); });
   if (const auto graph = graph_of(request)) {
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {

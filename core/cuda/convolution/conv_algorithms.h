@@ -67,8 +67,6 @@ class ConvAlgorithms : Autotuned {
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
-  /// Null where there is no kernel: none adds a residual.
-  ConvolutionAlgorithmPointer depthwise(const ConvolutionRequest& request) const;
   /// What cuDNN is asked for, see Note [Padding that differs by side]; null where it has no such
   /// operation.
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);

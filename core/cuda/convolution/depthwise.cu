@@ -144,7 +144,7 @@ ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& requ
                                                   const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
-  if (request.pooled || request.both || request.sums) return nullptr;
+  if (request.pooled || request.both || request.sums || request.residual) return nullptr;
   if (request.normalised && request.pass == ConvolutionPass::backward_input) return nullptr;
   if (!forward && request.has_epilogue()) return nullptr;
   if (!fuses_norm(g)) return nullptr;

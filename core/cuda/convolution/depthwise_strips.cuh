@@ -114,7 +114,7 @@ __device__ inline void store_channels(T* to, const float (&from)[channels]) {
   *reinterpret_cast<Pack<T, channels>*>(to) = pack;
 }
 
-/// f of each sum. They take turns in one place: unrolled, f would be most of a kernel's code.
+/// f of each sum. They take turns in one loop: unrolled, f would be most of a kernel's code.
 __device__ inline void activate_columns(ActivationSpec f, float (&sums)[tile][channels]) {
   if (f.kind == Activation::none) return;
 #pragma unroll 1
@@ -166,8 +166,9 @@ class ChannelNorm {
     if (!some_) return;
 #pragma unroll
     for (int v = 0; v < channels; ++v) {
+      center_[v] = norm.mean[channel + v];
       scale_[v] = norm.inv_std[channel + v] * norm.gamma[channel + v];
-      shift_[v] = fmaf(-norm.mean[channel + v], scale_[v], norm.beta[channel + v]);
+      shift_[v] = norm.beta[channel + v];
     }
   }
 
@@ -180,7 +181,7 @@ class ChannelNorm {
       for (int u = 0; u < columns; ++u) {
 #pragma unroll
         for (int v = 0; v < channels; ++v) {
-          const float z = fmaf(x[u][v], scale_[v], shift_[v]);
+          const float z = fmaf(x[u][v] - center_[v], scale_[v], shift_[v]);
           if (inside >> u & 1) x[u][v] = to_f32(from_f32<T>(f(z)));
         }
       }
@@ -202,7 +203,7 @@ class ChannelNorm {
  private:
   bool some_;
   Activation kind_;
-  float scale_[channels] = {}, shift_[channels] = {};
+  float center_[channels] = {}, scale_[channels] = {}, shift_[channels] = {};
 };
 
 }  // namespace whisker::cuda::depthwise

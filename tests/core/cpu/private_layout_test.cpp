@@ -163,11 +163,7 @@ TEST_F(CpuPrivateLayout, WritesAreSeenByTheNextConvolution) {
   EXPECT_EQ(conv2d(y, w, {}).data<float>()[0], 33.0f);
 }
 
-// Note [Winograd tolerance]
-// F(4x4, 3x3) adds and multiplies with constants up to 8 in f32 (Lavin and Gray 2016, section
-// 4.3): its error is about 30 times that of direct summation. Accuracy class `winograd`: 1e-4 of
-// the largest result, where direct convolutions keep 2e-5.
-// Kept in one order per request: other extents, another algorithm and gradients find the same
+// Kept in one order: other extents, another algorithm and gradients find the same
 // weights.
 TEST_F(CpuPrivateLayout, ConstantWeightsGiveTheSameResults) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -193,6 +189,10 @@ TEST_F(CpuPrivateLayout, ConstantWeightsGiveTheSameResults) {
   }
 }
 
+// Note [Winograd tolerance]
+// F(4x4, 3x3) adds and multiplies with constants up to 8 in f32 (Lavin and Gray 2016, section
+// 4.3): its error is about 30 times that of direct summation. Accuracy class `winograd`: 1e-4 of
+// the largest result, where direct convolutions keep 2e-5.
 TEST(CpuWinograd, KeepsItsAccuracyClass) {
   const auto run = [](bool winograd) {
     set_cpu_options({.winograd = winograd, .deterministic = true});

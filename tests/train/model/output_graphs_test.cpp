@@ -77,6 +77,27 @@ TEST(OutputGraphs, RunEagerlyWhereNothingIsCaptured) {
   EXPECT_EQ(host.replays() + full.replays(), 0);
 }
 
+// A second shape whose capture fails: what the first one holds is given back.
+TEST(OutputGraphs, GiveUpTogether) {
+  std::weak_ptr<int> held;
+  OutputGraphs graphs(cpu_device, [&](const std::function<void()>& work) {
+    if (!held.expired()) throw OutOfMemory("full", 0);
+    const auto token = std::make_shared<int>(0);
+    held = token;
+    return call_again([work, token] { work(); });
+  });
+  for (int batch = 1; batch <= 5; ++batch) graphs.run(rows(batch), twice_the_sums);
+  ASSERT_EQ(graphs.replays(), 2);
+  ASSERT_FALSE(held.expired());
+  for (int batch = 1; batch <= 5; ++batch) {
+    EXPECT_EQ(graphs.run(rows(batch, 1), twice_the_sums).to_vector(),
+              std::vector<double>(1, 6.0 * batch));
+  }
+  EXPECT_TRUE(held.expired());
+  EXPECT_EQ(graphs.run(rows(3), twice_the_sums).to_vector(), std::vector<double>(2, 18.0));
+  EXPECT_EQ(graphs.replays(), 2);
+}
+
 TEST(OutputGraphs, GiveTheirMemoryToAnotherShape) {
   OutputGraphs graphs(cpu_device, call_again);
   for (int batch = 1; batch <= 5; ++batch) graphs.run(rows(batch), twice_the_sums);
@@ -110,8 +131,9 @@ TEST(OutputGraphs, GiveWhatEagerPassesGiveOnAGpu) {
   net.fix_weights();
   const auto forward = [&](const Tensor& x) { return net(x.to(gpu)); };
   OutputGraphs graphs(gpu);
-  for (uint64_t batch = 1; batch <= 8; ++batch) {
-    const Tensor x = rand_normal({4, 12, 12, 3}, 0, 1, batch, 1);
+  for (uint64_t batch = 1; batch <= 20; ++batch) {  // two shapes in turns, and an odd one
+    const int64_t count = batch == 15 ? 3 : batch % 3 == 0 ? 2 : 4;
+    const Tensor x = rand_normal({count, 12, 12, 3}, 0, 1, batch, 1);
     const Tensor images = batch % 2 == 0 ? x.to(gpu) : x;  // from either side
     const std::vector<double> got = graphs.run(images, forward).to_vector();
     const std::vector<double> want = forward(images).to_vector();

@@ -22,6 +22,7 @@ struct DepthwiseCase {
   Shape x;
   int64_t kernel;
   Conv2dOptions options = {};
+  double center = 0;  // of x
 };
 
 // Windows and strides that have kernels, uneven padding, edges of strips, several chunks of
@@ -57,7 +58,7 @@ struct DepthwiseRun {
 };
 
 /// A leaf of numbers that all devices round alike. Norms' vectors are f32 beside 16-bit images.
-Tensor depthwise_leaf(const DepthwiseRun& run, size_t place, const std::vector<double>& values,
+Tensor depthwise_leaf(const DepthwiseRun& run, size_t index, const std::vector<double>& values,
                       const Shape& shape, bool of_norm = false) {
   const DType narrow = run.dtype == DType::f64 ? DType::f32 : run.dtype;
   const DType type = of_norm && run.dtype != DType::f64 ? DType::f32 : run.dtype;
@@ -65,14 +66,14 @@ Tensor depthwise_leaf(const DepthwiseRun& run, size_t place, const std::vector<d
                  .to(of_norm ? DType::f32 : narrow)
                  .to(type)
                  .to(run.device);
-  if (run.wanted.value_or(place) == place) t.set_requires_grad();
+  if (run.wanted.value_or(index) == index) t.set_requires_grad();
   return t;
 }
 
 std::vector<std::vector<double>> depthwise_results(const DepthwiseCase& c, Activation f,
                                                    const DepthwiseRun& run) {
   const Shape channels{c.x[3]}, window{c.x[3], c.kernel, c.kernel, 1};
-  const Tensor leaves[] = {depthwise_leaf(run, 0, numbers(c.x, 0, 0, 1, 0.5), c.x),
+  const Tensor leaves[] = {depthwise_leaf(run, 0, numbers(c.x, 0, c.center, 1, 0.5), c.x),
                            depthwise_leaf(run, 1, numbers(channels, 1, 1, 0, 0.25), channels, true),
                            depthwise_leaf(run, 2, numbers(channels, 2, 0, 0, 0.25), channels, true),
                            depthwise_leaf(run, 3, numbers(window, 3, 0, 0, 0.5), window)};
@@ -142,6 +143,19 @@ TEST(BatchNormDepthwise, ComputesWhatIsWantedAlone) {
       expect_alike({one[0], one[3]}, {all[0], all[3 + i]}, run, c.x.count() / c.x[3]);
     }
   });
+}
+
+// The mean is subtracted first: x 1,000 deviations away from 0 is normalised as it is alone.
+TEST(BatchNormDepthwise, KeepsPrecisionFarFromZero) {
+  for (const Device device : test_devices()) {
+    const DepthwiseCase c{
+        .x = {2, 9, 9, 8}, .kernel = 3, .options = {.padding = 1}, .center = 1000};
+    std::vector<std::vector<double>> results;
+    for (const bool fused : {true, false}) {
+      results.push_back(depthwise_results(c, Activation::none, {device, DType::f32, fused})[0]);
+    }
+    EXPECT_TRUE(close(results[0], results[1], 1e-5, 1)) << device.str();
+  }
 }
 
 // Zeros around an image stay zeros, whatever the norm would make of them.
