@@ -194,7 +194,7 @@ std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const Fusio
   if (!has_fused_norms(target)) return {};
   auto match = norm_in_training(layers, at);
   const Conv2D* const conv = match ? bare_conv2d_at(layers, at + match->count) : nullptr;
-  if (!conv) return {};
+  if (!conv || !batch_norm_computes(norm_of(*match).options().activation, true)) return {};
   if (conv->is_fused_depthwise()) {
     match->notes.push_back(
         fmt::format("{} into {} in training", path_at(layers, at), conv->path()));

@@ -21,8 +21,8 @@ struct FusedCall {
 FusedCall fused_call(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                      const Conv2dOptions& options) {
   FusedConvNorm* const kernels = backend_of(x.device()).fused_conv_norm();
-  const bool fits =
-      norm.options.fusible() && options.activation.kind == Activation::none && !options.max_pool;
+  const bool fits = norm.options.fusible() && batch_norm_computes(norm.options.activation, true) &&
+                    options.activation.kind == Activation::none && !options.max_pool;
   if (!kernels || !fits) return {};
   check_alike("batch_norm_conv2d", "x", x, "w", w);
   FusedCall call{.kernels = kernels,

@@ -38,8 +38,9 @@ const std::vector<DepthwiseCase>& depthwise_cases() {
   };
   return all;
 }
-constexpr Activation norm_activations[] = {Activation::none, Activation::relu, Activation::relu6,
-                                           Activation::hard_swish, Activation::silu};
+constexpr Activation norm_activations[] = {Activation::none,  Activation::relu,
+                                           Activation::relu6, Activation::hard_swish,
+                                           Activation::silu,  Activation::tanh};
 
 /// `center` and up to `spread` around it, at least `gap` away.
 std::vector<double> numbers(const Shape& shape, uint64_t stream, double center, double gap,
