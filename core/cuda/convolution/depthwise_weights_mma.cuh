@@ -31,6 +31,7 @@ inline constexpr int mma_blocks = 2;     // per multiprocessor
 inline constexpr int pack_channels = 8;  // per thread while loading
 inline constexpr int most_packs = 4;     // per block
 inline constexpr int k_columns = 8;      // of dy per multiplication
+inline constexpr int zero_columns = 9;   // at the end of a plane, for rows that dy lacks
 
 /// Rows of a step and of the ring of dy.
 template <int K, int S>
@@ -48,8 +49,9 @@ struct MmaSplit {
   int chunks = 1;  // blocks along the channels
   int slices = 0;  // blocks along the items; 0: nothing fits
   int parts = 1;   // warps that divide the columns of the same channels: each has its own slice
-  int columns = 1, x_columns = 1;  // of dy and x per strip
-  int strips = 1;                  // per row
+  int strips = 1;  // per row
+  int columns = 1;                   // of dy per strip
+  int x_columns = 1, x_first = 0;    // of x that are loaded per strip, and the zeros before them
   int together = 1;
   int groups = 1;  // of `together` strips
   int bands = 1, band_rows = 1, steps = 1;
@@ -90,6 +92,9 @@ __device__ inline uint4 paired_images(uint2 first, uint2 second, const Fn& f) {
 __device__ inline uint4 paired_images(uint2 first, uint2 second) {
   return {__byte_perm(first.x, second.x, 0x5410), __byte_perm(first.x, second.x, 0x7632),
           __byte_perm(first.y, second.y, 0x5410), __byte_perm(first.y, second.y, 0x7632)};
+}
+__device__ inline float channel_of(const float4& four, int v) {
+  return v == 0 ? four.x : v == 1 ? four.y : v == 2 ? four.z : four.w;
 }
 /// The words of the first four channels of a pack, or of the last.
 __device__ inline uint2 four_of(const uint4& pack, int which) {
@@ -141,95 +146,101 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 
   // What the thread loads: a pack of channels of a column of x and of one of dy.
   const int pack = thread % split.packs, slot = thread / split.packs;
+  const int strip = slot / split.x_columns, column = slot % split.x_columns;
   const int channel = first_channel + pack * pack_channels;
-  const int x_strip = slot / split.x_columns, x_column = slot % split.x_columns;
-  const int dy_strip = slot / split.columns, dy_column = slot % split.columns;
+  const bool loads_x = strip < split.together && channel < c;
+  const bool loads_dy = loads_x && column < split.columns;
+  const int x_column = column + split.x_first;
   uint4* const planes = buffer + 2 * pack * split.plane;
   // With a stride of 2, even columns stand before odd ones.
-  uint4* const x_to = planes + x_strip * split.x_pitch +
+  uint4* const x_to = planes + strip * split.x_pitch +
                       (S == 1 ? x_column : x_column % 2 * (split.x_pitch / 2) + x_column / 2);
   uint4* const dy_to =
-      planes + Rows::x * split.x_row + dy_strip * split.k_steps * k_columns + dy_column;
+      planes + Rows::x * split.x_row + strip * split.k_steps * k_columns + column;
   const int x_stride = w * c, dy_stride = w_out * c;
   const int x_image = h * x_stride, dy_image = h_out * dy_stride;
 
-  int item = static_cast<int>(blockIdx.x), step = 0, first_row = 0, end_row = 0;
+  int item = static_cast<int>(blockIdx.x), first_row = 0, row = 0;  // of dy: the band's, the step's
+  const auto end_row = [&] { return min(first_row + split.band_rows, h_out); };
   const T *x_from = x, *dy_from = dy;  // row 0 of the column in the pair's first image
-  uint32_t x_keep = 0, dy_keep = 0;    // halves of a word: the images that have the column
+  uint32_t present = 0;  // bits 0, 1: the pair's images that have the column of x; 2, 3: of dy
   const auto enter_item = [&] {
-    first_row = item / split.groups * split.band_rows;
-    end_row = min(first_row + split.band_rows, h_out);
-    const auto column_of = [&](const T* images, int image, int width, int strip, int stride,
-                               int position, uint32_t& keep) {
-      const int at = item % split.groups * split.together + strip, pair = at / split.strips;
-      position += at % split.strips * split.columns * stride;
-      const bool exists = channel < c && strip < split.together && 2 * pair < n && position >= 0 &&
-                          position < width;
-      keep = !exists ? 0 : 2 * pair + 1 < n ? ~0u : 0xffffu;
-      return images + int64_t{2} * pair * image + int64_t{position} * c + channel;
-    };
-    x_from = column_of(x, x_image, w, x_strip, S, x_column - pad_left, x_keep);
-    dy_from = column_of(dy, dy_image, w_out, dy_strip, 1, dy_column, dy_keep);
+    row = first_row = item / split.groups * split.band_rows;
+    const int at = item % split.groups * split.together + strip, pair = at / split.strips;
+    const int start = at % split.strips * split.columns;
+    const int x_at = start * S + x_column - pad_left, dy_at = start + column;
+    const uint32_t images = 2 * pair + 1 < n ? 3 : 2 * pair < n ? 1 : 0;
+    present = (loads_x && x_at >= 0 && x_at < w ? images : 0) |
+              (loads_dy && dy_at < w_out ? images << 2 : 0);
+    x_from = x + int64_t{2} * pair * x_image + int64_t{x_at} * c + channel;
+    dy_from = dy + int64_t{2} * pair * dy_image + int64_t{dy_at} * c + channel;
   };
-  const auto x_row_of = [&](int a) { return first_row * S + step * Rows::x + a - pad_top; };
-  const auto x_exists = [&](int row) {
-    return row >= 0 && row < min(h, (end_row - 1) * S + K - pad_top);
+  const auto x_exists = [&](int a) {  // row a of the step
+    const int at = row * S - pad_top + a;
+    return at >= 0 && at < min(h, (end_row() - 1) * S + K - pad_top);
   };
   uint4 next_x[Rows::x][2], next_dy[Rows::dy][2];  // of the pair's images
-  const auto load_pair = [&](const T* from, int image, uint32_t keep, uint4 (&to)[2]) {
+  const auto load_pair = [&](const T* from, int image, uint32_t bits, uint4 (&to)[2]) {
     to[0] = to[1] = {};
-    if (keep & 1) to[0] = load_pack_bytes<pack_channels>(from, 0);
-    if (keep >> 16) to[1] = load_pack_bytes<pack_channels>(from, image);
+    if (bits & 1) to[0] = load_pack_bytes<pack_channels>(from, 0);
+    if (bits & 2) to[1] = load_pack_bytes<pack_channels>(from, image);
   };
   const auto load_next = [&] {
 #pragma unroll
     for (int a = 0; a < Rows::x; ++a) {
-      const int row = x_row_of(a);
-      load_pair(x_from + row * x_stride, x_image, x_exists(row) ? x_keep : 0, next_x[a]);
+      load_pair(x_from + (row * S - pad_top + a) * x_stride, x_image, x_exists(a) ? present : 0,
+                next_x[a]);
     }
 #pragma unroll
     for (int b = 0; b < Rows::dy; ++b) {
-      const int row = first_row + step * Rows::dy + b;
-      load_pair(dy_from + row * dy_stride, dy_image, row < end_row ? dy_keep : 0, next_dy[b]);
+      load_pair(dy_from + (row + b) * dy_stride, dy_image, row + b < end_row() ? present >> 2 : 0,
+                next_dy[b]);
     }
   };
-  const auto store_x = [&](const auto& paired) {  // paired(four, first, second)
+  const auto store_x = [&](const auto& pairing_of) {  // of the first or last four channels
+    const uint32_t keep = (present & 1 ? 0xffffu : 0) | (present & 2 ? 0xffff0000u : 0);
 #pragma unroll
     for (int four = 0; four < 2; ++four) {
+      const auto paired = pairing_of(four);
 #pragma unroll
       for (int a = 0; a < Rows::x; ++a) {
         uint4 to = {};
-        if (x_exists(x_row_of(a))) {
-          to = paired(four, four_of(next_x[a][0], four), four_of(next_x[a][1], four));
+        if (x_exists(a)) {
+          to = paired(four_of(next_x[a][0], four), four_of(next_x[a][1], four));
         }
-        x_to[four * split.plane + a * split.x_row] = {to.x & x_keep, to.y & x_keep, to.z & x_keep,
-                                                      to.w & x_keep};
+        x_to[four * split.plane + a * split.x_row] = {to.x & keep, to.y & keep, to.z & keep,
+                                                      to.w & keep};
       }
     }
   };
   const auto store_normalised = [&](auto kind) {
-    store_x([&](int four, uint2 first, uint2 second) {
-      const float* const of_four = factors + pack * pack_channels + 4 * four;
-      return paired_images<T>(first, second, [&](float z, int v) {
-        const float* const f = of_four + v;
-        return activate({decltype(kind)::value},
-                        fmaf(z - f[0], f[most_channels], f[2 * most_channels]));
-      });
+    store_x([&](int four) {
+      const auto factor = [&](int which) {
+        return reinterpret_cast<const float4*>(factors + which * most_channels)[2 * pack + four];
+      };
+      return [center = factor(0), scale = factor(1), shift = factor(2)](uint2 first, uint2 second) {
+        return paired_images<T>(first, second, [&](float z, int v) {
+          return activate({decltype(kind)::value},
+                          fmaf(z - channel_of(center, v), channel_of(scale, v), channel_of(shift, v)));
+        });
+      };
     });
   };
   const auto store = [&] {
-    if (x_strip < split.together && channel < c) {
+    if (loads_x) {
       if (!norm.mean) {
-        store_x([](int, uint2 first, uint2 second) { return paired_images(first, second); });
+        store_x([](int) {
+          return [](uint2 first, uint2 second) { return paired_images(first, second); };
+        });
       } else {
         with_norm_activation(norm.activation.kind, store_normalised);
       }
     }
-    if (dy_strip < split.together && channel < c) {
+    if (loads_dy) {
 #pragma unroll
       for (int b = 0; b < Rows::dy; ++b) {
         uint4* const to =
-            dy_to + ((first_row + step * Rows::dy + b) & (Rows::ring - 1)) * split.dy_row;
+            dy_to + ((row + b) & (Rows::ring - 1)) * split.dy_row;
 #pragma unroll
         for (int four = 0; four < 2; ++four) {
           to[four * split.plane] =
@@ -240,25 +251,21 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   };
 
   // What the lane multiplies: rows lane / 4 and lane / 4 + 8 of A, column lane / 4 of B.
-  const int lane = thread % 32, warp = thread / 32, column = lane / 4;
+  const int lane = thread % 32, warp = thread / 32, m = lane / 4;
   const int fours = 2 * split.packs, four = warp % fours, part = warp / fours;
   const uint4* const operands = buffer + four * split.plane + lane % 4;
-  const auto row_of_a = [&](int m) {  // rows that A does not need read row 0
-    const int q = m < Rows::x * K ? m % K : 0, a = m < Rows::x * K ? m / K : 0;
+  const auto row_of_a = [&](int at) {  // rows that A does not need read row 0
+    const int q = at < Rows::x * K ? at % K : 0, a = at < Rows::x * K ? at / K : 0;
     return operands + a * split.x_row + (S == 1 ? q : q % 2 * (split.x_pitch / 2) + q / 2);
   };
-  const uint4 *const low = row_of_a(column), *const high = row_of_a(column + 8);
+  const uint4 *const low = row_of_a(m), *const high = row_of_a(m + 8);
   float sums[4][4] = {};
-  const auto multiply = [&](int newest, int oldest) {
-    const bool exists = newest - column >= oldest;
-    const uint4* const b = operands + Rows::x * split.x_row +
-                           ((newest - column) & (Rows::ring - 1)) * split.dy_row;
+  const auto multiply = [&](const uint4* b, int b_step) {
     for (int strip = 0; strip < split.together; ++strip) {
       for (int k = part; k < split.k_steps; k += split.parts) {
         const int x_at = strip * split.x_pitch + k * k_columns;
-        const int dy_at = (strip * split.k_steps + k) * k_columns;
-        uint4 b0 = {}, b1 = {};
-        if (exists) b0 = b[dy_at], b1 = b[dy_at + 4];
+        const int b_at = (strip * split.k_steps + k) * b_step;
+        const uint4 b0 = b[b_at], b1 = b[b_at + 4];
         const uint4 low0 = low[x_at], high0 = high[x_at];
         const uint4 low1 = low[x_at + 4], high1 = high[x_at + 4];
         multiply_add_two<T>(sums[0], {low0.x, high0.x}, {low1.x, high1.x}, b0.x, b1.x);
@@ -271,19 +278,23 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 
   enter_item();
   load_next();
-  for (bool more = true; more;) {
+  const int items = split.groups * split.bands;
+  while (item < items) {
     __syncthreads();
     store();
     __syncthreads();
-    const int newest = first_row + (step + 1) * Rows::dy - 1, oldest = first_row;
-    if (++step == split.steps) {
-      step = 0;
+    const int of_column = row + Rows::dy - 1 - m;
+    const bool exists = of_column >= first_row;
+    const uint4* const b =
+        operands + (exists ? Rows::x * split.x_row + (of_column & (Rows::ring - 1)) * split.dy_row
+                           : split.plane - zero_columns);
+    row += Rows::dy;
+    if (row == first_row + split.steps * Rows::dy) {
       item += split.slices;
-      more = item < split.groups * split.bands;
-      if (more) enter_item();
+      if (item < items) enter_item();
     }
-    if (more) load_next();
-    if (part < split.parts) multiply(newest, oldest);
+    if (item < items) load_next();
+    if (part < split.parts) multiply(b, exists ? k_columns : 0);
   }
 
   // Taps of four channels at a time, by way of shared memory: (16, 8) of float4 per warp.
@@ -291,7 +302,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   auto* const product = reinterpret_cast<float4*>(buffer) + warp * 16 * 8;
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
-    product[(column + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = {sums[0][e], sums[1][e], sums[2][e],
+    product[(m + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = {sums[0][e], sums[1][e], sums[2][e],
                                                                 sums[3][e]};
   }
   __syncwarp();
@@ -331,12 +342,17 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
     s.together = together;
     s.x_row = together * s.x_pitch;
     s.dy_row = together * s.k_steps * k_columns + 4;
-    s.plane = (Rows::x * s.x_row + Rows::ring * s.dy_row + 3) / 4 * 4 + 1;
+    s.plane = (Rows::x * s.x_row + Rows::ring * s.dy_row + 3) / 4 * 4 + zero_columns;
     return together * s.x_columns <= slots && s.shared_bytes() <= most_bytes;
   };
   for (s.strips = 1; s.strips <= g.w_out; ++s.strips) {
     s.columns = divided_up(g.w_out, s.strips);
-    s.x_columns = (s.columns - 1) * S + K;
+    // One strip per row: its columns beside the image are zeros for good.
+    s.x_first = s.strips == 1 && g.pad_left < K ? static_cast<int>(g.pad_left) : 0;
+    s.x_columns = (s.columns - 1) * S + K - s.x_first;
+    if (s.x_first > 0) {
+      s.x_columns = std::min(s.x_columns, std::max(static_cast<int>(g.w), s.columns));
+    }
     s.k_steps = divided_up(s.columns, k_columns);
     s.x_pitch = (s.k_steps * k_columns + (S == 1 ? 8 : 4)) * S;
     if (fits(1)) break;
