@@ -79,8 +79,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
       columns = g.w + odd_start(g.pad_left);
     }
     split_ = split_work(g, rows, columns, site.multiprocessors);
-    if (request.pass != ConvolutionPass::backward_weights || g.dtype == DType::f32) return;
-    if (site.capability < 80) return;
+    if (request.pass != ConvolutionPass::backward_weights) return;
     visit_window(g, [&]<int K, int S>() { mma_split_ = mma_split<K, S>(g, site); });
     if (mma_split_.slices > 0) split_.slices = mma_split_.slices * mma_split_.parts;
   }
@@ -125,10 +124,8 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     } else if (request_.pass == ConvolutionPass::backward_weights) {
       auto* const partial = static_cast<float*>(workspace);
       const int64_t outputs = K * K * g.c;
-      if (sizeof(T) == 2 && mma_split_.slices > 0) {
-        if constexpr (sizeof(T) == 2) {
-          launch_mma<K, S>(site, norm_of(operands), x, y, partial);
-        }
+      if (mma_split_.slices > 0) {
+        backward_weights_mma<T, K, S>(site, g, mma_split_, norm_of(operands), x, y, partial);
       } else {
         backward_weights_kernel<T, K, S>
             <<<grid, threads, 0, site.stream>>>(g, split_, norm_of(operands), x, y, partial);
@@ -144,23 +141,10 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     }
   }
 
-  template <int K, int S, class T>
-  void launch_mma(const ConvolutionSite& site, const ImageNorm& norm, const T* x, const T* dy,
-                  float* partial) const {
-    const auto kernel = backward_weights_mma_kernel<T, K, S>;
-    const auto bytes = static_cast<int>(mma_split_.shared_bytes());
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-          "asking for shared memory");
-    const dim3 grid(static_cast<unsigned>(mma_split_.slices),
-                    static_cast<unsigned>(mma_split_.chunks));
-    kernel<<<grid, mma_threads, static_cast<size_t>(bytes), site.stream>>>(geometry_, mma_split_,
-                                                                           norm, x, dy, partial);
-  }
-
   ConvolutionRequest request_;
   Conv2dGeometry geometry_;  // of the convolution that runs
   Split split_;
-  MmaSplit mma_split_;  // of a weight gradient on tensor cores; else without slices
+  MmaSplit mma_split_;  // of weights' gradients on tensor cores; else without slices
 };
 
 }  // namespace

@@ -9,15 +9,16 @@
 // the block's last step.
 // Shared memory holds, for each four channels, columns of 16 bytes: a pair of elements, of two
 // images, per channel. So any shift is a whole column, one load brings the operands of four
-// channels, and its lanes meet different banks. Each element of x is loaded and normalised once (but
-// for the columns that strips share), and rows of dy wait in a ring.
-// Columns and rows that dy lacks are zeros here: a value of x that is not finite may reach more of
-// its channel's taps than it meets.
+// channels, and its lanes meet different banks. Each element of x is loaded and normalised once
+// (but for the columns that strips share), and rows of dy wait in a ring. Columns and rows that dy
+// lacks are zeros here: a value of x that is not finite may reach more of its channel's taps than
+// it meets.
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_strips.cuh"
 #include "core/cuda/device_code/mma.cuh"
+#include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -42,26 +43,28 @@ struct MmaRows {
   static_assert(x * K <= 16 && (K - 1 + x - S) / S < ring);
 };
 
-/// How blocks divide the work. Block (slice, chunk) takes every slices-th item: `together` strips of
-/// pairs of images, down the rows of a band.
+/// How blocks divide the work. Block (slice, chunk) takes every slices-th item: `together` strips
+/// of pairs of images, down the rows of a band.
 struct MmaSplit {
-  int packs = 1;   // of channels per block
-  int chunks = 1;  // blocks along the channels
-  int slices = 0;  // blocks along the items; 0: nothing fits
-  int parts = 1;   // warps that divide the columns of the same channels: each has its own slice
-  int strips = 1;  // per row
-  int columns = 1;                   // of dy per strip
-  int x_columns = 1, x_first = 0;    // of x that are loaded per strip, and the zeros before them
+  int packs = 1;                   // of channels per block
+  int chunks = 1;                  // blocks along the channels
+  int slices = 0;                  // blocks along the items; 0: no tile fits
+  int parts = 1;                   // warps that divide four channels' columns: a slice each
+  int strips = 1;                  // per row
+  int columns = 1;                 // of dy per strip
+  int x_columns = 1, x_first = 0;  // of x that are loaded per strip, and the zeros before them
   int together = 1;
-  int groups = 1;  // of `together` strips
-  int bands = 1, band_rows = 1, steps = 1;
-  int k_steps = 1;                                // of k_columns per strip
-  int x_pitch = 0, x_row = 0, dy_row = 0, plane = 0;  // columns of 16 bytes: strip, rows, all
+  int groups = 1;                          // of `together` strips
+  int bands = 1, band_rows = 1;            // per image, of dy
+  int steps = 1;                           // per band
+  int k_steps = 1;                         // of k_columns per strip
+  int x_pitch = 0, x_row = 0, dy_row = 0;  // columns of 16 bytes: of a strip and of rows
+  int plane = 0;                           // the same of all rows of four channels
 
   int64_t shared_bytes() const {
-    const int64_t factors = int64_t{3} * most_packs * pack_channels * sizeof(float);
-    const int64_t tile = std::max(int64_t{2} * packs * plane * 16, int64_t{mma_threads / 32} * 2048);
-    return factors + tile;
+    constexpr int64_t factors = 3 * most_packs * pack_channels * 4;
+    constexpr int64_t products = mma_threads / 32 * 16 * 8 * 16;
+    return factors + std::max(int64_t{2} * packs * plane * 16, products);
   }
 };
 
@@ -72,22 +75,18 @@ __device__ inline uint32_t two_rounded(float low, float high) {
   if constexpr (std::is_same_v<T, bfloat_t>) two = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(two);
 }
-template <class T>
-__device__ inline float2 two_f32(uint32_t word) {
-  if constexpr (std::is_same_v<T, bfloat_t>) {
-    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-  } else {
-    return {element<T>(word, 0), element<T>(word, 1)};
-  }
-}
 
-/// Two words of two channels each become four of two images each, f(element, channel) of each.
+/// Four channels of two images, two of an image in a word, as words of two images each; of
+/// f(element, channel).
 template <class T, class Fn>
 __device__ inline uint4 paired_images(uint2 first, uint2 second, const Fn& f) {
-  const float2 a = two_f32<T>(first.x), b = two_f32<T>(second.x);
-  const float2 c = two_f32<T>(first.y), d = two_f32<T>(second.y);
-  return {two_rounded<T>(f(a.x, 0), f(b.x, 0)), two_rounded<T>(f(a.y, 1), f(b.y, 1)),
-          two_rounded<T>(f(c.x, 2), f(d.x, 2)), two_rounded<T>(f(c.y, 3), f(d.y, 3))};
+  const uint32_t words[4] = {first.x, first.y, second.x, second.y};
+  float z[4][channels];
+  unpack_columns<4, T>(words, z);
+  const auto pair = [&](int v) {
+    return two_rounded<T>(f(z[v / 2][v % 2], v), f(z[2 + v / 2][v % 2], v));
+  };
+  return {pair(0), pair(1), pair(2), pair(3)};
 }
 __device__ inline uint4 paired_images(uint2 first, uint2 second) {
   return {__byte_perm(first.x, second.x, 0x5410), __byte_perm(first.x, second.x, 0x7632),
@@ -155,8 +154,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   // With a stride of 2, even columns stand before odd ones.
   uint4* const x_to = planes + strip * split.x_pitch +
                       (S == 1 ? x_column : x_column % 2 * (split.x_pitch / 2) + x_column / 2);
-  uint4* const dy_to =
-      planes + Rows::x * split.x_row + strip * split.k_steps * k_columns + column;
+  uint4* const dy_to = planes + Rows::x * split.x_row + strip * split.k_steps * k_columns + column;
   const int x_stride = w * c, dy_stride = w_out * c;
   const int x_image = h * x_stride, dy_image = h_out * dy_stride;
 
@@ -180,7 +178,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     return at >= 0 && at < min(h, (end_row() - 1) * S + K - pad_top);
   };
   uint4 next_x[Rows::x][2], next_dy[Rows::dy][2];  // of the pair's images
-  const auto load_pair = [&](const T* from, int image, uint32_t bits, uint4 (&to)[2]) {
+  const auto load_pair = [&](const T* from, int image, uint32_t bits, uint4(&to)[2]) {
     to[0] = to[1] = {};
     if (bits & 1) to[0] = load_pack_bytes<pack_channels>(from, 0);
     if (bits & 2) to[1] = load_pack_bytes<pack_channels>(from, image);
@@ -220,8 +218,9 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
       };
       return [center = factor(0), scale = factor(1), shift = factor(2)](uint2 first, uint2 second) {
         return paired_images<T>(first, second, [&](float z, int v) {
-          return activate({decltype(kind)::value},
-                          fmaf(z - channel_of(center, v), channel_of(scale, v), channel_of(shift, v)));
+          return activate(
+              {decltype(kind)::value},
+              fmaf(z - channel_of(center, v), channel_of(scale, v), channel_of(shift, v)));
         });
       };
     });
@@ -239,8 +238,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     if (loads_dy) {
 #pragma unroll
       for (int b = 0; b < Rows::dy; ++b) {
-        uint4* const to =
-            dy_to + ((row + b) & (Rows::ring - 1)) * split.dy_row;
+        uint4* const to = dy_to + ((row + b) & (Rows::ring - 1)) * split.dy_row;
 #pragma unroll
         for (int four = 0; four < 2; ++four) {
           to[four * split.plane] =
@@ -250,7 +248,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     }
   };
 
-  // What the lane multiplies: rows lane / 4 and lane / 4 + 8 of A, column lane / 4 of B.
+  // What the lane multiplies: rows m and m + 8 of A, column m of B.
   const int lane = thread % 32, warp = thread / 32, m = lane / 4;
   const int fours = 2 * split.packs, four = warp % fours, part = warp / fours;
   const uint4* const operands = buffer + four * split.plane + lane % 4;
@@ -261,10 +259,10 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const uint4 *const low = row_of_a(m), *const high = row_of_a(m + 8);
   float sums[4][4] = {};
   const auto multiply = [&](const uint4* b, int b_step) {
-    for (int strip = 0; strip < split.together; ++strip) {
+    for (int s = 0; s < split.together; ++s) {
       for (int k = part; k < split.k_steps; k += split.parts) {
-        const int x_at = strip * split.x_pitch + k * k_columns;
-        const int b_at = (strip * split.k_steps + k) * b_step;
+        const int x_at = s * split.x_pitch + k * k_columns;
+        const int b_at = (s * split.k_steps + k) * b_step;
         const uint4 b0 = b[b_at], b1 = b[b_at + 4];
         const uint4 low0 = low[x_at], high0 = high[x_at];
         const uint4 low1 = low[x_at + 4], high1 = high[x_at + 4];
@@ -283,10 +281,10 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     __syncthreads();
     store();
     __syncthreads();
-    const int of_column = row + Rows::dy - 1 - m;
-    const bool exists = of_column >= first_row;
+    const int row_of_b = row + Rows::dy - 1 - m;
+    const bool exists = row_of_b >= first_row;
     const uint4* const b =
-        operands + (exists ? Rows::x * split.x_row + (of_column & (Rows::ring - 1)) * split.dy_row
+        operands + (exists ? Rows::x * split.x_row + (row_of_b & (Rows::ring - 1)) * split.dy_row
                            : split.plane - zero_columns);
     row += Rows::dy;
     if (row == first_row + split.steps * Rows::dy) {
@@ -303,7 +301,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     product[(m + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = {sums[0][e], sums[1][e], sums[2][e],
-                                                                sums[3][e]};
+                                                           sums[3][e]};
   }
   __syncwarp();
   const int to_channel = first_channel + four * 4;
@@ -313,9 +311,9 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     float4 sum = {};
 #pragma unroll
     for (int a = 0; a < Rows::x; ++a) {
-      const int row = tap / K + Rows::x - S - a;  // S n
-      if (row % S != 0) continue;
-      const float4 z = product[(a * K + tap % K) * 8 + row / S];
+      const int s_n = tap / K + Rows::x - S - a;
+      if (s_n % S != 0) continue;
+      const float4 z = product[(a * K + tap % K) * 8 + s_n / S];
       sum = {sum.x + z.x, sum.y + z.y, sum.z + z.z, sum.w + z.w};
     }
     *reinterpret_cast<float4*>(partial + (slice * K * K + tap) * c + to_channel) = sum;
@@ -323,9 +321,10 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 }
 
 /// The split of `g`: tiles as wide as threads and shared memory allow, and bands so that the last
-/// block ends early. Without slices where no tile fits.
+/// block ends early. Without slices where no tile fits, in f32 and where mma is missing.
 template <int K, int S>
 MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
+  if (g.dtype == DType::f32 || site.capability < 80) return {};
   using Rows = MmaRows<K, S>;
   const auto divided_up = [](int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); };
   constexpr int64_t reserved = 1024;  // by the system, for each block
@@ -378,6 +377,21 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
     }
   }
   return best;
+}
+
+template <class T, int K, int S>
+void backward_weights_mma(const ConvolutionSite& site, const Conv2dGeometry& g,
+                          const MmaSplit& split, const ImageNorm& norm, const T* x, const T* dy,
+                          float* partial) {
+  if constexpr (sizeof(T) == 2) {
+    const auto kernel = backward_weights_mma_kernel<T, K, S>;
+    const auto bytes = static_cast<int>(split.shared_bytes());
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "asking for shared memory");
+    const dim3 grid(static_cast<unsigned>(split.slices), static_cast<unsigned>(split.chunks));
+    kernel<<<grid, mma_threads, static_cast<size_t>(bytes), site.stream>>>(g, split, norm, x, dy,
+                                                                           partial);
+  }
 }
 
 }  // namespace whisker::cuda::depthwise

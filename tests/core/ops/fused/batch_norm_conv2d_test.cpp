@@ -26,7 +26,7 @@ struct DepthwiseCase {
 };
 
 // Windows and strides that have kernels, uneven padding, edges of strips, several chunks of
-// channels.
+// channels, odd numbers of small and of wide images.
 const std::vector<DepthwiseCase>& depthwise_cases() {
   static const std::vector<DepthwiseCase> all = {
       {{2, 7, 9, 8}, 3, {.padding = 1}},
@@ -35,6 +35,8 @@ const std::vector<DepthwiseCase>& depthwise_cases() {
       {{1, 13, 14, 24}, 5, {.stride = 2, .padding = 2}},
       {{2, 7, 7, 136}, 7, {.padding = 3}},
       {{2, 15, 12, 8}, 7, {.stride = 2, .padding = 3}},
+      {{5, 7, 7, 40}, 5, {.padding = 2}},
+      {{1, 3, 70, 32}, 3, {.padding = 1}},
   };
   return all;
 }
