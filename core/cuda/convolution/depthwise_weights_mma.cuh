@@ -339,7 +339,8 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
   const int slots = mma_threads / s.packs;
   const auto fits = [&](int together) {
     s.together = together;
-    s.x_row = together * s.x_pitch;
+    // After a row's last shift come the banks of the next row's first.
+    s.x_row = together * s.x_pitch + (S == 1 ? (K + 3) % 8 : 0);
     s.dy_row = together * s.k_steps * k_columns + 4;
     s.plane = (Rows::x * s.x_row + Rows::ring * s.dy_row + 3) / 4 * 4 + zero_columns;
     return together * s.x_columns <= slots && s.shared_bytes() <= most_bytes;
