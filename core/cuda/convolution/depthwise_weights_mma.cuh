@@ -1,18 +1,17 @@
 // The weight gradient of a depthwise convolution in 16-bit types, on tensor cores.
 //
 // Note [Depthwise gradients on tensor cores]
-// Per channel dw[p][q] is the sum over i, j of x[S i + p][S j + q] dy[i][j]. A step takes `rows`
-// rows of x and the rows of dy that they meet, and multiplies two matrices per channel: A (16, 16)
-// has in row a K + q row a of x, shifted by q columns; B (16, 8) has in column n the row n of dy,
-// the newest first; k runs over eight columns of two images. Element (a K + q, n) of the product
-// belongs to tap p = a + S n - (rows - S), whatever the step: the product stays in registers until
-// the block's last step.
-// Shared memory holds, for each four channels, columns of 16 bytes: a pair of elements, of two
-// images, per channel. So any shift is a whole column, one load brings the operands of four
-// channels, and its lanes meet different banks. Each element of x is loaded and normalised once
-// (but for the columns that strips share), and rows of dy wait in a ring. Columns and rows that dy
-// lacks are zeros here: a value of x that is not finite may reach more of its channel's taps than
-// it meets.
+// Per channel dw[p][q] is the sum over i, j of x[S i + p][S j + q] dy[i][j]. A step takes some rows
+// of x and the rows of dy that they meet, and multiplies two matrices per channel: A (16, 16) has
+// in row (a, q) row a of x, shifted by q columns; B (16, 8) has in column n the row n of dy, the
+// newest first; k runs over eight columns of two images. Element ((a, q), n) of the product belongs
+// to row p = a + S n - (rows of x - S) of the window, whatever the step: the product stays in
+// registers until the block's last step. Shared memory holds, for each four channels, columns of 16
+// bytes: a pair of elements, of two images, per channel. So any shift is a whole column, one load
+// brings the operands of four channels, and its lanes meet different banks. Each element of x is
+// loaded and normalised once (but for the columns that strips share), and rows of dy wait in a
+// ring. Columns and rows that dy lacks are zeros here: a value of x that is not finite may reach
+// more of its channel's taps than it meets.
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
@@ -41,6 +40,11 @@ struct MmaRows {
   static constexpr int dy = x / S;
   static constexpr int ring = S == 1 ? 8 : 4;
   static_assert(x * K <= 16 && (K - 1 + x - S) / S < ring);
+
+  /// Row of A with row a of x, shifted by q. Its rows 2 i and 2 i + 1 come from different banks.
+  static constexpr __device__ int of_a(int a, int q) {
+    return q < K - 1 ? a * (K - 1) + q : x * (K - 1) + a;
+  }
 };
 
 /// How blocks divide the work. Block (slice, chunk) takes every slices-th item: `together` strips
@@ -145,7 +149,11 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 
   // What the thread loads: a pack of channels of a column of x and of one of dy.
   const int pack = thread % split.packs, slot = thread / split.packs;
-  const int strip = slot / split.x_columns, column = slot % split.x_columns;
+  const int strip = slot / split.x_columns;
+  int column = slot % split.x_columns;
+  if (S == 2 && (column | 3) < split.x_columns) {  // neighbours store columns of one parity
+    column = (column & ~3) + column % 2 * 2 + column / 2 % 2;
+  }
   const int channel = first_channel + pack * pack_channels;
   const bool loads_x = strip < split.together && channel < c;
   const bool loads_dy = loads_x && column < split.columns;
@@ -252,8 +260,10 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const int lane = thread % 32, warp = thread / 32, m = lane / 4;
   const int fours = 2 * split.packs, four = warp % fours, part = warp / fours;
   const uint4* const operands = buffer + four * split.plane + lane % 4;
-  const auto row_of_a = [&](int at) {  // rows that A does not need read row 0
-    const int q = at < Rows::x * K ? at % K : 0, a = at < Rows::x * K ? at / K : 0;
+  const auto row_of_a = [&](int at) {  // Rows::of_a(a, q); rows after the last repeat it
+    const int shifted = Rows::x * (K - 1);
+    const int a = at < shifted ? at / (K - 1) : min(at - shifted, Rows::x - 1);
+    const int q = at < shifted ? at % (K - 1) : K - 1;
     return operands + a * split.x_row + (S == 1 ? q : q % 2 * (split.x_pitch / 2) + q / 2);
   };
   const uint4 *const low = row_of_a(m), *const high = row_of_a(m + 8);
@@ -313,7 +323,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
     for (int a = 0; a < Rows::x; ++a) {
       const int s_n = tap / K + Rows::x - S - a;
       if (s_n % S != 0) continue;
-      const float4 z = product[(a * K + tap % K) * 8 + s_n / S];
+      const float4 z = product[Rows::of_a(a, tap % K) * 8 + s_n / S];
       sum = {sum.x + z.x, sum.y + z.y, sum.z + z.z, sum.w + z.w};
     }
     *reinterpret_cast<float4*>(partial + (slice * K * K + tap) * c + to_channel) = sum;
@@ -339,8 +349,7 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
   const int slots = mma_threads / s.packs;
   const auto fits = [&](int together) {
     s.together = together;
-    // After a row's last shift come the banks of the next row's first.
-    s.x_row = together * s.x_pitch + (S == 1 ? (K + 3) % 8 : 0);
+    s.x_row = together * s.x_pitch + 4;  // the same shift of the next row: other banks
     s.dy_row = together * s.k_steps * k_columns + 4;
     s.plane = (Rows::x * s.x_row + Rows::ring * s.dy_row + 3) / 4 * 4 + zero_columns;
     return together * s.x_columns <= slots && s.shared_bytes() <= most_bytes;
