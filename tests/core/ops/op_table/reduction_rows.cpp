@@ -1,4 +1,4 @@
-// Reductions over every choice of axes, argmax, sum_to.
+// Reductions over every choice of axes, argmax, sum_to and sum_products_to.
 #include "tests/core/ops/op_table/rows.h"
 
 #include <algorithm>
@@ -135,6 +135,40 @@ std::vector<OpCase> reduction_rows() {
                           return y;
                         },
                     .terms = from.count()});
+  }
+  // Kept channels in packs and not, kept rows, everything; no elements; then what is no sum of one
+  // shape's products: nothing to sum, and operands that broadcast.
+  struct ProductShapes {
+    Shape a, b, to;
+  };
+  const Shape image{2, 3, 2, 8};
+  for (const auto& [a, b, to] : {ProductShapes{image, image, {2, 1, 1, 8}},
+                                 {image, image, {8}},
+                                 {image, image, {2, 3, 2, 1}},
+                                 {image, image, {}},
+                                 {{2, 3, 5}, {2, 3, 5}, {3, 1}},
+                                 {{2, 9, 16}, {2, 9, 16}, {2, 1, 16}},
+                                 {{0, 3}, {0, 3}, {3}},
+                                 {{4, 5}, {4, 5}, {4, 5}},
+                                 {{4, 1, 5}, {3, 1}, {5}}}) {
+    const Shape product = broadcast_shapes(a, b, "products");
+    rows.push_back(
+        {.name = fmt::format("sum_products_to_{}_from_{}_and_{}", tag(to), tag(a), tag(b)),
+         .inputs = {variable(a), variable(b, 0.5, 2)},
+         .op = [to = to](Inputs x) { return sum_products_to(x[0], x[1], to); },
+         .expected =
+             [a = a, b = b, to = to, product](Plain x) {
+               Values y(static_cast<size_t>(to.count()));
+               const Values left = spread(x[0], a, product);
+               const Values right = spread(x[1], b, product);
+               for (int64_t i = 0; i < product.count(); ++i) {
+                 const auto at = static_cast<size_t>(i);
+                 y[static_cast<size_t>(position_of(index_of(i, product), to))] +=
+                     left[at] * right[at];
+               }
+               return y;
+             },
+         .terms = product.count()});
   }
   return rows;
 }
