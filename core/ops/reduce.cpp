@@ -66,10 +66,9 @@ Tensor reduce(const char* name, ReduceOp op, const Tensor& x, const AxisMask& ma
 
 Tensor masked_sum(const Tensor& x, const AxisMask& mask, const Shape& shape) {
   const Tensor y = reduce("sum", ReduceOp::sum, x, mask, shape);
-  record("sum", {&x}, y,
-         [x_shape = x.shape(), kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
-           g.accumulate_grad(0, broadcast_to(reshape(g.dy(), kept), x_shape));
-         });
+  record("sum", {&x}, y, [kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
+    g.accumulate_broadcast_grad(0, reshape(g.dy(), kept));
+  });
   return y;
 }
 
@@ -110,7 +109,7 @@ Tensor mean(const Tensor& x, const Axes& axes, ReduceOptions options) {
            }
            const double scale =
                static_cast<double>(kept.count()) / static_cast<double>(x_shape.count());
-           g.accumulate_grad(0, broadcast_to(reshape(affine(g.dy(), scale, 0), kept), x_shape));
+           g.accumulate_broadcast_grad(0, reshape(affine(g.dy(), scale, 0), kept));
          });
   return y;
 }
