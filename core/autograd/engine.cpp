@@ -104,13 +104,14 @@ void Engine::contribute(const Edge& edge, Tensor gradient) {
 }
 
 void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
-  Node::Output& output = edge.node->outputs_[edge.output];
+  Node& node = *edge.node;
+  Node::Output& output = node.outputs_[edge.output];
   if (gradient.shape() == output.shape || gradient.dtype() != output.dtype ||
       !output.gradient.defined()) {
-    contribute(edge, broadcast_to(gradient, output.shape));
-  } else {
-    accumulate(*edge.node, output.gradient, gradient);
+    return contribute(edge, broadcast_to(gradient, output.shape));
   }
+  queue(node);  // refuses a node of another run
+  accumulate(node, output.gradient, gradient);
 }
 
 void Engine::complete(const Node& node, Node::Output& output) const {
@@ -157,7 +158,7 @@ void Engine::accumulate(const Node& node, Tensor& sum, const Tensor& term) const
     return;
   }
   ElementwiseKernels& kernels = backend_of(sum.device()).elementwise();
-  if (term.shape() == sum.shape()) return kernels.accumulate(term, sum);
+  if (term.shape() == sum.shape() || sum.count() == 0) return kernels.accumulate(term, sum);
   kernels.binary(BinaryOp::add, BroadcastGeometry::of(sum.shape(), term.shape(), sum.shape()),
                  {.a = sum, .b = term}, sum);
 }

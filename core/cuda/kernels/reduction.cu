@@ -34,7 +34,10 @@ struct Columns {
 
   static Columns of(int64_t outer, int64_t rows, int64_t packs, int multiprocessors) {
     Columns c{.count = outer * packs, .packs = packs, .rows = rows};
-    c.across = static_cast<int>(std::min<int64_t>(packs, 64));
+    // From 64 to 127 where there are as many, so that rows are cut evenly: then the usual numbers
+    // of images leave no last round of few blocks.
+    const int64_t cuts = std::max<int64_t>(packs / 64, 1);
+    c.across = static_cast<int>((packs + cuts - 1) / cuts);
     c.down = static_cast<int>(std::clamp<int64_t>(rows / 2, 1, reduce_threads / c.across));
     c.groups = static_cast<int>(std::min<int64_t>(reduce_threads / (c.across * c.down),
                                                   (c.count + c.across - 1) / c.across));

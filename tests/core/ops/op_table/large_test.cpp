@@ -393,8 +393,15 @@ Cases cross_entropy_cases() {
 
 Cases cases_of(std::string_view op) {
   using enum Activation;
-  for (const char* name : {"add", "sub", "mul", "div", "maximum", "minimum", "equal", "not_equal",
-                           "less", "less_equal", "greater", "greater_equal"}) {
+  if (op == "mul") {
+    Cases cases = binary_cases();
+    // More elements, and more packs, than a GPU's grid has threads.
+    cases.push_back({{{100, 64, 64, 3}, {100, 1, 1, 3}}, 4096});
+    cases.push_back({{{250, 67, 67, 8}, {250, 1, 1, 8}}, 4489});
+    return cases;
+  }
+  for (const char* name : {"add", "sub", "div", "maximum", "minimum", "equal", "not_equal", "less",
+                           "less_equal", "greater", "greater_equal"}) {
     if (op == name) return binary_cases();
   }
   for (const char* name :
