@@ -55,9 +55,8 @@ struct Max {
     float best = x[0];
     bool nan = false;
     for (int64_t i = 0; i < count; ++i) {
-      const float value = x[i];
-      best = value > best ? value : best;
-      nan |= value != value;
+      best = x[i] > best ? x[i] : best;
+      nan |= x[i] != x[i];
     }
     return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
   }
@@ -70,9 +69,8 @@ struct Min {
     float best = x[0];
     bool nan = false;
     for (int64_t i = 0; i < count; ++i) {
-      const float value = x[i];
-      best = value < best ? value : best;
-      nan |= value != value;
+      best = x[i] < best ? x[i] : best;
+      nan |= x[i] != x[i];
     }
     return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
   }
