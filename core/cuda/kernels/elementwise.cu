@@ -232,8 +232,10 @@ template <class T>
 void broadcast(cudaStream_t stream, BinaryOp op, BroadcastGeometry g, const T* a, const T* b,
                T* y) {
   const auto launch = [&]<int N>() {
+    constexpr int64_t fills_gpu = 1 << 18;  // threads
+    const unsigned grid = grid_for(g.count > fills_gpu ? (g.count + 1) / 2 : g.count);
     with_index(g.count, [&]<class Index>() {
-      broadcast_kernel<T, N, Index><<<grid_for(g.count), block_threads, 0, stream>>>(
+      broadcast_kernel<T, N, Index><<<grid, block_threads, 0, stream>>>(
           Binary{op}, g, Divisors<Index>(g.rank, g.extent), a, b, y);
     });
   };

@@ -395,9 +395,9 @@ Cases cases_of(std::string_view op) {
   using enum Activation;
   if (op == "mul") {
     Cases cases = binary_cases();
-    // More elements, and more packs, than a GPU's grid has threads.
-    cases.push_back({{{100, 64, 64, 3}, {100, 1, 1, 3}}, 4096});
-    cases.push_back({{{250, 67, 67, 8}, {250, 1, 1, 8}}, 4489});
+    // More elements, and more packs, than a GPU's threads compute one of each.
+    cases.push_back({{{30, 64, 64, 3}, {30, 1, 1, 3}}, 4096});
+    cases.push_back({{{63, 67, 67, 8}, {63, 1, 1, 8}}, 4489});
     return cases;
   }
   for (const char* name : {"add", "sub", "div", "maximum", "minimum", "equal", "not_equal", "less",
