@@ -116,6 +116,8 @@ Tensor var(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {}, i
 Tensor argmax(const Tensor& x, int axis = -1);
 /// Sums x down to `shape`, the reverse of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
+/// sum_to(a * b, shape), without the product in memory where a and b have one shape.
+Tensor sum_products_to(const Tensor& a, const Tensor& b, const Shape& shape);
 
 // --- shape and index --------------------------------------------------------------------------
 Tensor reshape(const Tensor& x, const Shape& shape);
