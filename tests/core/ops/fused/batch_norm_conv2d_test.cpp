@@ -168,6 +168,25 @@ TEST(BatchNormConv2d, IsItsFallback) {
   });
 }
 
+// More tiles of rows than a GPU has blocks at once.
+TEST(BatchNormConv2d, IsItsFallbackOfManyRows) {
+  const ConvCase many[] = {{{8, 128, 128, 16}, 1, {}, 16},
+                           {{5, 112, 112, 72}, 1, {}, 24},
+                           {{4, 64, 64, 240}, 1, {}, 80}};
+  for (const Device device : test_devices()) {
+    if (device.kind != DeviceKind::cuda) continue;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const ConvCase& c : many) {
+        SCOPED_TRACE(fmt::format("{} {} x {}", device.str(), name_of(dtype), c.x.str()));
+        const ConvRun fused{device, dtype}, two{device, dtype, false};
+        const auto results = results_of(c, Activation::relu6, fused);
+        EXPECT_EQ(results, results_of(c, Activation::relu6, fused)) << "they do not repeat";
+        expect_alike(results, results_of(c, Activation::relu6, two), fused, c.x.count() / c.x[3]);
+      }
+    }
+  }
+}
+
 TEST(BatchNormConv2d, ComputesWhatIsWantedAlone) {
   for_each_case([](const ConvCase& c, Activation f, ConvRun run) {
     const auto all = results_of(c, f, run);
