@@ -4,6 +4,8 @@
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 namespace whisker::cuda {
 namespace {
@@ -26,7 +28,7 @@ void visit_narrow(DType dtype, const Fn& fn) {
 }
 
 /// A kernel's blocks of `threads` threads and `elements` elements of shared memory each: as many as
-/// are resident at once, at most one per tile.
+/// are resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
 struct Launch {
   Kernel* kernel;
@@ -35,7 +37,7 @@ struct Launch {
   unsigned blocks;
 
   Launch(const Context& context, Kernel* function, const Tiles& t, int thread_count, int elements,
-         int most_resident = 32)
+         int64_t most = std::numeric_limits<int64_t>::max())
       : kernel(function),
         threads(thread_count),
         target{.stream = context.stream(),
@@ -48,9 +50,9 @@ struct Launch {
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
                                                         target.shared_bytes),
           "asking for resident blocks");
-    const int64_t most =
-        int64_t{std::clamp(resident, 1, most_resident)} * context.multiprocessors();
-    blocks = static_cast<unsigned>(std::min(t.count, most));
+    const int64_t multiprocessors = context.multiprocessors();
+    blocks = static_cast<unsigned>(std::min(
+        {t.count, std::max(resident, 1) * multiprocessors, std::max(most, multiprocessors)}));
   }
   template <class... Arguments>
   void operator()(const Arguments&... arguments) const {
@@ -98,9 +100,10 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const auto* const dy = static_cast<const T*>(out.dy);
   const Scratch coefficients(allocator, 2 * g.c * int64_t{sizeof(float)});
   {
-    // Many weights: fewer slices to write and to add.
+    // f32 slices of at most an eighth of x, or one block per multiprocessor.
     const Launch launch(context, gradient_sums_kernel<T, Units>, t, threads,
-                        2 * t.tile_rows * (pitch + dy_pitch), outputs > 4096 ? 1 : 4);
+                        2 * t.tile_rows * (pitch + dy_pitch),
+                        t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{launch.blocks} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
     launch(t, norm_of(in), x, w, dy, partial.as<float>());
