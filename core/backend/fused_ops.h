@@ -67,6 +67,17 @@ class FusedConvNorm {
                                             const ConvNormGradients& gradients) = 0;
 };
 
+/// True for the pointwise convolutions that normalise what they read: 16-bit types, whole packs of
+/// channels, no more outputs than channels, and so few of both that all passes are bound by memory.
+constexpr bool fuses_pointwise_norm(const Conv2dGeometry& g) {
+  const bool pointwise = g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
+                         g.groups == 1 && g.pad_top == 0 && g.pad_bottom == 0 && g.pad_left == 0 &&
+                         g.pad_right == 0;
+  const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
+  return pointwise && narrow && g.c % 8 == 0 && g.c_out % 8 == 0 && g.c_out <= g.c && g.c <= 240 &&
+         g.c_out <= 80;
+}
+
 struct AddNormsGradients {
   NormGrads first, second;
 };

@@ -1,5 +1,6 @@
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 
+#include "core/cuda/convolution/pointwise.h"
 #include "core/cuda/fused_conv_norm/benchmark.h"
 #include "core/cuda/fused_conv_norm/norm_kernels.h"
 #include "core/cuda/memory/aligned.h"
@@ -7,6 +8,20 @@
 #include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda {
+namespace {
+
+PointwiseOperands pointwise_operands(const TrainingNorm& norm, const AlignedInput& x,
+                                     const AlignedInput& w) {
+  return {.x = x.data(),
+          .w = w.data(),
+          .mean = f32(norm.mean),
+          .inv_std = f32(norm.inv_std),
+          .gamma = f32(norm.gamma),
+          .beta = f32(norm.beta),
+          .activation = norm.geometry.activation};
+}
+
+}  // namespace
 
 bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
   if (!allowed(g)) return false;
@@ -109,6 +124,7 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNor
   if (options_.conv_norm_fusion == ConvNormFusion::never) return false;
   if (norm.gamma.dtype() != DType::f32) return false;
   if (fuses_norm(g)) return !norm.residual.defined();
+  if (is_pointwise(g, norm)) return true;
   if (!allowed(g) || g.dtype != DType::f16) return false;
   if (norm.geometry.activation.kind != Activation::relu) return false;
   context_.enter();
@@ -135,6 +151,10 @@ bool CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Train
     depthwise(ConvolutionPass::forward, g, norm, {.w = w.raw(), .y = out.y.raw()});
     return false;
   }
+  if (is_pointwise(g, norm)) {
+    pointwise(g, norm, w, out);
+    return true;
+  }
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   forward({.convolution = g,
@@ -149,6 +169,29 @@ bool CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Train
            .inv_std = f32(norm.inv_std),
            .folded = norm.folded.raw()});
   return true;
+}
+
+void CudaFusedConvNorm::pointwise(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                  const Tensor& w, const SummedOutput& out) {
+  const AlignedInput x(context_, allocator_, norm.x);
+  const AlignedInput filter(context_, allocator_, w);
+  pointwise_forward(context_, allocator_, g, pointwise_operands(norm, x, filter), out.y.raw(),
+                    f32(out.sums));
+}
+
+void CudaFusedConvNorm::pointwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                           const Tensor& w, const ConvNormGradients& gradients) {
+  const AlignedInput x(context_, allocator_, norm.x);
+  const AlignedInput filter(context_, allocator_, w);
+  const AlignedInput dy(context_, allocator_, gradients.dy);
+  AlignedOutput dx(context_, allocator_, gradients.norm.dx);
+  cuda::pointwise_backward(context_, allocator_, g, pointwise_operands(norm, x, filter),
+                           {.dy = dy.data(),
+                            .dx = dx.data(),
+                            .dw = pointer(gradients.dw),
+                            .dgamma = f32(gradients.norm.dgamma),
+                            .dbeta = f32(gradients.norm.dbeta)});
+  dx.finish();
 }
 
 // The own kernel, which normalises the image that it reads: operands.x is norm.x.
@@ -197,6 +240,7 @@ void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
                                                      const ConvNormGradients& gradients) {
   context_.enter();
   if (fuses_norm(g)) return depthwise_backward(g, norm, w, gradients);
+  if (is_pointwise(g, norm)) return pointwise_backward(g, norm, w, gradients);
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   const AlignedInput gradient(context_, allocator_, gradients.dy);
