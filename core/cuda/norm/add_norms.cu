@@ -11,8 +11,8 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-/// Of the passes that write: see map_grid.
-constexpr unsigned result_blocks = 3, gradient_blocks = 2;
+/// Blocks of the passes that write, per multiprocessor.
+constexpr int result_blocks = 3, gradient_blocks = 2;
 
 /// A thread's packs of a row of both tensors.
 template <class T, int V>
@@ -265,9 +265,10 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
              launch.grid, launch.block, add_norms_sums_kernel<T, V>, channel_sums,
              g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("add_norms_backward sums");
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+  const ChannelLayout t =
+      map_layout(context, sums_layout(context, g.rows, g.channels, V), V, gradient_blocks);
   const dim3 parameters_only{t.tiles};
-  launch_pdl(context, dz ? map_grid(t, gradient_blocks) : parameters_only, block_threads,
+  launch_pdl(context, dz ? t.grid() : parameters_only, t.threads(),
              add_norms_gradients_kernel<T, V>, t, first, second, sums, dz, p);
   check_launch("add_norms_backward");
 }
@@ -277,8 +278,9 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& first,
                const AddedNorm& second, void* y) {
   const auto run = [&]<class T, int V>() {
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
-    launch_pdl(context, map_grid(t, result_blocks), block_threads, add_norms_kernel<T, V>, t,
+    const ChannelLayout t =
+        map_layout(context, sums_layout(context, g.rows, g.channels, V), V, result_blocks);
+    launch_pdl(context, t.grid(), t.threads(), add_norms_kernel<T, V>, t,
                g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, y);
