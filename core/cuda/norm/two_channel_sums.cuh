@@ -34,9 +34,11 @@ struct ChannelLayout {
   unsigned pieces = 1;  // of a chunk
 
   /// For about `blocks` blocks that add up packs of `pack` channels; at least four rows per thread.
+  /// Narrow tiles leave a last block fewer sums to add up; where they would share sectors, wide
+  /// ones cost less.
   static ChannelLayout of(int64_t rows, int64_t channels, int pack, int64_t blocks) {
     ChannelLayout c{.rows = rows, .channels = channels};
-    c.split_channels(pack, channel_sums_threads, tile_channels / pack);
+    c.split_channels(pack, channel_sums_threads, (channels % 64 == 0 ? 64 : tile_channels) / pack);
     const int64_t most = std::clamp<int64_t>(rows / (4 * c.down), 1, 65535);
     c.split_rows(std::clamp<int64_t>(blocks / int64_t{c.tiles}, 1, most));
     return c;
