@@ -86,14 +86,10 @@ struct GradientRows {
   /// core/reference/activation_functions.h.
   __device__ void read(const Row& row, const Factors<V>& f, float (&dz)[V],
                        float (&deviation)[V]) const {
-    float x_values[V], z[V];
+    float in[V], out[V];
     to_floats<T>(row.dy, dz);
-    to_floats<T>(row.x, x_values);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      deviation[v] = x_values[v] - f.center[v];
-      z[v] = normalised(x_values[v], f.center[v], f.scale[v], f.shift[v]);
-    }
+    to_floats<T>(row.x, in);
+    if constexpr (S == Slope::y) to_floats<T>(row.y, out);
     if (more) {
       float term[V];
       to_floats<T>(row.more, term);
@@ -101,19 +97,16 @@ struct GradientRows {
       for (int v = 0; v < V; ++v) dz[v] += term[v];
       round(dz);
     }
-    if constexpr (S == Slope::y || S == Slope::x) {
-      if constexpr (S == Slope::y) to_floats<T>(row.y, z);
-      constexpr float zero = S == Slope::y ? 0 : Rounds<T>::zero;
+    constexpr bool is_curve = S == Slope::hard_swish || S == Slope::silu;
 #pragma unroll
-      for (int v = 0; v < V; ++v) {
-        if (z[v] <= zero || z[v] >= six) dz[v] = 0;
-      }
+    for (int v = 0; v < V; ++v) {
+      deviation[v] = in[v] - f.center[v];
+      const float z = normalised(in[v], f.center[v], f.scale[v], f.shift[v]);
+      if constexpr (is_curve) dz[v] = activation_gradient(curve_of(S), z, dz[v]);
+      if (S == Slope::x && (z <= Rounds<T>::zero || z >= six)) dz[v] = 0;
+      if (S == Slope::y && (out[v] <= 0 || out[v] >= six)) dz[v] = 0;
     }
-    if constexpr (S == Slope::hard_swish || S == Slope::silu) {
-#pragma unroll
-      for (int v = 0; v < V; ++v) dz[v] = activation_gradient(curve_of(S), z[v], dz[v]);
-      round(dz);
-    }
+    if constexpr (is_curve) round(dz);
   }
 
  private:
