@@ -21,8 +21,10 @@ __global__ void __launch_bounds__(block_threads)
   folded[channels + c] = from_f32<half_t>(fmaf(-mean[c], to_f32(scale), beta[c]));
 }
 
+constexpr int map_blocks = 3;  // per multiprocessor
+
 template <int V>
-__global__ void __launch_bounds__(block_threads, 3)
+__global__ void __launch_bounds__(block_threads, map_blocks)
     norm_gradient_kernel(ChannelLayout t, NormGradient p) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
@@ -69,8 +71,8 @@ void fold_norm(Context& context, int64_t channels, const float* mean, const floa
 void apply_norm_gradient(Context& context, const BatchNormGeometry& g, const NormGradient& p) {
   constexpr int pack = pack_size<half_t>;
   const ChannelLayout t =
-      ChannelLayout::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
-  launch_pdl(context, {t.tiles, t.chunks}, block_threads, norm_gradient_kernel<pack>, t, p);
+      map_layout(context, sums_layout(context, g.rows, g.channels, pack), pack, map_blocks);
+  launch_pdl(context, t.grid(), t.threads(), norm_gradient_kernel<pack>, t, p);
   check_launch("a fused norm's gradient");
 }
 

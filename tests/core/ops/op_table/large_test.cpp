@@ -295,12 +295,12 @@ Cases batch_norm_cases() {
     add(shape, Activation::none);
   }
   // Few elements where relu's sign or a kink counts: beside 0 it is a matter of rounding.
-  for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {5, 13, 14, 16}}) {
+  for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {30, 120}, {5, 13, 14, 16}}) {
     for (const Activation kind : {Activation::relu, Activation::relu6, Activation::hard_swish}) {
       add(shape, kind);
     }
   }
-  for (const Shape& shape : {Shape{700, 256}, {50, 100}, {5, 13, 14, 35}}) {
+  for (const Shape& shape : {Shape{700, 256}, {300, 72}, {130, 960}, {50, 100}, {5, 13, 14, 35}}) {
     add(shape, Activation::silu);
   }
   return cases;
