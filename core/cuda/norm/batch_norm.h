@@ -20,7 +20,8 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  const float* sums = nullptr;  // (2, channels) of x and of its squares, or null
+  const float* sums = nullptr;   // (2, channels) of x - shift and of its squares, or null
+  const float* shift = nullptr;  // (channels), or null: 0
   float* mean = nullptr;        // (channels)
   float* inv_std = nullptr;     // (channels); written in training
   float* variance = nullptr;    // (channels), biased; read in inference, written from sums
