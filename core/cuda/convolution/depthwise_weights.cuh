@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4)
         load_next();
         if (!exists) continue;
         channel_norm.apply<T>(inside, from);
-        const auto add = [&](auto whole) {  // whole: every row and column of dy exists
+        const auto add = [&](auto whole) {  // whole: every column of dy exists
 #pragma unroll
           for (int j = 0; j < open; ++j) {
             const int p = (open - 1 - j) * S + phase;
-            if (p >= K || (!whole && !(exist >> j & 1))) continue;
+            if (p >= K || !(exist >> j & 1)) continue;
             float dz[tile][channels];
             unpack_columns<tile, T>(waiting[j], dz);
 #pragma unroll
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4)
             }
           }
         };
-        if (exist == (1u << open) - 1 && dy_inside == (1u << tile) - 1) {
+        if (dy_inside == (1u << tile) - 1) {
           add(std::true_type{});
         } else {
           add(std::false_type{});
