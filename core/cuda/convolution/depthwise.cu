@@ -3,7 +3,6 @@
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
 #include "core/cuda/convolution/depthwise_weights.cuh"
-#include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <limits>
@@ -98,7 +97,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     visit_real(geometry_.dtype, [&]<class T>() {
       visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
     });
-    check_launch("depthwise convolution");
   }
 
  private:
@@ -173,9 +171,8 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void backward_weights(const ConvolutionSite& site, const ConvolutionOperands& o,
                         void* workspace) const {
     const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
-    backward_weights_kernel<T, K, S><<<grid(), threads, 0, site.stream>>>(
-        geometry_, split_, norm, static_cast<const T*>(o.x), static_cast<const T*>(o.y),
-        static_cast<float*>(workspace));
+    launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
+               norm, o.x, o.y, workspace);
     add_slices<float>(site, workspace, K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
@@ -185,10 +182,9 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void rows_of(const ConvolutionSite& site, const void* w, const void* in,
                const typename Rows::Operands& operands, void* workspace = nullptr,
                const ImageNorm& norm = {}) const {
-    forward_kernel<T, K, S, Rows><<<grid(), threads, filter_bytes(), site.stream>>>(
-        geometry_, split_, request_.pass == ConvolutionPass::backward_input, norm,
-        static_cast<const T*>(in), static_cast<const T*>(w), operands,
-        static_cast<double2*>(workspace));
+    launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
+               geometry_, split_, request_.pass == ConvolutionPass::backward_input, norm, in, w,
+               operands, workspace);
   }
   template <class T, int K, int S, class Rows>
   void gradient_rows(const ConvolutionSite& site, const void* w, const void* dy,
@@ -196,9 +192,8 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     if constexpr (S == 1) {
       rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
     } else {
-      backward_input_kernel<T, K, Rows><<<grid(), threads, filter_bytes(), site.stream>>>(
-          geometry_, split_, static_cast<const T*>(w), static_cast<const T*>(dy), operands,
-          static_cast<double2*>(workspace));
+      launch_pdl(target(site, filter_bytes()), grid(), threads, backward_input_kernel<T, K, Rows>,
+                 geometry_, split_, w, dy, operands, workspace);
     }
   }
   size_t filter_bytes() const {
@@ -209,11 +204,13 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   template <class Sum, class Finish>
   void add_slices(const ConvolutionSite& site, const void* partial, int64_t count,
                   const Finish& finish) const {
-    add_slices_kernel<<<static_cast<unsigned>(divided_up(count, outputs_per_block)), threads, 0,
-                        site.stream>>>(static_cast<const Sum*>(partial), split_.slices,
-                                       static_cast<int>(count), finish);
+    launch_pdl(target(site), static_cast<unsigned>(divided_up(count, outputs_per_block)), threads,
+               add_slices_kernel<Sum, Finish>, partial, split_.slices, count, finish);
   }
 
+  static LaunchTarget target(const ConvolutionSite& site, size_t shared_bytes = 0) {
+    return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
+  }
   dim3 grid() const {
     return {static_cast<unsigned>(split_.slices), static_cast<unsigned>(split_.chunks)};
   }

@@ -16,6 +16,7 @@ template <class T, int K, int S, class Rows>
 __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
     forward_kernel(Conv2dGeometry g, Split split, bool flip, ImageNorm norm, const T* x, const T* w,
                    typename Rows::Operands operands, double2* partial) {
+  wait_for_previous();
   constexpr int columns = (tile - 1) * S + K;
   constexpr int open = (K + S - 1) / S;  // rows of y that a row of x contributes to
   const int lane = static_cast<int>(threadIdx.x) % split.lanes;
@@ -104,6 +105,7 @@ template <class T, int K, class Rows>
 __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4))
     backward_input_kernel(Conv2dGeometry g, Split split, const T* w, const T* dy,
                           typename Rows::Operands operands, double2* partial) {
+  wait_for_previous();
   constexpr int open = (K + 1) / 2;  // rows of dy that a row of dx needs
   constexpr int columns = open + tile / 2 - 1;
   const int lane = static_cast<int>(threadIdx.x) % split.lanes;

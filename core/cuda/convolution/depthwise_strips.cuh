@@ -8,6 +8,7 @@
 #include "core/backend/geometry.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/packed.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 
 #include <cstdint>

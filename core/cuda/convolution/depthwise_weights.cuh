@@ -17,6 +17,7 @@ template <class T, int K, int S>
 __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
     backward_weights_kernel(Conv2dGeometry g, Split split, ImageNorm norm, const T* x, const T* dy,
                             float* partial) {
+  wait_for_previous();
   constexpr int columns = (tile - 1) * S + K;
   constexpr int open = (K + S - 1) / S;  // rows of dy that a row of x meets
   __shared__ float sums_of_row[threads * K * channels];
@@ -140,6 +141,7 @@ inline constexpr int outputs_per_block = 8;
 template <class Sum, class Finish>
 __global__ void __launch_bounds__(threads)
     add_slices_kernel(const Sum* partial, int slices, int count, Finish finish) {
+  wait_for_previous();
   constexpr int parts = threads / outputs_per_block;
   __shared__ Sum sums[parts][outputs_per_block];
   const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
