@@ -20,10 +20,10 @@ void batch_norm_statistics(Context& context, Allocator& allocator, const Trainin
   batch_norm_statistics(context, allocator, norm.geometry,
                         {.x = norm.x.raw(),
                          .sums = f32(norm.sums),
-                         .shift = shifted ? f32(norm.sums) + 2 * norm.geometry.channels : nullptr,
                          .mean = f32(norm.mean),
                          .inv_std = f32(norm.inv_std),
-                         .variance = f32(norm.variance)},
+                         .variance = f32(norm.variance),
+                         .shift = shifted ? f32(norm.sums) + 2 * norm.geometry.channels : nullptr},
                         Running::of(norm.running));
 }
 
