@@ -217,10 +217,6 @@ std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, Memor
   OperatorCost cost = conv.cost(normalised, true);
   cost.keeps_input = true;
   cost.kept_bytes += norm.cost(normalised, plan.needs_grad(x)).kept_bytes;
-  // Of a depthwise convolution: the gradient behind the norm.
-  if (conv.options().groups > 1) {
-    cost.transient_bytes = normalised.count() * element_bytes;
-  }
   return plan.add(*layers[match.first].module, {x}, conv.output_shape(normalised), cost,
                   fmt::format("{}, conv2d {}", norm.description(), conv.describe()));
 }
@@ -237,7 +233,9 @@ std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
 
 std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const FusionTarget& target) {
   const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
-  if (!norm || !has_fused_conv_norm(target) || !bare_conv2d_at(layers, at)) return {};
+  const Conv2D* const conv = bare_conv2d_at(layers, at);
+  if (!norm || !conv || !has_fused_norms(target)) return {};
+  if (!has_fused_conv_norm(target) && !conv->is_fused_depthwise()) return {};
   return FusedLayers{.first = at, .in_training = {norm}};
 }
 

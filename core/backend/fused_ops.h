@@ -32,12 +32,17 @@ struct ConvNormGradients {
   Tensor dw = {};  ///< computed when defined
 };
 
-/// What a convolution leaves. Sums are f32 (2, channels): of y and of its squares over all but the
-/// channels.
+/// What a convolution leaves. Sums are f32 (sum_rows(), channels): of y and of its squares over all
+/// but the channels; with three rows, of y - shift and of its squares, and the shift, near the
+/// mean, so that the variance does not cancel.
 struct SummedOutput {
   const Tensor& y;
   const Tensor& sums;
 };
+/// Depthwise convolutions of fuses_norm() know a shift.
+constexpr int64_t sum_rows(const Conv2dGeometry& g) {
+  return fuses_norm(g) ? 3 : 2;
+}
 
 /// Geometries have neither bias nor activation.
 class FusedConvNorm {
