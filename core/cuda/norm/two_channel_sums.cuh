@@ -235,13 +235,14 @@ inline ChannelLayout map_layout(const Context& context, const ChannelLayout& sum
                                 int resident) {
   ChannelLayout c = sums;
   c.split_channels(pack, block_threads, block_threads);
-  const auto ratio = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const auto ceil_ratio = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t wave = int64_t{resident} * context.multiprocessors();
-  const int64_t turns = ratio(c.chunk, c.down) * c.tiles * c.chunks;  // of a block with its rows
+  // What one block would do, in rows of its threads.
+  const int64_t turns = ceil_ratio(c.chunk, c.down) * c.tiles * c.chunks;
   const int64_t rows_per_thread =
-      std::max<int64_t>(ratio(turns, wave * ratio(turns, wave * 16)), 4);
-  c.piece = std::max(rows_per_thread * c.down, ratio(c.chunk, 65535));
-  c.pieces = static_cast<unsigned>(ratio(c.chunk, c.piece));
+      std::max<int64_t>(ceil_ratio(turns, wave * ceil_ratio(turns, wave * 16)), 4);
+  c.piece = std::max(rows_per_thread * c.down, ceil_ratio(c.chunk, 65535));
+  c.pieces = static_cast<unsigned>(ceil_ratio(c.chunk, c.piece));
   return c;
 }
 
