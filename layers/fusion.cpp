@@ -235,7 +235,8 @@ std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const Fusio
   const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
   const Conv2D* const conv = bare_conv2d_at(layers, at);
   if (!norm || !conv || !has_fused_norms(target)) return {};
-  if (!has_fused_conv_norm(target) && !conv->is_fused_depthwise()) return {};
+  const bool depthwise = conv->options().groups > 1 && conv->has_fused_norm(target.dtype);
+  if (!has_fused_conv_norm(target) && !depthwise) return {};
   return FusedLayers{.first = at, .in_training = {norm}};
 }
 

@@ -3,6 +3,7 @@
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
 #include "core/cuda/convolution/depthwise_weights.cuh"
+#include "core/cuda/convolution/depthwise_weights_mma.cuh"
 
 #include <algorithm>
 #include <limits>
@@ -81,6 +82,9 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
       columns = g.w + odd_start(g.pad_left);
     }
     split_ = split_work(g, rows, columns, site.multiprocessors);
+    if (request.pass != ConvolutionPass::backward_weights) return;
+    visit_window(g, [&]<int K, int S>() { mma_split_ = mma_split<K, S>(g, site); });
+    if (mma_split_.slices > 0) split_.slices = mma_split_.slices * mma_split_.parts;
   }
   std::string name() const override { return std::string(depthwise_name); }
   int64_t workspace_bytes() const override {
@@ -171,8 +175,12 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void backward_weights(const ConvolutionSite& site, const ConvolutionOperands& o,
                         void* workspace) const {
     const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
-    launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
-               norm, o.x, o.y, workspace);
+    if (mma_split_.slices > 0) {
+      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, norm, o.x, o.y, workspace);
+    } else {
+      launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
+                 norm, o.x, o.y, workspace);
+    }
     add_slices<float>(site, workspace, K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
@@ -218,6 +226,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   ConvolutionRequest request_;
   Conv2dGeometry geometry_;  // of the convolution that runs
   Split split_;
+  MmaSplit mma_split_;  // of weights' gradients on tensor cores; else without slices
 };
 
 }  // namespace

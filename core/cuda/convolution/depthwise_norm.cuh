@@ -15,6 +15,23 @@ struct ImageNorm {
   ActivationSpec activation = {};  ///< one that a batch_norm computes
 };
 
+/// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
+template <class Fn>
+__device__ inline void with_norm_activation(Activation kind, const Fn& fn) {
+  switch (kind) {
+    case Activation::relu:
+      return fn(std::integral_constant<Activation, Activation::relu>{});
+    case Activation::relu6:
+      return fn(std::integral_constant<Activation, Activation::relu6>{});
+    case Activation::hard_swish:
+      return fn(std::integral_constant<Activation, Activation::hard_swish>{});
+    case Activation::silu:
+      return fn(std::integral_constant<Activation, Activation::silu>{});
+    default:
+      return fn(std::integral_constant<Activation, Activation::none>{});
+  }
+}
+
 class ChannelNorm {
  public:
   __device__ ChannelNorm(const ImageNorm& norm, int channel)
@@ -37,7 +54,7 @@ class ChannelNorm {
   template <class T, int columns>
   __device__ void apply(uint32_t inside, float (&x)[columns][channels]) const {
     if (!some_) return;
-    with_kind([&](auto kind) {
+    with_norm_activation(kind_, [&](auto kind) {
 #pragma unroll
       for (int u = 0; u < columns; ++u) {
 #pragma unroll
@@ -51,7 +68,7 @@ class ChannelNorm {
   /// g = f'(z) g, z being that of x.
   template <class T>
   __device__ void to_dz(const PackBytes<T, channels> (&x)[tile], float (&g)[tile][channels]) const {
-    with_kind([&](auto kind) {
+    with_norm_activation(kind_, [&](auto kind) {
 #pragma unroll
       for (int t = 0; t < tile; ++t) {
         float z[channels];
@@ -75,22 +92,6 @@ class ChannelNorm {
     if constexpr (F == Activation::hard_swish) return z * __saturatef(fmaf(z, 1.0f / 6, 0.5f));
     return activate({F}, z);
   }
-  template <class Fn>
-  __device__ void with_kind(const Fn& fn) const {
-    switch (kind_) {
-      case Activation::relu:
-        return fn(std::integral_constant<Activation, Activation::relu>());
-      case Activation::relu6:
-        return fn(std::integral_constant<Activation, Activation::relu6>());
-      case Activation::hard_swish:
-        return fn(std::integral_constant<Activation, Activation::hard_swish>());
-      case Activation::silu:
-        return fn(std::integral_constant<Activation, Activation::silu>());
-      default:
-        return fn(std::integral_constant<Activation, Activation::none>());
-    }
-  }
-
   bool some_;
   Activation kind_;
   float center_[channels] = {}, scale_[channels] = {}, shift_[channels] = {};

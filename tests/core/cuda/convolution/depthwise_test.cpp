@@ -1,5 +1,6 @@
-// The depthwise kernels as GPUs with other numbers of multiprocessors divide the work, on the one
-// at hand, against plain loops. Whole numbers, so that no order of adding shows.
+// The depthwise kernels as GPUs with other numbers of multiprocessors, less shared memory or no
+// tensor cores divide the work, on the one at hand, against plain loops. Whole numbers, so that no
+// order of adding shows.
 #include "core/backend/backend.h"
 #include "core/cuda/convolution/convolution.h"
 #include "whole_numbers.h"
@@ -45,6 +46,16 @@ constexpr DepthwiseCase depthwise_cases[] = {
     {2, 11, 10, 8, 5, 2, 1, 2, 2, 1}, {2, 7, 8, 136, 5, 2, 2, 2, 2, 2},
     {2, 13, 6, 24, 7, 2, 2, 3, 3, 2}, {9, 4, 5, 16, 7, 2, 3, 3, 3, 3}};
 
+// For tensor cores: pairs of images with and without a second one, several of them in a tile, rows
+// of several strips, packs of channels that divide a block's warps in each way, padding beyond the
+// window.
+constexpr DepthwiseCase tensor_core_cases[] = {
+    {13, 7, 7, 40, 5, 1, 2, 2, 2, 2},  {3, 14, 14, 72, 5, 1, 2, 2, 2, 2},
+    {4, 14, 14, 8, 3, 1, 1, 1, 1, 1},  {1, 5, 131, 32, 3, 1, 1, 1, 1, 1},
+    {2, 5, 70, 32, 7, 1, 3, 3, 3, 3},  {3, 9, 57, 16, 5, 1, 0, 0, 2, 2},
+    {1, 7, 131, 32, 3, 2, 1, 1, 1, 1}, {5, 14, 14, 104, 5, 2, 2, 2, 2, 2},
+    {2, 6, 5, 16, 3, 1, 1, 4, 4, 1},   {7, 7, 7, 1152, 3, 1, 1, 1, 1, 1}};
+
 /// Calls fn(x's index, y's index, w's index) for each product of the convolution.
 template <class Fn>
 void for_each_product(const Conv2dGeometry& g, const Fn& fn) {
@@ -88,9 +99,8 @@ Numbers expected_result(ConvolutionPass pass, const Conv2dGeometry& g,
 
 /// What the kernels write, into memory full of NaN.
 Numbers depthwise_result(ConvolutionPass pass, Conv2dGeometry g, const DepthwiseOperands& in,
-                         DType dtype, int multiprocessors) {
+                         DType dtype, const ConvolutionSite& site) {
   g.dtype = dtype;
-  const ConvolutionSite site{.multiprocessors = multiprocessors};
   const auto algorithm = depthwise_convolution({.pass = pass, .geometry = g}, site);
   if (!algorithm) return {};
   const auto on_gpu = [&](const Numbers& values, const Shape& shape) {
@@ -122,22 +132,51 @@ class CudaDepthwise : public GpuTest {
   }
 };
 
-TEST_F(CudaDepthwise, ComputesTheSameOnAnyNumberOfMultiprocessors) {
-  for (const DepthwiseCase& s : depthwise_cases) {
-    const Conv2dGeometry g = s.geometry();
-    const DepthwiseOperands in = operands_of(g);
-    for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
-                                       ConvolutionPass::backward_weights}) {
-      const Numbers expected = expected_result(pass, g, in);
-      for (const DType dtype : dtypes) {
-        for (const int multiprocessors : {1, 2, 132}) {
-          EXPECT_EQ(depthwise_result(pass, g, in, dtype, multiprocessors), expected) << fmt::format(
-              "{} {} of ({},{},{},{}), window {}, stride {}, {} multiprocessors", name_of(pass),
-              dtype, s.n, s.h, s.w, s.c, s.window, s.stride, multiprocessors);
-        }
-      }
+/// Every type on every site.
+void expect_whole_numbers(ConvolutionPass pass, const DepthwiseCase& s,
+                          const std::vector<ConvolutionSite>& sites) {
+  const Conv2dGeometry g = s.geometry();
+  const DepthwiseOperands in = operands_of(g);
+  const Numbers expected = expected_result(pass, g, in);
+  for (const DType dtype : dtypes) {
+    for (const ConvolutionSite& site : sites) {
+      EXPECT_EQ(depthwise_result(pass, g, in, dtype, site), expected) << fmt::format(
+          "{} {} of ({},{},{},{}), window {}, stride {}, {} multiprocessors of capability {}, {} "
+          "bytes of shared memory",
+          name_of(pass), dtype, s.n, s.h, s.w, s.c, s.window, s.stride, site.multiprocessors,
+          site.capability, site.shared_bytes);
     }
   }
+}
+
+TEST_F(CudaDepthwise, ComputesTheSameOnAnyNumberOfMultiprocessors) {
+  const std::vector<ConvolutionSite> sites{
+      {.multiprocessors = 1}, {.multiprocessors = 2}, {.multiprocessors = 132}};
+  for (const DepthwiseCase& s : depthwise_cases) {
+    for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
+                                       ConvolutionPass::backward_weights}) {
+      expect_whole_numbers(pass, s, sites);
+    }
+  }
+}
+
+TEST_F(CudaDepthwise, WeightGradientsOnTensorCoresAreExact) {
+  cudaDeviceProp here{};
+  ASSERT_EQ(cudaGetDeviceProperties(&here, gpu.index), cudaSuccess);
+  const int capability = here.major * 10 + here.minor;
+  if (capability < 80) GTEST_SKIP() << "skipped: needs compute capability 8.0";
+  std::vector<ConvolutionSite> sites;
+  for (const size_t bytes : {here.sharedMemPerBlockOptin, size_t{24} * 1024}) {  // narrow tiles
+    for (const int multiprocessors : {1, 2, 132}) {
+      sites.push_back({.multiprocessors = multiprocessors,
+                       .capability = capability,
+                       .shared_bytes = bytes,
+                       .multiprocessor_bytes = here.sharedMemPerMultiprocessor});
+    }
+  }
+  constexpr ConvolutionPass pass = ConvolutionPass::backward_weights;
+  for (const DepthwiseCase& s : depthwise_cases) expect_whole_numbers(pass, s, sites);
+  for (const DepthwiseCase& s : tensor_core_cases) expect_whole_numbers(pass, s, sites);
 }
 
 /// What the passes write that are fused with relu of a norm that changes nothing, (C) sums in f64.
@@ -257,7 +296,8 @@ TEST_F(CudaDepthwise, ANaNReachesOnlyTheTapsThatItMeets) {
   const Conv2dGeometry g = DepthwiseCase{1, 6, 7, 8, 3, 1, 0, 0, 0, 0}.geometry();
   DepthwiseOperands in = operands_of(g);
   in.x[static_cast<size_t>(6 * g.c)] = nan;  // row 0, column 6, channel 0
-  const Numbers dw = depthwise_result(ConvolutionPass::backward_weights, g, in, DType::f32, 132);
+  const Numbers dw = depthwise_result(ConvolutionPass::backward_weights, g, in, DType::f32,
+                                      {.multiprocessors = 132});
   ASSERT_EQ(dw.size(), in.w.size());
   for (size_t i = 0; i < dw.size(); ++i) EXPECT_EQ(std::isnan(dw[i]), i == 2) << i;
 }

@@ -33,8 +33,9 @@ struct ConvCase {
 };
 
 // Depthwise: windows and strides that have kernels, uneven padding, edges of strips, several chunks
-// of channels. Pointwise: each number of outputs that has kernels and those between, odd and even
-// numbers of packs, warps that share channels, tiles that are full and not.
+// of channels, odd numbers of small and of wide images. Pointwise: each number of outputs that has
+// kernels and those between, odd and even numbers of packs, warps that share channels, tiles that
+// are full and not.
 const std::vector<ConvCase>& cases() {
   static const std::vector<ConvCase> all = {
       {{2, 7, 9, 8}, 3, {.padding = 1}},
@@ -43,6 +44,8 @@ const std::vector<ConvCase>& cases() {
       {{1, 13, 14, 24}, 5, {.stride = 2, .padding = 2}},
       {{2, 7, 7, 136}, 7, {.padding = 3}},
       {{2, 15, 12, 8}, 7, {.stride = 2, .padding = 3}},
+      {{5, 7, 7, 40}, 5, {.padding = 2}},
+      {{1, 3, 70, 32}, 3, {.padding = 1}},
       {{1, 5, 7, 8}, 1, {}, 8},
       {{2, 19, 21, 16}, 1, {}, 16},
       {{1, 23, 19, 24}, 1, {}, 8},
