@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
     }
     store_pack<V>(y, position.at, rounded<T>(out));
   };
-  for_rows_reversed<V, 3>(t, load_row, prepare, use);
+  for_rows_reversed<V, 4>(t, load_row, prepare, use);
 }
 
 template <class T, int V>
