@@ -1,11 +1,12 @@
 // Single operators of ResNet-18 at 256 images on a GPU in bf16, as the backend runs them: max
-// pooling and batch normalisation, forward and backward; and two batch norms that are added, of
-// ResNet-50 as well, as one operator (added) and as two (one_by_one), as are a batch norm and the
-// max-pooling behind it (fused and apart). One JSON line per operator:
-// microseconds (median of 9 groups of captured runs) over operands so many that no cache holds
-// them, and "cached_us" over the same ones again and again, as a step finds what the operator
-// before has just written where it fits. floor_us: every operand read and every result written once
-// at the rate of large copies; passes_us: with what batch statistics need read a second time.
+// pooling and batch normalisation, forward and backward, the latter of MobileNetV3 as well; and two
+// batch norms that are added, of ResNet-50 as well, as one operator (added) and as two
+// (one_by_one), as are a batch norm and the max-pooling behind it (fused and apart). One JSON line
+// per operator: microseconds (median of 9 groups of captured runs) over operands so many that no
+// cache holds them, and "cached_us" over the same ones again and again, as a step finds what the
+// operator before has just written where it fits. floor_us: every operand read and every result
+// written once at the rate of large copies; passes_us: with what batch statistics need read a
+// second time.
 // usage: bench_operators [ID...]
 // Without arguments: all of them.
 #include "bench/operator_runs.h"
@@ -52,11 +53,9 @@ std::vector<Row> all_rows() {
                       }});
     }
   }
-  const Shape maps[] = {{256, 112, 112, 64},
-                        {256, 56, 56, 64},
-                        {256, 28, 28, 128},
-                        {256, 14, 14, 256},
-                        {256, 7, 7, 512}};
+  const Shape maps[] = {{256, 112, 112, 64}, {256, 56, 56, 64},  {256, 28, 28, 128},
+                        {256, 14, 14, 256},  {256, 7, 7, 512},   {256, 56, 56, 72},
+                        {256, 28, 28, 120},  {256, 14, 14, 672}, {256, 7, 7, 960}};
   for (const Shape& map : maps) {
     const auto add = [&](const char* name, Part part, bool residual) {
       rows.push_back({fmt::format("batch_norm_{}_{}x{}x{}", name, map[1], map[2], map[3]),

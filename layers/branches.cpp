@@ -123,9 +123,11 @@ int Multiply::add_to(MemoryPlan& plan, int x) const {
   int y = parts.front();
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::optional<Shape> shape = product_shape(plan.shape(y), plan.shape(parts[i]));
+    const bool one_is_whole = plan.shape(y) == *shape || plan.shape(parts[i]) == *shape;
     const OperatorCost cost{.keeps_input = plan.needs_grad(parts[i]),
                             .keeps_second_input = plan.needs_grad(y),
-                            .transient_bytes = shape->count() * element_bytes};
+                            // sum_products_to, or a product that is summed
+                            .transient_bytes = one_is_whole ? 0 : shape->count() * element_bytes};
     y = plan.add(*this, {y, parts[i]}, *shape, cost);
   }
   return y;

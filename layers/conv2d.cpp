@@ -1,6 +1,7 @@
 // Weight first, then bias: the order PyTorch lists them in.
 #include "layers/conv2d.h"
 
+#include "core/backend/fused_ops.h"
 #include "layers/pool.h"
 
 namespace whisker {
@@ -53,21 +54,25 @@ void Conv2D::fold(const BatchNorm& norm, DType dtype) {
   folded_ = norm.fold(weight_->master(), bias_ ? bias_->master() : Tensor(), dtype);
 }
 
-bool Conv2D::is_fused_depthwise() const {
+bool Conv2D::has_fused_norm(DType dtype) const {
   const Options& o = options_;
-  return fuses_norm({.h = 1,
-                     .w = 1,
-                     .c = o.in_channels,
-                     .c_out = o.filters,
-                     .kernel_h = o.kernel.h,
-                     .kernel_w = o.kernel.w,
-                     .stride_h = o.stride.h,
-                     .stride_w = o.stride.w,
-                     .dilation_h = o.dilation.h,
-                     .dilation_w = o.dilation.w,
-                     .groups = o.groups,
-                     .activation = {},
-                     .dtype = DType::bf16});
+  const bool padded = o.padding_mode == PaddingMode::number && !(o.padding == Pair(0));
+  Conv2dGeometry g{.h = 1,
+                   .w = 1,
+                   .c = o.in_channels,
+                   .c_out = o.filters,
+                   .kernel_h = o.kernel.h,
+                   .kernel_w = o.kernel.w,
+                   .stride_h = o.stride.h,
+                   .stride_w = o.stride.w,
+                   .dilation_h = o.dilation.h,
+                   .dilation_w = o.dilation.w,
+                   .groups = o.groups,
+                   .activation = {},
+                   .dtype = dtype};
+  if (!padded && fuses_pointwise_norm(g)) return true;
+  g.dtype = DType::bf16;
+  return fuses_norm(g);
 }
 
 bool Conv2D::is_bare() const {

@@ -60,8 +60,8 @@ class Conv2D final : public Module {
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
   void set_max_pool(const Pool2dOptions& pool) { options_.max_pool = pool; }
-  /// True for the depthwise convolutions of fuses_norm().
-  bool is_fused_depthwise() const;
+  /// True for the convolutions of fuses_norm(), and those of fuses_pointwise_norm() in `dtype`.
+  bool has_fused_norm(DType dtype) const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   const std::shared_ptr<Parameter>& bias() const { return bias_; }  ///< null without one

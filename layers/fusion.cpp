@@ -195,7 +195,7 @@ std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const Fusio
   auto match = norm_in_training(layers, at);
   const Conv2D* const conv = match ? bare_conv2d_at(layers, at + match->count) : nullptr;
   if (!conv || !batch_norm_computes(norm_of(*match).options().activation, true)) return {};
-  if (conv->is_fused_depthwise()) {
+  if (conv->has_fused_norm(target.dtype)) {
     match->notes.push_back(
         fmt::format("{} into {} in training", path_at(layers, at), conv->path()));
   } else {
@@ -207,17 +207,16 @@ std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const Fusio
   return match;
 }
 
-// A depthwise convolution keeps what the batch_norm reads in place of what it writes.
+// An own kernel keeps what the batch_norm reads in place of what it writes.
 std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, MemoryPlan& plan,
                                   int x) {
   const auto& conv = last_of<Conv2D>(layers, match);
-  if (!conv.is_fused_depthwise()) return {};
+  if (!conv.has_fused_norm(plan.dtype())) return {};
   const Shape normalised = plan.shape(x);
   const BatchNorm& norm = norm_of(match);
   OperatorCost cost = conv.cost(normalised, true);
   cost.keeps_input = true;
   cost.kept_bytes += norm.cost(normalised, plan.needs_grad(x)).kept_bytes;
-  cost.transient_bytes = normalised.count() * element_bytes;  // the gradient behind the norm
   return plan.add(*layers[match.first].module, {x}, conv.output_shape(normalised), cost,
                   fmt::format("{}, conv2d {}", norm.description(), conv.describe()));
 }
@@ -234,7 +233,10 @@ std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
 
 std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const FusionTarget& target) {
   const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
-  if (!norm || !has_fused_conv_norm(target) || !bare_conv2d_at(layers, at)) return {};
+  const Conv2D* const conv = bare_conv2d_at(layers, at);
+  if (!norm || !conv || !has_fused_norms(target)) return {};
+  const bool depthwise = conv->options().groups > 1 && conv->has_fused_norm(target.dtype);
+  if (!has_fused_conv_norm(target) && !depthwise) return {};
   return FusedLayers{.first = at, .in_training = {norm}};
 }
 
@@ -483,17 +485,17 @@ bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
 
 const Pass training{.training = true};
 
-void add_notes(const Module& module, std::optional<DeviceKind> device,
+void add_notes(const Module& module, std::optional<DeviceKind> device, DType dtype,
                std::vector<std::string>& notes) {
   const Layers layers = module.children();
   const auto* const list = dynamic_cast<const Sequential*>(&module);
   if (!list) {
-    for (const Module::Child& child : layers) add_notes(*child.module, device, notes);
+    for (const Module::Child& child : layers) add_notes(*child.module, device, dtype, notes);
     return;
   }
-  const Fusion fusion(layers, {.device = device, .fuse = list->fuses()});
+  const Fusion fusion(layers, {.device = device, .dtype = dtype, .fuse = list->fuses()});
   for (size_t at = 0; at < layers.size();) {
-    add_notes(*layers[at].module, device, notes);
+    add_notes(*layers[at].module, device, dtype, notes);
     const FusedLayers* const match = fusion.noted_at(at);
     if (match) notes.insert(notes.end(), match->notes.begin(), match->notes.end());
     at += match ? match->count : 1;
@@ -561,9 +563,10 @@ const FusedLayers* Fusion::noted_at(size_t at) const {
   return found == matches_[at].end() ? nullptr : &*found;
 }
 
-std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device) {
+std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device,
+                                      DType dtype) {
   std::vector<std::string> notes;
-  add_notes(net, device, notes);
+  add_notes(net, device, dtype, notes);
   return notes;
 }
 

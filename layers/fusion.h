@@ -65,7 +65,9 @@ class Fusion {
   std::vector<std::vector<FusedLayers>> matches_;  // by first layer, in the table's order
 };
 
-/// What training on `device` fuses in `net`, layer by layer, without what timing decides.
-std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device);
+/// What training on `device` in `dtype` fuses in `net`, layer by layer, without what timing
+/// decides.
+std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device,
+                                      DType dtype = DType::f32);
 
 }  // namespace whisker

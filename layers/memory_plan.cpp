@@ -16,9 +16,11 @@ int64_t kept_besides(const PlannedOperator& op, int64_t width) {
 
 }  // namespace
 
-MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device) {
+MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device,
+                          DType dtype) {
   MemoryPlan plan;
   plan.device_ = device;
+  plan.dtype_ = dtype;
   model.add_to(plan, plan.add_input(x));
   return plan;
 }

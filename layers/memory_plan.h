@@ -31,8 +31,9 @@ class MemoryPlan {
  public:
   /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit. Fused
   /// layers (layers/fusion.h) are one operator; with a device, also those that only training there
-  /// fuses, and layers keep what they keep there.
-  static MemoryPlan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {});
+  /// in `dtype` fuses, and layers keep what they keep there.
+  static MemoryPlan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {},
+                       DType dtype = DType::f32);
 
   /// The input, and what a container's add_to() needs.
   int add_input(const Shape& shape);
@@ -40,6 +41,7 @@ class MemoryPlan {
           const OperatorCost& cost, std::string what = {});
   const Shape& shape(int value) const { return values_[static_cast<size_t>(value)].shape; }
   std::optional<DeviceKind> device() const { return device_; }
+  DType dtype() const { return dtype_; }
   bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
 
   const std::vector<PlannedOperator>& operators() const { return operators_; }
@@ -66,6 +68,7 @@ class MemoryPlan {
   std::vector<int> first_keepers() const;
 
   std::optional<DeviceKind> device_;
+  DType dtype_ = DType::f32;
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;
 };

@@ -66,7 +66,8 @@ int Sequential::add_to(MemoryPlan& plan, int x) const {
 }
 
 int Sequential::add_first_to(size_t count, MemoryPlan& plan, int x) const {
-  return Fusion(children(), {.device = plan.device(), .fuse = fuse_}).add_to(plan, count, x);
+  const FusionTarget target{.device = plan.device(), .dtype = plan.dtype(), .fuse = fuse_};
+  return Fusion(children(), target).add_to(plan, count, x);
 }
 
 std::string Sequential::default_name(const std::string& type) const {

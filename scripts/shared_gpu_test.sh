@@ -3,7 +3,8 @@
 # beside a second process that keeps the GPU busy, and deterministic captured trainings whose weights must be the bits
 # of one alone.
 #   scripts/shared_gpu_test.sh BUILD_FOLDER
-#     --repeats N     repetitions of the tests and of each training (100)
+#     --repeats N     repetitions of the tests (100)
+#     --trainings N   repetitions of each training (10)
 #     --filter F      GoogleTest's filter for the tests, in place of those of persistent, captured and PDL kernels
 #     --busy COMMAND  what keeps the GPU busy, started again when it ends (bench_step: resnet18, lstm and mlp in turns)
 #     --out FOLDER    where logs and runs go; cleared first (BUILD_FOLDER/shared_gpu)
@@ -11,22 +12,24 @@
 # 2 for a wrong call.
 set -uo pipefail
 
-usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 wrong() { echo "shared_gpu_test.sh: $*" >&2; exit 2; }
 
-folder="" repeats=100 busy="" out="" filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*'
-filter+=':CudaSecondLayer.*:CudaPooledConvolution.*:CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*'
-filter+=':CudaNormPool.*'
+folder="" repeats=100 trainings=10 busy="" out=""
+filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaSecondLayer.*:CudaPooledConvolution.*'
+filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*'
 while [ $# -gt 0 ]; do
   case "$1" in
-    --repeats | --filter | --busy | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
+    --repeats | --trainings | --filter | --busy | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
     -*) usage ;;
     *) [ -z "$folder" ] || usage; folder=$1 ;;
   esac
   shift
 done
 [ -n "$folder" ] || usage
-[[ $repeats =~ ^[1-9][0-9]*$ ]] || wrong "expected a whole number for --repeats, got '$repeats'."
+for option in repeats trainings; do
+  [[ ${!option} =~ ^[1-9][0-9]*$ ]] || wrong "expected a whole number for --$option, got '${!option}'."
+done
 [ -d "$folder" ] || wrong "no build folder at '$folder'."
 folder=$(realpath -- "$folder") source=$(realpath -- "$(dirname -- "$0")/..")
 mkdir -p "${out:=$folder/shared_gpu}" && out=$(realpath -- "$out") || exit 2
@@ -106,11 +109,11 @@ repeat_tests() {
 }
 repeat_training() {
   local name=$1 same=0 hash i
-  for ((i = 1; i <= repeats; ++i)); do
+  for ((i = 1; i <= trainings; ++i)); do
     hash=$(train "$name" "$i") && [ "$hash" = "${alone[$name]}" ] && same=$((same + 1)) && rm -rf "$out/runs/$name-$i"
   done
-  printf '%-32s %d of %d trainings with the bits of the one alone\n' "$name" "$same" "$repeats"
-  [ "$same" -eq "$repeats" ]
+  printf '%-32s %d of %d trainings with the bits of the one alone\n' "$name" "$same" "$trainings"
+  [ "$same" -eq "$trainings" ]
 }
 
 # All at once: they share the GPU with each other, too.

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the table of README.md's "How fast" from the raw lines in bench/results/*.jsonl.
+"""Writes the tables of README.md's "How fast" (one device) and of docs/guide/several_gpus.md from the raw lines in
+bench/results/*.jsonl.
 
-usage: speed_table.py [--check] [--readme FILE] [--results FOLDER]
+usage: speed_table.py [--check] [--readme FILE] [--several FILE] [--results FOLDER]
 
 A row is a network with its batch and precision, a cold start, or a configuration's training, on a GPU or on a CPU. Its
 figures are one line's: the newest (files by name, lines in order) that was measured at a commit as it is; of steps one
 that has both sides and PyTorch's mode, and torch.compile among the modes where any line of that row has it. Accuracies
 want three seeds or more.
---check changes nothing: exit code 1 where README and lines differ, with the first row that does.
+--check changes nothing: exit code 1 where a file and the lines differ, with the first row that does.
 """
 import argparse
 import json
@@ -20,6 +21,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- scripts/speed_table.py: from here -->\n", "<!-- scripts/speed_table.py: to here -->\n"
 HEAD = ["what", "machine", "Whisker", "PyTorch", "its mode", "ratio", "Whisker MiB", "PyTorch MiB", "commit"]
+SEVERAL_HEAD = ["what, batch of a GPU", "GPUs", "Whisker, images/s", "times one GPU's", "sums that wait", "PyTorch, images/s",
+                "times one GPU's", "its mode", "Whisker MiB", "PyTorch MiB", "commit"]
 NETWORKS = ["keras64", "chollet128", "mlp", "resnet18", "resnet50", "vgg16ft", "lstm", "gru", "rnn"]
 STEP, FIRST, CLASSIFY, RUN = "step", "first step", "classify one photograph", "training"
 KINDS = [STEP, FIRST, CLASSIFY, RUN]
@@ -34,6 +37,10 @@ def significant(value):
 def mean_and_error(values):
     percent = [100 * value for value in values]
     return f"{statistics.mean(percent):.1f} ± {statistics.stdev(percent) / math.sqrt(len(percent)):.1f} %"
+
+
+def times(factor):
+    return "" if factor is None else f"{factor:.2f}"
 
 
 def starts(line):
@@ -53,12 +60,14 @@ def row_of(line):
     peer = next((str(line[key]) for key in ("torch", "pytorch", "peer") if isinstance(line.get(key), str)), what)
     version = re.search(r"(?:PyTorch |^)(\d+\.\d+)", peer)
     row = {"commit": line.get("commit", ""), "machine": line.get("gpu") or line.get("cpu", ""), "on_gpu": "gpu" in line,
-           "memory": ["", ""], "version": version[1] if version else ""}
+           "memory": ["", ""], "version": version[1] if version else "", "several": None}
     if "whisker_ms" in line and "pytorch_ms" in line and "pytorch_mode" in line:
         name = f"{line['id']}, batch {line['batch']}, {line.get('precision', 'f32')}"
         if "ranks" in line:
-            name += f", {line['ranks']} GPUs"
-        row |= {"kind": STEP, "name": name, "ours": f"{significant(line['whisker_ms'])} ms",
+            row |= {"name": f"{name}, {line['ranks']} GPUs", "several": [
+                name, f"{line['ranks']} {row['machine']}", f"{line['whisker_images_per_s']:,}", times(line.get("scaling")),
+                f"{100 * line['sum_share']:.1f} %", f"{line['pytorch_images_per_s']:,}", times(line.get("pytorch_scaling"))]}
+        row |= {"kind": STEP, "name": row.get("name", name), "ours": f"{significant(line['whisker_ms'])} ms",
                 "theirs": f"{significant(line['pytorch_ms'])} ms", "modes": set(line["pytorch_all_ms"]),
                 "mode": line["pytorch_mode"], "ratio": line["whisker_ms"] / line["pytorch_ms"],
                 "memory": [str(line.get("whisker_mib", "")), str(line.get("pytorch_mib", ""))]}
@@ -79,6 +88,8 @@ def row_of(line):
     accuracies, seconds = line.get("accuracy", line.get("bf16")), line.get("seconds", line.get("bf16_seconds"))
     if not (isinstance(accuracies, list) and isinstance(seconds, list) and len(accuracies) == len(seconds) >= 3
             and None not in seconds):
+        return None
+    if any(setting.startswith("device=") and "," in setting for setting in line.get("settings", [])):
         return None
     name = " ".join([line.get("id") or what.split(",")[0], *line.get("settings", [])])
     spent = significant(statistics.mean(seconds))
@@ -109,34 +120,55 @@ def rows_of(folder):
     return sorted(newest, key=place)
 
 
-def table_of(rows):
-    cells = [[row["name"], row["machine"].split(", otherwise")[0], row["ours"], row["theirs"],
-              " ".join(filter(None, [row["mode"], row["theirs"] and row["version"]])),
-              "" if row["ratio"] is None else f"{row['ratio']:.2f}", *row["memory"], row["commit"]] for row in rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in [HEAD, ["---"] * len(HEAD), *cells])
+def table(head, lines):
+    return "".join("| " + " | ".join(line) + " |\n" for line in [head, ["---"] * len(head), *lines])
+
+
+def mode_of(row):
+    return " ".join(filter(None, [row["mode"], row["theirs"] and row["version"]]))
+
+
+def table_of_one(rows):
+    return table(HEAD, [[row["name"], row["machine"].split(", otherwise")[0], row["ours"], row["theirs"], mode_of(row),
+                         "" if row["ratio"] is None else f"{row['ratio']:.2f}", *row["memory"], row["commit"]]
+                        for row in rows if not row["several"]])
+
+
+def table_of_several(rows):
+    return table(SEVERAL_HEAD, [[*row["several"], mode_of(row), *row["memory"], row["commit"]]
+                                for row in rows if row["several"]])
+
+
+def update(path, wanted, check):
+    """Whether the file has the table, at the end."""
+    text = path.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        sys.exit(f"{path}: expected the lines '{BEGIN.strip()}' and '{END.strip()}' once each, in this order")
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    got = text[start:end]
+    if not check:
+        path.write_text(text[:start] + wanted + text[end:], encoding="utf-8")
+        return True
+    if wanted == got:
+        return True
+    wanted, got = wanted.splitlines() + [""], got.splitlines() + [""]
+    at = next(i for i in range(len(wanted)) if i >= len(got) or wanted[i] != got[i])
+    print(f"{path}: the raw lines say\n  {wanted[at]}\nwhere it has\n  {got[at] if at < len(got) else ''}\n"
+          "scripts/speed_table.py writes the table.")
+    return False
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
+    parser.add_argument("--several", type=pathlib.Path, default=ROOT / "docs/guide/several_gpus.md")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     options = parser.parse_args()
-    text = options.readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        sys.exit(f"{options.readme}: expected the lines '{BEGIN.strip()}' and '{END.strip()}' once each, in this order")
-    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    wanted, got = table_of(rows_of(options.results)), text[start:end]
-    if not options.check:
-        options.readme.write_text(text[:start] + wanted + text[end:], encoding="utf-8")
-        return 0
-    if wanted == got:
-        return 0
-    wanted, got = wanted.splitlines() + [""], got.splitlines() + [""]
-    at = next(i for i in range(len(wanted)) if i >= len(got) or wanted[i] != got[i])
-    print(f"{options.readme}: the lines in {options.results} say\n  {wanted[at]}\nwhere it has\n  "
-          f"{got[at] if at < len(got) else ''}\nscripts/speed_table.py writes the table.")
-    return 1
+    rows = rows_of(options.results)
+    same = [update(options.readme, table_of_one(rows), options.check),
+            update(options.several, table_of_several(rows), options.check)]
+    return 0 if all(same) else 1
 
 
 if __name__ == "__main__":

@@ -179,11 +179,11 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  std::vector<std::string> fused = fusion_notes(*model.net, device.kind);
+  const DType precision = compute_dtype(config.precision, choice);
+  std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
   LibraryStart libraries(device, libraries_of(*model.net));
-  const DType precision = compute_dtype(config.precision, choice);
   configure_backend(config, device);
   if (config.data.kind == DataKind::images) open_image_loaders(config, device, precision, data);
   for (const auto* found : {&data.notes, &data.left_out}) {

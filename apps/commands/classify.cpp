@@ -187,6 +187,11 @@ void check_found(const ClassifyArguments& arguments, const InputNames& names, bo
   tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
 }
 
+// Not where an answer may be awaited. A CPU's threads all decode, then all compute.
+bool reads_ahead(const Network& network, const InputNames& names, const RankGroup& ranks) {
+  return network.arena().device().kind == DeviceKind::cuda && names.count() && ranks.world() == 1;
+}
+
 int classify_image_files(const Network& network, InputNames& names,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
@@ -194,7 +199,8 @@ int classify_image_files(const Network& network, InputNames& names,
   const ImageClassifierOptions options{.batch_size = arguments.batch_size,
                                        .flip = arguments.flip,
                                        .embedding = !arguments.embeddings.empty(),
-                                       .heat_map = !arguments.cam.empty()};
+                                       .heat_map = !arguments.cam.empty(),
+                                       .read_ahead = reads_ahead(network, names, ranks)};
   ClassifiedImages files(ranks.leads() ? arguments.cam : "",
                          ranks.leads() ? arguments.embeddings : "");
   const auto take = [&](const Prediction& result, const std::string& heat_map) {

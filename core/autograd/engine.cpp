@@ -103,6 +103,17 @@ void Engine::contribute(const Edge& edge, Tensor gradient) {
   }
 }
 
+void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
+  Node& node = *edge.node;
+  Node::Output& output = node.outputs_[edge.output];
+  if (gradient.shape() == output.shape || gradient.dtype() != output.dtype ||
+      !output.gradient.defined()) {
+    return contribute(edge, broadcast_to(gradient, output.shape));
+  }
+  queue(node);  // refuses a node of another run
+  accumulate(node, output.gradient, gradient);
+}
+
 void Engine::complete(const Node& node, Node::Output& output) const {
   if (!output.unsummed.defined()) return;
   accumulate(node, output.gradient, output.unsummed);
@@ -137,15 +148,19 @@ bool Engine::is_requested(const Node& node) const {
                      [&](const RequestedGrad& one) { return one.edge.node.get() == &node; });
 }
 
-// sum += term; in place when `sum` has no other handle, or is a leaf's own memory.
+// sum += term, which may broadcast; in place when `sum` has no other handle, or is a leaf's own
+// memory.
 void Engine::accumulate(const Node& node, Tensor& sum, const Tensor& term) const {
   const bool own =
       sum.exclusive() || (node.is_leaf() && sum.same(static_cast<const Leaf&>(node).slot_));
-  if (own && !recording_) {
-    backend_of(sum.device()).elementwise().accumulate(term, sum);
-  } else {
+  if (!own || recording_) {
     sum = add(sum, term);
+    return;
   }
+  ElementwiseKernels& kernels = backend_of(sum.device()).elementwise();
+  if (term.shape() == sum.shape() || sum.count() == 0) return kernels.accumulate(term, sum);
+  kernels.binary(BinaryOp::add, BroadcastGeometry::of(sum.shape(), term.shape(), sum.shape()),
+                 {.a = sum, .b = term}, sum);
 }
 
 void Engine::queue(Node& node) {

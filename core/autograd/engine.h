@@ -30,6 +30,8 @@ class Engine {
   bool wants(const Edge& edge) const;
   /// Accumulates `gradient` at `edge`. A second one may stay unsummed: Note [Unsummed gradients].
   void contribute(const Edge& edge, Tensor gradient);
+  /// contribute(edge, gradient broadcast to its shape); written out where it is the first alone.
+  void contribute_broadcast(const Edge& edge, const Tensor& gradient);
   /// Sums all contributions into output.gradient.
   void complete(const Node& node, Node::Output& output) const;
   /// Memory that becomes the gradient of `edge`; undefined when `edge` already has a gradient.

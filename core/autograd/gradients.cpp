@@ -43,6 +43,10 @@ void Gradients::accumulate_grad(size_t input, Tensor gradient) {
   if (needs(input)) engine_->contribute(node_->inputs_[input], std::move(gradient));
 }
 
+void Gradients::accumulate_broadcast_grad(size_t input, const Tensor& gradient) {
+  if (needs(input)) engine_->contribute_broadcast(node_->inputs_[input], gradient);
+}
+
 void Gradients::no_double_backward(const char* remedy) const {
   if (recording()) {
     fail(ErrorKind::usage, "{}: gradients of gradients are not available for this operator.{}{}",

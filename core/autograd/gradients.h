@@ -36,6 +36,9 @@ class Gradients {
   }
   /// Adds a finished gradient of `input`; ignored when that is not needed.
   void accumulate_grad(size_t input, Tensor gradient);
+  /// accumulate_grad() of `gradient` broadcast to the shape of `input`, which is not written out
+  /// where there is a gradient to add it to.
+  void accumulate_broadcast_grad(size_t input, const Tensor& gradient);
   /// True under create_graph: the closure must accumulate_grad() results of recorded ops.
   bool recording() const;
   /// Throws usage under create_graph: this op cannot be differentiated twice; `remedy` says what

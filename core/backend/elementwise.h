@@ -29,6 +29,7 @@ class ElementwiseKernels {
   /// Conversion rules: core/tensor/convert.h.
   virtual void cast(const Tensor& x, const Tensor& y) = 0;
   virtual void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) = 0;
+  /// y may be the operand that is not broadcast.
   virtual void binary(BinaryOp op, const BroadcastGeometry& g, const BinaryInputs& in,
                       const Tensor& y) = 0;
   /// sum += term, same shape.

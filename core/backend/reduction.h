@@ -11,6 +11,9 @@ class ReductionKernels {
   virtual ~ReductionKernels() = default;
 
   virtual void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) = 0;
+  /// y = the sums of a * b over the reduced axes of both.
+  virtual void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
+                            const Tensor& y) = 0;
   /// First position (i64) of the largest element along the middle axis; a NaN counts as the
   /// largest.
   virtual void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) = 0;

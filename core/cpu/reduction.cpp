@@ -1,8 +1,11 @@
-// Reductions over any axes. Sums are f64, so that their error does not grow with the number of
-// terms and large ones may cancel.
+// Reductions over any axes, of the elements of a tensor or of the products of two, in f32 or bf16.
+// Sums are f64, so that their error does not grow with the number of terms and large ones may
+// cancel.
 #include "core/backend/reduction.h"
+
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
+#include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vectorize.h"
 
@@ -15,9 +18,24 @@ namespace {
 
 constexpr int64_t stretch = 4096;  // elements of a row that one thread takes at a time
 
+/// What is reduced: elements, or products of elements at the same positions.
+template <class T>
+struct Elements {
+  const T* x;
+  float operator[](int64_t i) const { return load(x[i]); }
+  Elements operator+(int64_t offset) const { return {x + offset}; }
+};
+template <class T>
+struct Products {
+  const T *a, *b;
+  float operator[](int64_t i) const { return load(a[i]) * load(b[i]); }
+  Products operator+(int64_t offset) const { return {a + offset, b + offset}; }
+};
+
 struct Sum {
   static constexpr double start = 0;
-  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+  template <class Terms>
+  WHISKER_VECTORIZE static double row(Terms x, int64_t count) {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
@@ -32,7 +50,8 @@ struct Sum {
 struct Max {
   static constexpr double start = -std::numeric_limits<double>::infinity();
   static double combine(double a, double b) { return a >= b || a != a ? a : b; }
-  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+  template <class Terms>
+  WHISKER_VECTORIZE static double row(Terms x, int64_t count) {
     float best = x[0];
     bool nan = false;
     for (int64_t i = 0; i < count; ++i) {
@@ -45,7 +64,8 @@ struct Max {
 struct Min {
   static constexpr double start = std::numeric_limits<double>::infinity();
   static double combine(double a, double b) { return a <= b || a != a ? a : b; }
-  WHISKER_VECTORIZE static double row(const float* x, int64_t count) {
+  template <class Terms>
+  WHISKER_VECTORIZE static double row(Terms x, int64_t count) {
     float best = x[0];
     bool nan = false;
     for (int64_t i = 0; i < count; ++i) {
@@ -56,8 +76,8 @@ struct Min {
   }
 };
 
-template <class Op>
-WHISKER_VECTORIZE void combine_row(Op, const float* x, double* y, int64_t count) {
+template <class Op, class Terms>
+WHISKER_VECTORIZE void combine_row(Op, Terms x, double* y, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) y[i] = Op::combine(y[i], static_cast<double>(x[i]));
 }
@@ -98,19 +118,19 @@ Walk walk_of(const ReduceGeometry& g, bool reduced) {
 }
 
 // The last axis is reduced: each result combines whole rows.
-template <class Op>
+template <class Op, class Terms, class T>
 void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
-                 const float* x, float* y, double scale) {
+                 Terms x, T* y, double scale) {
   const int64_t work = reduced.count * length;
   if (kept.count >= 2 * team_size(kept.count * work, pointwise_grain) || kept.count > 64) {
     parallel_ranges(kept.count, rows_grain(work), [&](int64_t begin, int64_t end, int) {
       for (int64_t o = begin; o < end; ++o) {
         double total = Op::start;
-        const float* base = x + kept.offset(o);
+        const Terms base = x + kept.offset(o);
         for (int64_t r = 0; r < reduced.count; ++r) {
           total = Op::combine(total, Op::row(base + reduced.offset(r), length));
         }
-        y[o] = static_cast<float>(total * scale);
+        store(y[o], static_cast<float>(total * scale));
       }
     });
     return;
@@ -120,7 +140,7 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
   const int64_t pieces = reduced.count * pieces_per_row;
   const Scratch<double> partial(allocator, pieces);
   for (int64_t o = 0; o < kept.count; ++o) {
-    const float* base = x + kept.offset(o);
+    const Terms base = x + kept.offset(o);
     parallel_ranges(pieces, rows_grain(std::min(length, stretch)),
                     [&](int64_t begin, int64_t end, int) {
                       for (int64_t p = begin; p < end; ++p) {
@@ -131,15 +151,15 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
                     });
     double total = Op::start;
     for (int64_t p = 0; p < pieces; ++p) total = Op::combine(total, partial[p]);
-    y[o] = static_cast<float>(total * scale);
+    store(y[o], static_cast<float>(total * scale));
   }
 }
 
 // The last axis is kept: rows are combined element by element into a row of results. A long
 // reduction onto few rows is cut in as many parts as there are threads.
-template <class Op>
+template <class Op, class Terms, class T>
 void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced, int64_t length,
-                    const float* x, float* y, double scale) {
+                    Terms x, T* y, double scale) {
   const int team = team_size(kept.count * reduced.count * length, pointwise_grain);
   const int64_t parts = kept.count >= team ? 1 : std::min<int64_t>(team, reduced.count);
   const int64_t jobs = kept.count * parts;
@@ -149,7 +169,7 @@ void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced,
     for (int64_t job = begin; job < end; ++job) {
       double* sum = sums.data() + job * length;
       std::fill_n(sum, length, Op::start);
-      const float* base = x + kept.offset(job / parts);
+      const Terms base = x + kept.offset(job / parts);
       const int64_t part = job % parts;
       for (int64_t r = reduced.count * part / parts; r < reduced.count * (part + 1) / parts; ++r) {
         combine_row(Op{}, base + reduced.offset(r), sum, length);
@@ -162,17 +182,16 @@ void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced,
       for (int64_t part = 0; part < parts; ++part) {
         total = Op::combine(total, sums[(o * parts + part) * length + i]);
       }
-      y[o * length + i] = static_cast<float>(total * scale);
+      store(y[o * length + i], static_cast<float>(total * scale));
     }
   }
 }
 
-template <class Op>
-void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, float* y,
-               double scale) {
+template <class Op, class Terms, class T>
+void reduce_as(Allocator& allocator, const ReduceGeometry& g, Terms x, T* y, double scale) {
   if (g.rank == 0) {
-    y[0] = static_cast<float>(Op::combine(Op::start, static_cast<double>(x[0])) * scale);
-    return;
+    const double value = Op::combine(Op::start, static_cast<double>(x[0]));
+    return store(y[0], static_cast<float>(value * scale));
   }
   const auto last = static_cast<size_t>(g.rank - 1);
   const Walk kept = walk_of(g, false);
@@ -185,6 +204,7 @@ void reduce_as(Allocator& allocator, const ReduceGeometry& g, const float* x, fl
 }
 
 // Sums over the positions of blocked images: global average pooling. False for any other reduction.
+template <class T>
 bool reduce_positions(Allocator& allocator, ReduceOp op, const ReduceGeometry& g, const Tensor& x,
                       const Tensor& y) {
   const BlockedForm* form = blocked_form(x);
@@ -196,22 +216,23 @@ bool reduce_positions(Allocator& allocator, ReduceOp op, const ReduceGeometry& g
   }
   const Scratch<double> sums(allocator, a.n * a.blocks() * a.block);
   const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(a.positions) : 1;
-  const auto* blocks = static_cast<const float*>(form->data());
-  float* to = f32(y);
-  parallel_ranges(
-      a.n * a.blocks(), rows_grain(a.positions * a.block), [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-          double* sum = sums.data() + i * a.block;
-          std::fill_n(sum, a.block, 0.0);
-          for (int64_t p = 0; p < a.positions; ++p) {
-            combine_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
-          }
-          const int64_t channel = i % a.blocks() * a.block;
-          for (int64_t c = channel; c < std::min(channel + a.block, a.channels); ++c) {
-            to[i / a.blocks() * a.channels + c] = static_cast<float>(sum[c - channel] * scale);
-          }
-        }
-      });
+  const Elements<T> blocks{static_cast<const T*>(form->data())};
+  T* to = static_cast<T*>(y.raw());
+  parallel_ranges(a.n * a.blocks(), rows_grain(a.positions * a.block),
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t i = begin; i < end; ++i) {
+                      double* sum = sums.data() + i * a.block;
+                      std::fill_n(sum, a.block, 0.0);
+                      for (int64_t p = 0; p < a.positions; ++p) {
+                        combine_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
+                      }
+                      const int64_t channel = i % a.blocks() * a.block;
+                      for (int64_t c = channel; c < std::min(channel + a.block, a.channels); ++c) {
+                        store(to[i / a.blocks() * a.channels + c],
+                              static_cast<float>(sum[c - channel] * scale));
+                      }
+                    }
+                  });
   return true;
 }
 
@@ -220,22 +241,29 @@ class Reduction final : public ReductionKernels, CpuKernels {
   using CpuKernels::CpuKernels;
 
   void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
-    if (!in_f32("reduce", x)) {
-      return via_f32([&](ViaF32& t) { reduce(op, g, t.in(x), t.out(y)); });
-    }
-    if (reduce_positions(allocator_, op, g, x, y)) return;
-    const float* from = f32(x);
-    float* to = f32(y);
-    switch (op) {
-      case ReduceOp::sum:
-        return reduce_as<Sum>(allocator_, g, from, to, 1);
-      case ReduceOp::mean:
-        return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
-      case ReduceOp::max:
-        return reduce_as<Max>(allocator_, g, from, to, 1);
-      case ReduceOp::min:
-        return reduce_as<Min>(allocator_, g, from, to, 1);
-    }
+    visit_element("reduce", x.dtype(), [&]<class T>() {
+      if (reduce_positions<T>(allocator_, op, g, x, y)) return;
+      const Elements<T> from{static_cast<const T*>(x.raw())};
+      T* to = static_cast<T*>(y.raw());
+      switch (op) {
+        case ReduceOp::sum:
+          return reduce_as<Sum>(allocator_, g, from, to, 1);
+        case ReduceOp::mean:
+          return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
+        case ReduceOp::max:
+          return reduce_as<Max>(allocator_, g, from, to, 1);
+        case ReduceOp::min:
+          return reduce_as<Min>(allocator_, g, from, to, 1);
+      }
+    });
+  }
+
+  void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
+                    const Tensor& y) override {
+    visit_element("sum_products_to", a.dtype(), [&]<class T>() {
+      const Products<T> from{static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw())};
+      reduce_as<Sum>(allocator_, g, from, static_cast<T*>(y.raw()), 1);
+    });
   }
 
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {

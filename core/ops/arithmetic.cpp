@@ -68,8 +68,8 @@ Tensor mul(const Tensor& a, const Tensor& b) {
   record("mul", {&a, &b}, y,
          [a_shape = a.shape(), b_shape = b.shape(), a = save_if(needs_grad(b), a),
           b = save_if(needs_grad(a), b)](Gradients& g) {
-           if (g.needs(0)) g.accumulate_grad(0, sum_to(mul(g.dy(), b(g)), a_shape));
-           if (g.needs(1)) g.accumulate_grad(1, sum_to(mul(g.dy(), a(g)), b_shape));
+           if (g.needs(0)) g.accumulate_grad(0, sum_products_to(g.dy(), b(g), a_shape));
+           if (g.needs(1)) g.accumulate_grad(1, sum_products_to(g.dy(), a(g), b_shape));
          });
   return y;
 }
@@ -81,7 +81,7 @@ Tensor div(const Tensor& a, const Tensor& b) {
           y = needs_grad(b) ? save_output(y) : Saved()](Gradients& g) {
            const Tensor da = div(g.dy(), b(g));
            if (g.needs(0)) g.accumulate_grad(0, sum_to(da, a_shape));
-           if (g.needs(1)) g.accumulate_grad(1, affine(sum_to(mul(da, y(g)), b_shape), -1, 0));
+           if (g.needs(1)) g.accumulate_grad(1, affine(sum_products_to(da, y(g), b_shape), -1, 0));
          });
   return y;
 }

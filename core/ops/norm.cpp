@@ -91,12 +91,14 @@ RunningStatistics running_statistics(const BatchNormState& state, const BatchNor
 }
 
 void check_sums(const Tensor& sums, const Tensor& x) {
-  if (!sums.defined() || (sums.shape() == Shape{2, x.extent(-1)} && sums.dtype() == DType::f32 &&
-                          sums.device() == x.device())) {
+  if (!sums.defined()) return;
+  const Shape &got = sums.shape(), plain = {2, x.extent(-1)}, shifted = {3, x.extent(-1)};
+  if ((got == plain || got == shifted) && sums.dtype() == DType::f32 &&
+      sums.device() == x.device()) {
     return;
   }
-  fail(ErrorKind::usage, "batch_norm: expected sums (2,{}) of f32 beside x {}, got {} of {}.",
-       x.extent(-1), x.shape(), sums.shape(), sums.dtype());
+  fail(ErrorKind::usage, "batch_norm: expected sums {} or {} of f32 beside x {}, got {} of {}.",
+       plain, shifted, x.shape(), got, sums.dtype());
 }
 
 }  // namespace

@@ -116,6 +116,8 @@ Tensor var(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {}, i
 Tensor argmax(const Tensor& x, int axis = -1);
 /// Sums x down to `shape`, the reverse of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
+/// sum_to(a * b, shape), without the product in memory where a and b have one shape.
+Tensor sum_products_to(const Tensor& a, const Tensor& b, const Shape& shape);
 
 // --- shape and index --------------------------------------------------------------------------
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -183,7 +185,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
 /// A convolution's result on its way to a batch_norm.
 struct Convolved {
   Tensor y = {};     ///< (N, h_out, w_out, c_out)
-  Tensor sums = {};  ///< f32 (2, c_out): of y and of its squares; undefined where nobody took them
+  Tensor sums = {};  ///< f32, for batch_norm: see SummedOutput; undefined where nobody took them
 };
 /// conv2d without a bias that also takes the sums for batch_norm where the device has a kernel for
 /// both and that is faster.

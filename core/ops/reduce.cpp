@@ -1,5 +1,5 @@
-// Reductions over axes, and sum_to, the reverse of broadcasting. Backward is written with recorded
-// operators throughout.
+// Reductions over axes; sum_to and sum_products_to, the reverse of broadcasting. Backward is
+// written with recorded operators throughout.
 #include "core/autograd/autograd.h"
 #include "core/backend/backend.h"
 #include "core/backend/reduction.h"
@@ -18,6 +18,20 @@ AxisMask mask_of(const char* op, const Shape& shape, const Axes& axes) {
     if (reduced) fail(ErrorKind::usage, "{}: axis {} of {} is given twice.", op, axis, shape);
     reduced = true;
   }
+  return mask;
+}
+
+// The axes over which the reverse of broadcasting from `shape` sums x.
+AxisMask mask_to(const char* op, const Shape& x, const Shape& shape) {
+  const int added = x.rank() - shape.rank();
+  AxisMask mask{};
+  bool fits = added >= 0;
+  for (int i = 0; fits && i < x.rank(); ++i) {
+    const int64_t wanted = i < added ? 1 : shape[i - added];
+    mask[static_cast<size_t>(i)] = i < added || (wanted == 1 && x[i] != 1);
+    fits = wanted == 1 || wanted == x[i];
+  }
+  if (!fits) fail(ErrorKind::usage, "{}: shape {} does not broadcast to x {}.", op, shape, x);
   return mask;
 }
 
@@ -52,10 +66,9 @@ Tensor reduce(const char* name, ReduceOp op, const Tensor& x, const AxisMask& ma
 
 Tensor masked_sum(const Tensor& x, const AxisMask& mask, const Shape& shape) {
   const Tensor y = reduce("sum", ReduceOp::sum, x, mask, shape);
-  record("sum", {&x}, y,
-         [x_shape = x.shape(), kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
-           g.accumulate_grad(0, broadcast_to(reshape(g.dy(), kept), x_shape));
-         });
+  record("sum", {&x}, y, [kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
+    g.accumulate_broadcast_grad(0, reshape(g.dy(), kept));
+  });
   return y;
 }
 
@@ -96,7 +109,7 @@ Tensor mean(const Tensor& x, const Axes& axes, ReduceOptions options) {
            }
            const double scale =
                static_cast<double>(kept.count()) / static_cast<double>(x_shape.count());
-           g.accumulate_grad(0, broadcast_to(reshape(affine(g.dy(), scale, 0), kept), x_shape));
+           g.accumulate_broadcast_grad(0, reshape(affine(g.dy(), scale, 0), kept));
          });
   return y;
 }
@@ -138,18 +151,25 @@ Tensor argmax(const Tensor& x, int axis) {
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  const int added = x.rank() - shape.rank();
-  AxisMask mask{};
-  bool fits = added >= 0;
-  for (int i = 0; fits && i < x.rank(); ++i) {
-    const int64_t wanted = i < added ? 1 : shape[i - added];
-    mask[static_cast<size_t>(i)] = i < added || (wanted == 1 && x.extent(i) != 1);
-    fits = wanted == 1 || wanted == x.extent(i);
+  return masked_sum(x, mask_to("sum_to", x.shape(), shape), shape);
+}
+
+Tensor sum_products_to(const Tensor& a, const Tensor& b, const Shape& shape) {
+  if (!(a.shape() == b.shape()) || a.shape() == shape) return sum_to(mul(a, b), shape);
+  check_alike("sum_products_to", "a", a, "b", b);
+  check_computes("sum_products_to", "a", a);
+  const AxisMask mask = mask_to("sum_products_to", a.shape(), shape);
+  const Tensor y = a.count() == 0 ? zeros(shape, a.options()) : empty(shape, a.options());
+  if (a.count() > 0) {
+    const ReduceGeometry geometry = ReduceGeometry::of(a.shape(), mask);
+    backend_of(a.device()).reduction().sum_products(geometry, a, b, y);
   }
-  if (!fits) {
-    fail(ErrorKind::usage, "sum_to: shape {} does not broadcast to x {}.", shape, x.shape());
-  }
-  return masked_sum(x, mask, shape);
+  record("sum_products_to", {&a, &b}, y,
+         [a = save_if(needs_grad(b), a), b = save_if(needs_grad(a), b)](Gradients& g) {
+           if (g.needs(0)) g.accumulate_grad(0, mul(g.dy(), b(g)));
+           if (g.needs(1)) g.accumulate_grad(1, mul(g.dy(), a(g)));
+         });
+  return y;
 }
 
 }  // namespace whisker

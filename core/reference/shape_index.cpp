@@ -104,27 +104,35 @@ class ShapeIndex final : public ShapeIndexKernels {
   }
 };
 
+/// The results of a reduction that begin at `start`, after combine(result) for each element in
+/// order, with the result that it belongs to.
+template <class Combine>
+std::vector<double> reduced(const ReduceGeometry& g, double start, Combine&& combine) {
+  // Strides of the kept axes in y; 0 along reduced ones.
+  Extents out_stride{};
+  int64_t stride = 1;
+  for (int axis = g.rank - 1; axis >= 0; --axis) {
+    const auto a = static_cast<size_t>(axis);
+    if (g.reduced[a]) continue;
+    out_stride[a] = stride;
+    stride *= g.extent[a];
+  }
+  std::vector<double> result(static_cast<size_t>(g.out_count), start);
+  for_each_index(g.rank, g.extent, [&](const Extents& index) {
+    combine(result[static_cast<size_t>(position(index, out_stride, g.rank))]);
+  });
+  return result;
+}
+
 class Reduction final : public ReductionKernels {
  public:
   void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
-    // Strides of the kept axes in y; 0 along reduced ones.
-    Extents out_stride{};
-    int64_t stride = 1;
-    for (int axis = g.rank - 1; axis >= 0; --axis) {
-      const auto a = static_cast<size_t>(axis);
-      if (g.reduced[a]) continue;
-      out_stride[a] = stride;
-      stride *= g.extent[a];
-    }
     constexpr double infinity = std::numeric_limits<double>::infinity();
     const double start = op == ReduceOp::max ? -infinity : op == ReduceOp::min ? infinity : 0;
-    std::vector<double> result(static_cast<size_t>(g.out_count), start);
-
     visit(x.dtype(), [&]<class T>() {
       const T* in = elements<T>(x);  // row-major over g.extent
-      for_each_index(g.rank, g.extent, [&](const Extents& index) {
+      const auto result = reduced(g, start, [&](double& so_far) {
         const double value = convert<double>(*in++);
-        double& so_far = result[static_cast<size_t>(position(index, out_stride, g.rank))];
         if (op == ReduceOp::max) {
           if (value > so_far || std::isnan(value)) so_far = value;
         } else if (op == ReduceOp::min) {
@@ -134,10 +142,21 @@ class Reduction final : public ReductionKernels {
         }
       });
       T* out = elements<T>(y);  // (out_count)
-      for (double value : result) {
+      for (const double value : result) {
         *out++ =
             convert<T>(op == ReduceOp::mean ? value / static_cast<double>(g.reduce_count) : value);
       }
+    });
+  }
+
+  void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
+                    const Tensor& y) override {
+    visit(a.dtype(), [&]<class T>() {
+      const T* left = elements<T>(a);  // row-major over g.extent, as b
+      const T* right = elements<T>(b);
+      const auto result = reduced(
+          g, 0, [&](double& sum) { sum += convert<double>(*left++) * convert<double>(*right++); });
+      std::transform(result.begin(), result.end(), elements<T>(y), convert<T, double>);
     });
   }
 

@@ -256,6 +256,12 @@ constexpr OperatorRow rows[] = {
        const Tensor x = a.operand("x", a.shape({3, 4, 5}));
        return sum_to(x, a.shape({4, 1}));
      }},
+    {"sum_products_to",
+     [](Arguments& a) {
+       const Tensor left = a.operand("a", a.shape({3, 4, 5}));
+       const Tensor right = a.operand("b", a.shape({3, 4, 5}), 0.5, 2);
+       return sum_products_to(left, right, a.shape({4, 1}));
+     }},
     {"reshape",
      [](Arguments& a) {
        const Tensor x = a.operand("x", a.shape({3, 4, 2}));

@@ -10,7 +10,10 @@
 #include "tests/layers/step_training.h"
 #include "tests/support/devices.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -97,6 +100,21 @@ std::shared_ptr<Sequential> norm_activations() {
   return classifier(net, 8);
 }
 
+/// An inverted residual (Sandler et al. 2018, table 1) and what normalises its projection. Behind
+/// relu, the second norm would make the gradient of the first one's weight nothing but rounding.
+std::shared_ptr<Sequential> inverted_residual() {
+  constexpr ActivationSpec f{.kind = Activation::hard_swish};
+  auto net = std::make_shared<Sequential>();
+  net->add<Conv2D>({.in_channels = 3, .filters = 24, .padding = 1, .bias = false}, "expand");
+  net->add<BatchNorm>({.channels = 24, .activation = f}, "bn1");
+  net->add<Conv2D>({.in_channels = 24, .filters = 24, .padding = 1, .groups = 24, .bias = false},
+                   "depthwise");
+  net->add<BatchNorm>({.channels = 24, .activation = f}, "bn2");
+  net->add<Conv2D>({.in_channels = 24, .filters = 16, .kernel = 1, .bias = false}, "project");
+  net->add<BatchNorm>({.channels = 16}, "bn3");
+  return classifier(net, 16);
+}
+
 struct Row {
   const char* name;
   std::shared_ptr<Sequential> (*network)();
@@ -125,6 +143,14 @@ const std::vector<Row>& rows() {
        {"batch_norm of block.projection.bn", "batch_norm of block.bn1", "batch_norm of block.bn2"},
        {"batch_norm of block.bn1", "add_batch_norms of block.bn2"},
        {{"block.projection.bn"}, {"block.bn2"}}},
+      {"norm_conv",
+       inverted_residual,
+       {6, 9, 9, 3},
+       {{}, {"expand"}, {"bn2"}, {"project"}},
+       {"bn1", "depthwise", "bn2", "project"},
+       {"batch_norm of bn1", "conv2d of depthwise", "batch_norm of bn2", "conv2d of project"},
+       {"batch_norm_conv2d of depthwise", "batch_norm of bn2", "conv2d of project"},
+       {{"bn1", "bn2"}}},
       {"epilogues",
        epilogues,
        {4, 8, 8, 3},
@@ -155,8 +181,9 @@ std::shared_ptr<Sequential> network_of(const Row& row, bool fuse) {
 
 /// "operator of layer" for the row's layers in a pass.
 template <class Pass>
-Names operators_of(const Row& row, Device device, const Names& frozen, const Pass& pass) {
-  StepTraining training(network_of(row, true), row.images, device, {}, frozen);
+Names operators_of(const Row& row, Device device, const Names& frozen, const Pass& pass,
+                   std::optional<DType> compute = {}) {
+  StepTraining training(network_of(row, true), row.images, device, compute, frozen);
   TapeListing listing;
   pass(training);
   Names names;
@@ -180,6 +207,24 @@ TEST_P(Fused, IsOneOperatorWhereTheDeviceHasKernels) {
     EXPECT_EQ(operators_of(row, device, {}, evaluate), row.everywhere);
     for (const Names& frozen : row.unfusing) {
       EXPECT_EQ(operators_of(row, device, frozen, step), row.everywhere);
+    }
+  }
+}
+
+// In 16 bits also the projection behind a depthwise convolution, which computes the norm before it.
+TEST(Fusion, PointwiseConvolutionsTakeNormsIn16Bits) {
+  const Row& row = *std::ranges::find(rows(), std::string_view("norm_conv"), &Row::name);
+  const auto step = [](StepTraining& training) { training.step(); };
+  const Names both = {"batch_norm_conv2d of depthwise", "batch_norm_conv2d of project"};
+  const Names last = {"batch_norm of bn1", "conv2d of depthwise", "batch_norm_conv2d of project"};
+  for (const Device device : test_devices()) {
+    const bool fuses = has_fused_kernels(device.kind) && cuda_gpu(device).capability >= 80;
+    for (const DType dtype : test_dtypes(device)) {
+      if (dtype != DType::bf16 && dtype != DType::f16) continue;
+      SCOPED_TRACE(fmt::format("{} {}", device.str(), name_of(dtype)));
+      EXPECT_EQ(operators_of(row, device, {}, step, dtype), fuses ? both : row.everywhere);
+      EXPECT_EQ(operators_of(row, device, {"bn1"}, step, dtype), fuses ? last : row.everywhere);
+      EXPECT_EQ(operators_of(row, device, {"bn1", "bn2"}, step, dtype), row.everywhere);
     }
   }
 }
@@ -232,6 +277,25 @@ TEST(Fusion, NormAndPoolingArePlannedAsTheDeviceKeepsThem) {
   const std::vector<std::string> patterns = {"bn1"};
   net->freeze(patterns);
   EXPECT_EQ(kept(DeviceKind::cuda), kept({}));
+}
+
+// What the norms before the depthwise and the pointwise convolution write is not stored.
+TEST(Fusion, NormsInConvolutionsArePlannedAsTheDeviceKeepsThem) {
+  const auto net = inverted_residual();
+  const Shape input{6, 9, 9, 3};
+  const int64_t image = 6 * 9 * 9 * 24;
+  const auto kept = [&](std::optional<DeviceKind> device, DType dtype) {
+    return MemoryPlan::of(*net, input, device, dtype).kept_bytes(2);
+  };
+  const int64_t unfused = kept({}, DType::bf16);
+  EXPECT_EQ(kept(DeviceKind::cpu, DType::bf16), unfused);
+  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f32), 2 * image);
+  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::bf16), 2 * 2 * image);
+  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f16), 2 * 2 * image);
+  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda, DType::bf16),
+              ElementsAre("bn1 into depthwise in training", "bn2 into project in training"));
+  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda, DType::f32),
+              ElementsAre("bn1 into depthwise in training"));
 }
 
 TEST(Fusion, NotesSayWhatTrainingFuses) {

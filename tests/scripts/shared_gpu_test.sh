@@ -72,11 +72,11 @@ expect() {
 line() { printf '%-32s %s' "$1" "$2"; }
 
 expect 0 "$(line whisker_core_cuda_tests "3 of 3 repetitions, 6 tests passed, 0 failed")" -- "$tree" --repeats 3
-expect 0 "$(line lstm "3 of 3 trainings with the bits of the one alone")" -- "$tree" --repeats 3
+expect 0 "$(line lstm "3 of 3 trainings with the bits of the one alone")" -- "$tree" --repeats 3 --trainings 3
 [ "$(wc -l <"$scratch/said")" -eq 4 ] || { cat "$scratch/said"; echo "FAILED: not 2 programs and 2 trainings"; exit 1; }
 grep -q "^resnet18 --device cuda" "$SEEN/busy" || { echo "FAILED: nothing kept the GPU busy"; exit 1; }
 ! kill -0 "$(cat "$SEEN/busy_process")" 2>/dev/null || { echo "FAILED: the second process goes on"; exit 1; }
-expect 0 "$(line resnet "1 of 1 trainings with the bits of the one alone")" -- "$tree" --repeats 1 \
+expect 0 "$(line resnet "1 of 1 trainings with the bits of the one alone")" -- "$tree" --repeats 1 --trainings 1 \
   --busy "$tree/bench/bench_step mine"
 grep -qx mine "$SEEN/busy" || { echo "FAILED: --busy was not run"; exit 1; }
 
@@ -85,10 +85,11 @@ expect 1 "$(line whisker_core_cuda_few_channels_tests "3 of 3 repetitions, 5 tes
 grep -qx " *1 \[  FAILED  \] CudaCapture.Replays" "$scratch/said" || { echo "FAILED: the test is not named"; exit 1; }
 expect 1 "$(line whisker_core_cuda_tests "1 of 3 repetitions, 2 tests passed, 0 failed")" \
   ENDING=whisker_core_cuda_tests -- "$tree" --repeats 3
-expect 1 "$(line lstm "0 of 2 trainings with the bits of the one alone")" BENDING=lstm -- "$tree" --repeats 2
+expect 1 "$(line lstm "0 of 2 trainings with the bits of the one alone")" BENDING=lstm -- "$tree" --repeats 2 --trainings 2
 expect 1 "Nothing ran beside it: ended with exit code 5" IDLE=1 -- "$tree" --repeats 1
 expect 2 "shared_gpu_test.sh: no build folder at '$scratch/nowhere'." -- "$scratch/nowhere"
 expect 2 "shared_gpu_test.sh: expected a whole number for --repeats, got '0'." -- "$tree" --repeats 0
+expect 2 "shared_gpu_test.sh: expected a whole number for --trainings, got 'x'." -- "$tree" --trainings x
 rm "$tree/bench/bench_step"
 expect 2 "shared_gpu_test.sh: no $tree/bench/bench_step: configure with -DWHISKER_BENCH=ON, or name a --busy command." \
   -- "$tree"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md's table of speeds is that of the raw lines, and scripts/speed_table.py takes the lines that it should.
+"""The tables of speeds are those of the raw lines, and scripts/speed_table.py takes the lines that it should.
 
 usage: speed_table_test.py SOURCE
 """
@@ -29,10 +29,13 @@ LINES = {
         step(GPU, "ccccccc", 0.09, {"eager": 2.0}),  # which leaves out what was faster
         step(GPU, "ddddddd with changes", 0.05, {"compiled": 0.4}),
         step(GPU, "eeeeeee", 12.345, {"captured": 1000.0}, id="lstm", batch=64),  # never compiled
-        step(GPU, "eeeeeee", 0.11, {"compiled": 0.4}, ranks=2),
+        step(GPU, "eeeeeee", 0.11, {"compiled": 0.4}, ranks=2, whisker_images_per_s=581818, scaling=1.847,
+             pytorch_images_per_s=160000, pytorch_scaling=1.471, sum_share=0.0312),
         {**GPU, "commit": "eeeeeee", "what": "PyTorch alone", "id": "keras64", "batch": 32, "pytorch_ms": 0.1},
         {**GPU, "commit": "eeeeeee", "what": "tests", "passed": 5},
         {**GPU, "commit": "eeeeeee", "what": "x.yaml, last epoch", "accuracy": [0.9, 0.92, 0.94], "seconds": [10, 11, 13.0]},
+        {**GPU, "commit": "eeeeeee", "what": "training run", "id": "x.yaml", "settings": ["device=cuda:0,cuda:1"],
+         "accuracy": [0.9, 0.92, 0.94], "seconds": [6, 7, 8.0]},
         {**GPU, "commit": "eeeeeee", "what": "y.yaml, last epoch", "accuracy": [0.9, 0.92], "seconds": [10, 11]},
     ],
     "2026-01-01-b.jsonl": [
@@ -52,7 +55,6 @@ EXPECTED = """\
 | what | machine | Whisker | PyTorch | its mode | ratio | Whisker MiB | PyTorch MiB | commit |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 | keras64, batch 32, f32 | H200 | 0.102 ms | 0.294 ms | autotuned 2.11 | 0.35 | 38 | 286 | bbbbbbb |
-| keras64, batch 32, f32, 2 GPUs | H200 | 0.110 ms | 0.400 ms | compiled 2.11 | 0.27 | 38 | 286 | eeeeeee |
 | lstm, batch 64, f32 | H200 | 12.3 ms | 1000 ms | captured 2.11 | 0.01 | 38 | 286 | eeeeeee |
 | x.yaml, 3 seeds | H200 | 92.0 ± 1.2 % in 11.3 s |  |  |  |  |  | eeeeeee |
 | keras64, batch 32, f32 | EPYC, 2 cores | 9.00 ms | 36.0 ms | eager 2.15 | 0.25 | 38 | 286 | 1111111 |
@@ -60,6 +62,11 @@ EXPECTED = """\
 | classify one photograph, resnet18 | EPYC, 2 cores | 0.200 s | 4.40 s | eager 2.15 | 0.05 |  |  | 3333333 |
 | classify 1000 photographs, squeezenet1_1 | EPYC, 2 cores | 5.25 s | 11.5 s | 0 workers 2.15 | 0.46 |  |  | 3333333 |
 | z.yaml train.epochs=2, 3 seeds | EPYC, 2 cores | 50.0 ± 0.0 % in 600 s |  |  |  |  |  | 3333333 |
+"""
+SEVERAL = """\
+| what, batch of a GPU | GPUs | Whisker, images/s | times one GPU's | sums that wait | PyTorch, images/s | times one GPU's | its mode | Whisker MiB | PyTorch MiB | commit |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| keras64, batch 32, f32 | 2 H200 | 581,818 | 1.85 | 3.1 % | 160,000 | 1.47 | compiled 2.11 | 38 | 286 | eeeeeee |
 """
 
 
@@ -81,13 +88,19 @@ with tempfile.TemporaryDirectory() as folder:
     for name, lines in LINES.items():
         (scratch / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     readme = scratch / "README.md"
-    words = ["--readme", readme, "--results", scratch]
+    several = scratch / "several.md"
+    words = ["--readme", readme, "--several", several, "--results", scratch]
     begin, end = "<!-- scripts/speed_table.py: from here -->\n", "<!-- scripts/speed_table.py: to here -->\n"
     readme.write_text(f"before\n{begin}old\n{end}after\n")
+    several.write_text(begin + end)
     expect("  old" in run(1, "--check", *words), "an old table passed")
     run(0, *words)
     expect(readme.read_text() == f"before\n{begin}{EXPECTED}{end}after\n", f"expected {EXPECTED}got {readme.read_text()}")
+    expect(several.read_text() == begin + SEVERAL + end, f"expected {SEVERAL}got {several.read_text()}")
     run(0, "--check", *words)
+    several.write_text(several.read_text().replace("1.85", "1.95"))
+    expect("| 1.85 |" in run(1, "--check", *words), "a changed figure of several GPUs passed")
+    run(0, *words)
     # A figure changed by hand; a newer line; a row too many; no table.
     readme.write_text(readme.read_text().replace("0.102 ms", "0.101 ms"))
     expect("0.102 ms" in run(1, "--check", *words), "a changed figure passed")

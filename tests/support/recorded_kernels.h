@@ -127,6 +127,7 @@ struct RecordedShapeIndex final : Recorded<ShapeIndexKernels> {
 struct RecordedReduction final : Recorded<ReductionKernels> {
   using Recorded::Recorded;
   WHISKER_RECORD_4(reduce)
+  WHISKER_RECORD_4(sum_products)
   WHISKER_RECORD_3(argmax)
 };
 

@@ -1,27 +1,19 @@
 #include "train/inference/image_classifier.h"
 
 #include "core/autograd/autograd.h"
-#include "core/io/file.h"
 #include "core/ops/ops.h"
-#include "data/codec/decode.h"
+#include "data/loader/image_reader.h"
 #include "train/inference/class_activation.h"
 #include "train/inference/image_input.h"
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace whisker {
-namespace {
-
-// Throws data.
-Image read_image(const std::string& path) {
-  return decode(bytes_of(read_file(path, max_image_bytes, ErrorKind::data, Source::stream)));
-}
-
-}  // namespace
-
 void report_predictions(const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report) {
   int64_t row = 0;
@@ -38,21 +30,6 @@ void report_predictions(const Tensor& scores, std::span<Prediction> results,
 
 namespace {
 
-// Row i of `inputs` is `images[i]`, and that of `results[i]`.
-void add_heat_maps(const Network& network, const Tensor& inputs, std::span<const Image> images,
-                   std::span<Prediction* const> results) {
-  std::vector<int64_t> classes;
-  for (const Prediction* result : results) {
-    classes.push_back(std::ranges::max_element(result->probabilities) -
-                      result->probabilities.begin());
-  }
-  const std::vector<ActivationMap> maps = class_activation_maps(network, inputs, classes);
-  for (size_t row = 0; row < results.size(); ++row) {
-    results[row]->heat_map =
-        with_heat(seen_image(network.preprocess(), images[row]), maps[row]);
-  }
-}
-
 void add_rows(const Tensor& values, std::span<Prediction* const> results,
               std::vector<float> Prediction::*member) {
   const auto width = static_cast<size_t>(values.extent(1));
@@ -62,58 +39,118 @@ void add_rows(const Tensor& values, std::span<Prediction* const> results,
   }
 }
 
-Tensor fill_in_values(const Network& network, ImageInput& input, std::span<const Image> images,
-                      std::span<Prediction* const> results, const ImageClassifierOptions& options) {
-  const NoGrad no_grad;
-  for (const Image& image : images) input.add(image);
-  Tensor inputs = input.take();
-  Tensor logits;
-  if (options.embedding) {
-    const size_t inner = embedding_layer(network), last = network.model().net->size();
-    const Tensor values = network.run_layers({0, inner}, inputs);
-    add_rows(pooled(values), results, &Prediction::embedding);
-    logits = network.run_layers({inner, last}, values).to(DType::f32);
-  } else {
-    logits = network.outputs(inputs);
+/// Images between their decoding and the report. Row i of the tensors is that of readable[i].
+struct ClassifiedBatch {
+  std::vector<Prediction> results;
+  std::vector<Prediction*> readable;
+  std::vector<Image> images;          // the readable ones, where heat maps want them
+  Tensor inputs, embeddings, scores;  // on the device, which may still compute them
+};
+
+class ImageClassifier {
+ public:
+  ImageClassifier(const Network& network, const ImageClassifierOptions& options)
+      : network_(network), options_(options), input_(network, options.batch_size) {}
+
+  /// Takes and enqueues the files that `names` name.
+  ClassifiedBatch start(const std::vector<std::string>& names, ImageReader& reader) {
+    ClassifiedBatch batch;
+    batch.results.resize(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      Prediction& result = batch.results[i];
+      ReadImage read = reader.take();
+      result.name = names[i];
+      result.error = std::move(read.error);
+      if (!result.error.empty()) continue;
+      input_.add(read.image);
+      batch.readable.push_back(&result);
+      if (options_.heat_map || options_.flip) batch.images.push_back(std::move(read.image));
+    }
+    if (!batch.readable.empty()) compute(batch);
+    return batch;
   }
-  Tensor scores = network.probabilities(logits);
-  if (options.flip) {
-    for (const Image& image : images) input.add(image, true);
-    const Tensor mirrored = network.probabilities(network.outputs(input.take()));
-    scores = affine(add(scores, mirrored), 0.5, 0);
+
+  void finish(ClassifiedBatch& batch, const std::function<void(const Prediction&)>& report) {
+    if (!batch.readable.empty()) {
+      add_rows(batch.scores.to(cpu_device), batch.readable, &Prediction::probabilities);
+      if (options_.embedding) add_rows(batch.embeddings, batch.readable, &Prediction::embedding);
+      if (options_.heat_map) add_heat_maps(batch);
+    }
+    for (const Prediction& result : batch.results) report(result);
   }
-  add_rows(scores.to(cpu_device), results, &Prediction::probabilities);
-  return inputs;
-}
+
+ private:
+  void compute(ClassifiedBatch& batch) {
+    const NoGrad no_grad;
+    batch.inputs = input_.take();
+    Tensor logits;
+    if (options_.embedding) {
+      const size_t inner = embedding_layer(network_), last = network_.model().net->size();
+      const Tensor values = network_.run_layers({0, inner}, batch.inputs);
+      batch.embeddings = pooled(values);
+      logits = network_.run_layers({inner, last}, values).to(DType::f32);
+    } else {
+      logits = network_.outputs(batch.inputs);
+    }
+    batch.scores = network_.probabilities(logits);
+    if (!options_.flip) return;
+    for (const Image& image : batch.images) input_.add(image, true);
+    const Tensor mirrored = network_.probabilities(network_.outputs(input_.take()));
+    batch.scores = affine(add(batch.scores, mirrored), 0.5, 0);
+  }
+
+  void add_heat_maps(ClassifiedBatch& batch) const {
+    std::vector<int64_t> classes;
+    for (const Prediction* result : batch.readable) {
+      classes.push_back(std::ranges::max_element(result->probabilities) -
+                        result->probabilities.begin());
+    }
+    const std::vector<ActivationMap> maps = class_activation_maps(network_, batch.inputs, classes);
+    for (size_t row = 0; row < batch.readable.size(); ++row) {
+      batch.readable[row]->heat_map =
+          with_heat(seen_image(network_.preprocess(), batch.images[row]), maps[row]);
+    }
+  }
+
+  const Network& network_;
+  const ImageClassifierOptions& options_;
+  ImageInput input_;
+};
 
 }  // namespace
 
 void classify_images(const Network& network, const NextInputs& next,
                      const ImageClassifierOptions& options,
                      const std::function<void(const Prediction&)>& report) {
-  ImageInput input(network, options.batch_size);
-  for (;;) {
-    const std::vector<std::string> paths = next(static_cast<size_t>(options.batch_size));
-    if (paths.empty()) return;
-    std::vector<Prediction> results(paths.size());
-    std::vector<Prediction*> read;
-    std::vector<Image> images;
-    for (size_t i = 0; i < paths.size(); ++i) {
-      results[i].name = paths[i];
-      try {
-        images.push_back(read_image(paths[i]));
-        read.push_back(&results[i]);
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::data) throw;
-        results[i].error = error.what();
+  ImageClassifier classifier(network, options);
+  ImageReader reader;
+  const auto most = static_cast<size_t>(options.batch_size);
+  const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
+  std::deque<std::string> started;
+  bool more = true;
+  const auto read_more = [&] {
+    while (more && started.size() < ahead) {
+      const std::vector<std::string> paths = next(most);
+      more = !paths.empty();
+      for (const std::string& path : paths) {
+        reader.start(path);
+        started.push_back(path);
       }
     }
-    if (!read.empty()) {
-      const Tensor inputs = fill_in_values(network, input, images, read, options);
-      if (options.heat_map) add_heat_maps(network, inputs, images, read);
-    }
-    for (const Prediction& result : results) report(result);
+  };
+  std::optional<ClassifiedBatch> running;
+  for (read_more(); !started.empty(); read_more()) {
+    const auto end = started.begin() + std::min(std::ssize(started), options.batch_size);
+    const std::vector<std::string> names(started.begin(), end);
+    started.erase(started.begin(), end);
+    ClassifiedBatch batch = classifier.start(names, reader);
+    if (running) classifier.finish(*running, report);
+    running = std::move(batch);
+    if (options.read_ahead) continue;
+    classifier.finish(*running, report);
+    running.reset();
   }
+  if (running) classifier.finish(*running, report);
 }
 
 }  // namespace whisker

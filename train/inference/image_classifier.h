@@ -1,5 +1,5 @@
-// Predictions of classifiers, and the classifier of image files: reads, decodes exactly,
-// preprocesses as in training, and runs in batches.
+// Predictions of classifiers, and the classifier of image files: reads and decodes exactly, on all
+// cores, preprocesses as in training, and runs in batches.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -28,6 +28,9 @@ struct ImageClassifierOptions {
   bool flip = false;       ///< average the probabilities of each image and its mirror image
   bool embedding = false;  ///< what goes into the last layer, see embedding_layer()
   bool heat_map = false;   ///< the most probable class's map over the image, see with_heat()
+  /// Read the next batches while the network runs: where nobody waits for an answer before the next
+  /// input. Batches then are full, whatever `next` returns.
+  bool read_ahead = false;
 };
 
 /// The next examples to classify, at most `most`; empty: there are no more.
@@ -39,7 +42,8 @@ void report_predictions(const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report);
 
 /// Calls `report` once per path of `next`, in order. The paths of one call of `next` form a batch
-/// of at most options.batch_size. Unreadable images are reported and the rest continue.
+/// of at most options.batch_size, but with options.read_ahead. Unreadable images are reported and
+/// the rest continue.
 void classify_images(const Network& network, const NextInputs& next,
                      const ImageClassifierOptions& options,
                      const std::function<void(const Prediction&)>& report);

@@ -16,6 +16,12 @@ class Reduction final : public ReductionKernels, CudaKernels {
     kernels::reduce(context_, allocator_, op, g, x.dtype(), x.raw(), y.raw());
   }
 
+  void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
+                    const Tensor& y) override {
+    context_.enter();
+    kernels::sum_products(context_, allocator_, g, y.dtype(), a.raw(), b.raw(), y.raw());
+  }
+
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
     kernels::argmax(stream(), g, x.dtype(), x.raw(), static_cast<int64_t*>(y.raw()));
   }

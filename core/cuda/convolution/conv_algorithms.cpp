@@ -207,7 +207,7 @@ void ConvAlgorithms::run(const ConvolutionAlgorithm& algorithm,
 }
 
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
-  if (request.normalised && fuses_norm(request.geometry)) {  // by own kernels only
+  if ((request.normalised || request.sums) && fuses_norm(request.geometry)) {  // own kernels only
     return run(*depthwise_convolution(request, site()), operands);
   }
   run_or(request, operands, nullptr);

@@ -32,9 +32,13 @@ std::string_view name_of(ConvolutionPass pass);
 /// relu and computes the batch_norm's own gradients: it writes x = the gradient of the normalised
 /// image, and dx = dz_factor x + x_factor norm->x + offset remains to be done. With `added`, a
 /// residual was added before relu and the image has other readers: their gradient is added before
-/// relu's, and x is also the residual's gradient. Forward and weights' passes of a depthwise
-/// convolution are own kernels instead, of any type and activation: they read norm.mean to
-/// norm.beta in place of scale and shift, and compute no sums.
+/// relu's, and x is also the residual's gradient.
+///
+/// Depthwise convolutions are own kernels instead, of any type and activation. They read norm.mean
+/// to norm.beta in place of scale and shift; a normalised forward pass always has sums, with a
+/// shift (SummedOutput in core/backend/fused_ops.h). The input gradient leaves dx = dz_factor x +
+/// x_factor (norm.x - mean) + offset to be done where the stride is 1; where it is 2 it computes dz
+/// twice rather than store it, and writes dx to x. With x null it only adds up.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation, with a `residual` added between
@@ -92,7 +96,7 @@ struct ConvolutionOperands {
   void* y = nullptr;             ///< the result, or its gradient
   const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
   const void* residual = nullptr;  ///< where the request has one, shaped as y
-  void* sums = nullptr;          ///< f32 (2, c_out), where the request has sums
+  void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
   NormOperands norm = {};        ///< where it is normalised
   void* argmax = nullptr;        ///< pooled: u8, shaped as y; null when no gradient will follow
   void* filter = nullptr;        ///< for both gradients: read, shaped as w

@@ -2,8 +2,8 @@
 // 1 and 2. Sums are f32 in a fixed order: results are deterministic.
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
+#include "core/cuda/convolution/depthwise_weights.cuh"
 #include "core/cuda/convolution/depthwise_weights_mma.cuh"
-#include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <limits>
@@ -34,7 +34,7 @@ void visit_window(const Conv2dGeometry& g, Fn&& fn) {
 Split split_work(const Conv2dGeometry& g, int64_t rows, int64_t columns, int multiprocessors) {
   Split s;
   const int64_t pairs = g.c / channels;
-  s.chunks = static_cast<int>(divided_up(pairs, 32));
+  s.chunks = static_cast<int>(divided_up(pairs, most_lanes));
   s.lanes = static_cast<int>(divided_up(pairs, s.chunks));
   s.positions = threads / s.lanes;
   s.strips = static_cast<int>(divided_up(columns, tile));
@@ -57,6 +57,9 @@ Split split_work(const Conv2dGeometry& g, int64_t rows, int64_t columns, int mul
     s.slices = static_cast<int>(slices);
     s.count = count;
   }
+  s.step = int64_t{s.slices} * s.positions;
+  s.x_row = g.w * g.c;
+  s.y_row = g.w_out * g.c;
   return s;
 }
 
@@ -85,9 +88,12 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
   std::string name() const override { return std::string(depthwise_name); }
   int64_t workspace_bytes() const override {
-    if (request_.pass != ConvolutionPass::backward_weights) return 0;
     const Conv2dGeometry& g = geometry_;
-    return split_.slices * g.kernel_h * g.kernel_w * g.c * static_cast<int64_t>(sizeof(float));
+    const int64_t row = split_.slices * g.c;  // of a tap, or of two sums
+    if (request_.pass == ConvolutionPass::backward_weights) {
+      return row * g.kernel_h * g.kernel_w * static_cast<int64_t>(sizeof(float));
+    }
+    return adds_up() ? row * static_cast<int64_t>(sizeof(double2)) : 0;
   }
 
   void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
@@ -95,12 +101,12 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     visit_real(geometry_.dtype, [&]<class T>() {
       visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
     });
-    check_launch("depthwise convolution");
   }
 
  private:
-  ImageNorm norm_of(const ConvolutionOperands& operands) const {
-    if (!request_.normalised) return {};
+  bool adds_up() const { return request_.sums || request_.normalised; }
+
+  static ImageNorm norm_of(const ConvolutionOperands& operands) {
     const NormOperands& norm = operands.norm;
     return {.mean = static_cast<const float*>(norm.mean),
             .inv_std = static_cast<const float*>(norm.inv_std),
@@ -112,33 +118,109 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   template <class T, int K, int S>
   void run_as(const ConvolutionSite& site, const ConvolutionOperands& operands,
               void* workspace) const {
-    const Conv2dGeometry& g = geometry_;
-    T* const x = static_cast<T*>(operands.x);
-    T* const w = static_cast<T*>(operands.w);
-    T* const y = static_cast<T*>(operands.y);
-    const dim3 grid(static_cast<unsigned>(split_.slices), static_cast<unsigned>(split_.chunks));
-    const auto filters = static_cast<size_t>(K * K * split_.lanes * channels) * sizeof(float);
-    if (request_.pass == ConvolutionPass::forward) {
-      forward_kernel<T, K, S><<<grid, threads, filters, site.stream>>>(
-          g, split_, false, norm_of(operands), x, w, static_cast<const T*>(operands.b), y);
-    } else if (request_.pass == ConvolutionPass::backward_weights) {
-      auto* const partial = static_cast<float*>(workspace);
-      const int64_t outputs = K * K * g.c;
-      if (mma_split_.slices > 0) {
-        backward_weights_mma<T, K, S>(site, g, mma_split_, norm_of(operands), x, y, partial);
-      } else {
-        backward_weights_kernel<T, K, S>
-            <<<grid, threads, 0, site.stream>>>(g, split_, norm_of(operands), x, y, partial);
-      }
-      add_slices_kernel<T>
-          <<<static_cast<unsigned>(divided_up(outputs, outputs_per_block)), threads, 0,
-             site.stream>>>(partial, split_.slices, K * K, static_cast<int>(g.c), w);
-    } else if constexpr (S == 1) {
-      forward_kernel<T, K, 1>
-          <<<grid, threads, filters, site.stream>>>(g, split_, true, {}, y, w, nullptr, x);
-    } else {
-      backward_input_kernel<T, K><<<grid, threads, filters, site.stream>>>(g, split_, w, y, x);
+    switch (request_.pass) {
+      case ConvolutionPass::forward:
+        return forward<T, K, S>(site, operands, workspace);
+      case ConvolutionPass::backward_input:
+        return backward_input<T, K, S>(site, operands, workspace);
+      case ConvolutionPass::backward_weights:
+        return backward_weights<T, K, S>(site, operands, workspace);
     }
+  }
+
+  template <class T, int K, int S>
+  void forward(const ConvolutionSite& site, const ConvolutionOperands& o, void* workspace) const {
+    if (!adds_up()) {
+      return rows_of<T, K, S, StoredRows<T>>(
+          site, o.w, o.x, {geometry_.activation, static_cast<const T*>(o.b), static_cast<T*>(o.y)});
+    }
+    rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, norm_of(o));
+    const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
+    add_slices<double2>(
+        site, workspace, geometry_.c,
+        StoreSums{static_cast<int>(geometry_.c), count, static_cast<float*>(o.sums)});
+  }
+
+  template <class T, int K, int S>
+  void backward_input(const ConvolutionSite& site, const ConvolutionOperands& o,
+                      void* workspace) const {
+    constexpr int together = S;  // rows
+    T* const x = static_cast<T*>(o.x);
+    if (!adds_up()) return gradient_rows<T, K, S, StoredRows<T>>(site, o.w, o.y, {{}, nullptr, x});
+    const NormOperands& norm = o.norm;
+    const ImageNorm of_image = norm_of(o);
+    const auto* const norm_x = static_cast<const T*>(norm.x);
+    gradient_rows<T, K, S, NormSumRows<T, together>>(
+        site, o.w, o.y, {of_image, norm_x, S == 1 ? x : nullptr}, workspace);
+    const StoreNormGradient factors{
+        .count =
+            static_cast<double>(request_.geometry.n * request_.geometry.h * request_.geometry.w),
+        .inv_std = of_image.inv_std,
+        .gamma = of_image.gamma,
+        .dgamma = static_cast<float*>(norm.dgamma),
+        .dbeta = static_cast<float*>(norm.dbeta),
+        .dz_factor = static_cast<float*>(norm.dz_factor),
+        .x_factor = static_cast<float*>(norm.x_factor),
+        .offset = static_cast<float*>(norm.offset)};
+    add_slices<double2>(site, workspace, geometry_.c, factors);
+    if constexpr (S == 2) {
+      if (!x) return;
+      gradient_rows<T, K, S, NormGradientRows<T, together>>(
+          site, o.w, o.y,
+          {of_image, factors.dz_factor, factors.x_factor, factors.offset, norm_x, x});
+    }
+  }
+
+  template <class T, int K, int S>
+  void backward_weights(const ConvolutionSite& site, const ConvolutionOperands& o,
+                        void* workspace) const {
+    const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
+    if (mma_split_.slices > 0) {
+      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, norm, o.x, o.y, workspace);
+    } else {
+      launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
+                 norm, o.x, o.y, workspace);
+    }
+    add_slices<float>(site, workspace, K * K * geometry_.c,
+                      StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
+  }
+
+  /// Rows of y or, with a stride of 1, of the gradient of x from those of x or dy in `in`.
+  template <class T, int K, int S, class Rows>
+  void rows_of(const ConvolutionSite& site, const void* w, const void* in,
+               const typename Rows::Operands& operands, void* workspace = nullptr,
+               const ImageNorm& norm = {}) const {
+    launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
+               geometry_, split_, request_.pass == ConvolutionPass::backward_input, norm, in, w,
+               operands, workspace);
+  }
+  template <class T, int K, int S, class Rows>
+  void gradient_rows(const ConvolutionSite& site, const void* w, const void* dy,
+                     const typename Rows::Operands& operands, void* workspace = nullptr) const {
+    if constexpr (S == 1) {
+      rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
+    } else {
+      launch_pdl(target(site, filter_bytes()), grid(), threads, backward_input_kernel<T, K, Rows>,
+                 geometry_, split_, w, dy, operands, workspace);
+    }
+  }
+  size_t filter_bytes() const {
+    const Conv2dGeometry& g = geometry_;
+    return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
+  }
+
+  template <class Sum, class Finish>
+  void add_slices(const ConvolutionSite& site, const void* partial, int64_t count,
+                  const Finish& finish) const {
+    launch_pdl(target(site), static_cast<unsigned>(divided_up(count, outputs_per_block)), threads,
+               add_slices_kernel<Sum, Finish>, partial, split_.slices, count, finish);
+  }
+
+  static LaunchTarget target(const ConvolutionSite& site, size_t shared_bytes = 0) {
+    return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
+  }
+  dim3 grid() const {
+    return {static_cast<unsigned>(split_.slices), static_cast<unsigned>(split_.chunks)};
   }
 
   ConvolutionRequest request_;
@@ -153,9 +235,9 @@ ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& requ
                                                   const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
-  if (request.pooled || request.both || request.sums || request.residual) return nullptr;
-  if (request.normalised && request.pass == ConvolutionPass::backward_input) return nullptr;
-  if (!forward && request.has_epilogue()) return nullptr;
+  if (request.pooled || request.both || request.residual || request.added) return nullptr;
+  if (forward ? request.normalised && !request.sums : request.sums) return nullptr;
+  if ((!forward || request.sums) && request.has_epilogue()) return nullptr;
   if (!fuses_norm(g)) return nullptr;
   return std::make_unique<DepthwiseConvolution>(request, site);
 }

@@ -15,8 +15,9 @@
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
-#include "core/cuda/convolution/depthwise_strips.cuh"
+#include "core/cuda/convolution/depthwise_norm.cuh"
 #include "core/cuda/device_code/mma.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
@@ -26,12 +27,12 @@
 
 namespace whisker::cuda::depthwise {
 
-inline constexpr int mma_threads = 256;  // per block
-inline constexpr int mma_blocks = 2;     // per multiprocessor
-inline constexpr int pack_channels = 8;  // per thread while loading
-inline constexpr int most_packs = 4;     // per block
-inline constexpr int k_columns = 8;      // of dy per multiplication
-inline constexpr int zero_columns = 9;   // at the end of a plane, for rows that dy lacks
+inline constexpr int mma_threads = 256;    // per block
+inline constexpr int mma_blocks = 2;       // per multiprocessor
+inline constexpr int loaded_channels = 8;  // per thread while loading
+inline constexpr int most_packs = 4;       // per block
+inline constexpr int k_columns = 8;        // of dy per multiplication
+inline constexpr int zero_columns = 9;     // at the end of a plane, for rows that dy lacks
 
 /// Rows of a step and of the ring of dy.
 template <int K, int S>
@@ -66,7 +67,7 @@ struct MmaSplit {
   int plane = 0;                           // the same of all rows of four channels
 
   int64_t shared_bytes() const {
-    constexpr int64_t factors = 3 * most_packs * pack_channels * 4;
+    constexpr int64_t factors = 3 * most_packs * loaded_channels * 4;
     constexpr int64_t products = mma_threads / 32 * 16 * 8 * 16;
     return factors + std::max(int64_t{2} * packs * plane * 16, products);
   }
@@ -104,32 +105,16 @@ __device__ inline uint2 four_of(const uint4& pack, int which) {
   return which == 0 ? uint2{pack.x, pack.y} : uint2{pack.z, pack.w};
 }
 
-/// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
-template <class Fn>
-__device__ inline void with_norm_activation(Activation kind, const Fn& fn) {
-  switch (kind) {
-    case Activation::relu:
-      return fn(std::integral_constant<Activation, Activation::relu>{});
-    case Activation::relu6:
-      return fn(std::integral_constant<Activation, Activation::relu6>{});
-    case Activation::hard_swish:
-      return fn(std::integral_constant<Activation, Activation::hard_swish>{});
-    case Activation::silu:
-      return fn(std::integral_constant<Activation, Activation::silu>{});
-    default:
-      return fn(std::integral_constant<Activation, Activation::none>{});
-  }
-}
-
 /// partial (slices parts, K K, C), f32: sums of the normalised x times dy. See Note [Depthwise
 /// gradients on tensor cores].
 template <class T, int K, int S>
 __global__ void __launch_bounds__(mma_threads, mma_blocks)
     backward_weights_mma_kernel(Conv2dGeometry g, MmaSplit split, ImageNorm norm, const T* x,
                                 const T* dy, float* partial) {
+  wait_for_previous();
   using Rows = MmaRows<K, S>;
   extern __shared__ uint4 shared[];
-  constexpr int most_channels = most_packs * pack_channels;
+  constexpr int most_channels = most_packs * loaded_channels;
   auto* const factors = reinterpret_cast<float*>(shared);  // (3, most_channels)
   uint4* const buffer = shared + 3 * most_channels / 4;
   const int thread = static_cast<int>(threadIdx.x);
@@ -137,7 +122,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const int h = static_cast<int>(g.h), w = static_cast<int>(g.w);
   const int h_out = static_cast<int>(g.h_out), w_out = static_cast<int>(g.w_out);
   const int pad_top = static_cast<int>(g.pad_top), pad_left = static_cast<int>(g.pad_left);
-  const int first_channel = static_cast<int>(blockIdx.y) * split.packs * pack_channels;
+  const int first_channel = static_cast<int>(blockIdx.y) * split.packs * loaded_channels;
 
   for (int at = thread; at < 2 * split.packs * split.plane; at += mma_threads) buffer[at] = {};
   if (norm.mean && thread < most_channels && first_channel + thread < c) {
@@ -154,7 +139,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   if (S == 2 && (column | 3) < split.x_columns) {  // neighbours store columns of one parity
     column = (column & ~3) + column % 2 * 2 + column / 2 % 2;
   }
-  const int channel = first_channel + pack * pack_channels;
+  const int channel = first_channel + pack * loaded_channels;
   const bool loads_x = strip < split.together && channel < c;
   const bool loads_dy = loads_x && column < split.columns;
   const int x_column = column + split.x_first;
@@ -188,8 +173,8 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   uint4 next_x[Rows::x][2], next_dy[Rows::dy][2];  // of the pair's images
   const auto load_pair = [&](const T* from, int image, uint32_t bits, uint4(&to)[2]) {
     to[0] = to[1] = {};
-    if (bits & 1) to[0] = load_pack_bytes<pack_channels>(from, 0);
-    if (bits & 2) to[1] = load_pack_bytes<pack_channels>(from, image);
+    if (bits & 1) to[0] = load_pack_bytes<loaded_channels>(from, 0);
+    if (bits & 2) to[1] = load_pack_bytes<loaded_channels>(from, image);
   };
   const auto load_next = [&] {
 #pragma unroll
@@ -342,7 +327,7 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
       std::min(static_cast<int64_t>(site.shared_bytes),
                static_cast<int64_t>(site.multiprocessor_bytes) / mma_blocks - reserved);
   MmaSplit s;
-  const int packs = static_cast<int>(g.c) / pack_channels;
+  const int packs = static_cast<int>(g.c) / loaded_channels;
   s.chunks = divided_up(packs, most_packs);
   s.packs = divided_up(packs, s.chunks);
   s.parts = mma_threads / 32 / (2 * s.packs);
@@ -391,16 +376,18 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
 
 template <class T, int K, int S>
 void backward_weights_mma(const ConvolutionSite& site, const Conv2dGeometry& g,
-                          const MmaSplit& split, const ImageNorm& norm, const T* x, const T* dy,
-                          float* partial) {
+                          const MmaSplit& split, const ImageNorm& norm, const void* x,
+                          const void* dy, void* partial) {
   if constexpr (sizeof(T) == 2) {
     const auto kernel = backward_weights_mma_kernel<T, K, S>;
     const auto bytes = static_cast<int>(split.shared_bytes());
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
           "asking for shared memory");
     const dim3 grid(static_cast<unsigned>(split.slices), static_cast<unsigned>(split.chunks));
-    kernel<<<grid, mma_threads, static_cast<size_t>(bytes), site.stream>>>(g, split, norm, x, dy,
-                                                                           partial);
+    launch_pdl(LaunchTarget{.stream = site.stream,
+                            .capability = site.capability,
+                            .shared_bytes = static_cast<size_t>(bytes)},
+               grid, mma_threads, kernel, g, split, norm, x, dy, partial);
   }
 }
 

@@ -118,7 +118,8 @@ __device__ inline float activation_gradient(ActivationSpec f, float saved, float
     case Activation::hard_sigmoid:
       return y <= 0 || y >= 1 ? 0 : dy * (1.0f / 6);
     case Activation::hard_swish:
-      return x <= -3 ? 0 : x >= 3 ? dy : (2 * x + 3) * (1.0f / 6) * dy;
+      dy *= x >= 3 ? 1 : fmaf(x, 1.0f / 3, 0.5f);
+      return x <= -3 ? 0 : dy;
   }
   return dy;
 }

@@ -39,6 +39,11 @@ __device__ inline PackBytes<T, N> load_pack_bytes(const T* x, int64_t at) {
   static_assert(sizeof(PackBytes<T, N>) == sizeof(Pack<T, N>));
   return *reinterpret_cast<const PackBytes<T, N>*>(x + at);
 }
+/// The same for bytes that are not read again soon: they leave the L2 cache first.
+template <int N, class T>
+__device__ inline PackBytes<T, N> load_pack_bytes_once(const T* x, int64_t at) {
+  return __ldcs(reinterpret_cast<const PackBytes<T, N>*>(x + at));
+}
 template <class T, int N>
 __device__ inline Pack<T, N> unpack(const PackBytes<T, N>& bytes) {
   return reinterpret_cast<const Pack<T, N>&>(bytes);
@@ -95,9 +100,35 @@ __device__ inline constexpr uint32_t sign_bit(int e) {
 /// Element e of a word.
 template <class T>
 __device__ inline float element(uint32_t word, int e) {
-  if constexpr (sizeof(T) == 4) return __uint_as_float(word);
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(word);
+  } else if constexpr (std::is_same_v<T, bfloat_t>) {
+    // One instruction; from the element the compiler would need two.
+    return __uint_as_float(e == 0 ? word << 16 : word & 0xffff0000u);
+  } else {
     return to_f32(e == 0 ? two_elements<T>(word).x : two_elements<T>(word).y);
+  }
+}
+/// The elements of a pack's bytes.
+template <class T, int N>
+__device__ inline void to_floats(const PackBytes<T, N>& bytes, float (&values)[N]) {
+#pragma unroll
+  for (int v = 0; v < N; ++v) {
+    if constexpr (N == 1) {
+      values[v] = to_f32(reinterpret_cast<const T&>(bytes));
+    } else {
+      constexpr int width = per_word<T, N>;
+      values[v] = element<T>(reinterpret_cast<const uint32_t*>(&bytes)[v / width], v % width);
+    }
+  }
+}
+/// The values rounded to T.
+template <class T, int N>
+__device__ inline Pack<T, N> rounded(const float (&values)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int v = 0; v < N; ++v) pack.at[v] = from_f32<T>(values[v]);
+  return pack;
 }
 /// Word i of a pack whose element v, element e of the word, is value(e, v), rounded.
 template <class T, int N, class Value>

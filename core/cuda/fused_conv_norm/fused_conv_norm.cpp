@@ -1,5 +1,6 @@
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 
+#include "core/cuda/convolution/pointwise.h"
 #include "core/cuda/fused_conv_norm/benchmark.h"
 #include "core/cuda/fused_conv_norm/norm_kernels.h"
 #include "core/cuda/memory/aligned.h"
@@ -7,11 +8,29 @@
 #include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda {
+namespace {
+
+PointwiseOperands pointwise_operands(const TrainingNorm& norm, const AlignedInput& x,
+                                     const AlignedInput& w) {
+  return {.x = x.data(),
+          .w = w.data(),
+          .mean = f32(norm.mean),
+          .inv_std = f32(norm.inv_std),
+          .gamma = f32(norm.gamma),
+          .beta = f32(norm.beta),
+          .activation = norm.geometry.activation};
+}
+
+}  // namespace
 
 bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const ConvolutionOperands& operands) {
-  if (!allowed(g)) return false;
   ConvolutionRequest summing = request(ConvolutionPass::forward, g);
   summing.sums = true;
+  if (fuses_norm(g) && options_.conv_norm_fusion != ConvNormFusion::never) {
+    algorithms_.run(summing, operands);
+    return true;
+  }
+  if (!allowed(g)) return false;
   return algorithms_.run_if_faster(summing, operands, [&] {
     algorithms_.run(summing.plain(), operands);
     pass_over_result(g, operands.y);
@@ -90,7 +109,7 @@ void CudaFusedConvNorm::backward_weights(const Operands& o) {
 
 bool CudaFusedConvNorm::convolve(const Conv2dGeometry& g, const AffineInputs& in,
                                  const SummedOutput& out) {
-  if (g.dtype != DType::f16) return false;
+  if (g.dtype != DType::f16 && !fuses_norm(g)) return false;
   context_.enter();
   const AlignedInput x(context_, allocator_, in.x);
   const AlignedInput filter(context_, allocator_, in.w);
@@ -109,6 +128,7 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNor
   if (options_.conv_norm_fusion == ConvNormFusion::never) return false;
   if (norm.gamma.dtype() != DType::f32) return false;
   if (fuses_norm(g)) return !norm.residual.defined();
+  if (is_pointwise(g, norm)) return true;
   if (!allowed(g) || g.dtype != DType::f16) return false;
   if (norm.geometry.activation.kind != Activation::relu) return false;
   context_.enter();
@@ -132,8 +152,13 @@ bool CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Train
                                             const Tensor& w, const SummedOutput& out) {
   context_.enter();
   if (fuses_norm(g)) {
-    depthwise(ConvolutionPass::forward, g, norm, {.w = w.raw(), .y = out.y.raw()});
-    return false;
+    depthwise(ConvolutionPass::forward, g, norm,
+              {.w = w.raw(), .y = out.y.raw(), .sums = out.sums.raw()});
+    return true;
+  }
+  if (is_pointwise(g, norm)) {
+    pointwise(g, norm, w, out);
+    return true;
   }
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
@@ -151,18 +176,47 @@ bool CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const Train
   return true;
 }
 
-// The own kernel, which normalises the image that it reads: operands.x is norm.x.
+void CudaFusedConvNorm::pointwise(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                  const Tensor& w, const SummedOutput& out) {
+  const AlignedInput x(context_, allocator_, norm.x);
+  const AlignedInput filter(context_, allocator_, w);
+  pointwise_forward(context_, allocator_, g, pointwise_operands(norm, x, filter), out.y.raw(),
+                    f32(out.sums));
+}
+
+void CudaFusedConvNorm::pointwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                           const Tensor& w, const ConvNormGradients& gradients) {
+  const AlignedInput x(context_, allocator_, norm.x);
+  const AlignedInput filter(context_, allocator_, w);
+  const AlignedInput dy(context_, allocator_, gradients.dy);
+  AlignedOutput dx(context_, allocator_, gradients.norm.dx);
+  cuda::pointwise_backward(context_, allocator_, g, pointwise_operands(norm, x, filter),
+                           {.dy = dy.data(),
+                            .dx = dx.data(),
+                            .dw = pointer(gradients.dw),
+                            .dgamma = f32(gradients.norm.dgamma),
+                            .dbeta = f32(gradients.norm.dbeta)});
+  dx.finish();
+}
+
+// The own kernels, which normalise the image that they read: norm.x is operands.x or, where that is
+// a gradient, operands.norm.x.
 void CudaFusedConvNorm::depthwise(ConvolutionPass pass, const Conv2dGeometry& g,
                                   const TrainingNorm& norm, ConvolutionOperands operands) {
   ConvolutionRequest normalising = request(pass, g);
   normalising.normalised = true;
+  normalising.sums = pass == ConvolutionPass::forward;
   const AlignedInput x(context_, allocator_, norm.x);
-  operands.x = x.data();
-  operands.norm = {.mean = norm.mean.raw(),
-                   .inv_std = norm.inv_std.raw(),
-                   .gamma = norm.gamma.raw(),
-                   .beta = norm.beta.raw(),
-                   .activation = norm.geometry.activation};
+  if (pass == ConvolutionPass::backward_input) {
+    operands.norm.x = x.data();
+  } else {
+    operands.x = x.data();
+  }
+  operands.norm.mean = norm.mean.raw();
+  operands.norm.inv_std = norm.inv_std.raw();
+  operands.norm.gamma = norm.gamma.raw();
+  operands.norm.beta = norm.beta.raw();
+  operands.norm.activation = norm.geometry.activation;
   algorithms_.run(normalising, operands);
 }
 
@@ -177,19 +231,30 @@ void CudaFusedConvNorm::depthwise_backward(const Conv2dGeometry& g, const Traini
   const NormGrads& out = gradients.norm;
   if (!out.dx.defined() && !out.dgamma.defined() && !out.dbeta.defined()) return;
   const AlignedInput filter(context_, allocator_, w);
-  const Scratch dz(allocator_, norm.x.bytes());
-  algorithms_.run(request(ConvolutionPass::backward_input, g),
-                  {.x = dz.data(), .w = filter.data(), .y = dy.data()});
-  kernels::batch_norm_backward(context_, allocator_, norm.geometry,
-                               {.x = norm.x.raw(),
-                                .dy = dz.data(),
-                                .gamma = channels(norm.gamma),
-                                .beta = channels(norm.beta),
-                                .mean = f32(norm.mean),
-                                .inv_std = f32(norm.inv_std),
-                                .dx = pointer(out.dx),
-                                .dgamma = channels(out.dgamma),
-                                .dbeta = channels(out.dbeta)});
+  AlignedOutput dx(context_, allocator_, out.dx);
+  const Scratch factors(allocator_, 3 * g.c * int64_t{sizeof(float)});
+  float* const dz_factor = factors.as<float>();
+  depthwise(ConvolutionPass::backward_input, g, norm,
+            {.x = dx.data(),
+             .w = filter.data(),
+             .y = dy.data(),
+             .norm = {.dgamma = f32(out.dgamma),
+                      .dbeta = f32(out.dbeta),
+                      .dz_factor = dz_factor,
+                      .x_factor = dz_factor + g.c,
+                      .offset = dz_factor + 2 * g.c}});
+  if (dx.data() && g.stride_h == 1) {  // dx is dz
+    const AlignedInput x(context_, allocator_, norm.x);
+    kernels::apply_norm_gradient(context_, norm.geometry,
+                                 {.dz = dx.data(),
+                                  .x = x.data(),
+                                  .mean = f32(norm.mean),
+                                  .dz_factor = dz_factor,
+                                  .x_factor = dz_factor + g.c,
+                                  .offset = dz_factor + 2 * g.c,
+                                  .dx = dx.data()});
+  }
+  dx.finish();
 }
 
 void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
@@ -197,6 +262,7 @@ void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
                                                      const ConvNormGradients& gradients) {
   context_.enter();
   if (fuses_norm(g)) return depthwise_backward(g, norm, w, gradients);
+  if (is_pointwise(g, norm)) return pointwise_backward(g, norm, w, gradients);
   const AlignedInput in(context_, allocator_, norm.x);
   const AlignedInput filter(context_, allocator_, w);
   const AlignedInput gradient(context_, allocator_, gradients.dy);

@@ -61,6 +61,14 @@ class CudaFusedConvNorm final : public FusedConvNorm {
   void forward(const Operands& o);
   void backward_input(const Operands& o);
   void backward_weights(const Operands& o);
+  // On tensor cores, whose instructions GPUs have from compute capability 8.0 on.
+  bool is_pointwise(const Conv2dGeometry& g, const TrainingNorm& norm) const {
+    return fuses_pointwise_norm(g) && context_.capability() >= 80 && !norm.residual.defined();
+  }
+  void pointwise(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
+                 const SummedOutput& out);
+  void pointwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
+                          const ConvNormGradients& gradients);
   void depthwise(ConvolutionPass pass, const Conv2dGeometry& g, const TrainingNorm& norm,
                  ConvolutionOperands operands);
   void depthwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,

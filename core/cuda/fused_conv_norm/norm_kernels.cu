@@ -21,37 +21,40 @@ __global__ void __launch_bounds__(block_threads)
   folded[channels + c] = from_f32<half_t>(fmaf(-mean[c], to_f32(scale), beta[c]));
 }
 
-template <int V>
-__global__ void __launch_bounds__(block_threads, 3)
+constexpr int map_blocks = 3;  // per multiprocessor
+
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads, map_blocks)
     norm_gradient_kernel(ChannelLayout t, NormGradient p) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float dz_factor[V], x_factor[V], offset[V];
+  float center[V] = {}, dz_factor[V], x_factor[V], offset[V];
   const auto prepare = [&] {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
+      if (p.mean) center[v] = p.mean[channel + v];
       dz_factor[v] = p.dz_factor[channel + v];
       x_factor[v] = p.x_factor[channel + v];
       offset[v] = p.offset[channel + v];
     }
   };
-  const auto* dz = static_cast<const half_t*>(p.dz);
-  const auto* x = static_cast<const half_t*>(p.x);
-  auto* dx = static_cast<half_t*>(p.dx);
+  const auto* dz = static_cast<const T*>(p.dz);
+  const auto* x = static_cast<const T*>(p.x);
+  auto* dx = static_cast<T*>(p.dx);
   struct Row {
-    PackBytes<half_t, V> dz, x;
+    PackBytes<T, V> dz, x;
   };
   const auto load_row = [&](const RowPosition& position) {
     return Row{load_pack_bytes<V>(dz, position.at), load_pack_bytes<V>(x, position.at)};
   };
-  for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const Row& row) {
-    auto d = unpack<half_t, V>(row.dz);
-    const auto in = unpack<half_t, V>(row.x);
+  for_rows_reversed<V, 3>(t, load_row, prepare, [&](const RowPosition& position, const Row& row) {
+    auto d = unpack<T, V>(row.dz);
+    const auto in = unpack<T, V>(row.x);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const float other = fmaf(x_factor[v], to_f32(in.at[v]), offset[v]);
-      d.at[v] = from_f32<half_t>(fmaf(dz_factor[v], to_f32(d.at[v]), other));
+      const float other = fmaf(x_factor[v], to_f32(in.at[v]) - center[v], offset[v]);
+      d.at[v] = from_f32<T>(fmaf(dz_factor[v], to_f32(d.at[v]), other));
     }
     store_pack<V>(dx, position.at, d);
   });
@@ -67,10 +70,12 @@ void fold_norm(Context& context, int64_t channels, const float* mean, const floa
 }
 
 void apply_norm_gradient(Context& context, const BatchNormGeometry& g, const NormGradient& p) {
-  constexpr int pack = pack_size<half_t>;
-  const ChannelLayout t =
-      ChannelLayout::of(g.rows, g.channels, pack, block_threads, context.multiprocessors() * 16, 4);
-  launch_pdl(context, {t.tiles, t.chunks}, block_threads, norm_gradient_kernel<pack>, t, p);
+  visit_real(g.dtype, [&]<class T>() {
+    constexpr int pack = pack_size<T>;
+    const ChannelLayout t =
+        map_layout(context, sums_layout(context, g.rows, g.channels, pack), pack, map_blocks);
+    launch_pdl(context, t.grid(), t.threads(), norm_gradient_kernel<T, pack>, t, p);
+  });
   check_launch("a fused norm's gradient");
 }
 

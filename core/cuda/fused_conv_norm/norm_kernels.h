@@ -13,14 +13,16 @@ void fold_norm(Context& context, int64_t channels, const float* mean, const floa
                const float* gamma, const float* beta, void* folded);
 
 struct NormGradient {
-  const void* dz = nullptr;  // f16 (rows, channels), as is the next
+  const void* dz = nullptr;  // (rows, channels), as is the next
   const void* x = nullptr;
+  const float* mean = nullptr;  // or null: 0
   const float* dz_factor = nullptr;
   const float* x_factor = nullptr;
   const float* offset = nullptr;
-  void* dx = nullptr;  // f16 (rows, channels)
+  void* dx = nullptr;  // (rows, channels), perhaps dz itself
 };
-/// dx = dz_factor dz + x_factor x + offset. Channels are a multiple of 8, addresses of 16.
+/// dx = dz_factor dz + x_factor (x - mean) + offset. Channels fill packs of 16 bytes, addresses are
+/// multiples of 16.
 void apply_norm_gradient(Context& context, const BatchNormGeometry& g, const NormGradient& p);
 
 }  // namespace whisker::cuda::kernels

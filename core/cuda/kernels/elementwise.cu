@@ -110,43 +110,64 @@ struct Offsets {
   int64_t a, b;
 };
 template <class Index>
-__device__ Offsets offsets_of(const BroadcastGeometry& g, int64_t element) {
+__device__ Offsets offsets_of(const BroadcastGeometry& g, const Divisors<Index>& by,
+                              int64_t element) {
   Index a = 0, b = 0;
-  visit_coordinates<Index>(g.rank, g.extent, element, [&](int axis, int64_t coordinate) {
-    a += static_cast<Index>(coordinate) * static_cast<Index>(g.a_stride[axis]);
-    b += static_cast<Index>(coordinate) * static_cast<Index>(g.b_stride[axis]);
+  visit_coordinates(g.rank, by, static_cast<Index>(element), [&](int axis, Index coordinate) {
+    a += coordinate * static_cast<Index>(g.a_stride[axis]);
+    b += coordinate * static_cast<Index>(g.b_stride[axis]);
   });
   return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
 }
 
-/// Pack `at` of an operand, or with `spread` its element `at` alone, to be copied by spread_first.
-template <int N, class T>
-__device__ Pack<T, N> load_operand(const T* x, bool spread, int64_t at) {
-  if (!spread) return reinterpret_cast<const Pack<T, N>*>(x)[at];
-  Pack<T, N> pack{};
-  pack.at[0] = x[at];
-  return pack;
-}
+/// A pack of an operand, or the element that is all of it. Each has registers of its own: those of
+/// a pack could be written only once its load has come, and later loads would wait.
 template <class T, int N>
-__device__ void spread_first(Pack<T, N>& pack) {
-#pragma unroll
-  for (int k = 1; k < N; ++k) pack.at[k] = pack.at[0];
-}
+struct Operand {
+  PackBytes<T, N> pack;
+  T element;
 
-/// One thread per pack of N elements of the last axis. The geometry counts packs; an operand that
-/// is broadcast along the last axis has strides in elements.
+  __device__ void load(const T* x, bool spread, int64_t at) {
+    if (spread) {
+      element = x[at];
+    } else {
+      pack = load_pack_bytes<N>(x, at * N);
+    }
+  }
+  __device__ Pack<T, N> values(bool spread) const {
+    Pack<T, N> result = unpack<T, N>(pack);
+#pragma unroll
+    for (int k = 0; k < N; ++k) result.at[k] = spread ? element : result.at[k];
+    return result;
+  }
+};
+
+/// A thread computes `together` packs of N elements of the last axis at a time. The geometry counts
+/// packs; an operand that is broadcast along the last axis has strides in elements.
 template <class T, int N, class Index>
-__global__ void __launch_bounds__(block_threads)
-    broadcast_kernel(Binary f, BroadcastGeometry g, const T* a, const T* b, T* y) {
+__global__ void __launch_bounds__(block_threads, sizeof(Index) == 4 ? 5 : 1)
+    broadcast_kernel(Binary f, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
+                     const T* a, const T* b, T* y) {
   const bool spread_a = g.a_stride[g.rank - 1] == 0, spread_b = g.b_stride[g.rank - 1] == 0;
-  for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at = offsets_of<Index>(g, i);
-    // Both loads start before the first is used.
-    Pack<T, N> left = load_operand<N>(a, spread_a, at.a);
-    Pack<T, N> right = load_operand<N>(b, spread_b, at.b);
-    if (spread_a) spread_first(left);
-    if (spread_b) spread_first(right);
-    store_pack<N>(y, i * N, map_pack<N, T>(f, left, right));
+  constexpr int together = 2;
+  for (int64_t first = first_item(); first < g.count; first += together * item_step()) {
+    // All loads start before the first is used.
+    Operand<T, N> left[together], right[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int64_t i = first + k * item_step();
+      if (i >= g.count) break;
+      const Offsets at = offsets_of<Index>(g, by, i);
+      left[k].load(a, spread_a, at.a);
+      right[k].load(b, spread_b, at.b);
+    }
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int64_t i = first + k * item_step();
+      if (i >= g.count) break;
+      store_pack<N>(y, i * N,
+                    map_pack<N, T>(f, left[k].values(spread_a), right[k].values(spread_b)));
+    }
   }
 }
 
@@ -188,12 +209,12 @@ __device__ bool compares(CompareOp op, T a, T b) {
   return false;
 }
 
+template <class Index>
 __global__ void __launch_bounds__(block_threads)
-    compare_kernel(CompareOp op, BroadcastGeometry g, DType dtype, const void* a, const void* b,
-                   bool* y) {
+    compare_kernel(CompareOp op, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
+                   DType dtype, const void* a, const void* b, bool* y) {
   for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at =
-        g.count <= INT32_MAX ? offsets_of<uint32_t>(g, i) : offsets_of<uint64_t>(g, i);
+    const Offsets at = offsets_of<Index>(g, by, i);
     const Number left = load_number(dtype, a, at.a);
     const Number right = load_number(dtype, b, at.b);
     y[i] = is_floating(dtype) ? compares(op, left.real, right.real)
@@ -210,20 +231,19 @@ __global__ void __launch_bounds__(block_threads)
 template <class T>
 void broadcast(cudaStream_t stream, BinaryOp op, BroadcastGeometry g, const T* a, const T* b,
                T* y) {
-  const bool narrow = g.count <= INT32_MAX;
-  const auto launch = [&]<int N, class Index>() {
-    broadcast_kernel<T, N, Index>
-        <<<grid_for(g.count), block_threads, 0, stream>>>(Binary{op}, g, a, b, y);
-  };
-  const auto launch_packs = [&]<int N>() {
-    if (narrow) return launch.template operator()<N, uint32_t>();
-    launch.template operator()<N, uint64_t>();
+  const auto launch = [&]<int N>() {
+    constexpr int64_t fills_gpu = 1 << 18;  // threads
+    const unsigned grid = grid_for(g.count > fills_gpu ? (g.count + 1) / 2 : g.count);
+    with_index(g.count, [&]<class Index>() {
+      broadcast_kernel<T, N, Index><<<grid, block_threads, 0, stream>>>(
+          Binary{op}, g, Divisors<Index>(g.rank, g.extent), a, b, y);
+    });
   };
   constexpr int n = pack_size<T>;
   if (aligned_for<n>(y) && pack_up<n>(g, aligned_for<n>(a), aligned_for<n>(b))) {
-    launch_packs.template operator()<n>();
+    launch.template operator()<n>();
   } else {
-    launch_packs.template operator()<1>();
+    launch.template operator()<1>();
   }
   check_launch("binary");
 }
@@ -287,7 +307,10 @@ void accumulate(cudaStream_t stream, DType dtype, const void* term, void* sum, i
 
 void compare(cudaStream_t stream, CompareOp op, const BroadcastGeometry& g, DType dtype,
              const void* a, const void* b, bool* y) {
-  compare_kernel<<<grid_for(g.count), block_threads, 0, stream>>>(op, g, dtype, a, b, y);
+  with_index(g.count, [&]<class Index>() {
+    compare_kernel<<<grid_for(g.count), block_threads, 0, stream>>>(
+        op, g, Divisors<Index>(g.rank, g.extent), dtype, a, b, y);
+  });
   check_launch("compare");
 }
 

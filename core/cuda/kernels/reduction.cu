@@ -1,5 +1,6 @@
-// Reductions over axes, one axis at a time: x (outer, rows, inner) to (outer, inner). A column is a
-// pack of adjacent elements of one outer index, reduced over its rows; where the rows themselves
+// Reductions over axes, of the elements of a tensor or of the products of two, one axis at a time:
+// x (outer, rows, inner) to (outer, inner). A column is a pack of adjacent elements of one outer
+// index, reduced over its rows; where the rows themselves
 // are contiguous (inner is 1), a row is cut into packs, and the elements of the last pack are
 // combined at the end. Adjacent threads read adjacent packs. Where columns are few, the blocks
 // along y split the rows, and the last of them combines the parts. Sums are f32, in an order fixed
@@ -33,7 +34,10 @@ struct Columns {
 
   static Columns of(int64_t outer, int64_t rows, int64_t packs, int multiprocessors) {
     Columns c{.count = outer * packs, .packs = packs, .rows = rows};
-    c.across = static_cast<int>(std::min<int64_t>(packs, 64));
+    // From 64 to 127 where there are as many, so that rows are cut evenly: then the usual numbers
+    // of images leave no last round of few blocks.
+    const int64_t cuts = std::max<int64_t>(packs / 64, 1);
+    c.across = static_cast<int>((packs + cuts - 1) / cuts);
     c.down = static_cast<int>(std::clamp<int64_t>(rows / 2, 1, reduce_threads / c.across));
     c.groups = static_cast<int>(std::min<int64_t>(reduce_threads / (c.across * c.down),
                                                   (c.count + c.across - 1) / c.across));
@@ -92,12 +96,11 @@ __device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
   return pack;
 }
 
-/// Calls use(load(row)) for the rows from `first` on in steps of `step`; four loads start before
-/// the first is used.
-template <class Load, class Use>
+/// Calls use(load(row)) for the rows from `first` on in steps of `step`; the loads of `together`
+/// rows start before the first is used.
+template <int together, class Load, class Use>
 __device__ void for_each_row(int64_t first, int64_t end, int step, const Load& load,
                              const Use& use) {
-  constexpr int together = 4;
   for (int64_t row = first; row < end; row += together * step) {
     decltype(load(row)) loaded[together];
 #pragma unroll
@@ -111,11 +114,41 @@ __device__ void for_each_row(int64_t first, int64_t end, int step, const Load& l
   }
 }
 
+/// What is reduced, in packs of N: elements, or the products of those of two tensors. A thread
+/// loads `together` packs or pairs of packs at a time, 64 bytes.
+template <class T, int N>
+struct Elements {
+  using Loaded = PackBytes<T, N>;
+  static constexpr int together = 4;
+  const T* x;
+
+  __device__ Loaded load(int64_t at) const { return load_pack_bytes<N>(x, at); }
+  __device__ static Pack<float, N> values(const Loaded& loaded) {
+    return map_pack<N, float>([](float value) { return value; }, unpack<T, N>(loaded));
+  }
+};
+template <class T, int N>
+struct Products {
+  struct Loaded {
+    PackBytes<T, N> a, b;
+  };
+  static constexpr int together = 2;
+  const T *a, *b;
+
+  __device__ Loaded load(int64_t at) const {
+    return {load_pack_bytes<N>(a, at), load_pack_bytes<N>(b, at)};
+  }
+  __device__ static Pack<float, N> values(const Loaded& loaded) {
+    return map_pack<N, float>([](float p, float q) { return p * q; }, unpack<T, N>(loaded.a),
+                              unpack<T, N>(loaded.b));
+  }
+};
+
 /// y = `scale` times the reduction. `folded`: the elements of a column are combined, too. partials
 /// (gridDim.y, columns) packs, unused where gridDim.y is 1.
-template <class T, int N, class Op>
+template <class Terms, int N, class Op>
 __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
-    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, const T* x,
+    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, Terms x,
                   Pack<float, N>* partials, uint32_t* tickets, Channels y) {
   wait_for_previous();
   __shared__ Pack<float, N> shared[reduce_threads];
@@ -132,15 +165,15 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
                               ? static_cast<uint32_t>(column) / static_cast<uint32_t>(c.packs)
                               : column / c.packs;
     // Its first row: column is outer * packs + pack.
-    const T* const from = x + (outer * (c.rows - 1) * c.packs + column) * N;
+    const int64_t first = outer * (c.rows - 1) * c.packs + column;
     const int64_t begin = blockIdx.y * c.part;
-    for_each_row(
+    for_each_row<Terms::together>(
         begin + row, min(begin + c.part, c.rows), c.down,
-        [&](int64_t at) { return load_pack_bytes<N>(from, at * c.packs * N); },
-        [&](const PackBytes<T, N>& loaded) {
-          const Pack<T, N> terms = unpack<T, N>(loaded);
+        [&](int64_t at) { return x.load((first + at * c.packs) * N); },
+        [&](const typename Terms::Loaded& loaded) {
+          const Pack<float, N> terms = Terms::values(loaded);
 #pragma unroll
-          for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], to_f32(terms.at[i]));
+          for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
         });
   }
   combine_rows(op, c, row, shared, value);
@@ -150,7 +183,7 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
 #pragma unroll
     for (int i = 0; i < N; ++i) value.at[i] = start;
     if (inside) {
-      for_each_row(
+      for_each_row<4>(
           row, gridDim.y, c.down,
           [&](int64_t part) { return load_from_l2(partials + part * c.count + column); },
           [&](const Pack<float, N>& terms) {
@@ -179,9 +212,10 @@ struct Reduction {
   float scale;  // of the last pass
 };
 
-/// x (outer, rows, inner) to y (outer, inner).
+/// x (outer, rows, inner), or its products with `factor` where that is not null, to y (outer,
+/// inner).
 void reduce_rows(const Reduction& r, float scale, int64_t outer, int64_t rows, int64_t inner,
-                 DType dtype, const void* x, Channels y) {
+                 DType dtype, const void* x, const void* factor, Channels y) {
   const bool folded = inner == 1;
   with_packs(
       dtype, folded ? rows : inner,
@@ -192,28 +226,32 @@ void reduce_rows(const Reduction& r, float scale, int64_t outer, int64_t rows, i
         if (c.parts > 1) {
           partials.emplace(r.allocator, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
         }
-        const auto launch = [&](auto op, float start) {
+        const auto launch = [&](auto op, float start, auto terms) {
           launch_pdl(r.context, dim3(c.tiles, c.parts),
                      dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
-                     reduce_kernel<T, N, decltype(op)>, op, start, scale, c, folded,
-                     static_cast<const T*>(x), partials ? partials->as<Pack<float, N>>() : nullptr,
+                     reduce_kernel<decltype(terms), N, decltype(op)>, op, start, scale, c, folded,
+                     terms, partials ? partials->as<Pack<float, N>>() : nullptr,
                      r.context.tickets(), y);
         };
         constexpr float infinity = std::numeric_limits<float>::infinity();
-        if (r.op == ReduceOp::max) {
-          launch(Extremum{true}, -infinity);
+        const Elements<T, N> elements{static_cast<const T*>(x)};
+        if (factor) {
+          launch(Sum{}, 0.0f, Products<T, N>{elements.x, static_cast<const T*>(factor)});
+        } else if (r.op == ReduceOp::max) {
+          launch(Extremum{true}, -infinity, elements);
         } else if (r.op == ReduceOp::min) {
-          launch(Extremum{false}, infinity);
+          launch(Extremum{false}, infinity, elements);
         } else {
-          launch(Sum{}, 0.0f);
+          launch(Sum{}, 0.0f, elements);
         }
       },
-      x);
+      x, factor);
   check_launch("reduce");
 }
 
 /// The longest reduced axis first: it leaves the fewest elements for the next pass.
-void reduce_axes(const Reduction& r, ReduceGeometry g, DType dtype, const void* x, Channels y) {
+void reduce_axes(const Reduction& r, ReduceGeometry g, DType dtype, const void* x,
+                 const void* factor, Channels y) {
   const auto rank = static_cast<size_t>(g.rank);
   size_t longest = rank, reduced = 0;
   for (size_t axis = 0; axis < rank; ++axis) {
@@ -225,13 +263,13 @@ void reduce_axes(const Reduction& r, ReduceGeometry g, DType dtype, const void* 
   for (size_t axis = 0; axis < rank; ++axis) {
     (axis < longest ? outer : axis == longest ? rows : inner) *= g.extent[axis];
   }
-  if (reduced <= 1) return reduce_rows(r, r.scale, outer, rows, inner, dtype, x, y);
+  if (reduced <= 1) return reduce_rows(r, r.scale, outer, rows, inner, dtype, x, factor, y);
   const Scratch between(r.allocator, outer * inner * int64_t{sizeof(float)});
   const Channels partial{between.data(), DType::f32};
-  reduce_rows(r, 1, outer, rows, inner, dtype, x, partial);
+  reduce_rows(r, 1, outer, rows, inner, dtype, x, factor, partial);
   g.extent[longest] = 1;
   g.reduced[longest] = false;
-  reduce_axes(r, g, DType::f32, between.data(), y);
+  reduce_axes(r, g, DType::f32, between.data(), nullptr, y);
 }
 
 /// Position and value of the largest so far.
@@ -273,7 +311,12 @@ void reduce(Context& context, Allocator& allocator, ReduceOp op, const ReduceGeo
             DType dtype, const void* x, void* y) {
   const float scale =
       op == ReduceOp::mean ? static_cast<float>(1.0 / static_cast<double>(g.reduce_count)) : 1.0f;
-  reduce_axes({context, allocator, op, scale}, g, dtype, x, {y, dtype});
+  reduce_axes({context, allocator, op, scale}, g, dtype, x, nullptr, {y, dtype});
+}
+
+void sum_products(Context& context, Allocator& allocator, const ReduceGeometry& g, DType dtype,
+                  const void* a, const void* b, void* y) {
+  reduce_axes({context, allocator, ReduceOp::sum, 1}, g, dtype, a, b, {y, dtype});
 }
 
 void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y) {

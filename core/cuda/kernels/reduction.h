@@ -14,6 +14,9 @@ namespace whisker::cuda::kernels {
 /// each; what passes and blocks hand on is in f32 memory from `allocator`.
 void reduce(Context& context, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
             DType dtype, const void* x, void* y);
+/// y (g.out_count) = the sums of a * b over the reduced axes, in the same passes.
+void sum_products(Context& context, Allocator& allocator, const ReduceGeometry& g, DType dtype,
+                  const void* a, const void* b, void* y);
 /// First position of the largest element along the middle axis; a NaN counts as the largest.
 void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y);
 

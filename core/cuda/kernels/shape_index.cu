@@ -11,29 +11,32 @@ namespace {
 struct Offsets {
   int64_t source, target;
 };
-__device__ Offsets offsets_of(const CopyGeometry& g, int64_t count, int64_t element) {
+template <class Index>
+__device__ Offsets offsets_of(const CopyGeometry& g, const Divisors<Index>& by, int64_t element) {
   Offsets at{g.source_offset, g.target_offset};
-  for_each_coordinate(g.rank, g.extent, count, element, [&](int axis, int64_t coordinate) {
-    at.source += coordinate * g.source_stride[axis];
-    at.target += coordinate * g.target_stride[axis];
+  visit_coordinates(g.rank, by, static_cast<Index>(element), [&](int axis, Index coordinate) {
+    at.source += static_cast<int64_t>(coordinate) * g.source_stride[axis];
+    at.target += static_cast<int64_t>(coordinate) * g.target_stride[axis];
   });
   return at;
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void __launch_bounds__(block_threads)
-    copy_kernel(CopyGeometry g, int64_t count, const T* x, T* y) {
+    copy_kernel(CopyGeometry g, const __grid_constant__ Divisors<Index> by, int64_t count,
+                const T* x, T* y) {
   for (int64_t i = first_item(); i < count; i += item_step()) {
-    const Offsets at = offsets_of(g, count, i);
+    const Offsets at = offsets_of(g, by, i);
     y[at.target] = x[at.source];
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void __launch_bounds__(block_threads)
-    add_kernel(CopyGeometry g, int64_t count, const T* x, T* y) {
+    add_kernel(CopyGeometry g, const __grid_constant__ Divisors<Index> by, int64_t count,
+               const T* x, T* y) {
   for (int64_t i = first_item(); i < count; i += item_step()) {
-    const Offsets at = offsets_of(g, count, i);
+    const Offsets at = offsets_of(g, by, i);
     y[at.target] = from_f32<T>(to_f32(y[at.target]) + to_f32(x[at.source]));
   }
 }
@@ -173,8 +176,11 @@ void strided_copy(cudaStream_t stream, CopyGeometry g, size_t element_bytes, con
   const int64_t count = steps_of(g);
   if (count == 0) return;
   const auto launch = [&]<class T>() {
-    copy_kernel<<<grid_for(count), block_threads, 0, stream>>>(g, count, static_cast<const T*>(x),
-                                                               static_cast<T*>(y));
+    with_index(count, [&]<class Index>() {
+      copy_kernel<<<grid_for(count), block_threads, 0, stream>>>(
+          g, Divisors<Index>(g.rank, g.extent), count, static_cast<const T*>(x),
+          static_cast<T*>(y));
+    });
   };
   if (bytes == 16) {
     launch.operator()<uint4>();
@@ -188,8 +194,11 @@ void strided_add(cudaStream_t stream, const CopyGeometry& g, DType dtype, const 
   const int64_t count = steps_of(g);
   if (count == 0) return;
   visit_real(dtype, [&]<class T>() {
-    add_kernel<<<grid_for(count), block_threads, 0, stream>>>(g, count, static_cast<const T*>(x),
-                                                              static_cast<T*>(y));
+    with_index(count, [&]<class Index>() {
+      add_kernel<<<grid_for(count), block_threads, 0, stream>>>(
+          g, Divisors<Index>(g.rank, g.extent), count, static_cast<const T*>(x),
+          static_cast<T*>(y));
+    });
   });
   check_launch("strided_add");
 }

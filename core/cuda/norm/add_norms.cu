@@ -11,8 +11,8 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-/// Of the passes that write: see map_grid.
-constexpr unsigned result_blocks = 3, gradient_blocks = 2;
+/// Blocks of the passes that write, per multiprocessor.
+constexpr int result_blocks = 3, gradient_blocks = 2;
 
 /// A thread's packs of a row of both tensors.
 template <class T, int V>
@@ -76,15 +76,15 @@ __global__ void __launch_bounds__(block_threads, result_blocks)
       },
       [&] { norms = SummedNorms<V>(first, second, channel); },
       [&](const RowPosition& position, const TwoPacks<T, V>& in) {
-        const auto own = unpack<T, V>(in.first), other = unpack<T, V>(in.second);
-        Pack<T, V> out;
+        float own[V], other[V], z[V];
+        to_floats<T>(in.first, own);
+        to_floats<T>(in.second, other);
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-          float z = norms.at(v, to_f32(own.at[v]), to_f32(other.at[v]));
-          if (relu) z = z < 0 ? 0 : z;
-          out.at[v] = from_f32<T>(z);
+          z[v] = norms.at(v, own[v], other[v]);
+          if (relu) z[v] = z[v] < 0 ? 0 : z[v];
         }
-        store_pack<V>(y, position.at, out);
+        store_pack<V>(y, position.at, rounded<T>(z));
       });
 }
 
@@ -127,21 +127,21 @@ __global__ void __launch_bounds__(block_threads, 3)
       return in;
     };
     const auto use = [&](const RowPosition& position, const GradientPacks<T, V>& in) {
-      auto d = unpack<T, V>(in.dy);
-      const auto term = unpack<T, V>(in.more);
-      const auto one = unpack<T, V>(in.x), other = unpack<T, V>(in.added);
+      float d[V], term[V], one[V], other[V];
+      to_floats<T>(in.dy, d);
+      to_floats<T>(in.more, term);
+      to_floats<T>(in.x, one);
+      to_floats<T>(in.added, other);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const float in_x = to_f32(one.at[v]), in_added = to_f32(other.at[v]);
-        const T y = from_f32<T>(norms.at(v, in_x, in_added));
-        if (more) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
-        if (relu && to_f32(y) <= 0) d.at[v] = from_f32<T>(0.0f);
-        const float value = to_f32(d.at[v]);
-        sum[v] += value;
-        sum[V + v] = fmaf(value, in_x - center[v], sum[V + v]);
-        sum[2 * V + v] = fmaf(value, in_added - other_center[v], sum[2 * V + v]);
+        const T y = from_f32<T>(norms.at(v, one[v], other[v]));
+        if (more) d[v] = to_f32(from_f32<T>(d[v] + term[v]));
+        if (relu && to_f32(y) <= 0) d[v] = 0;
+        sum[v] += d[v];
+        sum[V + v] = fmaf(d[v], one[v] - center[v], sum[V + v]);
+        sum[2 * V + v] = fmaf(d[v], other[v] - other_center[v], sum[2 * V + v]);
       }
-      if (dz) store_pack<V>(dz, position.at, d);
+      if (dz) store_pack<V>(dz, position.at, rounded<T>(d));
     };
     const ChannelLayout t{.rows = g.rows, .channels = g.packs * V};
     const auto [begin, end] = block_rows(g);
@@ -172,14 +172,12 @@ struct InputGradient {
     }
   }
   template <class T>
-  __device__ Pack<T, V> of(const Pack<T, V>& dz, const Pack<T, V>& x) const {
-    Pack<T, V> dx;
+  __device__ Pack<T, V> of(const float (&dz)[V], const PackBytes<T, V>& x) const {
+    float dx[V];
+    to_floats<T>(x, dx);
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const float through_statistics = fmaf(to_f32(x.at[v]), of_x[v], offset[v]);
-      dx.at[v] = from_f32<T>(fmaf(to_f32(dz.at[v]), of_dz[v], through_statistics));
-    }
-    return dx;
+    for (int v = 0; v < V; ++v) dx[v] = fmaf(dz[v], of_dz[v], fmaf(dx[v], of_x[v], offset[v]));
+    return rounded<T>(dx);
   }
 };
 
@@ -237,9 +235,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       },
       prepare,
       [&](const RowPosition& position, const Loaded& row) {
-        const auto d = unpack<T, V>(row.dz);
-        if (dx) store_pack<V>(dx, position.at, gradient.of(d, unpack<T, V>(row.in.first)));
-        if (dadded) store_pack<V>(dadded, position.at, other.of(d, unpack<T, V>(row.in.second)));
+        float d[V];
+        to_floats<T>(row.dz, d);
+        if (dx) store_pack<V>(dx, position.at, gradient.template of<T>(d, row.in.first));
+        if (dadded) store_pack<V>(dadded, position.at, other.template of<T>(d, row.in.second));
       });
 }
 
@@ -265,9 +264,10 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
              launch.grid, launch.block, add_norms_sums_kernel<T, V>, channel_sums,
              g.activation.kind == Activation::relu, first, second, p, dz);
   check_launch("add_norms_backward sums");
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+  const ChannelLayout t =
+      map_layout(context, sums_layout(context, g.rows, g.channels, V), V, gradient_blocks);
   const dim3 parameters_only{t.tiles};
-  launch_pdl(context, dz ? map_grid(t, gradient_blocks) : parameters_only, block_threads,
+  launch_pdl(context, dz ? t.grid() : parameters_only, t.threads(),
              add_norms_gradients_kernel<T, V>, t, first, second, sums, dz, p);
   check_launch("add_norms_backward");
 }
@@ -277,8 +277,9 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& first,
                const AddedNorm& second, void* y) {
   const auto run = [&]<class T, int V>() {
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
-    launch_pdl(context, map_grid(t, result_blocks), block_threads, add_norms_kernel<T, V>, t,
+    const ChannelLayout t =
+        map_layout(context, sums_layout(context, g.rows, g.channels, V), V, result_blocks);
+    launch_pdl(context, t.grid(), t.threads(), add_norms_kernel<T, V>, t,
                g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
   };
   with_packs(g.dtype, g.channels, run, first.x, second.x, y);

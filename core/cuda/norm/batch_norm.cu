@@ -9,7 +9,7 @@ namespace {
 
 // Blocks of the first pass per multiprocessor. 411 MB on an H200: 407 us with one, 334 with two.
 constexpr int resident = 2;
-constexpr unsigned map_blocks = 3;  // see map_grid
+constexpr int map_blocks = 3;  // of the second pass
 
 /// Results of the first pass: f32 (channels).
 struct Statistics {
@@ -29,10 +29,15 @@ __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, 
   for (int v = 0; v < V; ++v) shift[v] = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const auto row = unpack<T, V>(rows[i]);
+    float row[V];
+    to_floats<T>(rows[i], row);
 #pragma unroll
-    for (int v = 0; v < V; ++v) shift[v] += 0.25f * to_f32(row.at[v]);
+    for (int v = 0; v < V; ++v) shift[v] += 0.25f * row[v];
   }
+}
+
+__device__ void prefetch(const float* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 template <class T, int V>
@@ -48,14 +53,18 @@ __global__ void __launch_bounds__(channel_sums_threads, resident)
     if (threadIdx.x >= static_cast<unsigned>(t.width)) return;
 #pragma unroll
     for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
+    if (!running.mean) return;
+    prefetch(running.mean + channel);  // for the last block's finish
+    prefetch(running.variance + channel);
   };
   const auto load = [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); };
   const auto add = [&](const RowPosition&, const PackBytes<T, V>& loaded, float(&sum)[V],
                        float(&squares)[V]) {
-    const auto pack = unpack<T, V>(loaded);
+    float in[V];
+    to_floats<T>(loaded, in);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const float deviation = to_f32(pack.at[v]) - shift[v];
+      const float deviation = in[v] - shift[v];
       sum[v] += deviation;
       squares[v] = fmaf(deviation, deviation, squares[v]);
     }
@@ -109,25 +118,26 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
   };
   const auto load_row = [&](const RowPosition& position) {
     Row loaded;
-    loaded.x = load_pack_bytes<V>(x, position.at);
-    if (residual) loaded.residual = load_pack_bytes<V>(residual, position.at);
+    loaded.x = load_pack_bytes_once<V>(x, position.at);
+    if (residual) loaded.residual = load_pack_bytes_once<V>(residual, position.at);
     return loaded;
   };
-  for_rows_reversed<V, 3>(
-      t, load_row, prepare, [&](const RowPosition& position, const Row& loaded) {
-        const auto in = unpack<T, V>(loaded.x), added = unpack<T, V>(loaded.residual);
-        Pack<T, V> out;
+  const auto use = [&](const RowPosition& position, const Row& loaded) {
+    float in[V], added[V], out[V];
+    to_floats<T>(loaded.x, in);
+    to_floats<T>(loaded.residual, added);
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-          float z = normalised(to_f32(in.at[v]), center[v], scale[v], shift[v]);
-          if (residual) z += to_f32(added.at[v]);
-          if constexpr (F == Curve::clip) z = clipped(z, lowest, highest);
-          if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
-          if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
-          out.at[v] = from_f32<T>(z);
-        }
-        store_pack<V>(y, position.at, out);
-      });
+    for (int v = 0; v < V; ++v) {
+      float z = normalised(in[v], center[v], scale[v], shift[v]);
+      if (residual) z += added[v];
+      if constexpr (F == Curve::clip) z = clipped(z, lowest, highest);
+      if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
+      if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
+      out[v] = z;
+    }
+    store_pack<V>(y, position.at, rounded<T>(out));
+  };
+  for_rows_reversed<V, 4>(t, load_row, prepare, use);
 }
 
 template <class T, int V>
@@ -135,7 +145,7 @@ void statistics(Context& context, Allocator& allocator, const BatchNormGeometry&
                 const BatchNorm& p, const Running& running) {
   const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
   const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, {t.tiles, t.chunks}, channel_sums_threads, statistics_kernel<T, V>, t,
+  launch_pdl(context, t.grid(), t.threads(), statistics_kernel<T, V>, t,
              static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
              Statistics{p.mean, p.inv_std}, running, partials.as<float2>(), context.tickets());
   check_launch("batch_norm statistics");
@@ -143,10 +153,11 @@ void statistics(Context& context, Allocator& allocator, const BatchNormGeometry&
 
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, training ? resident : 1);
+  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout t = map_layout(context, sums, V, map_blocks);
   const Activation f = g.activation.kind;
   const auto launch = [&]<Curve F>() {
-    launch_pdl(context, map_grid(t, map_blocks), block_threads, normalise_kernel<T, V, F>, t,
+    launch_pdl(context, t.grid(), t.threads(), normalise_kernel<T, V, F>, t,
                f == Activation::none ? -INFINITY : 0, f == Activation::relu6 ? 6 : INFINITY,
                static_cast<const T*>(p.x), static_cast<const T*>(p.residual), static_cast<T*>(p.y),
                p.gamma, p.beta, p.mean, p.inv_std, training ? nullptr : p.variance,
@@ -157,8 +168,8 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
   launch.template operator()<Curve::clip>();
 }
 
-// The two sums nearly cancel where the mean is large beside the deviation: f64 adds no further
-// error. A spread below zero by rounding becomes zero; NaN stays.
+// Without a shift the two sums nearly cancel where the mean is large beside the deviation: f64 adds
+// no further error. A spread below zero by rounding becomes zero; NaN stays.
 __global__ void __launch_bounds__(block_threads)
     statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, BatchNorm p,
                               Running running) {
@@ -166,8 +177,9 @@ __global__ void __launch_bounds__(block_threads)
   const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (c >= channels) return;
   const auto count = static_cast<double>(rows);
-  const double mean = p.sums[c] / count;
-  double spread = p.sums[channels + c] - p.sums[c] * mean;
+  const double offset = p.sums[c] / count;
+  const double mean = p.shift ? p.shift[c] + offset : offset;
+  double spread = p.sums[channels + c] - p.sums[c] * offset;
   if (spread < 0) spread = 0;
   const auto variance = static_cast<float>(spread / count);
   p.mean[c] = static_cast<float>(mean);

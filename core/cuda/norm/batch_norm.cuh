@@ -1,5 +1,4 @@
-// What the passes of batch normalisation have in common: z of x, and the grid of the passes that
-// write.
+// What the passes of batch normalisation have in common: z of x.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -14,12 +13,6 @@ namespace whisker::cuda {
 // expression, so that both find the same sign.
 __device__ inline float normalised(float x, float center, float scale, float shift) {
   return fmaf(x - center, scale, shift);
-}
-
-/// `blocks` blocks of block_threads for each chunk: as many as fit on a multiprocessor by
-/// registers.
-inline dim3 map_grid(const ChannelLayout& t, unsigned blocks) {
-  return {t.tiles, t.chunks, blocks};
 }
 
 }  // namespace whisker::cuda

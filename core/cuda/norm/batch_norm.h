@@ -24,6 +24,8 @@ struct BatchNorm {
   float* mean = nullptr;        // (channels)
   float* inv_std = nullptr;     // (channels); written in training
   float* variance = nullptr;    // (channels), biased; read in inference, written from sums
+  // (channels): the sums are of x - shift; null: of x.
+  const float* shift = nullptr;
 };
 /// whisker::RunningStatistics with pointers, (channels) each or all null.
 struct Running {

@@ -6,6 +6,12 @@
 namespace whisker::cuda::kernels {
 namespace {
 
+/// Channels of a thread: with 16-byte packs, factors, sums and pending loads would not leave a
+/// multiprocessor 32 warps.
+constexpr int half_pack(int pack) {
+  return pack > 1 ? pack / 2 : pack;
+}
+
 /// f'(z) in dz = f'(z) dy. That of relu and relu6 is computed from y or from x, through z.
 enum class Slope { one, y, x, hard_swish, silu };
 constexpr bool reads_z(Slope s) {
@@ -32,22 +38,23 @@ template <int V>
 struct Factors {
   float center[V] = {}, scale[V] = {}, shift[V] = {};
 };
+// All loads before the first use: each would else wait for the one before.
 template <Slope S, int V>
 __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   Factors<V> f;
-  if (reads_z(S) || p.dx) {
-    load<V>(p.gamma, channel, f.scale);
-    float inverse[V];
-#pragma unroll
-    for (int v = 0; v < V; ++v) inverse[v] = p.inv_std[channel + v];
-#pragma unroll
-    for (int v = 0; v < V; ++v) f.scale[v] = inverse[v] * f.scale[v];
-  }
-  if (reads_z(S)) load<V>(p.beta, channel, f.shift);
+  float inverse[V] = {};
   if (p.x && p.mean) {
 #pragma unroll
     for (int v = 0; v < V; ++v) f.center[v] = p.mean[channel + v];
   }
+  if (reads_z(S) || p.dx) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) inverse[v] = p.inv_std[channel + v];
+    load<V>(p.gamma, channel, f.scale);
+  }
+  if (reads_z(S)) load<V>(p.beta, channel, f.shift);
+#pragma unroll
+  for (int v = 0; v < V; ++v) f.scale[v] *= inverse[v];
   return f;
 }
 
@@ -64,55 +71,67 @@ struct GradientRows {
   const T* y;
   const T* dy;
   const T* more;  // added to dy
-  bool six;       // relu6, not relu
+  float six;      // the least value that relu6 makes 6; NaN for relu
 
   struct Row {
     PackBytes<T, V> x, y, dy, more;
   };
   __device__ Row load(int64_t at) const {
-    Row row;
-    row.dy = load_pack_bytes<V>(dy, at);
-    if (x) row.x = load_pack_bytes<V>(x, at);
-    if constexpr (S == Slope::y) row.y = load_pack_bytes<V>(y, at);
-    if (more) row.more = load_pack_bytes<V>(more, at);
-    return row;
+    return load(at, [](const T* from, int64_t i) { return load_pack_bytes<V>(from, i); });
   }
-  /// See Note [relu's gradient and NaN] in core/reference/activation_functions.h.
-  __device__ Pack<T, V> dz(const Row& row, const Factors<V>& f) const {
-    auto d = unpack<T, V>(row.dy);
-    const auto in = unpack<T, V>(row.x), out = unpack<T, V>(row.y);
+  __device__ Row load_once(int64_t at) const {
+    return load(at, [](const T* from, int64_t i) { return load_pack_bytes_once<V>(from, i); });
+  }
+  /// dz, rounded to T, and x - center. See Note [relu's gradient and NaN] in
+  /// core/reference/activation_functions.h.
+  __device__ void read(const Row& row, const Factors<V>& f, float (&dz)[V],
+                       float (&deviation)[V]) const {
+    float in[V], out[V];
+    to_floats<T>(row.dy, dz);
+    to_floats<T>(row.x, in);
+    if constexpr (S == Slope::y) to_floats<T>(row.y, out);
     if (more) {
-      const auto term = unpack<T, V>(row.more);
+      float term[V];
+      to_floats<T>(row.more, term);
 #pragma unroll
-      for (int v = 0; v < V; ++v) d.at[v] = from_f32<T>(to_f32(d.at[v]) + to_f32(term.at[v]));
+      for (int v = 0; v < V; ++v) dz[v] += term[v];
+      round(dz);
     }
+    constexpr bool is_curve = S == Slope::hard_swish || S == Slope::silu;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      bool flat = false;
-      if constexpr (S == Slope::y) {
-        const float value = to_f32(out.at[v]);
-        flat = value <= 0 || (six && value >= 6);
-      }
-      if constexpr (reads_z(S)) {
-        const float z = normalised(to_f32(in.at[v]), f.center[v], f.scale[v], f.shift[v]);
-        if constexpr (S == Slope::x) {
-          flat = z <= Rounds<T>::zero || (six && z >= Rounds<T>::six);
-        } else {
-          d.at[v] = from_f32<T>(activation_gradient(curve_of(S), z, to_f32(d.at[v])));
-        }
-      }
-      if (flat) d.at[v] = from_f32<T>(0.0f);
+      deviation[v] = in[v] - f.center[v];
+      const float z = normalised(in[v], f.center[v], f.scale[v], f.shift[v]);
+      if constexpr (is_curve) dz[v] = activation_gradient(curve_of(S), z, dz[v]);
+      if (S == Slope::x && (z <= Rounds<T>::zero || z >= six)) dz[v] = 0;
+      if (S == Slope::y && (out[v] <= 0 || out[v] >= six)) dz[v] = 0;
     }
-    return d;
+    if constexpr (is_curve) round(dz);
+  }
+
+ private:
+  template <class Load>
+  __device__ Row load(int64_t at, const Load& load_bytes) const {
+    Row row;
+    row.dy = load_bytes(dy, at);
+    if (x) row.x = load_bytes(x, at);
+    if constexpr (S == Slope::y) row.y = load_bytes(y, at);
+    if (more) row.more = load_bytes(more, at);
+    return row;
+  }
+  __device__ static void round(float (&values)[V]) {
+    const Pack<T, V> pack = rounded<T>(values);
+    to_floats<T>(reinterpret_cast<const PackBytes<T, V>&>(pack), values);
   }
 };
 
-constexpr unsigned map_blocks = 2;  // see map_grid
+// Blocks of the first and of the second pass per multiprocessor.
+constexpr int resident = 2, map_blocks = 4;
 
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S>
-__global__ void __launch_bounds__(channel_sums_threads)
-    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, bool six, InputCoefficients out,
+__global__ void __launch_bounds__(channel_sums_threads, resident)
+    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
                          float2* partials, uint32_t* tickets) {
   wait_for_previous();
   const GradientRows<T, V, S> in{static_cast<const T*>(p.x), static_cast<const T*>(p.y),
@@ -123,14 +142,13 @@ __global__ void __launch_bounds__(channel_sums_threads)
   const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
   const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
-    const Pack<T, V> dz = in.dz(row, f);
-    if (dresidual) store_pack<V>(dresidual, position.at, dz);
-    const auto x = unpack<T, V>(row.x);
+    float dz[V], deviation[V];
+    in.read(row, f, dz, deviation);
+    if (dresidual) store_pack<V>(dresidual, position.at, rounded<T>(dz));
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const float value = to_f32(dz.at[v]);
-      sum[v] += value;
-      if (in.x) correlation[v] = fmaf(value, to_f32(x.at[v]) - f.center[v], correlation[v]);
+      sum[v] += dz[v];
+      if (in.x) correlation[v] = fmaf(dz[v], deviation[v], correlation[v]);
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
@@ -151,7 +169,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, bool six, InputCoefficients k) {
+    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -172,26 +190,25 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
                                  static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
                                  p.dresidual ? nullptr : static_cast<const T*>(p.more), six};
   auto* dx = static_cast<T*>(p.dx);
-  const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
-  for_rows_reversed<V, 3>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
-    Pack<T, V> d = in.dz(row, f);
-    const auto x = unpack<T, V>(row.x);
+  const auto load_row = [&](const RowPosition& position) { return in.load_once(position.at); };
+  for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
+    float d[V], deviation[V];
+    in.read(row, f, d, deviation);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      float value = fmaf(f.scale[v], to_f32(d.at[v]), shift[v]);
-      if (k.slope) value = fmaf(to_f32(x.at[v]) - f.center[v], slope[v], value);
-      d.at[v] = from_f32<T>(value);
+      d[v] = fmaf(f.scale[v], d[v], shift[v]);
+      if (k.slope) d[v] = fmaf(deviation[v], slope[v], d[v]);
     }
-    store_pack<V>(dx, position.at, d);
+    store_pack<V>(dx, position.at, rounded<T>(d));
   });
 }
 
 template <class T, int V, Slope S>
 void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
-                   const BatchNormGradient& p, bool six, const InputCoefficients& k) {
+                   const BatchNormGradient& p, float six, const InputCoefficients& k) {
   const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, {t.tiles, t.chunks}, channel_sums_threads, gradient_sums_kernel<T, V, S>, t,
-             p, six, k, partials.as<float2>(), context.tickets());
+  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S>, t, p, six, k,
+             partials.as<float2>(), context.tickets());
   check_launch("batch_norm_backward sums");
 }
 
@@ -199,8 +216,9 @@ template <class T, int V, Slope S>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
               const BatchNormGradient& p) {
   const bool through_statistics = p.dx && g.training;
-  const bool six = g.activation.kind == Activation::relu6;
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+  const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
+  const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
+  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, resident);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
   if (through_statistics) {
@@ -209,15 +227,15 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
          .rows = static_cast<float>(g.rows)};
   }
   if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    gradient_sums<T, V, S>(context, allocator, t, p, six, k);
+    gradient_sums<T, V, S>(context, allocator, sums, p, six, k);
   }
   if (!p.dx) return;
+  const ChannelLayout t = map_layout(context, sums, V, map_blocks);
   if (p.dresidual) {
-    launch_pdl(context, map_grid(t, map_blocks), block_threads,
-               input_gradient_kernel<T, V, Slope::one>, t, p, six, k);
+    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, Slope::one>, t, p, six,
+               k);
   } else {
-    launch_pdl(context, map_grid(t, map_blocks), block_threads, input_gradient_kernel<T, V, S>, t,
-               p, six, k);
+    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S>, t, p, six, k);
   }
   check_launch("batch_norm_backward");
 }
@@ -226,7 +244,8 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
 
 void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                          const BatchNormGradient& p) {
-  const auto run = [&]<class T, int V>() {
+  const auto run = [&]<class T, int pack>() {
+    constexpr int V = half_pack(pack);
     switch (g.activation.kind) {
       case Activation::relu:
       case Activation::relu6:
@@ -248,12 +267,13 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
 
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const BatchNormGradient& p, const InputCoefficients& k) {
-  const auto run = [&]<class T, int V>() {
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
+  const auto run = [&]<class T, int pack>() {
+    constexpr int V = half_pack(pack);
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
     if (g.activation.kind == Activation::relu) {
-      gradient_sums<T, V, Slope::x>(context, allocator, t, p, false, k);
+      gradient_sums<T, V, Slope::x>(context, allocator, t, p, NAN, k);
     } else {
-      gradient_sums<T, V, Slope::one>(context, allocator, t, p, false, k);
+      gradient_sums<T, V, Slope::one>(context, allocator, t, p, NAN, k);
     }
   };
   with_packs(g.dtype, g.channels, run, p.x, p.dy, p.more, p.dresidual);

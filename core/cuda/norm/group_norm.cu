@@ -23,21 +23,6 @@ __device__ void for_each_example(const GroupNormGeometry& g, const Body& body) {
   }
 }
 
-// for_rows over this thread's positions of the block's chunk.
-template <int V, class Load, class Prepare, class Use>
-__device__ void for_positions(const ChannelLayout& t, const Load& load, const Prepare& prepare,
-                              const Use& use) {
-  if (own_channel<V>(t) >= t.channels) return;
-  const int64_t begin = blockIdx.y * t.chunk;
-  const int64_t end = min(begin + t.chunk, t.rows);
-  const auto own = static_cast<int>(threadIdx.x) / t.width;
-  const int step = channel_sums_threads / t.width;
-  const auto left = static_cast<int>(end - begin) - own;
-  const int64_t row = begin + own;
-  for_rows<4>(t, {row, row * t.channels + own_channel<V>(t)}, step, (left + step - 1) / step, load,
-              prepare, use);
-}
-
 // Partial sums and tickets of this block's example; unused where there is one chunk.
 __device__ float2* own_partials(const ChannelLayout& t, float2* partials) {
   return partials + int64_t{blockIdx.z} * t.chunks * t.channels;
@@ -128,7 +113,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
     const T* x = static_cast<const T*>(p.x) + n * g.positions * g.channels;
     T* y = static_cast<T*>(p.y) + n * g.positions * g.channels;
     float center[V], scale[V], shift[V];
-    for_positions<V>(
+    for_chunk_rows<V, 4>(
         t, [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
         [&] {
           for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
@@ -241,7 +226,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
     const T* dy = static_cast<const T*>(p.dy) + example;
     T* dx = static_cast<T*>(p.dx) + example;
     float center[V], scale[V], offset[V], slope[V];
-    for_positions<V>(
+    for_chunk_rows<V, 4>(
         t,
         [&](const RowPosition& position) {
           return GradientRow<T, V>{load_pack_bytes<V>(dy, position.at),
@@ -280,13 +265,8 @@ struct ExampleLayout {
 
   static ExampleLayout of(const Context& context, const GroupNormGeometry& g, int pack) {
     const int64_t blocks = (2 * int64_t{context.multiprocessors()} + g.n - 1) / g.n;
-    const int widest = std::min(tile_channels / pack, 32);
-    ChannelLayout t = ChannelLayout::of(g.positions, g.channels, pack, channel_sums_threads, blocks,
-                                        4, widest);
-    if (int64_t{t.tiles} * g.n > Context::ticket_count) {
-      t.chunk = t.rows;
-      t.chunks = 1;
-    }
+    ChannelLayout t = ChannelLayout::of(g.positions, g.channels, pack, blocks);
+    if (int64_t{t.tiles} * g.n > Context::ticket_count) t.split_rows(1);
     return {.layout = t,
             .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
             .partials_bytes =
@@ -306,7 +286,7 @@ void group_norm(Context& context, Allocator& allocator, const GroupNormGeometry&
   const auto run = [&]<class T, int V>() {
     const ExampleLayout e = ExampleLayout::of(context, g, V);
     const Scratch partials(allocator, e.partials_bytes);
-    channel_moments_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
+    channel_moments_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
         g, e.layout, static_cast<const T*>(p.x), moments.as<float2>(), partials.as<float2>(),
         context.tickets());
     check_launch("group_norm moments");
@@ -314,7 +294,7 @@ void group_norm(Context& context, Allocator& allocator, const GroupNormGeometry&
         g, moments.as<float2>(), p.mean, p.inv_std);
     check_launch("group_norm statistics");
     normalise_groups_kernel<T, V>
-        <<<e.grid, channel_sums_threads, 0, context.stream()>>>(g, e.layout, p);
+        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p);
     check_launch("group_norm");
   };
   with_packs(p.dtype, g.channels, run, p.x, p.y);
@@ -327,15 +307,14 @@ void group_norm_backward(Context& context, Allocator& allocator, const GroupNorm
     const ExampleLayout e = ExampleLayout::of(context, g, V);
     {
       const Scratch partials(allocator, e.partials_bytes);
-      channel_gradients_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
+      channel_gradients_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
           g, e.layout, p, sums.as<float2>(), partials.as<float2>(), context.tickets());
       check_launch("group_norm_backward sums");
     }
     if (p.dgamma.data || p.dbeta.data) {
       const ChannelLayout t = sums_layout(context, g.n, g.channels, 1);
       const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-      group_norm_parameters_kernel<<<dim3(t.tiles, t.chunks), channel_sums_threads, 0,
-                                     context.stream()>>>(
+      group_norm_parameters_kernel<<<t.grid(), t.threads(), 0, context.stream()>>>(
           t, sums.as<float2>(), p.dgamma, p.dbeta, partials.as<float2>(), context.tickets());
       check_launch("group_norm_backward parameters");
     }
@@ -344,8 +323,8 @@ void group_norm_backward(Context& context, Allocator& allocator, const GroupNorm
     group_gradients_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
         g, sums.as<float2>(), p.gamma, means.as<float2>());
     check_launch("group_norm_backward groups");
-    group_norm_input_kernel<T, V><<<e.grid, channel_sums_threads, 0, context.stream()>>>(
-        g, e.layout, p, means.as<float2>());
+    group_norm_input_kernel<T, V>
+        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p, means.as<float2>());
     check_launch("group_norm_backward input");
   };
   with_packs(p.dtype, g.channels, run, p.x, p.dy, p.dx);

@@ -389,9 +389,8 @@ void layer_norm_backward(Context& context, Allocator& allocator, const LayerNorm
     if (!p.dgamma.data && !p.dbeta.data) return;
     const ChannelLayout t = sums_layout(context, g.rows, g.features, V);
     const Scratch partials(allocator, int64_t{t.chunks} * g.features * int64_t{sizeof(float2)});
-    layer_norm_parameters_kernel<T, V>
-        <<<dim3(t.tiles, t.chunks), channel_sums_threads, 0, context.stream()>>>(
-            t, p, partials.as<float2>(), context.tickets());
+    layer_norm_parameters_kernel<T, V><<<t.grid(), t.threads(), 0, context.stream()>>>(
+        t, p, partials.as<float2>(), context.tickets());
     check_launch("layer_norm_backward parameters");
   };
   with_packs(p.dtype, g.features, run, p.x, p.dy, p.dx);

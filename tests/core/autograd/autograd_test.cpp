@@ -193,6 +193,29 @@ TEST(UnsummedGrads, TheRootsGradientIsOnePart) {
   EXPECT_THAT(values(given.grad()), ElementsAre(3));
 }
 
+TEST(BroadcastGrads, AddToAGradientThatIsThereAndAreWrittenOutAlone) {
+  const Tensor x = leaf({1, 2, 3, 4}, {1, 2, 1, 2});
+  const Tensor h = x * 1.0;
+  const Tensor scale = mean(h, {1, 2});  // (1, 2): (2, 3)
+  backward(sum(h * scale.reshape({1, 1, 1, 2})));
+  // d/dh of h_pc m_c, where m_c = (h_0c + h_1c) / 2: m_c + (h_0c + h_1c) / 2
+  EXPECT_THAT(values(x.grad()), ElementsAre(4, 6, 4, 6));
+  const Tensor alone = leaf({1, 2, 3, 4}, {1, 2, 1, 2});
+  backward(sum(mean(alone, {1, 2})));
+  EXPECT_THAT(values(alone.grad()), Each(0.5));
+}
+
+TEST(BroadcastGrads, LeaveAGradientThatOthersReadAlone) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4});
+  const Tensor h = a * 1.0;
+  const Tensor total = sum(h);
+  // `add` gives its dy to h and to b; sum's goes to h alone.
+  const Tensor y = add(h, b);
+  backward(sum(y * y) + total);
+  EXPECT_THAT(values(b.grad()), ElementsAre(8, 12));
+  EXPECT_THAT(values(a.grad()), ElementsAre(9, 13));
+}
+
 TEST(NoGradScope, RecordsNothingAndNests) {
   const Tensor x = leaf({3});
   {

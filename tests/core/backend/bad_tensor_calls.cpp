@@ -62,6 +62,8 @@ std::vector<BadCall> bad_reductions_and_shapes() {
        "argmax: x (2,0) has no elements. Leave empty batches out."},
       {"sum_to", [](auto o) { sum_to(o(2, 3), {2}); },
        "sum_to: shape (2) does not broadcast to x (2,3)."},
+      {"sum_products_to", [](auto o) { sum_products_to(o(2, 3), o(2, 3), {2}); },
+       "sum_products_to: shape (2) does not broadcast to x (2,3)."},
       {"reshape", [](auto o) { reshape(o(2, 3), {4}); },
        "reshape: expected 6 elements for x (2,3), got shape (4) of 4."},
       {"transpose_count", [](auto o) { transpose(o(2, 3), {0}); },

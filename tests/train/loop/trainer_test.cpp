@@ -139,7 +139,9 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
   paths.insert(paths.begin() + 3, broken);
   int64_t right = 0, unreadable = 0;
   size_t at = 0;
+  std::vector<float> first_class;
   classify_images(network, inputs_of(paths), {.batch_size = 4}, [&](const Prediction& one) {
+    first_class.push_back(one.error.empty() ? one.probabilities[0] : -1);
     EXPECT_EQ(one.name, paths[at++]);
     if (!one.error.empty()) {
       EXPECT_THAT(one.error, HasSubstr("no image"));
@@ -152,6 +154,19 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
   });
   EXPECT_EQ(unreadable, 1);
   EXPECT_EQ(static_cast<double>(right) / 10, result.best_metric);
+  // Read ahead, and with inputs that come one by one: other batches.
+  for (const bool read_ahead : {true, false}) {
+    at = 0;
+    const auto one_by_one = [next = inputs_of(paths)](size_t) mutable { return next(1); };
+    classify_images(network, one_by_one, {.batch_size = 4, .read_ahead = read_ahead},
+                    [&](const Prediction& one) {
+                      EXPECT_EQ(one.name, paths[at]);
+                      EXPECT_EQ(one.error.empty(), one.name != broken);
+                      EXPECT_NEAR(one.error.empty() ? one.probabilities[0] : -1, first_class[at++],
+                                  1e-5);
+                    });
+    EXPECT_EQ(at, paths.size());
+  }
 }
 
 TEST(Trainer, StopsEarlyWhenTheMetricStalls) {

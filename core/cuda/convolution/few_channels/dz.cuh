@@ -4,6 +4,7 @@
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/device_code/async_copy.cuh"
 
 #include <cstdint>
 #include <type_traits>
@@ -105,19 +106,16 @@ class GradientItems {
   SmallDivisor by_columns_;
 };
 
-/// Writes dz = dy of `tile`; 0 outside the output.
+/// Starts copies of dz = dy of `tile`; 0 outside the output.
 template <class T, int Filters>
 __device__ void copy_dz(const ConvTiling& p, const ConvTile& tile, const T* dy, T* dz) {
   using Items = GradientItems<T, Filters, false>;
   const Items items(p, tile);
-  const auto load = [&](int item) {
+  for (int item = static_cast<int>(threadIdx.x); item < items.count(); item += block_threads) {
     const int64_t at = items.offset(item);
-    return at < 0 ? uint4{} : *reinterpret_cast<const uint4*>(dy + at);
-  };
-  for_each_item<8>(items.count(), load, [&](int item, uint4 loaded) {
-    const int position = item / Items::packs;
-    *reinterpret_cast<uint4*>(dz + position * dz_pitch<Filters> + Items::channel(item)) = loaded;
-  });
+    T* const to = dz + item / Items::packs * dz_pitch<Filters> + Items::channel(item);
+    start_copy(to, at < 0 ? dy : dy + at, at >= 0);
+  }
 }
 
 /// Writes dz of `tile`, 0 outside the output, and adds each thread's channels, the same in

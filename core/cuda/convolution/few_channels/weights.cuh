@@ -52,7 +52,12 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   using Shape = typename Split::Shape;
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
-  const int pitch = patch_pitch<T, Shape>(p.tile_columns);
+  // Copies without registers where nothing is computed on the way.
+  const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
+  const bool copies_patch = copies_dz && !S::whole_units && p.w * S::channels % 8 == 0 &&
+                            reinterpret_cast<uintptr_t>(arguments.image.x) % 16 == 0;
+  const int pitch =
+      copies_patch ? copied_pitch<T, Shape>(p.tile_columns) : patch_pitch<T, Shape>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
   static_assert(Split::groups * Split::position_groups == block_warps);
@@ -63,9 +68,15 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // all threads have read the last tile
-    arguments.image.template fill<Shape>(p, tile, patch, nullptr);
-    if (sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db) {
-      copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
+    int skipped = 0;  // elements before the patch in its rows
+    if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
+    if (copies_patch) {
+      skipped = copy_patch<Shape>(p, tile, arguments.image.x, patch);
+    } else {
+      arguments.image.template fill<Shape>(p, tile, patch, nullptr);
+    }
+    if (copies_dz) {
+      wait_for_copies();
     } else {
       fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
     }
@@ -76,8 +87,8 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
       const int row = step / steps_across, column = step % steps_across * 16;
       Split::multiply(
           dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
-          patch + row * S::stride * pitch + column * S::stride * Shape::template pixel<T>, pitch,
-          group, acc);
+          patch + skipped + row * S::stride * pitch + column * S::stride * Shape::template pixel<T>,
+          pitch, group, acc);
     }
   }
 
@@ -112,7 +123,9 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
 template <class T, class S, int Filters>
 constexpr size_t tile_bytes(const ConvTiling& p) {
   using Shape = typename WeightsSplit<T, S, Filters>::Shape;
-  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<T, Shape>(p.tile_columns);
+  const int pitch = S::whole_units ? patch_pitch<T, Shape>(p.tile_columns)
+                                   : copied_pitch<T, Shape>(p.tile_columns);
+  const int patch = patch_rows<S>(p.tile_rows) * pitch;
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 

@@ -6,6 +6,7 @@
 #include "tests/core/cuda/gpu.h"
 #include "tests/support/agreement.h"
 #include "tests/support/tolerance.h"
+#include "whole_numbers.h"
 
 #include <algorithm>
 #include <regex>
@@ -110,6 +111,29 @@ TEST_F(CudaConvolution, AgreesInTf32WithoutLibrariesWhenShortLived) {
     return c.x[3] != 1 && c.x[3] != 3 && c.x[3] != 32;
   });
   expect_agree("short-lived, tf32", few_channels, 8 * 0x1p-11);
+}
+
+// Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
+// the registers. Rows of images that are whole packs, from the first or another element of a pack
+// on, and rows that are not; several tiles in each direction, filters that fill none.
+TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
+  CudaOptions options = exact_options();
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  const ConvolutionCase cases[] = {
+      {{2, 66, 64, 3}, {32, 3, 3, 3}, {.padding = 1}},
+      {{3, 33, 40, 3}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 41, 296, 3}, {24, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 32, 32, 3}, {32, 3, 3, 3}, {.stride = 2, .padding_mode = PaddingMode::same}},
+      {{2, 13, 160, 3}, {64, 3, 3, 3}, {.padding = 2}},
+      {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
+      {{2, 20, 32, 1}, {40, 3, 3, 1}, {.padding = 1}},
+      {{2, 13, 300, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{50, 112, 112, 3}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
+  };
+  for (const ConvolutionCase& c : cases) {
+    expect_whole_numbers_agree(c, {.name = "weights", .bias = false, .of_x = false});
+  }
 }
 
 TEST_F(CudaConvolution, AgreesRoughlyInTf32) {

@@ -179,6 +179,117 @@ TEST_F(CudaDepthwise, WeightGradientsOnTensorCoresAreExact) {
   for (const DepthwiseCase& s : tensor_core_cases) expect_whole_numbers(pass, s, sites);
 }
 
+/// What the passes write that are fused with relu of a norm that changes nothing, (C) sums in f64.
+struct FusedResult {
+  Numbers written;        // y, or the gradient of the norm's x
+  Numbers first, second;  // sums of y and of its squares, or the gradients of beta and gamma
+};
+
+FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const DepthwiseOperands& in,
+                         DType dtype, int multiprocessors) {
+  g.dtype = dtype;
+  const bool forward = pass == ConvolutionPass::forward;
+  const ConvolutionSite site{.multiprocessors = multiprocessors};
+  const auto algorithm = depthwise_convolution(
+      {.pass = pass, .geometry = g, .sums = forward, .normalised = true}, site);
+  if (!algorithm) return {};
+  const auto on_gpu = [&](const Numbers& values, const Shape& shape) {
+    return from_vector(values, shape).to(dtype).to(gpu);
+  };
+  const Tensor x = on_gpu(in.x, {g.n, g.h, g.w, g.c});
+  const Tensor w = on_gpu(in.w, {g.c, g.kernel_h, g.kernel_w, 1});
+  const Tensor y = on_gpu(in.y, {g.n, g.h_out, g.w_out, g.c});
+  const Tensor dx = empty_like(x), factors = empty({5, g.c}, {.device = gpu});
+  const Tensor zero = zeros({g.c}, {.device = gpu}), one = ones({g.c}, {.device = gpu});
+  const Tensor workspace =
+      empty({algorithm->workspace_bytes()}, {.dtype = DType::u8, .device = gpu});
+  const Tensor& written = forward ? y : dx;
+  backend_of(gpu).synchronize();
+  for (const Tensor& t : {written, workspace, factors}) {
+    EXPECT_EQ(cudaMemsetAsync(t.raw(), 0xff, static_cast<size_t>(t.bytes()), site.stream),
+              cudaSuccess);
+  }
+  float* const of_channels = static_cast<float*>(factors.raw());
+  algorithm->run(site,
+                 {.x = forward ? x.raw() : dx.raw(),
+                  .w = w.raw(),
+                  .y = y.raw(),
+                  .sums = of_channels,
+                  .norm = {.x = x.raw(),
+                           .mean = zero.raw(),
+                           .inv_std = one.raw(),
+                           .gamma = one.raw(),
+                           .beta = zero.raw(),
+                           .dgamma = of_channels + g.c,
+                           .dbeta = of_channels,
+                           .dz_factor = of_channels + 2 * g.c,
+                           .x_factor = of_channels + 3 * g.c,
+                           .offset = of_channels + 4 * g.c,
+                           .activation = {Activation::relu}}},
+                 workspace.raw());
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const Numbers all = factors.to_vector();
+  const auto row = [&](int64_t i) {
+    return Numbers(all.begin() + i * g.c, all.begin() + (i + 1) * g.c);
+  };
+  FusedResult result{written.to_vector(), row(0), row(1)};
+  if (!forward) return result;
+  const auto count = static_cast<double>(g.n * g.h_out * g.w_out);
+  const Numbers shift = row(2);
+  for (size_t c = 0; c < shift.size(); ++c) {  // to sums without a shift
+    result.second[c] += shift[c] * (2 * result.first[c] + count * shift[c]);
+    result.first[c] += count * shift[c];
+  }
+  return result;
+}
+
+// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. With
+// a stride of 1 the gradient is left as dz, with a stride of 2 it has gone through the statistics.
+TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
+  for (const DepthwiseCase& s : depthwise_cases) {
+    const Conv2dGeometry g = s.geometry();
+    const DepthwiseOperands in = operands_of(g);
+    DepthwiseOperands clipped = in;
+    for (double& x : clipped.x) x = std::max(x, 0.0);
+    const auto channels = static_cast<size_t>(g.c);
+    Numbers y = expected_result(ConvolutionPass::forward, g, clipped);
+    Numbers dz = expected_result(ConvolutionPass::backward_input, g, in);
+    FusedResult forward{y, Numbers(channels), Numbers(channels)};
+    FusedResult backward{dz, Numbers(channels), Numbers(channels)};
+    for (size_t i = 0; i < y.size(); ++i) {
+      forward.first[i % channels] += y[i];
+      forward.second[i % channels] += y[i] * y[i];
+    }
+    for (size_t i = 0; i < dz.size(); ++i) {
+      if (in.x[i] <= 0) backward.written[i] = 0;
+      backward.first[i % channels] += backward.written[i];
+      backward.second[i % channels] += backward.written[i] * in.x[i];
+    }
+    if (s.stride == 2) {
+      const auto count = static_cast<double>(g.n * g.h * g.w);
+      for (size_t i = 0; i < dz.size(); ++i) {
+        const size_t c = i % channels;
+        backward.written[i] -= (backward.first[c] + in.x[i] * backward.second[c]) / count;
+      }
+    }
+    for (const DType dtype : dtypes) {
+      for (const int multiprocessors : {1, 2, 132}) {
+        SCOPED_TRACE(fmt::format("{} ({},{},{},{}), window {}, stride {}, {} multiprocessors",
+                                 dtype, s.n, s.h, s.w, s.c, s.window, s.stride, multiprocessors));
+        const FusedResult f = fused_result(ConvolutionPass::forward, g, in, dtype, multiprocessors);
+        EXPECT_EQ(f.written, forward.written);
+        EXPECT_TRUE(close(f.first, forward.first, 1e-5, 1));
+        EXPECT_TRUE(close(f.second, forward.second, 1e-5, 1));
+        const FusedResult b =
+            fused_result(ConvolutionPass::backward_input, g, in, dtype, multiprocessors);
+        EXPECT_TRUE(close(b.written, backward.written, tolerance(dtype, 1), 1));
+        EXPECT_EQ(b.first, backward.first);
+        EXPECT_EQ(b.second, backward.second);
+      }
+    }
+  }
+}
+
 // The last column of x meets one column of dy and one tap; five columns of dy leave three of a
 // strip's four empty.
 TEST_F(CudaDepthwise, ANaNReachesOnlyTheTapsThatItMeets) {

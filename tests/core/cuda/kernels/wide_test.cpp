@@ -52,6 +52,17 @@ TEST_F(CudaWide, BatchNormOfAFork) {
   }
 }
 
+// Squeeze-and-excitation: the gate's gradient is a sum of products, the mean's is added in place to
+// the other; in packs and in single elements, more than a GPU's threads compute one of each.
+TEST_F(CudaWide, GateByTheMean) {
+  for (const Shape& shape : {Shape{40, 56, 56, 24}, {30, 64, 64, 3}, {9, 7, 7, 1152}}) {
+    expect_wide("gate", {shape}, shape[1] * shape[2], [&](Operands x) {
+      const Tensor h = affine(x[0], 2, 0);
+      return mul(h, sigmoid(mean(h, {1, 2}, {.keep_axes = true})));
+    });
+  }
+}
+
 TEST_F(CudaWide, ArgmaxOfTiesIsTheFirst) {
   for (const Shape& shape :
        {Shape{3000, 3}, Shape{500, 1000}, Shape{3, 70'001}, Shape{40, 30, 9}}) {

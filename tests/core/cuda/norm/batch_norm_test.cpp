@@ -54,7 +54,8 @@ void expect_norms_agree(const Case& c) {
 
 // Few elements where relu's sign counts: beside 0 it is a matter of rounding.
 TEST_F(CudaBatchNorm, AgreesWithTheReferenceOnSmallMaps) {
-  for (const Shape& x : {Shape{40, 8}, {37, 3}, {130, 24}, {60, 64}, {50, 136}, {300, 1}}) {
+  for (const Shape& x :
+       {Shape{40, 8}, {37, 3}, {130, 24}, {60, 64}, {61, 72}, {50, 136}, {33, 200}, {300, 1}}) {
     for (const bool relu : {false, true}) {
       for (const bool residual : {false, true}) expect_norms_agree({x, relu, residual});
     }
@@ -66,7 +67,11 @@ TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
                          {20011, 3},
                          {40009, 16},
                          {9001, 72},
+                         {5003, 120},
+                         {2001, 440},
                          {3001, 520},
+                         {1201, 960},
+                         {97, 4104},
                          {2003, 515},
                          {12544, 64},
                          {300, 2048}}) {
@@ -95,7 +100,7 @@ TEST_F(CudaBatchNorm, StatisticsSurviveALargeMean) {
 }
 
 TEST_F(CudaBatchNorm, RepeatsBitForBit) {
-  for (const Shape& shape : {Shape{12544, 512}, {50176, 64}, {3001, 130}}) {
+  for (const Shape& shape : {Shape{12544, 512}, {50176, 64}, {9001, 72}, {3001, 130}}) {
     const auto results = [&] {
       const Tensor x = rand_normal(shape, 0, 1, 4, 0, {.device = gpu}).to(DType::bf16);
       const Tensor gamma = rand_normal({shape[1]}, 1, 0.1, 4, 1, {.device = gpu});

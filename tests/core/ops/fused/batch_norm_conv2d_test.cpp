@@ -1,5 +1,6 @@
-// A batch_norm with its activation and a depthwise convolution behind it, as one operator and as
-// two, on every device and in every type. Where the device has no kernels both are the same.
+// A batch_norm with its activation and a depthwise or pointwise convolution behind it, as one
+// operator and as two, on every device and in every type. Where the device has no kernels both are
+// the same.
 #include "core/autograd/autograd.h"
 #include "core/backend/fused_ops.h"
 #include "core/ops/ops.h"
@@ -7,6 +8,7 @@
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,17 +20,24 @@
 namespace whisker::test {
 namespace {
 
-struct DepthwiseCase {
+struct ConvCase {
   Shape x;
   int64_t kernel;
   Conv2dOptions options = {};
-  double center = 0;  // of x
+  int64_t filters = 0;  // of a pointwise convolution; 0: depthwise
+  double center = 0;    // of x
+
+  Shape window() const {
+    return filters > 0 ? Shape{filters, 1, 1, x[3]} : Shape{x[3], kernel, kernel, 1};
+  }
 };
 
-// Windows and strides that have kernels, uneven padding, edges of strips, several chunks of
-// channels, odd numbers of small and of wide images.
-const std::vector<DepthwiseCase>& depthwise_cases() {
-  static const std::vector<DepthwiseCase> all = {
+// Depthwise: windows and strides that have kernels, uneven padding, edges of strips, several chunks
+// of channels, odd numbers of small and of wide images. Pointwise: each number of outputs that has
+// kernels and those between, odd and even numbers of packs, warps that share channels, tiles that
+// are full and not.
+const std::vector<ConvCase>& cases() {
+  static const std::vector<ConvCase> all = {
       {{2, 7, 9, 8}, 3, {.padding = 1}},
       {{3, 9, 6, 16}, 3, {.stride = 2, .padding_mode = PaddingMode::same}},
       {{2, 8, 11, 72}, 5, {.padding = 2}},
@@ -37,6 +46,17 @@ const std::vector<DepthwiseCase>& depthwise_cases() {
       {{2, 15, 12, 8}, 7, {.stride = 2, .padding = 3}},
       {{5, 7, 7, 40}, 5, {.padding = 2}},
       {{1, 3, 70, 32}, 3, {.padding = 1}},
+      {{1, 5, 7, 8}, 1, {}, 8},
+      {{2, 19, 21, 16}, 1, {}, 16},
+      {{1, 23, 19, 24}, 1, {}, 8},
+      {{3, 17, 20, 64}, 1, {}, 24},
+      {{2, 15, 11, 72}, 1, {}, 24},
+      {{1, 13, 11, 120}, 1, {}, 40},
+      {{1, 1, 17, 128}, 1, {}, 32},
+      {{1, 6, 7, 96}, 1, {}, 56},
+      {{1, 9, 9, 88}, 1, {}, 64},
+      {{1, 6, 5, 136}, 1, {}, 72},
+      {{1, 9, 7, 240}, 1, {}, 80},
   };
   return all;
 }
@@ -53,7 +73,7 @@ std::vector<double> numbers(const Shape& shape, uint64_t stream, double center, 
   return values;
 }
 
-struct DepthwiseRun {
+struct ConvRun {
   Device device;
   DType dtype;
   bool fused = true;
@@ -61,8 +81,8 @@ struct DepthwiseRun {
 };
 
 /// A leaf of numbers that all devices round alike. Norms' vectors are f32 beside 16-bit images.
-Tensor depthwise_leaf(const DepthwiseRun& run, size_t index, const std::vector<double>& values,
-                      const Shape& shape, bool of_norm = false) {
+Tensor leaf(const ConvRun& run, size_t index, const std::vector<double>& values, const Shape& shape,
+            bool of_norm = false) {
   const DType narrow = run.dtype == DType::f64 ? DType::f32 : run.dtype;
   const DType type = of_norm && run.dtype != DType::f64 ? DType::f32 : run.dtype;
   Tensor t = from_vector(values, shape, {.device = reference_device})
@@ -73,43 +93,56 @@ Tensor depthwise_leaf(const DepthwiseRun& run, size_t index, const std::vector<d
   return t;
 }
 
-std::vector<std::vector<double>> depthwise_results(const DepthwiseCase& c, Activation f,
-                                                   const DepthwiseRun& run) {
-  const Shape channels{c.x[3]}, window{c.x[3], c.kernel, c.kernel, 1};
-  const Tensor leaves[] = {depthwise_leaf(run, 0, numbers(c.x, 0, c.center, 1, 0.5), c.x),
-                           depthwise_leaf(run, 1, numbers(channels, 1, 1, 0, 0.25), channels, true),
-                           depthwise_leaf(run, 2, numbers(channels, 2, 0, 0, 0.25), channels, true),
-                           depthwise_leaf(run, 3, numbers(window, 3, 0, 0, 0.5), window)};
-  const auto& [x, gamma, beta, w] = leaves;
-  const BatchNormState state{.running_mean = zeros(channels, gamma.options()),
-                             .running_var = ones(channels, gamma.options()),
-                             .pending_mean = zeros(channels, gamma.options()),
-                             .pending_var = zeros(channels, gamma.options())};
+struct Operands {
+  std::array<Tensor, 4> leaves;  // x, gamma, beta, w
+  BatchNormState state;
+};
+Operands operands_of(const ConvCase& c, const ConvRun& run) {
+  const Shape channels{c.x[3]}, window = c.window();
+  Operands in{.leaves = {leaf(run, 0, numbers(c.x, 0, c.center, 1, 0.5), c.x),
+                         leaf(run, 1, numbers(channels, 1, 1, 0, 0.25), channels, true),
+                         leaf(run, 2, numbers(channels, 2, 0, 0, 0.25), channels, true),
+                         leaf(run, 3, numbers(window, 3, 0, 0, 0.5), window)},
+              .state = {}};
+  const TensorOptions options = in.leaves[1].options();
+  in.state = {.running_mean = zeros(channels, options),
+              .running_var = ones(channels, options),
+              .pending_mean = zeros(channels, options),
+              .pending_var = zeros(channels, options)};
+  return in;
+}
+
+Convolved convolved(const ConvCase& c, Activation f, const Operands& in, bool fused) {
+  const auto& [x, gamma, beta, w] = in.leaves;
   const BatchNormOptions options{.training = true, .activation = {f}};
-  Conv2dOptions depthwise = c.options;
-  depthwise.groups = c.x[3];
-  const Tensor y = run.fused ? batch_norm_conv2d(x, {gamma, beta, state, options}, w, depthwise).y
-                             : conv2d(batch_norm(x, gamma, beta, state, options), w, {}, depthwise);
-  backward(y, {.gradient = depthwise_leaf({run.device, run.dtype}, 9,
-                                          numbers(y.shape(), 4, 0.5, 0, 0.5), y.shape())
-                               .detach()});
-  std::vector<std::vector<double>> results = {y.to_vector(), state.pending_mean.to_vector(),
-                                              state.pending_var.to_vector()};
-  for (const Tensor& one : leaves) {
+  Conv2dOptions conv = c.options;
+  if (c.filters == 0) conv.groups = c.x[3];
+  if (fused) return batch_norm_conv2d(x, {gamma, beta, in.state, options}, w, conv);
+  return {.y = conv2d(batch_norm(x, gamma, beta, in.state, options), w, {}, conv)};
+}
+
+std::vector<std::vector<double>> results_of(const ConvCase& c, Activation f, const ConvRun& run) {
+  const Operands in = operands_of(c, run);
+  const Tensor y = convolved(c, f, in, run.fused).y;
+  const std::vector<double> dy = numbers(y.shape(), 4, 0.5, 0, 0.5);
+  backward(y, {.gradient = leaf({run.device, run.dtype}, 9, dy, y.shape()).detach()});
+  std::vector<std::vector<double>> results = {y.to_vector(), in.state.pending_mean.to_vector(),
+                                              in.state.pending_var.to_vector()};
+  for (const Tensor& one : in.leaves) {
     if (one.requires_grad()) results.push_back(one.grad().to_vector());
   }
   return results;
 }
 
 template <class Body>
-void for_each_depthwise(const Body& body) {
+void for_each_case(const Body& body) {
   for (const Device device : test_devices()) {
     for (const DType dtype : test_dtypes(device)) {
-      for (const DepthwiseCase& c : depthwise_cases()) {
+      for (const ConvCase& c : cases()) {
         for (const Activation f : norm_activations) {
-          SCOPED_TRACE(fmt::format("{} {} x {} kernel {} {}", device.str(), name_of(dtype),
-                                   c.x.str(), c.kernel, name_of(f)));
-          body(c, f, DepthwiseRun{device, dtype});
+          SCOPED_TRACE(fmt::format("{} {} x {} w {} {}", device.str(), name_of(dtype), c.x.str(),
+                                   c.window().str(), name_of(f)));
+          body(c, f, ConvRun{device, dtype});
         }
       }
     }
@@ -117,7 +150,7 @@ void for_each_depthwise(const Body& body) {
 }
 
 void expect_alike(const std::vector<std::vector<double>>& got,
-                  const std::vector<std::vector<double>>& expected, const DepthwiseRun& run,
+                  const std::vector<std::vector<double>>& expected, const ConvRun& run,
                   int64_t terms) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -127,21 +160,106 @@ void expect_alike(const std::vector<std::vector<double>>& got,
   }
 }
 
-TEST(BatchNormDepthwise, IsItsFallback) {
-  for_each_depthwise([](const DepthwiseCase& c, Activation f, const DepthwiseRun& fused) {
-    DepthwiseRun two = fused;
+TEST(BatchNormConv2d, IsItsFallback) {
+  for_each_case([](const ConvCase& c, Activation f, const ConvRun& fused) {
+    ConvRun two = fused;
     two.fused = false;
-    expect_alike(depthwise_results(c, f, fused), depthwise_results(c, f, two), fused,
-                 c.x.count() / c.x[3]);
+    expect_alike(results_of(c, f, fused), results_of(c, f, two), fused, c.x.count() / c.x[3]);
   });
 }
 
-TEST(BatchNormDepthwise, ComputesWhatIsWantedAlone) {
-  for_each_depthwise([](const DepthwiseCase& c, Activation f, DepthwiseRun run) {
-    const auto all = depthwise_results(c, f, run);
+// Sums are added in a fixed order.
+TEST(BatchNormConv2d, RepeatsBitForBit) {
+  for_each_case([](const ConvCase& c, Activation f, const ConvRun& run) {
+    EXPECT_EQ(results_of(c, f, run), results_of(c, f, run));
+  });
+}
+
+// y is 10,000 deviations away from 0 in f32, some hundred in 16 bits: sums of y and of its squares
+// alone would leave no digit of the variance.
+TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
+  const ConvCase depthwise_cases[] = {{{2, 9, 9, 8}, 3},
+                                      {{3, 11, 14, 72}, 5, {.stride = 2}},
+                                      {{2, 12, 21, 136}, 3, {.stride = 2}},
+                                      {{2, 8, 10, 8}, 7}};
+  for (const Device device : test_devices()) {
+    for (const DType dtype : test_dtypes(device)) {
+      for (const ConvCase& c : depthwise_cases) {
+        const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
+        const Shape channels{c.x[3]};
+        const ConvRun run{device, dtype};
+        const auto constant = [&](double value) {
+          return std::vector<double>(static_cast<size_t>(channels.count()), value);
+        };
+        const auto state = [&](const Tensor& like) {
+          return BatchNormState{.running_mean = zeros(channels, like.options()),
+                                .running_var = ones(channels, like.options()),
+                                .pending_mean = zeros(channels, like.options()),
+                                .pending_var = zeros(channels, like.options())};
+        };
+        const Tensor gamma = leaf(run, 1, constant(narrow ? 2 : 0.01), channels, true);
+        const Tensor beta = leaf(run, 2, constant(100), channels, true);
+        const Shape window{c.x[3], c.kernel, c.kernel, 1};
+        const Tensor w = full(window, 1.0 / static_cast<double>(c.kernel * c.kernel),
+                              {.dtype = dtype, .device = device});
+        const Tensor x = leaf(run, 0, numbers(c.x, 0, 0, 1, 0.5), c.x);
+        Conv2dOptions depthwise = c.options;
+        depthwise.groups = c.x[3];
+        const Tensor normalised = batch_norm(x, gamma, beta, state(gamma), {.training = true});
+        for (const bool fused : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} {} x {} kernel {} fused {}", device.str(), name_of(dtype),
+                                   c.x.str(), c.kernel, fused));
+          const Convolved y =
+              fused ? batch_norm_conv2d(x, {gamma, beta, state(gamma), {.training = true}}, w,
+                                        depthwise)
+                    : conv2d_with_sums(normalised, w, depthwise);
+          EXPECT_EQ(y.sums.defined(), has_fused_kernels(device.kind));
+          BatchNormState behind = state(gamma);
+          behind.sums = y.sums;
+          batch_norm(y.y, gamma, beta, behind, {.training = true, .momentum = 1});
+          const auto all = y.y.to_vector();
+          std::vector<double> mean = constant(0), variance = constant(0);
+          const size_t rows = all.size() / mean.size();
+          for (size_t i = 0; i < all.size(); ++i) {
+            mean[i % mean.size()] += all[i] / static_cast<double>(rows);
+          }
+          for (size_t i = 0; i < all.size(); ++i) {
+            variance[i % mean.size()] +=
+                std::pow(all[i] - mean[i % mean.size()], 2) / static_cast<double>(rows - 1);
+          }
+          EXPECT_TRUE(close(behind.pending_mean.to_vector(), mean, 1e-6, 0));
+          EXPECT_TRUE(close(behind.pending_var.to_vector(), variance, 1e-3, 0));
+        }
+      }
+    }
+  }
+}
+
+// More tiles of rows than a GPU has blocks at once.
+TEST(BatchNormConv2d, IsItsFallbackOfManyRows) {
+  const ConvCase many[] = {{{8, 128, 128, 16}, 1, {}, 16},
+                           {{5, 112, 112, 72}, 1, {}, 24},
+                           {{4, 64, 64, 240}, 1, {}, 80}};
+  for (const Device device : test_devices()) {
+    if (device.kind != DeviceKind::cuda) continue;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const ConvCase& c : many) {
+        SCOPED_TRACE(fmt::format("{} {} x {}", device.str(), name_of(dtype), c.x.str()));
+        const ConvRun fused{device, dtype}, two{device, dtype, false};
+        const auto results = results_of(c, Activation::relu6, fused);
+        EXPECT_EQ(results, results_of(c, Activation::relu6, fused)) << "they do not repeat";
+        expect_alike(results, results_of(c, Activation::relu6, two), fused, c.x.count() / c.x[3]);
+      }
+    }
+  }
+}
+
+TEST(BatchNormConv2d, ComputesWhatIsWantedAlone) {
+  for_each_case([](const ConvCase& c, Activation f, ConvRun run) {
+    const auto all = results_of(c, f, run);
     for (size_t i = 0; i < 4; ++i) {
       run.wanted = i;
-      const auto one = depthwise_results(c, f, run);
+      const auto one = results_of(c, f, run);
       ASSERT_EQ(one.size(), 4u);
       expect_alike({one[0], one[3]}, {all[0], all[3 + i]}, run, c.x.count() / c.x[3]);
     }
@@ -149,22 +267,21 @@ TEST(BatchNormDepthwise, ComputesWhatIsWantedAlone) {
 }
 
 // The mean is subtracted first: x 1,000 deviations away from 0 is normalised as it is alone.
-TEST(BatchNormDepthwise, KeepsPrecisionFarFromZero) {
+TEST(BatchNormConv2d, KeepsPrecisionFarFromZero) {
   for (const Device device : test_devices()) {
-    const DepthwiseCase c{
-        .x = {2, 9, 9, 8}, .kernel = 3, .options = {.padding = 1}, .center = 1000};
+    const ConvCase c{.x = {2, 9, 9, 8}, .kernel = 3, .options = {.padding = 1}, .center = 1000};
     std::vector<std::vector<double>> results;
     for (const bool fused : {true, false}) {
-      results.push_back(depthwise_results(c, Activation::none, {device, DType::f32, fused})[0]);
+      results.push_back(results_of(c, Activation::none, {device, DType::f32, fused})[0]);
     }
     EXPECT_TRUE(close(results[0], results[1], 1e-5, 1)) << device.str();
   }
 }
 
 // Zeros around an image stay zeros, whatever the norm would make of them.
-TEST(BatchNormDepthwise, NormalisesNoPadding) {
+TEST(BatchNormConv2d, NormalisesNoPadding) {
   for (const Device device : test_devices()) {
-    const DepthwiseCase c{{1, 3, 3, 8}, 3, {.padding = 1}};
+    const ConvCase c{{1, 3, 3, 8}, 3, {.padding = 1}};
     const TensorOptions options{.device = device};
     const Shape channels{8};
     const BatchNormState state{.running_mean = zeros(channels, options),
@@ -186,16 +303,59 @@ TEST(BatchNormDepthwise, NormalisesNoPadding) {
   }
 }
 
-TEST(BatchNormDepthwise, IsOneOperatorWhereTheDeviceHasKernels) {
+// For the batch_norm behind: of what was stored.
+TEST(BatchNormConv2d, SumsAreThoseOfItsResult) {
   for (const Device device : test_devices()) {
-    TapeListing listing;
-    depthwise_results(depthwise_cases()[0], Activation::hard_swish, {device, DType::f32});
-    std::vector<std::string> names;
-    for (const TapeEntry& entry : listing.entries()) {
-      if (entry.kind == TapeKind::op) names.push_back(entry.name);
+    for (const DType dtype : test_dtypes(device)) {
+      for (const ConvCase& c : cases()) {
+        SCOPED_TRACE(fmt::format("{} {} x {} w {}", device.str(), name_of(dtype), c.x.str(),
+                                 c.window().str()));
+        const Operands in = operands_of(c, {device, dtype});
+        const Convolved result = convolved(c, Activation::hard_swish, in, true);
+        if (!result.sums.defined()) continue;
+        const std::vector<double> y = result.y.to_vector();
+        const auto filters = static_cast<size_t>(result.y.shape()[3]);
+        std::vector<double> expected(2 * filters);
+        for (size_t i = 0; i < y.size(); ++i) {
+          expected[i % filters] += y[i];
+          expected[filters + i % filters] += y[i] * y[i];
+        }
+        EXPECT_TRUE(close(result.sums.to_vector(), expected,
+                          tolerance(DType::f32, static_cast<int64_t>(y.size() / filters)), 1));
+      }
     }
-    const std::vector<std::string> one = {"batch_norm_conv2d"}, two = {"batch_norm", "conv2d"};
-    EXPECT_EQ(names, has_fused_kernels(device.kind) ? one : two);
+  }
+}
+
+/// What runs, forward.
+std::vector<std::string> operators_of(const ConvCase& c, const ConvRun& run) {
+  TapeListing listing;
+  results_of(c, Activation::hard_swish, run);
+  std::vector<std::string> names;
+  for (const TapeEntry& entry : listing.entries()) {
+    if (entry.kind == TapeKind::op) names.push_back(entry.name);
+  }
+  return names;
+}
+
+TEST(BatchNormConv2d, IsOneOperatorWhereTheDeviceHasKernels) {
+  const std::vector<std::string> one = {"batch_norm_conv2d"}, two = {"batch_norm", "conv2d"};
+  std::vector<ConvCase> all = cases();
+  all.push_back({{1, 5, 5, 8}, 1, {}, 16});    // more outputs than channels
+  all.push_back({{1, 5, 5, 248}, 1, {}, 24});  // too many channels
+  for (const Device device : test_devices()) {
+    const bool has_kernels = has_fused_kernels(device.kind);
+    for (const DType dtype : test_dtypes(device)) {
+      const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
+      const bool pointwise = has_kernels && narrow && cuda_gpu(device).capability >= 80;
+      for (const ConvCase& c : all) {
+        SCOPED_TRACE(fmt::format("{} {} x {} w {}", device.str(), name_of(dtype), c.x.str(),
+                                 c.window().str()));
+        const bool in_range = c.filters <= c.x[3] && c.x[3] <= 240;
+        const bool fused = c.filters == 0 ? has_kernels : pointwise && in_range;
+        EXPECT_EQ(operators_of(c, {device, dtype}), fused ? one : two);
+      }
+    }
   }
 }
 

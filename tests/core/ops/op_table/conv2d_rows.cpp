@@ -123,6 +123,12 @@ std::vector<ConvCase> cases() {
       {"depthwise", {1, 4, 5, 5}, {5, 3, 3, 1}, {.groups = 5}},
       {"depthwise_8", {1, 5, 4, 8}, {8, 3, 3, 1}, {.padding = 1, .groups = 8}},
       {"depthwise_8_stride_2_valid", {2, 6, 7, 8}, {8, 3, 3, 1}, {.stride = 2, .groups = 8}},
+      {"depthwise_16_kernel_5_stride_2_no_bias",
+       {2, 7, 6, 16},
+       {16, 5, 5, 1},
+       {.stride = 2, .padding = 2, .groups = 16},
+       same,
+       false},
       {"depthwise_8_kernel_5_relu",
        {1, 4, 6, 8},
        {8, 5, 5, 1},
@@ -276,9 +282,9 @@ std::vector<OpCase> conv2d_rows() {
          .twice = Twice::refused,
          .terms = terms,
          .scale = 1});
-    if (s.name != std::string_view("no_bias")) continue;
+    if (!std::string_view(s.name).ends_with("no_bias")) continue;
     rows.push_back(rows.back());
-    rows.back().name = "conv2d_with_sums";
+    rows.back().name = s.options.groups > 1 ? "conv2d_with_sums_depthwise" : "conv2d_with_sums";
     rows.back().op = [s](Inputs x) { return conv2d_with_sums(x[0], x[1], s.options).y; };
   }
   add_residual_rows(rows);

@@ -127,6 +127,29 @@ Cases sum_cases() {
   return cases;
 }
 
+/// Channels of few and many packs or of none, over the rows of an image or of all, in one part and
+/// in many; whole rows, long and short, in packs and in single elements; two passes.
+Cases sum_products_cases() {
+  Cases cases;
+  const auto add = [&](const Shape& shape, const Shape& to) {
+    cases.push_back({{shape, shape, to}, shape.count() / std::max<int64_t>(to.count(), 1)});
+  };
+  add({2, 112, 112, 8}, {2, 1, 1, 8});
+  add({3, 56, 55, 96}, {3, 1, 1, 96});
+  add({30, 7, 7, 1152}, {30, 1, 1, 1152});
+  add({300, 7, 7, 24}, {300, 1, 1, 24});
+  add({5, 13, 14, 35}, {5, 1, 1, 35});
+  add({20, 7, 7, 100}, {20, 1, 1, 100});
+  add({40'009, 96}, {96});
+  add({50'021, 3}, {3});
+  add({2000, 8}, {2000, 1});
+  add({3, 65'536}, {3, 1});
+  add({7, 10'003}, {7, 1});
+  add({9, 40, 33, 16}, {40, 1, 16});
+  add({1'000'003}, {});
+  return cases;
+}
+
 Cases argmax_cases() {
   Cases cases;
   for (const Shape& shape : {Shape{3000, 3}, {500, 1000}, {3, 70'001}, {40, 30, 9}}) {
@@ -275,12 +298,12 @@ Cases batch_norm_cases() {
     add(shape, Activation::none);
   }
   // Few elements where relu's sign or a kink counts: beside 0 it is a matter of rounding.
-  for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {5, 13, 14, 16}}) {
+  for (const Shape& shape : {Shape{40, 8}, {37, 3}, {60, 64}, {30, 120}, {5, 13, 14, 16}}) {
     for (const Activation kind : {Activation::relu, Activation::relu6, Activation::hard_swish}) {
       add(shape, kind);
     }
   }
-  for (const Shape& shape : {Shape{700, 256}, {50, 100}, {5, 13, 14, 35}}) {
+  for (const Shape& shape : {Shape{700, 256}, {300, 72}, {130, 960}, {50, 100}, {5, 13, 14, 35}}) {
     add(shape, Activation::silu);
   }
   return cases;
@@ -373,8 +396,15 @@ Cases cross_entropy_cases() {
 
 Cases cases_of(std::string_view op) {
   using enum Activation;
-  for (const char* name : {"add", "sub", "mul", "div", "maximum", "minimum", "equal", "not_equal",
-                           "less", "less_equal", "greater", "greater_equal"}) {
+  if (op == "mul") {
+    Cases cases = binary_cases();
+    // More elements, and more packs, than a GPU's threads compute one of each.
+    cases.push_back({{{30, 64, 64, 3}, {30, 1, 1, 3}}, 4096});
+    cases.push_back({{{63, 67, 67, 8}, {63, 1, 1, 8}}, 4489});
+    return cases;
+  }
+  for (const char* name : {"add", "sub", "div", "maximum", "minimum", "equal", "not_equal", "less",
+                           "less_equal", "greater", "greater_equal"}) {
     if (op == name) return binary_cases();
   }
   for (const char* name :
@@ -394,6 +424,7 @@ Cases cases_of(std::string_view op) {
       {"var", {{{{5, 33, 17, 35}}, 33}}},
       {"argmax", argmax_cases()},
       {"sum_to", {{{{50, 33, 24}, {33, 1}}, 1200}}},
+      {"sum_products_to", sum_products_cases()},
       {"reshape", {{{{50, 33, 24}}}}},
       {"transpose",
        {{{{7, 33, 5, 129}}, 1, 0, {2, 0, 3, 1}}, {{{20, 30, 40, 6}}, 1, 0, {3, 1, 0, 2}}}},

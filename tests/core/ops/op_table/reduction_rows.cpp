@@ -1,4 +1,4 @@
-// Reductions over every choice of axes, argmax, sum_to.
+// Reductions over every choice of axes, argmax, sum_to and sum_products_to.
 #include "tests/core/ops/op_table/rows.h"
 
 #include <algorithm>
@@ -69,6 +69,72 @@ OpCase reduction_row(const Reduction& f, const Case& c) {
       .scale = 0.5};
 }
 
+/// h (N,H,W,C) = 2 x, read by global means and by other operators: their gradients add up, in each
+/// order, in memory that is the sum's alone, that others read, or that is x's own.
+std::vector<OpCase> gated_rows() {
+  struct Gated {
+    const char* name;
+    bool interior;  // else h is x itself
+    Tensor (*op)(const Tensor& h, const Tensor& mean);
+    double (*plain)(double h, double mean, double mean_of_all);
+  };
+  const Gated gated[] = {
+      {"gate", true, [](const Tensor& h, const Tensor& m) { return mul(h, m); },
+       [](double h, double m, double) { return h * m; }},
+      {"gate_of_a_leaf", false, [](const Tensor& h, const Tensor& m) { return mul(h, m); },
+       [](double h, double m, double) { return h * m; }},
+      {"alone", true,
+       [](const Tensor& h, const Tensor& m) { return mul(broadcast_to(m, h.shape()), m); },
+       [](double, double m, double) { return m * m; }},
+      {"twice", true,
+       [](const Tensor& h, const Tensor& m) {
+         return mul(h, add(m, mean(h, {}, {.keep_axes = true})));
+       },
+       [](double h, double m, double all) { return h * (m + all); }},
+      // The sum's gradient goes to h as it is, and to the product.
+      {"gate_and_shortcut", true,
+       [](const Tensor& h, const Tensor& m) { return add(h, mul(h, m)); },
+       [](double h, double m, double) { return h + h * m; }},
+      {"summed_before", true,
+       [](const Tensor& h, const Tensor& m) {
+         const Tensor square = mul(h, h);
+         return mul(square, add(m, sum(h, {0, 1, 2, 3}, {.keep_axes = true})));
+       },
+       [](double h, double m, double all) { return h * h * (m + all * 96); }},
+  };
+  std::vector<OpCase> rows;
+  for (const Gated& f : gated) {
+    for (const Shape& shape : {Shape{2, 3, 2, 8}, {4, 2, 4, 3}}) {
+      rows.push_back({.name = fmt::format("mean_{}_{}", f.name, tag(shape)),
+                      .inputs = {variable(shape)},
+                      .op =
+                          [f](Inputs x) {
+                            const Tensor h = f.interior ? affine(x[0], 2, 0) : x[0];
+                            return f.op(h, mean(h, {1, 2}, {.keep_axes = true}));
+                          },
+                      .expected =
+                          [f, shape](Plain x) {
+                            Values h = x[0];
+                            if (f.interior) {
+                              for (double& value : h) value *= 2;
+                            }
+                            const Shape pooled{shape[0], 1, 1, shape[3]};
+                            Values means;
+                            for (const Values& group : groups_of(h, shape, {1, 2})) {
+                              means.push_back(plain_mean(group));
+                            }
+                            const Values mean = spread(means, pooled, shape);
+                            const double all = plain_mean(h);
+                            for (size_t i = 0; i < h.size(); ++i)
+                              h[i] = f.plain(h[i], mean[i], all);
+                            return h;
+                          },
+                      .terms = shape.count()});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<OpCase> reduction_rows() {
@@ -136,6 +202,41 @@ std::vector<OpCase> reduction_rows() {
                         },
                     .terms = from.count()});
   }
+  // Kept channels in packs and not, kept rows, everything; no elements; then what is no sum of one
+  // shape's products: nothing to sum, and operands that broadcast.
+  struct ProductShapes {
+    Shape a, b, to;
+  };
+  const Shape image{2, 3, 2, 8};
+  for (const auto& [a, b, to] : {ProductShapes{image, image, {2, 1, 1, 8}},
+                                 {image, image, {8}},
+                                 {image, image, {2, 3, 2, 1}},
+                                 {image, image, {}},
+                                 {{2, 3, 5}, {2, 3, 5}, {3, 1}},
+                                 {{2, 9, 16}, {2, 9, 16}, {2, 1, 16}},
+                                 {{0, 3}, {0, 3}, {3}},
+                                 {{4, 5}, {4, 5}, {4, 5}},
+                                 {{4, 1, 5}, {3, 1}, {5}}}) {
+    const Shape product = broadcast_shapes(a, b, "products");
+    rows.push_back(
+        {.name = fmt::format("sum_products_to_{}_from_{}_and_{}", tag(to), tag(a), tag(b)),
+         .inputs = {variable(a), variable(b, 0.5, 2)},
+         .op = [to = to](Inputs x) { return sum_products_to(x[0], x[1], to); },
+         .expected =
+             [a = a, b = b, to = to, product](Plain x) {
+               Values y(static_cast<size_t>(to.count()));
+               const Values left = spread(x[0], a, product);
+               const Values right = spread(x[1], b, product);
+               for (int64_t i = 0; i < product.count(); ++i) {
+                 const auto at = static_cast<size_t>(i);
+                 y[static_cast<size_t>(position_of(index_of(i, product), to))] +=
+                     left[at] * right[at];
+               }
+               return y;
+             },
+         .terms = product.count()});
+  }
+  append(rows, gated_rows());
   return rows;
 }
 

@@ -1,0 +1,157 @@
+// Tiles, blocks and launches of the fused pointwise convolution.
+#include "core/cuda/convolution/pointwise.h"
+#include "core/cuda/convolution/pointwise_kernels.cuh"
+#include "core/cuda/runtime/check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace whisker::cuda {
+namespace {
+
+using namespace pointwise;
+
+/// Tiles of about 16 KB of x, and of at most 72 KB where a row takes `row_elements` elements of
+/// shared memory.
+Tiles tiles_of(const Conv2dGeometry& g, int row_elements) {
+  Tiles t{.rows = g.n * g.h * g.w, .c = static_cast<int>(g.c), .c_out = static_cast<int>(g.c_out)};
+  t.tile_rows = std::min(8192 / t.c, 36864 / row_elements) / 16 * 16;
+  t.count = (t.rows + t.tile_rows - 1) / t.tile_rows;
+  return t;
+}
+
+/// Calls fn.operator()<T>() with the device type of bf16 or f16.
+template <class Fn>
+void visit_narrow(DType dtype, const Fn& fn) {
+  dtype == DType::bf16 ? fn.template operator()<bfloat_t>() : fn.template operator()<half_t>();
+}
+
+/// A kernel's blocks of `threads` threads and `elements` elements of shared memory each: as many as
+/// are resident at once; at most one per tile, and at most `most` but one per multiprocessor.
+template <class Kernel>
+struct Launch {
+  Kernel* kernel;
+  int threads;
+  LaunchTarget target;
+  unsigned blocks;
+
+  Launch(const Context& context, Kernel* function, const Tiles& t, int thread_count, int elements,
+         int64_t most = std::numeric_limits<int64_t>::max())
+      : kernel(function),
+        threads(thread_count),
+        target{.stream = context.stream(),
+               .capability = context.capability(),
+               .shared_bytes = static_cast<size_t>(elements) * 2} {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(target.shared_bytes)),
+          "asking for shared memory");
+    int resident = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
+                                                        target.shared_bytes),
+          "asking for resident blocks");
+    const int64_t multiprocessors = context.multiprocessors();
+    blocks = static_cast<unsigned>(std::min(
+        {t.count, std::max(resident, 1) * multiprocessors, std::max(most, multiprocessors)}));
+  }
+  template <class... Arguments>
+  void operator()(const Arguments&... arguments) const {
+    launch_pdl(target, blocks, static_cast<unsigned>(threads), kernel, arguments...);
+  }
+};
+
+template <class Store>
+void add_slices(const Context& context, const Scratch& partial, int64_t slices, int outputs,
+                const Store& store) {
+  launch_pdl(context, static_cast<unsigned>((outputs + outputs_per_block - 1) / outputs_per_block),
+             sum_threads, add_slices_kernel<Store>, partial.as<float>(), static_cast<int>(slices),
+             outputs, store);
+}
+
+Norm norm_of(const PointwiseOperands& in) {
+  return {in.mean, in.inv_std, in.gamma, in.beta, in.activation};
+}
+
+template <class T, int Outputs>
+void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
+             const PointwiseOperands& in, void* y, float* sums) {
+  const int pitch = pitch_of(static_cast<int>(g.c));
+  const Tiles t = tiles_of(g, 2 * pitch);
+  const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
+  const Launch launch(context, forward_kernel<T, Outputs>, t, forward_threads,
+                      (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
+  const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
+  const Scratch partial(allocator, slices * 2 * t.c_out * int64_t{sizeof(float)});
+  launch(t, norm_of(in), static_cast<const T*>(in.x), static_cast<const T*>(in.w),
+         static_cast<T*>(y), partial.as<float>());
+  add_slices(context, partial, slices, 2 * t.c_out, StoreSums{sums});
+}
+
+template <class T, int Units>
+void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
+              const PointwiseOperands& in, const PointwiseGradients& out) {
+  const int groups = static_cast<int>(g.c + 15) / 16, parts = std::max(8 / groups, 1);
+  const int threads = groups * parts * 32;
+  const int pitch = pitch_of(static_cast<int>(g.c)), dy_pitch = pitch_of(Units * 8);
+  const Tiles t = tiles_of(g, 3 * pitch + 2 * dy_pitch);
+  const int outputs = t.c * t.c_out + 2 * t.c;
+  const auto* const x = static_cast<const T*>(in.x);
+  const auto* const w = static_cast<const T*>(in.w);
+  const auto* const dy = static_cast<const T*>(out.dy);
+  const Scratch coefficients(allocator, 2 * g.c * int64_t{sizeof(float)});
+  {
+    // f32 slices of at most an eighth of x, or one block per multiprocessor.
+    const Launch launch(context, gradient_sums_kernel<T, Units>, t, threads,
+                        2 * t.tile_rows * (pitch + dy_pitch),
+                        t.rows * t.c / (16 * int64_t{outputs} * parts));
+    const int64_t slices = int64_t{launch.blocks} * parts;
+    const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
+    launch(t, norm_of(in), x, w, dy, partial.as<float>());
+    add_slices(context, partial, slices, outputs,
+               StoreGradients<T>{t, norm_of(in), static_cast<T*>(out.dw), out.dgamma, out.dbeta,
+                                 coefficients.as<float>()});
+  }
+  if (!out.dx) return;
+  const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
+                      t.tile_rows * (3 * pitch + 2 * dy_pitch));
+  launch(t, norm_of(in), coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
+}
+
+}  // namespace
+
+void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
+                       const PointwiseOperands& in, void* y, float* sums) {
+  const int64_t units = g.c_out / 8, parts = (units + 3) / 4;
+  visit_narrow(g.dtype, [&]<class T>() {
+    const auto run = [&]<int Outputs>() {
+      forward<T, Outputs>(context, allocator, g, in, y, sums);
+    };
+    switch ((units + parts - 1) / parts) {
+      case 1:
+      case 2:
+        return run.template operator()<2>();
+      case 3:
+        return run.template operator()<3>();
+      default:
+        return run.template operator()<4>();
+    }
+  });
+  check_launch("pointwise convolution");
+}
+
+void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
+                        const PointwiseOperands& in, const PointwiseGradients& out) {
+  visit_narrow(g.dtype, [&]<class T>() {
+    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, in, out); };
+    const int64_t units = g.c_out / 8;
+    if (units <= 2) return run.template operator()<2>();
+    if (units == 3) return run.template operator()<3>();
+    if (units == 4) return run.template operator()<4>();
+    if (units == 5) return run.template operator()<5>();
+    if (units <= 8) return run.template operator()<8>();
+    run.template operator()<10>();
+  });
+  check_launch("gradients of a pointwise convolution");
+}
+
+}  // namespace whisker::cuda

@@ -1,0 +1,62 @@
+#include "data/loader/image_reader.h"
+
+#include "core/error.h"
+#include "tests/support/image_files.h"
+#include "tests/support/temporary_folder.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string jpeg(const TemporaryFolder& folder, int width) {
+  const Buffer bytes = write_jpeg(sample_image(width, 8));
+  return folder.write(std::to_string(width) + ".jpg", {bytes.begin(), bytes.end()}).string();
+}
+
+TEST(ImageReader, GivesImagesInTheirOrder) {
+  const TemporaryFolder folder;
+  const int count = 40;
+  for (const int workers : {1, 2, 7, -1}) {
+    ImageReader reader(workers);
+    ASSERT_GE(reader.workers(), 1);
+    for (int i = 1; i <= count; ++i) {
+      // Large ones first: later ones are done before them.
+      reader.start(i % 10 == 7 ? folder.write("broken.jpg", "no image").string()
+                               : jpeg(folder, 10 * (count - i) + 16));
+    }
+    for (int i = 1; i <= count; ++i) {
+      const ReadImage read = reader.take();
+      if (i % 10 == 7) {
+        EXPECT_THAT(read.error, HasSubstr("no image"));
+      } else {
+        EXPECT_EQ(read.error, "");
+        EXPECT_EQ(read.image.width, 10 * (count - i) + 16);
+      }
+      if (i == 5) reader.start(jpeg(folder, 5));  // goes on while others wait
+    }
+    EXPECT_EQ(reader.take().image.width, 5);
+  }
+}
+
+TEST(ImageReader, EndsWithFilesThatNobodyTakes) {
+  const TemporaryFolder folder;
+  const std::string path = jpeg(folder, 300);
+  ImageReader reader(3);
+  for (int i = 0; i < 50; ++i) reader.start(path);
+  EXPECT_EQ(reader.take().image.width, 300);
+}
+
+TEST(ImageReader, NamesAMissingFile) {
+  ImageReader reader;
+  reader.start("nowhere/cat.jpg");
+  EXPECT_THAT(reader.take().error, HasSubstr("nowhere/cat.jpg"));
+}
+
+}  // namespace
+}  // namespace whisker::test
