@@ -18,7 +18,7 @@
 #include "core/cuda/convolution/depthwise_norm.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/runtime/check.h"
+#include "core/cuda/device_code/shared_memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -380,14 +380,12 @@ void backward_weights_mma(const ConvolutionSite& site, const Conv2dGeometry& g,
                           const void* dy, void* partial) {
   if constexpr (sizeof(T) == 2) {
     const auto kernel = backward_weights_mma_kernel<T, K, S>;
-    const auto bytes = static_cast<int>(split.shared_bytes());
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-          "asking for shared memory");
+    const auto bytes = static_cast<size_t>(split.shared_bytes());
+    allow_shared_memory(kernel, bytes);
     const dim3 grid(static_cast<unsigned>(split.slices), static_cast<unsigned>(split.chunks));
-    launch_pdl(LaunchTarget{.stream = site.stream,
-                            .capability = site.capability,
-                            .shared_bytes = static_cast<size_t>(bytes)},
-               grid, mma_threads, kernel, g, split, norm, x, dy, partial);
+    const LaunchTarget target{
+        .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
+    launch_pdl(target, grid, mma_threads, kernel, g, split, norm, x, dy, partial);
   }
 }
 

@@ -1,6 +1,7 @@
 // Tiles, blocks and launches of the fused pointwise convolution.
 #include "core/cuda/convolution/pointwise.h"
 #include "core/cuda/convolution/pointwise_kernels.cuh"
+#include "core/cuda/device_code/shared_memory.h"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
@@ -43,9 +44,7 @@ struct Launch {
         target{.stream = context.stream(),
                .capability = context.capability(),
                .shared_bytes = static_cast<size_t>(elements) * 2} {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(target.shared_bytes)),
-          "asking for shared memory");
+    allow_shared_memory(kernel, target.shared_bytes);
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
                                                         target.shared_bytes),

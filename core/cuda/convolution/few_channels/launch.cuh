@@ -4,6 +4,7 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/device_code/shared_memory.h"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
 
@@ -53,9 +54,7 @@ void visit_few_channels(ConvShapes<Shapes...>, const ConvolutionRequest& request
 template <class... Parameters, class... Arguments>
 void launch_few_channels(const ConvolutionSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "asking for shared memory");
+  allow_shared_memory(kernel, bytes);
   const LaunchTarget target{
       .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
   launch_pdl(target, static_cast<unsigned>(blocks), block_threads, kernel, arguments...);

@@ -168,9 +168,12 @@ TEST(BatchNormConv2d, IsItsFallback) {
   });
 }
 
-// Sums are added in a fixed order.
+// Own kernels add sums in a fixed order; cuDNN's need not.
 TEST(BatchNormConv2d, RepeatsBitForBit) {
   for_each_case([](const ConvCase& c, Activation f, const ConvRun& run) {
+    const bool narrow = run.dtype == DType::bf16 || run.dtype == DType::f16;
+    const bool fused = batch_norm_computes({f}, true) && (c.filters == 0 || narrow);
+    if (run.device.kind == DeviceKind::cuda && !fused) return;
     EXPECT_EQ(results_of(c, f, run), results_of(c, f, run));
   });
 }
@@ -315,12 +318,18 @@ TEST(BatchNormConv2d, SumsAreThoseOfItsResult) {
         if (!result.sums.defined()) continue;
         const std::vector<double> y = result.y.to_vector();
         const auto filters = static_cast<size_t>(result.y.shape()[3]);
-        std::vector<double> expected(2 * filters);
-        for (size_t i = 0; i < y.size(); ++i) {
-          expected[i % filters] += y[i];
-          expected[filters + i % filters] += y[i] * y[i];
+        std::vector<double> sums = result.sums.to_vector(), expected(2 * filters);
+        std::vector<double> shift(filters);  // a third row, of depthwise convolutions
+        if (sums.size() > expected.size()) {
+          shift.assign(sums.end() - std::ssize(shift), sums.end());
+          sums.resize(expected.size());
         }
-        EXPECT_TRUE(close(result.sums.to_vector(), expected,
+        for (size_t i = 0; i < y.size(); ++i) {
+          const double z = y[i] - shift[i % filters];
+          expected[i % filters] += z;
+          expected[filters + i % filters] += z * z;
+        }
+        EXPECT_TRUE(close(sums, expected,
                           tolerance(DType::f32, static_cast<int64_t>(y.size() / filters)), 1));
       }
     }
