@@ -63,10 +63,11 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   std::string_view recipe = new_network_recipe();
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
-    const RecipeEpochs epochs = fine_tune_epochs(images);
+    const FineTunePlan plan = fine_tune_plan(images);
     assignments.push_back(assignment("init.from", command.weights));
-    assignments.push_back(fmt::format("unfreeze_at={}", epochs.head));
-    assignments.push_back(fmt::format("train.epochs={}", epochs.head + epochs.all));
+    assignments.push_back(fmt::format("unfreeze_at={}", plan.head_epochs));
+    assignments.push_back(fmt::format("train.epochs={}", plan.head_epochs + plan.all_epochs));
+    assignments.push_back(fmt::format("augment.crop_scale=[{}, 1]", plan.least_crop));
   }
   if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few
     assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));
@@ -80,12 +81,14 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   return config;
 }
 
-RecipeEpochs fine_tune_epochs(int64_t images) {
+FineTunePlan fine_tune_plan(int64_t images) {
   // Epochs of the head hardly cost time; those of all layers do: with SqueezeNet about 150 s of two
-  // CPU cores.
+  // CPU cores. Few of them learn more from crops that show most of an image.
   images = std::max<int64_t>(1, images);
-  return {.head = std::clamp<int64_t>(20'000 / images, 5, 30),
-          .all = std::clamp<int64_t>(12'000 / images, 1, 16)};
+  FineTunePlan plan{.head_epochs = std::clamp<int64_t>(20'000 / images, 5, 30),
+                    .all_epochs = std::clamp<int64_t>(12'000 / images, 1, 16)};
+  plan.least_crop = plan.all_epochs < 8 ? 0.6 : 0.35;
+  return plan;
 }
 
 }  // namespace whisker

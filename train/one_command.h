@@ -20,12 +20,13 @@ struct OneCommand {
   std::string model;    ///< preset; "": as the weights say, else small_resnet
 };
 
-/// Epochs for a training set of so many images.
-struct RecipeEpochs {
-  int64_t head = 0;  ///< of the head alone
-  int64_t all = 0;   ///< of all layers, after those
+/// What fine-tuning leaves to the number of training images.
+struct FineTunePlan {
+  int64_t head_epochs = 0;  ///< of the head alone
+  int64_t all_epochs = 0;   ///< of all layers, after those
+  double least_crop = 0;    ///< part of an image: augment.crop_scale's lower end
 };
-RecipeEpochs fine_tune_epochs(int64_t images);
+FineTunePlan fine_tune_plan(int64_t images);
 
 /// Throws what read_config_text() and listing the data throw.
 Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides);

@@ -71,6 +71,22 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
+// Of many images, few epochs over all layers, and mild crops.
+TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
+  const FineTunePlan few = fine_tune_plan(200), many = fine_tune_plan(6000);
+  EXPECT_EQ(few.all_epochs, 16);
+  EXPECT_EQ(many.all_epochs, 2);
+  EXPECT_GT(few.head_epochs, many.head_epochs);
+  EXPECT_LT(few.least_crop, many.least_crop);
+  EXPECT_EQ(fine_tune_plan(1'000'000).all_epochs, 1);
+  EXPECT_EQ(fine_tune_plan(0).all_epochs, 16);
+  const StripeFolder data;
+  const Config config = one_command_config(
+      {.data = (data / "train").string(), .weights = "w.pth", .model = ""}, {});
+  EXPECT_EQ(config.augment.crop_scale.low, few.least_crop);
+  EXPECT_EQ(config.unfreeze_at, few.head_epochs);
+}
+
 // Of images whose labels are not folders, and few of them.
 TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
   const StripeFolder data;
