@@ -187,7 +187,8 @@ void check_found(const ClassifyArguments& arguments, const InputNames& names, bo
   tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
 }
 
-// Not where an answer may be awaited. A CPU's threads all decode, then all compute.
+// False for standard input, where an answer may be awaited before the next line comes, and on a
+// CPU, whose threads all decode, then all compute.
 bool reads_ahead(const Network& network, const InputNames& names, const RankGroup& ranks) {
   return network.arena().device().kind == DeviceKind::cuda && names.count() && ranks.world() == 1;
 }

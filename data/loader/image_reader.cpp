@@ -23,7 +23,8 @@ ReadImage read_image(const std::string& path) {
 
 }  // namespace
 
-ImageReader::ImageReader(int workers) : workers_(std::max(1, resolve_workers(workers))) {}
+ImageReader::ImageReader(int workers, size_t most_held_bytes)
+    : workers_(std::max(1, resolve_workers(workers))), most_held_bytes_(most_held_bytes) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -49,10 +50,12 @@ void ImageReader::start(std::string path) {
 ReadImage ImageReader::take() {
   Lock lock(mutex_);
   const std::shared_ptr<File> file = started_.front();
-  started_.pop_front();
   while (!file->done) {
     if (!read_next(lock)) done_.wait(lock);
   }
+  started_.pop_front();
+  if (held_bytes_ > most_held_bytes_) work_.notify_all();
+  held_bytes_ -= file->read.image.rgb.size();
   if (file->failure) std::rethrow_exception(file->failure);
   return std::move(file->read);
 }
@@ -64,9 +67,11 @@ void ImageReader::run() {
   }
 }
 
-// False where no file waits. Unlocked while it reads.
+// False where no file waits, or images take much memory and this would not be the next one.
+// Unlocked while it reads.
 bool ImageReader::read_next(Lock& lock) {
   if (waiting_.empty()) return false;
+  if (held_bytes_ > most_held_bytes_ && waiting_.front() != started_.front()) return false;
   const std::shared_ptr<File> file = waiting_.front();
   waiting_.pop_front();
   lock.unlock();
@@ -78,6 +83,7 @@ bool ImageReader::read_next(Lock& lock) {
     failure = std::current_exception();
   }
   lock.lock();
+  held_bytes_ += read.image.rgb.size();
   file->read = std::move(read);
   file->failure = failure;
   file->done = true;

@@ -4,6 +4,7 @@
 #include "data/codec/image.h"
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -23,8 +24,9 @@ struct ReadImage {
 /// For one thread, which reads as well while it waits. Others start when several files wait.
 class ImageReader {
  public:
-  /// Threads, with the caller's: one for -1 (auto) per core, at most 16.
-  explicit ImageReader(int workers = -1);
+  /// Number of threads, the caller's included; -1 (auto): one per core, at most 16.
+  /// The others rest while more than `most_held_bytes` of images wait to be taken.
+  explicit ImageReader(int workers = -1, size_t most_held_bytes = size_t{1} << 30);
   /// Files that no thread has begun are not read.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
@@ -48,9 +50,11 @@ class ImageReader {
   bool read_next(Lock& lock);
 
   int workers_;
+  size_t most_held_bytes_;
   std::mutex mutex_;
   std::condition_variable work_, done_;
   bool ends_ = false;
+  size_t held_bytes_ = 0;                      // of images read and not taken
   std::deque<std::shared_ptr<File>> started_;  // and not taken
   std::deque<std::shared_ptr<File>> waiting_;  // those of them that no thread has begun
   std::vector<std::jthread> threads_;          // last: joined before the rest goes

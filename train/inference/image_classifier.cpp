@@ -43,8 +43,10 @@ void add_rows(const Tensor& values, std::span<Prediction* const> results,
 struct ClassifiedBatch {
   std::vector<Prediction> results;
   std::vector<Prediction*> readable;
-  std::vector<Image> images;          // the readable ones, where heat maps want them
-  Tensor inputs, embeddings, scores;  // on the device, which may still compute them
+  Tensor embeddings, scores;  // of a device that may still compute them
+  // Where heat maps want them:
+  std::vector<Image> images;  // the readable ones
+  Tensor inputs;
 };
 
 class ImageClassifier {
@@ -82,21 +84,27 @@ class ImageClassifier {
  private:
   void compute(ClassifiedBatch& batch) {
     const NoGrad no_grad;
-    batch.inputs = input_.take();
+    const Tensor inputs = input_.take();
     Tensor logits;
     if (options_.embedding) {
       const size_t inner = embedding_layer(network_), last = network_.model().net->size();
-      const Tensor values = network_.run_layers({0, inner}, batch.inputs);
+      const Tensor values = network_.run_layers({0, inner}, inputs);
       batch.embeddings = pooled(values);
       logits = network_.run_layers({inner, last}, values).to(DType::f32);
     } else {
-      logits = network_.outputs(batch.inputs);
+      logits = network_.outputs(inputs);
     }
     batch.scores = network_.probabilities(logits);
-    if (!options_.flip) return;
-    for (const Image& image : batch.images) input_.add(image, true);
-    const Tensor mirrored = network_.probabilities(network_.outputs(input_.take()));
-    batch.scores = affine(add(batch.scores, mirrored), 0.5, 0);
+    if (options_.flip) {
+      for (const Image& image : batch.images) input_.add(image, true);
+      const Tensor mirrored = network_.probabilities(network_.outputs(input_.take()));
+      batch.scores = affine(add(batch.scores, mirrored), 0.5, 0);
+    }
+    if (options_.heat_map) {
+      batch.inputs = inputs;
+    } else {
+      batch.images.clear();
+    }
   }
 
   void add_heat_maps(ClassifiedBatch& batch) const {
@@ -130,7 +138,8 @@ void classify_images(const Network& network, const NextInputs& next,
   bool more = true;
   const auto read_more = [&] {
     while (more && started.size() < ahead) {
-      const std::vector<std::string> paths = next(most);
+      const size_t room = options.read_ahead ? ahead - started.size() : most;
+      const std::vector<std::string> paths = next(std::min(most, room));
       more = !paths.empty();
       for (const std::string& path : paths) {
         reader.start(path);
@@ -139,18 +148,25 @@ void classify_images(const Network& network, const NextInputs& next,
     }
   };
   std::optional<ClassifiedBatch> running;
-  for (read_more(); !started.empty(); read_more()) {
-    const auto end = started.begin() + std::min(std::ssize(started), options.batch_size);
-    const std::vector<std::string> names(started.begin(), end);
-    started.erase(started.begin(), end);
-    ClassifiedBatch batch = classifier.start(names, reader);
-    if (running) classifier.finish(*running, report);
-    running = std::move(batch);
-    if (options.read_ahead) continue;
-    classifier.finish(*running, report);
-    running.reset();
+  const auto finish_running = [&] {
+    auto batch = std::exchange(running, std::nullopt);
+    if (batch) classifier.finish(*batch, report);
+  };
+  try {
+    for (read_more(); !started.empty(); read_more()) {
+      const auto end = started.begin() + std::min(std::ssize(started), options.batch_size);
+      const std::vector<std::string> names(started.begin(), end);
+      started.erase(started.begin(), end);
+      ClassifiedBatch batch = classifier.start(names, reader);
+      finish_running();
+      running = std::move(batch);
+      if (!options.read_ahead) finish_running();
+    }
+  } catch (...) {
+    finish_running();  // what is computed is reported
+    throw;
   }
-  if (running) classifier.finish(*running, report);
+  finish_running();
 }
 
 }  // namespace whisker

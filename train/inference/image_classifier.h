@@ -1,5 +1,5 @@
-// Predictions of classifiers, and the classifier of image files: reads and decodes exactly, on all
-// cores, preprocesses as in training, and runs in batches.
+// Predictions of classifiers, and the classifier of image files: reads and decodes exactly, on up
+// to 16 cores, preprocesses as in training, and runs in batches.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -52,6 +52,17 @@ TEST(ImageReader, EndsWithFilesThatNobodyTakes) {
   EXPECT_EQ(reader.take().image.width, 300);
 }
 
+// Memory for one image or none: the one that is waited for is read all the same.
+TEST(ImageReader, GoesOnWhenMemoryIsFull) {
+  const TemporaryFolder folder;
+  const std::string path = jpeg(folder, 300);
+  for (const size_t bytes : {0, 300 * 8 * 3}) {
+    ImageReader reader(4, bytes);
+    for (int i = 0; i < 40; ++i) reader.start(path);
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(reader.take().image.width, 300);
+  }
+}
+
 TEST(ImageReader, NamesAMissingFile) {
   ImageReader reader;
   reader.start("nowhere/cat.jpg");

@@ -2,6 +2,7 @@
 #include "core/io/file.h"
 #include "core/io/json.h"
 #include "data/images/image_folder.h"
+#include "data/loader/image_reader.h"
 #include "tests/support/error_of.h"
 #include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
@@ -167,6 +168,17 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
                     });
     EXPECT_EQ(at, paths.size());
   }
+  // A failure of the input costs no result that is there.
+  int64_t given = 0, reported = 0;
+  const int64_t ahead = 2 * (4 + ImageReader().workers());
+  const auto failing = [&](size_t) {
+    if (given++ >= ahead) fail(ErrorKind::disk, "input is gone");
+    return std::vector<std::string>{paths[0]};
+  };
+  EXPECT_THROW(classify_images(network, failing, {.batch_size = 4, .read_ahead = true},
+                               [&](const Prediction&) { ++reported; }),
+               Error);
+  EXPECT_EQ(reported, 4);
 }
 
 TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
