@@ -21,8 +21,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- scripts/speed_table.py: from here -->\n", "<!-- scripts/speed_table.py: to here -->\n"
 HEAD = ["what", "machine", "Whisker", "PyTorch", "its mode", "ratio", "Whisker MiB", "PyTorch MiB", "commit"]
-SEVERAL_HEAD = ["what, batch of a GPU", "GPUs", "Whisker, images/s", "times one GPU's", "sums that wait", "PyTorch, images/s",
-                "times one GPU's", "its mode", "Whisker MiB", "PyTorch MiB", "commit"]
+SEVERAL_HEAD = ["network, batch per GPU", "GPUs", "Whisker, images/s", "scaling", "exposed all-reduce", "PyTorch, images/s",
+                "scaling", "PyTorch's mode", "Whisker MiB", "PyTorch MiB", "commit"]
 NETWORKS = ["keras64", "chollet128", "mlp", "resnet18", "resnet50", "vgg16ft", "lstm", "gru", "rnn"]
 STEP, FIRST, CLASSIFY, RUN = "step", "first step", "classify one photograph", "training"
 KINDS = [STEP, FIRST, CLASSIFY, RUN]

@@ -50,7 +50,7 @@ class FusedConvNorm {
   virtual ~FusedConvNorm() = default;
 
   /// Computes y and its sums. False, with nothing done, where that is not known to be faster than
-  /// conv2d and the pass over y that batch_norm makes otherwise.
+  /// conv2d and the pass over y that batch_norm makes otherwise; never for those of fuses_norm().
   virtual bool convolve(const Conv2dGeometry& g, const AffineInputs& in,
                         const SummedOutput& out) = 0;
   /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x

@@ -64,7 +64,7 @@ EXPECTED = """\
 | z.yaml train.epochs=2, 3 seeds | EPYC, 2 cores | 50.0 ± 0.0 % in 600 s |  |  |  |  |  | 3333333 |
 """
 SEVERAL = """\
-| what, batch of a GPU | GPUs | Whisker, images/s | times one GPU's | sums that wait | PyTorch, images/s | times one GPU's | its mode | Whisker MiB | PyTorch MiB | commit |
+| network, batch per GPU | GPUs | Whisker, images/s | scaling | exposed all-reduce | PyTorch, images/s | scaling | PyTorch's mode | Whisker MiB | PyTorch MiB | commit |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 | keras64, batch 32, f32 | 2 H200 | 581,818 | 1.85 | 3.1 % | 160,000 | 1.47 | compiled 2.11 | 38 | 286 | eeeeeee |
 """

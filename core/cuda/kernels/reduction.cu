@@ -1,10 +1,10 @@
 // Reductions over axes, of the elements of a tensor or of the products of two, one axis at a time:
 // x (outer, rows, inner) to (outer, inner). A column is a pack of adjacent elements of one outer
-// index, reduced over its rows; where the rows themselves
-// are contiguous (inner is 1), a row is cut into packs, and the elements of the last pack are
-// combined at the end. Adjacent threads read adjacent packs. Where columns are few, the blocks
-// along y split the rows, and the last of them combines the parts. Sums are f32, in an order fixed
-// by the extents and the number of multiprocessors.
+// index, reduced over its rows; where the rows themselves are contiguous (inner is 1), a row is cut
+// into packs, and the elements of the last pack are combined at the end. Adjacent threads read
+// adjacent packs. Where columns are few, the blocks along y split the rows, and the last of them
+// combines the parts. Sums are f32, in an order fixed by the extents and the number of
+// multiprocessors.
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"

@@ -1,5 +1,5 @@
 // Element number to coordinates, for strided walks. Where the count allows, divisions are of 32
-// bits, and multiplications in truth.
+// bits, computed as multiplications.
 #pragma once
 
 #include "core/backend/geometry.h"
