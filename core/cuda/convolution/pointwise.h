@@ -16,7 +16,7 @@ struct PointwiseOperands {
   ActivationSpec activation;  // one that a batch norm computes
 };
 
-/// y (N, H, W, C_out), and f32 sums (2, C_out): of y and of its squares.
+/// y (N, H, W, C_out), and its sums, f32 (3, C_out): see SummedOutput.
 void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                        const PointwiseOperands& in, void* y, float* sums);
 

@@ -5,6 +5,7 @@
 // over x begin with the last rows, which the L2 cache still holds.
 #pragma once
 
+#include "core/cuda/convolution/add_slices.cuh"
 #include "core/cuda/convolution/pointwise_tiles.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/mma.cuh"
@@ -16,14 +17,14 @@ namespace whisker::cuda::pointwise {
 
 inline constexpr int forward_threads = 256;
 inline constexpr int most_backward_threads = 480;  // of 240 channels
-inline constexpr int sum_threads = 128;
 
-/// y, and partial (gridDim.x times the warps side by side along the rows; 2, C_out): the sums of y
-/// and of its squares. A block normalises a tile into shared memory, where w lies; a warp computes
-/// 16 rows by Outputs x 8 outputs at a time.
+/// y, and partial (gridDim.x times the warps side by side along the rows; C_out): the sums of y and
+/// of its squares. A block normalises a tile into shared memory, where w lies; a warp computes 16
+/// rows by Outputs x 8 outputs at a time. f32 adds deviations from the thread's first y, against
+/// cancellation; f64 takes them together.
 template <class T, int Outputs>
 __global__ void __launch_bounds__(forward_threads, 2)
-    forward_kernel(Tiles t, Norm norm, const T* x, const T* w, T* y, float* partial) {
+    forward_kernel(Tiles t, Norm norm, const T* x, const T* w, T* y, double2* partial) {
   wait_for_previous();
   extern __shared__ uint4 memory[];
   const int pitch = pitch_of(t.c), packs = t.c / pack;
@@ -50,6 +51,8 @@ __global__ void __launch_bounds__(forward_threads, 2)
   const int part = warp % parts, slot = warp / parts, slots = forward_threads / 32 / parts;
   const int first = part * Outputs * 8 + pair;  // output
   float sums[Outputs][2] = {}, squares[Outputs][2] = {};
+  uint32_t shifts[Outputs] = {};  // words of y
+  int count = 0;                  // of rows
   for (int64_t at = last; at >= 0; at -= gridDim.x) {
     wait_for_copies();
     with_curve<T>(norm.activation, [&](const auto& f) {
@@ -95,31 +98,32 @@ __global__ void __launch_bounds__(forward_threads, 2)
           if (first + j * 8 >= t.c_out) continue;
           const uint32_t word = rounded<T>(acc[j][2 * half], acc[j][2 * half + 1]);
           *reinterpret_cast<uint32_t*>(y + row * t.c_out + first + j * 8) = word;
+          if (count == 0) shifts[j] = word;
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const float value = element<T>(word, e);
-            sums[j][e] += value;
-            squares[j][e] = fmaf(value, value, squares[j][e]);
+            const float deviation = element<T>(word, e) - element<T>(shifts[j], e);
+            sums[j][e] += deviation;
+            squares[j][e] = fmaf(deviation, deviation, squares[j][e]);
           }
         }
+        ++count;
       }
     }
     exchange(tile, other_tile);
   }
-  float* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * 2 * t.c_out;
+  double2* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * t.c_out;
 #pragma unroll
   for (int j = 0; j < Outputs; ++j) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
+      double2 total = unshifted_sums(count, element<T>(shifts[j], e), sums[j][e], squares[j][e]);
 #pragma unroll
       for (int distance = 4; distance < 32; distance *= 2) {
-        sums[j][e] += __shfl_xor_sync(all_lanes, sums[j][e], distance);
-        squares[j][e] += __shfl_xor_sync(all_lanes, squares[j][e], distance);
+        total.x += __shfl_xor_sync(all_lanes, total.x, distance);
+        total.y += __shfl_xor_sync(all_lanes, total.y, distance);
       }
       const int output = first + j * 8 + e;
-      if (group > 0 || slot >= slots || output >= t.c_out) continue;
-      slice[output] = sums[j][e];
-      slice[t.c_out + output] = squares[j][e];
+      if (group == 0 && slot < slots && output < t.c_out) slice[output] = total;
     }
   }
 }
@@ -362,33 +366,6 @@ __global__ void __launch_bounds__(most_backward_threads)
   }
 }
 
-/// Outputs per block of add_slices_kernel: several threads add the slices of each.
-inline constexpr int outputs_per_block = 8;
-
-/// store(i, the sum of partial (slices, outputs) over the slices), in a fixed order.
-template <class Store>
-__global__ void __launch_bounds__(sum_threads)
-    add_slices_kernel(const float* partial, int slices, int outputs, Store store) {
-  wait_for_previous();
-  constexpr int parts = sum_threads / outputs_per_block;
-  __shared__ float sums[parts][outputs_per_block];
-  const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
-  const int part = static_cast<int>(threadIdx.x) / outputs_per_block;
-  const int at = static_cast<int>(blockIdx.x) * outputs_per_block + output;
-  float sum = 0;
-  if (at < outputs) {
-#pragma unroll 8
-    for (int slice = part; slice < slices; slice += parts) {
-      sum += partial[int64_t{slice} * outputs + at];
-    }
-  }
-  sums[part][output] = sum;
-  __syncthreads();
-  if (part > 0 || at >= outputs) return;
-  for (int other = 1; other < parts; ++other) sum += sums[other][output];
-  store(at, sum);
-}
-
 /// What gradient_sums_kernel adds up; null: not wanted.
 template <class T>
 struct StoreGradients {
@@ -414,11 +391,6 @@ struct StoreGradients {
       coefficients[channel] = -mean * inverse * inverse;
     }
   }
-};
-
-struct StoreSums {
-  float* sums;
-  __device__ void operator()(int at, float sum) const { sums[at] = sum; }
 };
 
 }  // namespace whisker::cuda::pointwise

@@ -128,7 +128,8 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNor
   if (options_.conv_norm_fusion == ConvNormFusion::never) return false;
   if (norm.gamma.dtype() != DType::f32) return false;
   if (fuses_norm(g)) return !norm.residual.defined();
-  if (is_pointwise(g, norm)) return true;
+  // On tensor cores, whose instructions GPUs have from compute capability 8.0 on.
+  if (is_pointwise(g, norm)) return context_.capability() >= 80;
   if (!allowed(g) || g.dtype != DType::f16) return false;
   if (norm.geometry.activation.kind != Activation::relu) return false;
   context_.enter();
