@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace whisker::cuda::depthwise {
 
@@ -72,14 +71,6 @@ struct MmaSplit {
     return factors + std::max(int64_t{2} * packs * plane * 16, products);
   }
 };
-
-template <class T>
-__device__ inline uint32_t two_rounded(float low, float high) {
-  TwoElements<T> two;
-  if constexpr (std::is_same_v<T, half_t>) two = __floats2half2_rn(low, high);
-  if constexpr (std::is_same_v<T, bfloat_t>) two = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(two);
-}
 
 /// Four channels of two images, two of an image in a word, as words of two images each; of
 /// f(element, channel).

@@ -63,10 +63,6 @@ struct Launch {
   }
 };
 
-Norm norm_of(const PointwiseOperands& in) {
-  return {in.mean, in.inv_std, in.gamma, in.beta, in.activation};
-}
-
 template <class T, int Outputs>
 void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
              const PointwiseOperands& in, void* y, float* sums) {
@@ -77,8 +73,8 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                       (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
-  launch(t, norm_of(in), static_cast<const T*>(in.x), static_cast<const T*>(in.w),
-         static_cast<T*>(y), partial.as<double2>());
+  launch(t, in.norm, static_cast<const T*>(in.x), static_cast<const T*>(in.w), static_cast<T*>(y),
+         partial.as<double2>());
   add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
                       StoreSums{t.c_out, static_cast<double>(t.rows), sums});
 }
@@ -102,15 +98,15 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{launch.blocks} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
-    launch(t, norm_of(in), x, w, dy, partial.as<float>());
+    launch(t, in.norm, x, w, dy, partial.as<float>());
     add_slices<float>(target_of(context), partial.data(), slices, outputs,
-                      StoreGradients<T>{t, norm_of(in), static_cast<T*>(out.dw), out.dgamma,
-                                        out.dbeta, coefficients.as<float>()});
+                      StoreGradients<T>{t, in.norm, static_cast<T*>(out.dw), out.dgamma, out.dbeta,
+                                        coefficients.as<float>()});
   }
   if (!out.dx) return;
   const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
                       t.tile_rows * (3 * pitch + 2 * dy_pitch));
-  launch(t, norm_of(in), coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
+  launch(t, in.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
 }
 
 }  // namespace

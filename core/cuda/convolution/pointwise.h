@@ -4,16 +4,16 @@
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/cuda/convolution/image_norm.h"
 #include "core/cuda/memory/allocator.h"
 
 namespace whisker::cuda {
 
-/// Operands of all passes, 16-byte aligned; vectors are f32 (C).
+/// Operands of all passes, 16-byte aligned.
 struct PointwiseOperands {
   const void* x;  // (N, H, W, C), what the batch norm reads
   const void* w;  // (C_out, C)
-  const float *mean, *inv_std, *gamma, *beta;
-  ActivationSpec activation;  // one that a batch norm computes
+  ImageNorm norm;
 };
 
 /// y (N, H, W, C_out), and its sums, f32 (3, C_out): see SummedOutput.

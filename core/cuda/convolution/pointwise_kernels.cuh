@@ -24,7 +24,7 @@ inline constexpr int most_backward_threads = 480;  // of 240 channels
 /// cancellation; f64 takes them together.
 template <class T, int Outputs>
 __global__ void __launch_bounds__(forward_threads, 2)
-    forward_kernel(Tiles t, Norm norm, const T* x, const T* w, T* y, double2* partial) {
+    forward_kernel(Tiles t, ImageNorm norm, const T* x, const T* w, T* y, double2* partial) {
   wait_for_previous();
   extern __shared__ uint4 memory[];
   const int pitch = pitch_of(t.c), packs = t.c / pack;
@@ -57,14 +57,14 @@ __global__ void __launch_bounds__(forward_threads, 2)
     wait_for_copies();
     with_curve<T>(norm.activation, [&](const auto& f) {
       copy.each([&](int row) {
-        auto* const place = reinterpret_cast<uint4*>(tile + row * pitch + copy.column());
-        uint4 words = *place;
+        auto* const to = reinterpret_cast<uint4*>(tile + row * pitch + copy.column());
+        uint4 words = *to;
         for_words(words, [&](int v, uint32_t& word) {
           float in[2];
-          split<T>(word, in);
+          to_floats<T>(word, in);
           word = f.value({factors.z(v, in[0]), factors.z(v + 1, in[1])});
         });
-        *place = words;
+        *to = words;
       });
     });
     __syncthreads();  // the other tile is no longer read
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(forward_threads, 2)
 #pragma unroll
         for (int j = 0; j < Outputs; ++j) {
           if (first + j * 8 >= t.c_out) continue;
-          const uint32_t word = rounded<T>(acc[j][2 * half], acc[j][2 * half + 1]);
+          const uint32_t word = two_rounded<T>(acc[j][2 * half], acc[j][2 * half + 1]);
           *reinterpret_cast<uint32_t*>(y + row * t.c_out + first + j * 8) = word;
           if (count == 0) shifts[j] = word;
 #pragma unroll
@@ -157,7 +157,7 @@ __device__ void load_weights(const T* w, const Tiles& t, const WarpChannels& own
       to[u][h] = 0;
       if (channel >= t.c || output >= t.c_out) continue;
       const T* const from = w + int64_t{output} * t.c + channel;
-      to[u][h] = rounded<T>(to_f32(from[0]), to_f32(from[t.c]));
+      to[u][h] = two_rounded<T>(to_f32(from[0]), to_f32(from[t.c]));
     }
   }
 }
@@ -177,7 +177,8 @@ __device__ void clear(T* from, int elements) {
 /// the accumulators of dw stay in registers. C_out is at most 8 Units.
 template <class T, int Units>
 __global__ void __launch_bounds__(most_backward_threads)
-    gradient_sums_kernel(Tiles t, Norm norm, const T* x, const T* w, const T* dy, float* partial) {
+    gradient_sums_kernel(Tiles t, ImageNorm norm, const T* x, const T* w, const T* dy,
+                         float* partial) {
   wait_for_previous();
   constexpr int dy_pitch = pitch_of(Units * 8);
   extern __shared__ uint4 memory[];
@@ -228,10 +229,10 @@ __global__ void __launch_bounds__(most_backward_threads)
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
             float in[2], dz[2];
-            split<T>(of_x[half][h], in);
+            to_floats<T>(of_x[half][h], in);
             const float z[2] = {factors.z(h, in[0]), factors.z(h, in[1])};
             a[half][h] = f.value(z);
-            split<T>(f.gradient(z, a[half][h], rounded<T>(da[2 * h], da[2 * h + 1])), dz);
+            to_floats<T>(f.gradient(z, a[half][h], two_rounded<T>(da[2 * h], da[2 * h + 1])), dz);
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               sum[h] += dz[e];
@@ -278,8 +279,8 @@ __global__ void __launch_bounds__(most_backward_threads)
 /// da into shared memory; threads finish it as they load x.
 template <class T, int Units>
 __global__ void __launch_bounds__(most_backward_threads)
-    input_gradient_kernel(Tiles t, Norm norm, const float* coefficients, const T* x, const T* w,
-                          const T* dy, T* dx) {
+    input_gradient_kernel(Tiles t, ImageNorm norm, const float* coefficients, const T* x,
+                          const T* w, const T* dy, T* dx) {
   wait_for_previous();
   constexpr int dy_pitch = pitch_of(Units * 8);
   extern __shared__ uint4 memory[];
@@ -333,8 +334,8 @@ __global__ void __launch_bounds__(most_backward_threads)
       for (int h = 0; h < 2; ++h) {
         if (own.first + 8 * h >= t.c) continue;
         T* const to = da_tile + (step * 16 + own.group) * pitch + own.first + 8 * h + own.pair;
-        *reinterpret_cast<uint32_t*>(to) = rounded<T>(da[h][0], da[h][1]);
-        *reinterpret_cast<uint32_t*>(to + 8 * pitch) = rounded<T>(da[h][2], da[h][3]);
+        *reinterpret_cast<uint32_t*>(to) = two_rounded<T>(da[h][0], da[h][1]);
+        *reinterpret_cast<uint32_t*>(to + 8 * pitch) = two_rounded<T>(da[h][2], da[h][3]);
       }
     }
     __syncthreads();
@@ -347,16 +348,16 @@ __global__ void __launch_bounds__(most_backward_threads)
         uint4 da = load_pack_bytes<pack>(da_tile, of_tile);
         for_words(da, [&](int v, uint32_t& word) {
           float in[2], dz[2];
-          split<T>(v == 0 ? words.x : v == 2 ? words.y : v == 4 ? words.z : words.w, in);
+          to_floats<T>(v == 0 ? words.x : v == 2 ? words.y : v == 4 ? words.z : words.w, in);
           const float z[2] = {factors.z(v, in[0]), factors.z(v + 1, in[1])};
-          split<T>(f.gradient(z, f.value(z), word), dz);
+          to_floats<T>(f.gradient(z, f.value(z), word), dz);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int c = v + e;
             dz[e] =
                 fmaf(in[e] - factors.center[c], slope[c], fmaf(factors.scale[c], dz[e], shift[c]));
           }
-          word = rounded<T>(dz[0], dz[1]);
+          word = two_rounded<T>(dz[0], dz[1]);
         });
         *reinterpret_cast<uint4*>(dx + of_all * t.c + x_copy.column()) = da;
       });
@@ -370,7 +371,7 @@ __global__ void __launch_bounds__(most_backward_threads)
 template <class T>
 struct StoreGradients {
   Tiles t;
-  Norm norm;
+  ImageNorm norm;
   T* dw;
   float *dgamma, *dbeta, *coefficients;
 

@@ -14,11 +14,11 @@ PointwiseOperands pointwise_operands(const TrainingNorm& norm, const AlignedInpu
                                      const AlignedInput& w) {
   return {.x = x.data(),
           .w = w.data(),
-          .mean = f32(norm.mean),
-          .inv_std = f32(norm.inv_std),
-          .gamma = f32(norm.gamma),
-          .beta = f32(norm.beta),
-          .activation = norm.geometry.activation};
+          .norm = {.mean = f32(norm.mean),
+                   .inv_std = f32(norm.inv_std),
+                   .gamma = f32(norm.gamma),
+                   .beta = f32(norm.beta),
+                   .activation = norm.geometry.activation}};
 }
 
 }  // namespace
