@@ -1,8 +1,8 @@
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 
-#include "core/cuda/convolution/pointwise.h"
 #include "core/cuda/fused_conv_norm/benchmark.h"
 #include "core/cuda/fused_conv_norm/norm_kernels.h"
+#include "core/cuda/fused_conv_norm/pointwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"

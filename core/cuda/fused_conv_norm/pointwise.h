@@ -1,6 +1,6 @@
 // A batch norm with its activation and a pointwise convolution behind it, for the convolutions of
 // fuses_pointwise_norm() (core/backend/fused_ops.h) on GPUs from compute capability 8.0 on. Sums
-// are f32 in a fixed order: results are deterministic.
+// are in a fixed order: results are deterministic.
 #pragma once
 
 #include "core/backend/geometry.h"

@@ -1,8 +1,9 @@
 // Tiles, blocks and launches of the fused pointwise convolution.
 #include "core/cuda/convolution/add_slices.cuh"
-#include "core/cuda/convolution/pointwise.h"
-#include "core/cuda/convolution/pointwise_kernels.cuh"
 #include "core/cuda/device_code/shared_memory.h"
+#include "core/cuda/fused_conv_norm/pointwise.h"
+#include "core/cuda/fused_conv_norm/pointwise_forward.cuh"
+#include "core/cuda/fused_conv_norm/pointwise_gradients.cuh"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>

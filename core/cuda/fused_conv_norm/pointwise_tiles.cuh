@@ -1,5 +1,9 @@
-// What the kernels of the fused pointwise convolution share: the batch norm with its activation in
-// registers, and tiles of rows that blocks copy to shared memory ahead.
+// What the kernels of a batch norm with its activation and a pointwise convolution behind it share,
+// y = f(norm(x)) w^T of 16-bit x (rows, C) and w (C_out, C), on tensor cores: the batch norm with
+// its activation in registers, and tiles of rows. All of the kernels are bound by memory: none
+// stores the wide a = f(norm(x)) or its gradient da = dy w. Blocks take tiles of rows in turn and
+// copy the next one to shared memory while they compute. Kernels that run behind another pass over
+// x begin with the last rows, which the L2 cache still holds.
 #pragma once
 
 #include "core/backend/geometry.h"
