@@ -170,13 +170,13 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const auto load_next = [&] {
 #pragma unroll
     for (int a = 0; a < Rows::x; ++a) {
-      load_pair(x_from + (row * S - pad_top + a) * x_stride, x_image, x_exists(a) ? present : 0,
-                next_x[a]);
+      load_pair(x_from + int64_t{row * S - pad_top + a} * x_stride, x_image,
+                x_exists(a) ? present : 0, next_x[a]);
     }
 #pragma unroll
     for (int b = 0; b < Rows::dy; ++b) {
-      load_pair(dy_from + (row + b) * dy_stride, dy_image, row + b < end_row() ? present >> 2 : 0,
-                next_dy[b]);
+      load_pair(dy_from + int64_t{row + b} * dy_stride, dy_image,
+                row + b < end_row() ? present >> 2 : 0, next_dy[b]);
     }
   };
   const auto store_x = [&](const auto& pairing_of) {  // of the first or last four channels
