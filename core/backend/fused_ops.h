@@ -32,6 +32,17 @@ struct ConvNormGradients {
   Tensor dw = {};  ///< computed when defined
 };
 
+/// True for the pointwise convolutions that normalise what they read: 16-bit types, whole packs of
+/// channels, no more outputs than channels, and so few of both that all passes are bound by memory.
+constexpr bool fuses_pointwise_norm(const Conv2dGeometry& g) {
+  const bool pointwise = g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
+                         g.groups == 1 && g.pad_top == 0 && g.pad_bottom == 0 && g.pad_left == 0 &&
+                         g.pad_right == 0;
+  const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
+  return pointwise && narrow && g.c % 8 == 0 && g.c_out % 8 == 0 && g.c_out <= g.c && g.c <= 240 &&
+         g.c_out <= 80;
+}
+
 /// What a convolution leaves. Sums are f32 (sum_rows(), channels): of y and of its squares over all
 /// but the channels; with three rows, of y - shift and of its squares, and the shift, near the
 /// mean, so that the variance does not cancel.
@@ -39,9 +50,10 @@ struct SummedOutput {
   const Tensor& y;
   const Tensor& sums;
 };
-/// Depthwise convolutions of fuses_norm() know a shift.
-constexpr int64_t sum_rows(const Conv2dGeometry& g) {
-  return fuses_norm(g) ? 3 : 2;
+/// Of convolve(), or `normalised`: of convolve_normalised(). Depthwise convolutions of fuses_norm()
+/// know a shift in both, those of fuses_pointwise_norm() in the second.
+constexpr int64_t sum_rows(const Conv2dGeometry& g, bool normalised) {
+  return fuses_norm(g) || (normalised && fuses_pointwise_norm(g)) ? 3 : 2;
 }
 
 /// Geometries have neither bias nor activation.
@@ -71,17 +83,6 @@ class FusedConvNorm {
                                             const Tensor& w,
                                             const ConvNormGradients& gradients) = 0;
 };
-
-/// True for the pointwise convolutions that normalise what they read: 16-bit types, whole packs of
-/// channels, no more outputs than channels, and so few of both that all passes are bound by memory.
-constexpr bool fuses_pointwise_norm(const Conv2dGeometry& g) {
-  const bool pointwise = g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
-                         g.groups == 1 && g.pad_top == 0 && g.pad_bottom == 0 && g.pad_left == 0 &&
-                         g.pad_right == 0;
-  const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
-  return pointwise && narrow && g.c % 8 == 0 && g.c_out % 8 == 0 && g.c_out <= g.c && g.c <= 240 &&
-         g.c_out <= 80;
-}
 
 struct AddNormsGradients {
   NormGrads first, second;

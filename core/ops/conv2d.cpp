@@ -153,8 +153,9 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
 
 Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w) {
   Backend& backend = backend_of(x.device());
-  Convolved result{.y = empty_result(geometry, x),
-                   .sums = empty({sum_rows(geometry), geometry.c_out}, {.device = x.device()})};
+  Convolved result{
+      .y = empty_result(geometry, x),
+      .sums = empty({sum_rows(geometry, false), geometry.c_out}, {.device = x.device()})};
   if (!backend.fused_conv_norm()->convolve(geometry, {.x = x, .w = w},
                                            {.y = result.y, .sums = result.sums})) {
     backend.convolution().conv2d(geometry, {.x = x, .w = w}, result.y);

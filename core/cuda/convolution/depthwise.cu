@@ -1,5 +1,6 @@
 // Depthwise convolution, one filter per channel, in NHWC: square kernels of 3, 5 and 7, strides of
 // 1 and 2. Sums are f32 in a fixed order: results are deterministic.
+#include "core/cuda/convolution/add_slices.cuh"
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_kernels.cuh"
 #include "core/cuda/convolution/depthwise_weights.cuh"
@@ -137,7 +138,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, norm_of(o));
     const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
     add_slices<double2>(
-        site, workspace, geometry_.c,
+        target(site), workspace, split_.slices, geometry_.c,
         StoreSums{static_cast<int>(geometry_.c), count, static_cast<float*>(o.sums)});
   }
 
@@ -162,7 +163,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         .dz_factor = static_cast<float*>(norm.dz_factor),
         .x_factor = static_cast<float*>(norm.x_factor),
         .offset = static_cast<float*>(norm.offset)};
-    add_slices<double2>(site, workspace, geometry_.c, factors);
+    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
     if constexpr (S == 2) {
       if (!x) return;
       gradient_rows<T, K, S, NormGradientRows<T, together>>(
@@ -181,7 +182,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
       launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
                  norm, o.x, o.y, workspace);
     }
-    add_slices<float>(site, workspace, K * K * geometry_.c,
+    add_slices<float>(target(site), workspace, split_.slices, K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
 
@@ -207,13 +208,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   size_t filter_bytes() const {
     const Conv2dGeometry& g = geometry_;
     return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
-  }
-
-  template <class Sum, class Finish>
-  void add_slices(const ConvolutionSite& site, const void* partial, int64_t count,
-                  const Finish& finish) const {
-    launch_pdl(target(site), static_cast<unsigned>(divided_up(count, outputs_per_block)), threads,
-               add_slices_kernel<Sum, Finish>, partial, split_.slices, count, finish);
   }
 
   static LaunchTarget target(const ConvolutionSite& site, size_t shared_bytes = 0) {

@@ -3,17 +3,12 @@
 #pragma once
 
 #include "core/cuda/convolution/depthwise_strips.cuh"
+#include "core/cuda/convolution/image_norm.h"
 
 #include <cstdint>
 #include <type_traits>
 
 namespace whisker::cuda::depthwise {
-
-/// The batch_norm of a normalised image, f32 (C) each; mean null: there is none.
-struct ImageNorm {
-  const float *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
-  ActivationSpec activation = {};  ///< one that a batch_norm computes
-};
 
 /// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
 template <class Fn>

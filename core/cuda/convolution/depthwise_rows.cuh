@@ -3,6 +3,7 @@
 // norm before them made, taken on through it. An object has a thread's channels.
 #pragma once
 
+#include "core/cuda/convolution/add_slices.cuh"
 #include "core/cuda/convolution/depthwise_norm.cuh"
 
 #include <cstdint>
@@ -98,8 +99,7 @@ class SummedRows {
     count_ += __popc(row.inside);
   }
   __device__ double2 total(int v) const {
-    const double sum = sum_[v], shift = shift_[v], moved = count_ * shift;
-    return {sum + moved, squares_[v] + shift * (2 * sum + moved)};
+    return unshifted_sums(count_, shift_[v], sum_[v], squares_[v]);
   }
 
   float start[channels] = {};

@@ -1,5 +1,4 @@
-// Kernels of the depthwise convolution that add up: the gradient of the weights, and the sums over
-// the slices that blocks leave.
+// The gradient of the depthwise convolution's weights, and what becomes of the sums of its slices.
 #pragma once
 
 #include "core/cuda/convolution/depthwise_norm.cuh"
@@ -126,41 +125,6 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4)
   }
 }
 
-__device__ inline void add_to(float& sum, float term) {
-  sum += term;
-}
-__device__ inline void add_to(double2& sum, double2 term) {
-  sum.x += term.x;
-  sum.y += term.y;
-}
-
-/// Outputs per block of add_slices_kernel: several threads add the slices of each.
-inline constexpr int outputs_per_block = 8;
-
-/// finish(at, sum of partial (slices, count) at `at` over the slices, in a fixed order)
-template <class Sum, class Finish>
-__global__ void __launch_bounds__(threads)
-    add_slices_kernel(const Sum* partial, int slices, int count, Finish finish) {
-  wait_for_previous();
-  constexpr int parts = threads / outputs_per_block;
-  __shared__ Sum sums[parts][outputs_per_block];
-  const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
-  const int part = static_cast<int>(threadIdx.x) / outputs_per_block;
-  const int at = static_cast<int>(blockIdx.x) * outputs_per_block + output;
-  Sum sum{};
-  if (at < count) {
-#pragma unroll 8
-    for (int slice = part; slice < slices; slice += parts) {
-      add_to(sum, partial[int64_t{slice} * count + at]);
-    }
-  }
-  sums[part][output] = sum;
-  __syncthreads();
-  if (part > 0 || at >= count) return;
-  for (int other = 1; other < parts; ++other) add_to(sum, sums[other][output]);
-  finish(at, sum);
-}
-
 /// dw (C, taps) from sums (taps, C).
 template <class T>
 struct StoreWeights {
@@ -168,20 +132,6 @@ struct StoreWeights {
   T* dw;
   __device__ void operator()(int at, float sum) const {
     dw[int64_t{at % channel_count} * taps + at / channel_count] = from_f32<T>(sum);
-  }
-};
-
-/// (3, C) of the sums of `count` numbers and of their squares: a shift near the mean, behind the
-/// sums of what is left of the numbers and of its squares.
-struct StoreSums {
-  int channel_count;
-  double count;
-  float* sums;
-  __device__ void operator()(int channel, double2 sum) const {
-    const auto shift = static_cast<float>(sum.x / count);
-    sums[channel] = static_cast<float>(sum.x - count * shift);
-    sums[channel_count + channel] = static_cast<float>(sum.y + shift * (count * shift - 2 * sum.x));
-    sums[2 * channel_count + channel] = shift;
   }
 };
 

@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace whisker::cuda::depthwise {
 
@@ -72,14 +71,6 @@ struct MmaSplit {
     return factors + std::max(int64_t{2} * packs * plane * 16, products);
   }
 };
-
-template <class T>
-__device__ inline uint32_t two_rounded(float low, float high) {
-  TwoElements<T> two;
-  if constexpr (std::is_same_v<T, half_t>) two = __floats2half2_rn(low, high);
-  if constexpr (std::is_same_v<T, bfloat_t>) two = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(two);
-}
 
 /// Four channels of two images, two of an image in a word, as words of two images each; of
 /// f(element, channel).
@@ -179,13 +170,13 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const auto load_next = [&] {
 #pragma unroll
     for (int a = 0; a < Rows::x; ++a) {
-      load_pair(x_from + (row * S - pad_top + a) * x_stride, x_image, x_exists(a) ? present : 0,
-                next_x[a]);
+      load_pair(x_from + int64_t{row * S - pad_top + a} * x_stride, x_image,
+                x_exists(a) ? present : 0, next_x[a]);
     }
 #pragma unroll
     for (int b = 0; b < Rows::dy; ++b) {
-      load_pair(dy_from + (row + b) * dy_stride, dy_image, row + b < end_row() ? present >> 2 : 0,
-                next_dy[b]);
+      load_pair(dy_from + int64_t{row + b} * dy_stride, dy_image,
+                row + b < end_row() ? present >> 2 : 0, next_dy[b]);
     }
   };
   const auto store_x = [&](const auto& pairing_of) {  // of the first or last four channels

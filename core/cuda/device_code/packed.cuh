@@ -130,6 +130,14 @@ __device__ inline Pack<T, N> rounded(const float (&values)[N]) {
   for (int v = 0; v < N; ++v) pack.at[v] = from_f32<T>(values[v]);
   return pack;
 }
+/// Two values rounded to a 16-bit type, by one instruction.
+template <class T>
+__device__ inline uint32_t two_rounded(float low, float high) {
+  TwoElements<T> two;
+  if constexpr (std::is_same_v<T, half_t>) two = __floats2half2_rn(low, high);
+  if constexpr (std::is_same_v<T, bfloat_t>) two = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(two);
+}
 /// Word i of a pack whose element v, element e of the word, is value(e, v), rounded.
 template <class T, int N, class Value>
 __device__ inline uint32_t mapped(int i, const Value& value) {

@@ -1,8 +1,8 @@
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 
-#include "core/cuda/convolution/pointwise.h"
 #include "core/cuda/fused_conv_norm/benchmark.h"
 #include "core/cuda/fused_conv_norm/norm_kernels.h"
+#include "core/cuda/fused_conv_norm/pointwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"
@@ -14,11 +14,11 @@ PointwiseOperands pointwise_operands(const TrainingNorm& norm, const AlignedInpu
                                      const AlignedInput& w) {
   return {.x = x.data(),
           .w = w.data(),
-          .mean = f32(norm.mean),
-          .inv_std = f32(norm.inv_std),
-          .gamma = f32(norm.gamma),
-          .beta = f32(norm.beta),
-          .activation = norm.geometry.activation};
+          .norm = {.mean = f32(norm.mean),
+                   .inv_std = f32(norm.inv_std),
+                   .gamma = f32(norm.gamma),
+                   .beta = f32(norm.beta),
+                   .activation = norm.geometry.activation}};
 }
 
 }  // namespace
@@ -128,7 +128,8 @@ bool CudaFusedConvNorm::prefers_fused(const Conv2dGeometry& g, const TrainingNor
   if (options_.conv_norm_fusion == ConvNormFusion::never) return false;
   if (norm.gamma.dtype() != DType::f32) return false;
   if (fuses_norm(g)) return !norm.residual.defined();
-  if (is_pointwise(g, norm)) return true;
+  // On tensor cores, whose instructions GPUs have from compute capability 8.0 on.
+  if (is_pointwise(g, norm)) return context_.capability() >= 80;
   if (!allowed(g) || g.dtype != DType::f16) return false;
   if (norm.geometry.activation.kind != Activation::relu) return false;
   context_.enter();

@@ -61,9 +61,8 @@ class CudaFusedConvNorm final : public FusedConvNorm {
   void forward(const Operands& o);
   void backward_input(const Operands& o);
   void backward_weights(const Operands& o);
-  // On tensor cores, whose instructions GPUs have from compute capability 8.0 on.
-  bool is_pointwise(const Conv2dGeometry& g, const TrainingNorm& norm) const {
-    return fuses_pointwise_norm(g) && context_.capability() >= 80 && !norm.residual.defined();
+  static bool is_pointwise(const Conv2dGeometry& g, const TrainingNorm& norm) {
+    return fuses_pointwise_norm(g) && !norm.residual.defined();
   }
   void pointwise(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& w,
                  const SummedOutput& out);

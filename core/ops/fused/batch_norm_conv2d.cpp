@@ -57,7 +57,7 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
   note_pending(call.norm.running);
   Convolved result{
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
-      .sums = empty({sum_rows(geometry), geometry.c_out}, {.device = x.device()})};
+      .sums = empty({sum_rows(geometry, true), geometry.c_out}, {.device = x.device()})};
   if (!call.kernels->convolve_normalised(geometry, call.norm, w,
                                          {.y = result.y, .sums = result.sums})) {
     result.sums = {};

@@ -134,6 +134,14 @@ std::vector<std::vector<double>> results_of(const ConvCase& c, Activation f, con
   return results;
 }
 
+/// True where it is one operator, with an activation that a batch_norm computes.
+bool is_fused(const ConvCase& c, const Device& device, DType dtype) {
+  if (!has_fused_kernels(device.kind) || c.filters == 0) return has_fused_kernels(device.kind);
+  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
+  const bool in_range = c.filters <= c.x[3] && c.x[3] <= 240;
+  return narrow && in_range && cuda_gpu(device).capability >= 80;
+}
+
 template <class Body>
 void for_each_case(const Body& body) {
   for (const Device device : test_devices()) {
@@ -181,47 +189,64 @@ TEST(BatchNormConv2d, RepeatsBitForBit) {
 // y is 10,000 deviations away from 0 in f32, some hundred in 16 bits: sums of y and of its squares
 // alone would leave no digit of the variance.
 TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
-  const ConvCase depthwise_cases[] = {{{2, 9, 9, 8}, 3},
-                                      {{3, 11, 14, 72}, 5, {.stride = 2}},
-                                      {{2, 12, 21, 136}, 3, {.stride = 2}},
-                                      {{2, 8, 10, 8}, 7}};
+  const ConvCase far_cases[] = {{{2, 9, 9, 8}, 3},
+                                {{3, 11, 14, 72}, 5, {.stride = 2}},
+                                {{2, 12, 21, 136}, 3, {.stride = 2}},
+                                {{2, 8, 10, 8}, 7},
+                                {{1, 1, 3, 8}, 1, {}, 8},
+                                {{2, 9, 9, 40}, 1, {}, 16},
+                                {{1, 23, 19, 24}, 1, {}, 24},
+                                {{3, 31, 30, 72}, 1, {}, 40},
+                                {{1, 13, 14, 240}, 1, {}, 80}};
   for (const Device device : test_devices()) {
     for (const DType dtype : test_dtypes(device)) {
-      for (const ConvCase& c : depthwise_cases) {
+      for (const ConvCase& c : far_cases) {
         const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
-        const Shape channels{c.x[3]};
+        const bool pointwise = c.filters > 0;
+        const Shape channels{c.x[3]}, outputs{pointwise ? c.filters : c.x[3]};
         const ConvRun run{device, dtype};
-        const auto constant = [&](double value) {
-          return std::vector<double>(static_cast<size_t>(channels.count()), value);
+        const auto constant = [&](double value, const Shape& shape) {
+          return std::vector<double>(static_cast<size_t>(shape.count()), value);
         };
-        const auto state = [&](const Tensor& like) {
-          return BatchNormState{.running_mean = zeros(channels, like.options()),
-                                .running_var = ones(channels, like.options()),
-                                .pending_mean = zeros(channels, like.options()),
-                                .pending_var = zeros(channels, like.options())};
+        const auto vector = [&](size_t index, double value, const Shape& shape) {
+          return leaf(run, index, constant(value, shape), shape, true);
         };
-        const Tensor gamma = leaf(run, 1, constant(narrow ? 2 : 0.01), channels, true);
-        const Tensor beta = leaf(run, 2, constant(100), channels, true);
-        const Shape window{c.x[3], c.kernel, c.kernel, 1};
-        const Tensor w = full(window, 1.0 / static_cast<double>(c.kernel * c.kernel),
-                              {.dtype = dtype, .device = device});
+        const auto state = [&](const Shape& shape) {
+          return BatchNormState{.running_mean = vector(9, 0, shape).detach(),
+                                .running_var = vector(9, 1, shape).detach(),
+                                .pending_mean = vector(9, 0, shape).detach(),
+                                .pending_var = vector(9, 0, shape).detach()};
+        };
+        const double deviation = narrow ? 2 : 0.01;
+        const Tensor gamma = vector(1, deviation, channels), beta = vector(2, 100, channels);
+        std::vector<double> weights =
+            constant(1.0 / static_cast<double>(c.kernel * c.kernel), c.window());
+        if (pointwise) {  // an output is a channel
+          for (size_t i = 0; i < weights.size(); ++i) {
+            weights[i] = static_cast<double>(i % (static_cast<size_t>(c.x[3]) + 1) == 0);
+          }
+        }
+        const Tensor w = leaf(run, 3, weights, c.window());
         const Tensor x = leaf(run, 0, numbers(c.x, 0, 0, 1, 0.5), c.x);
-        Conv2dOptions depthwise = c.options;
-        depthwise.groups = c.x[3];
-        const Tensor normalised = batch_norm(x, gamma, beta, state(gamma), {.training = true});
+        Conv2dOptions conv = c.options;
+        if (!pointwise) conv.groups = c.x[3];
+        const Tensor normalised = batch_norm(x, gamma, beta, state(channels), {.training = true});
         for (const bool fused : {true, false}) {
-          SCOPED_TRACE(fmt::format("{} {} x {} kernel {} fused {}", device.str(), name_of(dtype),
-                                   c.x.str(), c.kernel, fused));
+          const bool shifted = is_fused(c, device, dtype) && (fused || !pointwise);
+          if (has_fused_kernels(device.kind) && !shifted) continue;  // cuDNN's convolutions
+          SCOPED_TRACE(fmt::format("{} {} x {} w {} fused {}", device.str(), name_of(dtype),
+                                   c.x.str(), c.window().str(), fused));
           const Convolved y =
-              fused ? batch_norm_conv2d(x, {gamma, beta, state(gamma), {.training = true}}, w,
-                                        depthwise)
-                    : conv2d_with_sums(normalised, w, depthwise);
-          EXPECT_EQ(y.sums.defined(), has_fused_kernels(device.kind));
-          BatchNormState behind = state(gamma);
+              fused ? batch_norm_conv2d(x, {gamma, beta, state(channels), {.training = true}}, w,
+                                        conv)
+                    : conv2d_with_sums(normalised, w, conv);
+          EXPECT_EQ(y.sums.defined(), shifted);
+          BatchNormState behind = state(outputs);
           behind.sums = y.sums;
-          batch_norm(y.y, gamma, beta, behind, {.training = true, .momentum = 1});
+          batch_norm(y.y, vector(1, deviation, outputs), vector(2, 100, outputs), behind,
+                     {.training = true, .momentum = 1});
           const auto all = y.y.to_vector();
-          std::vector<double> mean = constant(0), variance = constant(0);
+          std::vector<double> mean = constant(0, outputs), variance = mean;
           const size_t rows = all.size() / mean.size();
           for (size_t i = 0; i < all.size(); ++i) {
             mean[i % mean.size()] += all[i] / static_cast<double>(rows);
@@ -315,15 +340,14 @@ TEST(BatchNormConv2d, SumsAreThoseOfItsResult) {
                                  c.window().str()));
         const Operands in = operands_of(c, {device, dtype});
         const Convolved result = convolved(c, Activation::hard_swish, in, true);
+        EXPECT_EQ(result.sums.defined(), is_fused(c, device, dtype));
         if (!result.sums.defined()) continue;
         const std::vector<double> y = result.y.to_vector();
         const auto filters = static_cast<size_t>(result.y.shape()[3]);
         std::vector<double> sums = result.sums.to_vector(), expected(2 * filters);
-        std::vector<double> shift(filters);  // a third row, of depthwise convolutions
-        if (sums.size() > expected.size()) {
-          shift.assign(sums.end() - std::ssize(shift), sums.end());
-          sums.resize(expected.size());
-        }
+        ASSERT_EQ(sums.size(), 3 * filters);
+        const std::vector<double> shift(sums.end() - result.y.shape()[3], sums.end());
+        sums.resize(expected.size());
         for (size_t i = 0; i < y.size(); ++i) {
           const double z = y[i] - shift[i % filters];
           expected[i % filters] += z;
@@ -353,16 +377,11 @@ TEST(BatchNormConv2d, IsOneOperatorWhereTheDeviceHasKernels) {
   all.push_back({{1, 5, 5, 8}, 1, {}, 16});    // more outputs than channels
   all.push_back({{1, 5, 5, 248}, 1, {}, 24});  // too many channels
   for (const Device device : test_devices()) {
-    const bool has_kernels = has_fused_kernels(device.kind);
     for (const DType dtype : test_dtypes(device)) {
-      const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
-      const bool pointwise = has_kernels && narrow && cuda_gpu(device).capability >= 80;
       for (const ConvCase& c : all) {
         SCOPED_TRACE(fmt::format("{} {} x {} w {}", device.str(), name_of(dtype), c.x.str(),
                                  c.window().str()));
-        const bool in_range = c.filters <= c.x[3] && c.x[3] <= 240;
-        const bool fused = c.filters == 0 ? has_kernels : pointwise && in_range;
-        EXPECT_EQ(operators_of(c, {device, dtype}), fused ? one : two);
+        EXPECT_EQ(operators_of(c, {device, dtype}), is_fused(c, device, dtype) ? one : two);
       }
     }
   }

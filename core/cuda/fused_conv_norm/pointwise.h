@@ -1,22 +1,22 @@
 // A batch norm with its activation and a pointwise convolution behind it, for the convolutions of
 // fuses_pointwise_norm() (core/backend/fused_ops.h) on GPUs from compute capability 8.0 on. Sums
-// are f32 in a fixed order: results are deterministic.
+// are in a fixed order: results are deterministic.
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/cuda/convolution/image_norm.h"
 #include "core/cuda/memory/allocator.h"
 
 namespace whisker::cuda {
 
-/// Operands of all passes, 16-byte aligned; vectors are f32 (C).
+/// Operands of all passes, 16-byte aligned.
 struct PointwiseOperands {
   const void* x;  // (N, H, W, C), what the batch norm reads
   const void* w;  // (C_out, C)
-  const float *mean, *inv_std, *gamma, *beta;
-  ActivationSpec activation;  // one that a batch norm computes
+  ImageNorm norm;
 };
 
-/// y (N, H, W, C_out), and f32 sums (2, C_out): of y and of its squares.
+/// y (N, H, W, C_out), and its sums, f32 (3, C_out): see SummedOutput.
 void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                        const PointwiseOperands& in, void* y, float* sums);
 

@@ -1,7 +1,9 @@
 // Tiles, blocks and launches of the fused pointwise convolution.
-#include "core/cuda/convolution/pointwise.h"
-#include "core/cuda/convolution/pointwise_kernels.cuh"
+#include "core/cuda/convolution/add_slices.cuh"
 #include "core/cuda/device_code/shared_memory.h"
+#include "core/cuda/fused_conv_norm/pointwise.h"
+#include "core/cuda/fused_conv_norm/pointwise_forward.cuh"
+#include "core/cuda/fused_conv_norm/pointwise_gradients.cuh"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
@@ -28,6 +30,11 @@ void visit_narrow(DType dtype, const Fn& fn) {
   dtype == DType::bf16 ? fn.template operator()<bfloat_t>() : fn.template operator()<half_t>();
 }
 
+LaunchTarget target_of(const Context& context, size_t shared_bytes = 0) {
+  return {
+      .stream = context.stream(), .capability = context.capability(), .shared_bytes = shared_bytes};
+}
+
 /// A kernel's blocks of `threads` threads and `elements` elements of shared memory each: as many as
 /// are resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
@@ -41,9 +48,7 @@ struct Launch {
          int64_t most = std::numeric_limits<int64_t>::max())
       : kernel(function),
         threads(thread_count),
-        target{.stream = context.stream(),
-               .capability = context.capability(),
-               .shared_bytes = static_cast<size_t>(elements) * 2} {
+        target(target_of(context, static_cast<size_t>(elements) * 2)) {
     allow_shared_memory(kernel, target.shared_bytes);
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
@@ -59,18 +64,6 @@ struct Launch {
   }
 };
 
-template <class Store>
-void add_slices(const Context& context, const Scratch& partial, int64_t slices, int outputs,
-                const Store& store) {
-  launch_pdl(context, static_cast<unsigned>((outputs + outputs_per_block - 1) / outputs_per_block),
-             sum_threads, add_slices_kernel<Store>, partial.as<float>(), static_cast<int>(slices),
-             outputs, store);
-}
-
-Norm norm_of(const PointwiseOperands& in) {
-  return {in.mean, in.inv_std, in.gamma, in.beta, in.activation};
-}
-
 template <class T, int Outputs>
 void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
              const PointwiseOperands& in, void* y, float* sums) {
@@ -80,10 +73,11 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const Launch launch(context, forward_kernel<T, Outputs>, t, forward_threads,
                       (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
-  const Scratch partial(allocator, slices * 2 * t.c_out * int64_t{sizeof(float)});
-  launch(t, norm_of(in), static_cast<const T*>(in.x), static_cast<const T*>(in.w),
-         static_cast<T*>(y), partial.as<float>());
-  add_slices(context, partial, slices, 2 * t.c_out, StoreSums{sums});
+  const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
+  launch(t, in.norm, static_cast<const T*>(in.x), static_cast<const T*>(in.w), static_cast<T*>(y),
+         partial.as<double2>());
+  add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
+                      StoreSums{t.c_out, static_cast<double>(t.rows), sums});
 }
 
 template <class T, int Units>
@@ -105,15 +99,15 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{launch.blocks} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
-    launch(t, norm_of(in), x, w, dy, partial.as<float>());
-    add_slices(context, partial, slices, outputs,
-               StoreGradients<T>{t, norm_of(in), static_cast<T*>(out.dw), out.dgamma, out.dbeta,
-                                 coefficients.as<float>()});
+    launch(t, in.norm, x, w, dy, partial.as<float>());
+    add_slices<float>(target_of(context), partial.data(), slices, outputs,
+                      StoreGradients<T>{t, in.norm, static_cast<T*>(out.dw), out.dgamma, out.dbeta,
+                                        coefficients.as<float>()});
   }
   if (!out.dx) return;
   const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
                       t.tile_rows * (3 * pitch + 2 * dy_pitch));
-  launch(t, norm_of(in), coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
+  launch(t, in.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
 }
 
 }  // namespace

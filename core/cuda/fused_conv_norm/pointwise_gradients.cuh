@@ -1,128 +1,16 @@
-// Kernels of a batch norm with its activation and a pointwise convolution behind it, y = f(norm(x))
-// w^T, of 16-bit x (rows, C) and w (C_out, C), on tensor cores. All of them are bound by memory:
-// none stores the wide a = f(norm(x)) or its gradient da = dy w. Blocks take tiles of rows in turn
-// and copy the next one to shared memory while they compute. Kernels that run behind another pass
-// over x begin with the last rows, which the L2 cache still holds.
+// The gradients of the fused pointwise convolution: a kernel that adds up and one that finishes dx.
 #pragma once
 
-#include "core/cuda/convolution/pointwise_tiles.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/fused_conv_norm/pointwise_tiles.cuh"
 
 #include <cstdint>
 
 namespace whisker::cuda::pointwise {
 
-inline constexpr int forward_threads = 256;
 inline constexpr int most_backward_threads = 480;  // of 240 channels
-inline constexpr int sum_threads = 128;
-
-/// y, and partial (gridDim.x times the warps side by side along the rows; 2, C_out): the sums of y
-/// and of its squares. A block normalises a tile into shared memory, where w lies; a warp computes
-/// 16 rows by Outputs x 8 outputs at a time.
-template <class T, int Outputs>
-__global__ void __launch_bounds__(forward_threads, 2)
-    forward_kernel(Tiles t, Norm norm, const T* x, const T* w, T* y, float* partial) {
-  wait_for_previous();
-  extern __shared__ uint4 memory[];
-  const int pitch = pitch_of(t.c), packs = t.c / pack;
-  const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;  // warps side by side along the outputs
-  T* const weights = reinterpret_cast<T*>(memory);          // (parts Outputs 8, pitch)
-  T* tile = weights + parts * Outputs * 8 * pitch;          // two (tile_rows, pitch)
-  T* other_tile = tile + t.tile_rows * pitch;
-  const TileCopy<T> copy(x, t.c, pitch, t);
-  const int64_t last = t.count - 1 - blockIdx.x;
-  copy.start(last, tile);
-  for (int at = static_cast<int>(threadIdx.x); at < parts * Outputs * 8 * packs;
-       at += forward_threads) {
-    const int output = at / packs, column = at % packs * pack;
-    uint4 bytes{};
-    if (output < t.c_out) bytes = load_pack_bytes<pack>(w, int64_t{output} * t.c + column);
-    *reinterpret_cast<uint4*>(weights + output * pitch + column) = bytes;
-  }
-  Factors<pack> factors;
-#pragma unroll
-  for (int v = 0; v < pack; ++v) factors.set(v, norm, copy.column() + v);
-
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int group = lane / 4, pair = lane % 4 * 2;
-  const int part = warp % parts, slot = warp / parts, slots = forward_threads / 32 / parts;
-  const int first = part * Outputs * 8 + pair;  // output
-  float sums[Outputs][2] = {}, squares[Outputs][2] = {};
-  for (int64_t at = last; at >= 0; at -= gridDim.x) {
-    wait_for_copies();
-    with_curve<T>(norm.activation, [&](const auto& f) {
-      copy.each([&](int row) {
-        auto* const place = reinterpret_cast<uint4*>(tile + row * pitch + copy.column());
-        uint4 words = *place;
-        for_words(words, [&](int v, uint32_t& word) {
-          float in[2];
-          split<T>(word, in);
-          word = f.value({factors.z(v, in[0]), factors.z(v + 1, in[1])});
-        });
-        *place = words;
-      });
-    });
-    __syncthreads();  // the other tile is no longer read
-    copy.start(at - gridDim.x, other_tile);
-#pragma unroll 1
-    for (int step = slot; slot < slots && step < t.tile_rows / 16; step += slots) {
-      float acc[Outputs][4] = {};
-      const T* a = tile + (step * 16 + group) * pitch + pair;
-      const T* b = weights + (part * Outputs * 8 + group) * pitch + pair;
-#pragma unroll 2
-      for (int unit = 0; unit + 1 < packs; unit += 2, a += 16, b += 16) {
-        const uint32_t a0[2] = {word_at(a), word_at(a + 8 * pitch)};
-        const uint32_t a1[2] = {word_at(a + 8), word_at(a + 8 * pitch + 8)};
-#pragma unroll
-        for (int j = 0; j < Outputs; ++j) {
-          multiply_add_two<T>(acc[j], a0, a1, word_at(b + j * 8 * pitch),
-                              word_at(b + j * 8 * pitch + 8));
-        }
-      }
-      if (packs % 2 == 1) {
-        const uint32_t a0[2] = {word_at(a), word_at(a + 8 * pitch)};
-#pragma unroll
-        for (int j = 0; j < Outputs; ++j) multiply_add<T>(acc[j], a0, {word_at(b + j * 8 * pitch)});
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int64_t row = at * t.tile_rows + step * 16 + group + 8 * half;
-        if (row >= t.rows) continue;
-#pragma unroll
-        for (int j = 0; j < Outputs; ++j) {
-          if (first + j * 8 >= t.c_out) continue;
-          const uint32_t word = rounded<T>(acc[j][2 * half], acc[j][2 * half + 1]);
-          *reinterpret_cast<uint32_t*>(y + row * t.c_out + first + j * 8) = word;
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const float value = element<T>(word, e);
-            sums[j][e] += value;
-            squares[j][e] = fmaf(value, value, squares[j][e]);
-          }
-        }
-      }
-    }
-    exchange(tile, other_tile);
-  }
-  float* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * 2 * t.c_out;
-#pragma unroll
-  for (int j = 0; j < Outputs; ++j) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-#pragma unroll
-      for (int distance = 4; distance < 32; distance *= 2) {
-        sums[j][e] += __shfl_xor_sync(all_lanes, sums[j][e], distance);
-        squares[j][e] += __shfl_xor_sync(all_lanes, squares[j][e], distance);
-      }
-      const int output = first + j * 8 + e;
-      if (group > 0 || slot >= slots || output >= t.c_out) continue;
-      slice[output] = sums[j][e];
-      slice[t.c_out + output] = squares[j][e];
-    }
-  }
-}
 
 /// Where a warp stands backward, among blockDim.x / 32: it has the group of 16 channels from
 /// `first` on, in every `parts`-th step of 16 rows of a tile.
@@ -153,7 +41,7 @@ __device__ void load_weights(const T* w, const Tiles& t, const WarpChannels& own
       to[u][h] = 0;
       if (channel >= t.c || output >= t.c_out) continue;
       const T* const from = w + int64_t{output} * t.c + channel;
-      to[u][h] = rounded<T>(to_f32(from[0]), to_f32(from[t.c]));
+      to[u][h] = two_rounded<T>(to_f32(from[0]), to_f32(from[t.c]));
     }
   }
 }
@@ -173,7 +61,8 @@ __device__ void clear(T* from, int elements) {
 /// the accumulators of dw stay in registers. C_out is at most 8 Units.
 template <class T, int Units>
 __global__ void __launch_bounds__(most_backward_threads)
-    gradient_sums_kernel(Tiles t, Norm norm, const T* x, const T* w, const T* dy, float* partial) {
+    gradient_sums_kernel(Tiles t, ImageNorm norm, const T* x, const T* w, const T* dy,
+                         float* partial) {
   wait_for_previous();
   constexpr int dy_pitch = pitch_of(Units * 8);
   extern __shared__ uint4 memory[];
@@ -224,10 +113,10 @@ __global__ void __launch_bounds__(most_backward_threads)
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
             float in[2], dz[2];
-            split<T>(of_x[half][h], in);
+            to_floats<T>(of_x[half][h], in);
             const float z[2] = {factors.z(h, in[0]), factors.z(h, in[1])};
             a[half][h] = f.value(z);
-            split<T>(f.gradient(z, a[half][h], rounded<T>(da[2 * h], da[2 * h + 1])), dz);
+            to_floats<T>(f.gradient(z, a[half][h], two_rounded<T>(da[2 * h], da[2 * h + 1])), dz);
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               sum[h] += dz[e];
@@ -274,8 +163,8 @@ __global__ void __launch_bounds__(most_backward_threads)
 /// da into shared memory; threads finish it as they load x.
 template <class T, int Units>
 __global__ void __launch_bounds__(most_backward_threads)
-    input_gradient_kernel(Tiles t, Norm norm, const float* coefficients, const T* x, const T* w,
-                          const T* dy, T* dx) {
+    input_gradient_kernel(Tiles t, ImageNorm norm, const float* coefficients, const T* x,
+                          const T* w, const T* dy, T* dx) {
   wait_for_previous();
   constexpr int dy_pitch = pitch_of(Units * 8);
   extern __shared__ uint4 memory[];
@@ -329,8 +218,8 @@ __global__ void __launch_bounds__(most_backward_threads)
       for (int h = 0; h < 2; ++h) {
         if (own.first + 8 * h >= t.c) continue;
         T* const to = da_tile + (step * 16 + own.group) * pitch + own.first + 8 * h + own.pair;
-        *reinterpret_cast<uint32_t*>(to) = rounded<T>(da[h][0], da[h][1]);
-        *reinterpret_cast<uint32_t*>(to + 8 * pitch) = rounded<T>(da[h][2], da[h][3]);
+        *reinterpret_cast<uint32_t*>(to) = two_rounded<T>(da[h][0], da[h][1]);
+        *reinterpret_cast<uint32_t*>(to + 8 * pitch) = two_rounded<T>(da[h][2], da[h][3]);
       }
     }
     __syncthreads();
@@ -343,16 +232,16 @@ __global__ void __launch_bounds__(most_backward_threads)
         uint4 da = load_pack_bytes<pack>(da_tile, of_tile);
         for_words(da, [&](int v, uint32_t& word) {
           float in[2], dz[2];
-          split<T>(v == 0 ? words.x : v == 2 ? words.y : v == 4 ? words.z : words.w, in);
+          to_floats<T>(v == 0 ? words.x : v == 2 ? words.y : v == 4 ? words.z : words.w, in);
           const float z[2] = {factors.z(v, in[0]), factors.z(v + 1, in[1])};
-          split<T>(f.gradient(z, f.value(z), word), dz);
+          to_floats<T>(f.gradient(z, f.value(z), word), dz);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int c = v + e;
             dz[e] =
                 fmaf(in[e] - factors.center[c], slope[c], fmaf(factors.scale[c], dz[e], shift[c]));
           }
-          word = rounded<T>(dz[0], dz[1]);
+          word = two_rounded<T>(dz[0], dz[1]);
         });
         *reinterpret_cast<uint4*>(dx + of_all * t.c + x_copy.column()) = da;
       });
@@ -362,38 +251,11 @@ __global__ void __launch_bounds__(most_backward_threads)
   }
 }
 
-/// Outputs per block of add_slices_kernel: several threads add the slices of each.
-inline constexpr int outputs_per_block = 8;
-
-/// store(i, the sum of partial (slices, outputs) over the slices), in a fixed order.
-template <class Store>
-__global__ void __launch_bounds__(sum_threads)
-    add_slices_kernel(const float* partial, int slices, int outputs, Store store) {
-  wait_for_previous();
-  constexpr int parts = sum_threads / outputs_per_block;
-  __shared__ float sums[parts][outputs_per_block];
-  const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
-  const int part = static_cast<int>(threadIdx.x) / outputs_per_block;
-  const int at = static_cast<int>(blockIdx.x) * outputs_per_block + output;
-  float sum = 0;
-  if (at < outputs) {
-#pragma unroll 8
-    for (int slice = part; slice < slices; slice += parts) {
-      sum += partial[int64_t{slice} * outputs + at];
-    }
-  }
-  sums[part][output] = sum;
-  __syncthreads();
-  if (part > 0 || at >= outputs) return;
-  for (int other = 1; other < parts; ++other) sum += sums[other][output];
-  store(at, sum);
-}
-
 /// What gradient_sums_kernel adds up; null: not wanted.
 template <class T>
 struct StoreGradients {
   Tiles t;
-  Norm norm;
+  ImageNorm norm;
   T* dw;
   float *dgamma, *dbeta, *coefficients;
 
@@ -414,11 +276,6 @@ struct StoreGradients {
       coefficients[channel] = -mean * inverse * inverse;
     }
   }
-};
-
-struct StoreSums {
-  float* sums;
-  __device__ void operator()(int at, float sum) const { sums[at] = sum; }
 };
 
 }  // namespace whisker::cuda::pointwise

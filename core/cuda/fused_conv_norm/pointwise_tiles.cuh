@@ -1,14 +1,19 @@
-// What the kernels of the fused pointwise convolution share: the batch norm with its activation in
-// registers, and tiles of rows that blocks copy to shared memory ahead.
+// What the kernels of a batch norm with its activation and a pointwise convolution behind it share,
+// y = f(norm(x)) w^T of 16-bit x (rows, C) and w (C_out, C), on tensor cores: the batch norm with
+// its activation in registers, and tiles of rows. All of the kernels are bound by memory: none
+// stores the wide a = f(norm(x)) or its gradient da = dy w. Blocks take tiles of rows in turn and
+// copy the next one to shared memory while they compute. Kernels that run behind another pass over
+// x begin with the last rows, which the L2 cache still holds.
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/cuda/convolution/image_norm.h"
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/async_copy.cuh"
 #include "core/cuda/device_code/packed.cuh"
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda::pointwise {
 
@@ -28,18 +33,12 @@ struct Tiles {
   int64_t count = 0;  // of tiles
 };
 
-/// The batch norm, f32 (C) each.
-struct Norm {
-  const float *mean, *inv_std, *gamma, *beta;
-  ActivationSpec activation;
-};
-
-/// Its factors for N channels.
+/// Factors of the batch norm for N channels.
 template <int N>
 struct Factors {
   float center[N], scale[N], shift[N];
 
-  __device__ void set(int i, const Norm& norm, int channel) {
+  __device__ void set(int i, const ImageNorm& norm, int channel) {
     center[i] = norm.mean[channel];
     scale[i] = norm.inv_std[channel] * norm.gamma[channel];
     shift[i] = norm.beta[channel];
@@ -48,28 +47,9 @@ struct Factors {
 };
 
 template <class T>
-__device__ uint32_t rounded(float first, float second) {
-  TwoElements<T> two;
-  two.x = from_f32<T>(first);
-  two.y = from_f32<T>(second);
-  return reinterpret_cast<const uint32_t&>(two);
-}
-template <class T>
 __device__ uint32_t word_at(const T* x) {
   return *reinterpret_cast<const uint32_t*>(x);
 }
-/// Both elements of a word.
-template <class T>
-__device__ void split(uint32_t word, float (&to)[2]) {
-  if constexpr (std::is_same_v<T, bfloat_t>) {  // one instruction each
-    to[0] = __uint_as_float(word << 16);
-    to[1] = __uint_as_float(word & 0xffff0000u);
-  } else {
-    to[0] = element<T>(word, 0);
-    to[1] = element<T>(word, 1);
-  }
-}
-
 // The activations, of two elements at a time: value() is a word of a = f(z), gradient() one of
 // f'(z) da.
 
@@ -80,7 +60,7 @@ struct Clip {
   uint32_t lowest, highest;
   __device__ uint32_t value(const float (&z)[2]) const {
     const auto above =
-        __hmax2_nan(two_elements<T>(rounded<T>(z[0], z[1])), two_elements<T>(lowest));
+        __hmax2_nan(two_elements<T>(two_rounded<T>(z[0], z[1])), two_elements<T>(lowest));
     const auto clipped = __hmin2_nan(above, two_elements<T>(highest));
     return reinterpret_cast<const uint32_t&>(clipped);
   }
@@ -92,13 +72,13 @@ struct Clip {
 template <class T, Activation F>
 struct Smooth {
   __device__ uint32_t value(const float (&z)[2]) const {
-    return rounded<T>(activate({F}, z[0]), activate({F}, z[1]));
+    return two_rounded<T>(activate({F}, z[0]), activate({F}, z[1]));
   }
   __device__ uint32_t gradient(const float (&z)[2], uint32_t, uint32_t da) const {
     float of_a[2];
-    split<T>(da, of_a);
-    return rounded<T>(activation_gradient({F}, z[0], of_a[0]),
-                      activation_gradient({F}, z[1], of_a[1]));
+    to_floats<T>(da, of_a);
+    return two_rounded<T>(activation_gradient({F}, z[0], of_a[0]),
+                          activation_gradient({F}, z[1], of_a[1]));
   }
 };
 template <class T, class Fn>
@@ -107,23 +87,7 @@ __device__ void with_curve(ActivationSpec f, const Fn& fn) {
   if (f.kind == Activation::silu) return fn(Smooth<T, Activation::silu>{});
   const float lowest = f.kind == Activation::none ? -INFINITY : 0;
   const float highest = f.kind == Activation::relu6 ? 6 : INFINITY;
-  fn(Clip<T>{rounded<T>(lowest, lowest), rounded<T>(highest, highest)});
-}
-
-/// 16 bytes on their way to shared memory; zeros where not `present`.
-__device__ inline void copy_ahead(void* to, const void* from, bool present) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from), "r"(present ? 16 : 0)
-               : "memory");
-#endif
-}
-/// Waits for what this thread copies.
-__device__ inline void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
+  fn(Clip<T>{two_rounded<T>(lowest, lowest), two_rounded<T>(highest, highest)});
 }
 
 /// A thread's part of the tiles of a matrix (rows, columns): one pack of columns, of every
@@ -149,7 +113,7 @@ class TileCopy {
     const int64_t all_left = row < 0 ? 0 : rows_ - row;
     int left = static_cast<int>(min(max(all_left, int64_t{0}), int64_t{tile_rows_}));
     each([&](int) {
-      copy_ahead(to, from, left > 0);
+      start_copy(to, from, left > 0);
       from += step_ * columns_;
       to += step_ * pitch_;
       left -= step_;
