@@ -142,10 +142,18 @@ struct Operand {
   }
 };
 
+// Blocks of broadcast_kernel per multiprocessor, against memory's latency: below compute capability
+// 8.0 one holds 1,024 threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int broadcast_blocks = 4;
+#else
+constexpr int broadcast_blocks = 5;
+#endif
+
 /// A thread computes `together` packs of N elements of the last axis at a time. The geometry counts
 /// packs; an operand that is broadcast along the last axis has strides in elements.
 template <class T, int N, class Index>
-__global__ void __launch_bounds__(block_threads, sizeof(Index) == 4 ? 5 : 1)
+__global__ void __launch_bounds__(block_threads, sizeof(Index) == 4 ? broadcast_blocks : 1)
     broadcast_kernel(Binary f, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
                      const T* a, const T* b, T* y) {
   const bool spread_a = g.a_stride[g.rank - 1] == 0, spread_b = g.b_stride[g.rank - 1] == 0;
