@@ -66,6 +66,7 @@ trap stop_busy EXIT
 trap 'exit 130' INT TERM
 bad=0
 is_busy() {
+  sleep 0.5  # its end may not be written yet
   kill -0 "$beside" 2>/dev/null && ! grep -q '^ended' "$out/busy.log" && return
   echo "Nothing ran beside it: $(tail -n 1 "$out/busy.log")"
   bad=1

@@ -40,6 +40,7 @@ if [ "$1" = train ]; then
     *device=cuda*deterministic=true*waves/train.csv*) name=lstm ;;
     *) exit 2 ;;
   esac
+  case "$PWD" in *-alone) ;; *) until [ -e "$SEEN/busy" ]; do sleep 0.05; done ;; esac
   mkdir -p runs/last
   echo "$name" >runs/last/model-9.safetensors
   if [ "$name" = "${BENDING:-}" ] && [ -e "$SEEN/busy" ]; then date +%N >>runs/last/model-9.safetensors; fi
