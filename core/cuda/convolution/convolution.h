@@ -92,15 +92,15 @@ struct NormOperands {
 struct ConvolutionOperands {
   void* x = nullptr;
   void* w = nullptr;
-  void* b = nullptr;             ///< (c_out) or null; written in a weights' pass
-  void* y = nullptr;             ///< the result, or its gradient
-  const void* output = nullptr;  ///< weights' pass with an activation: its result, shaped as y
+  void* b = nullptr;               ///< (c_out) or null; written in a weights' pass
+  void* y = nullptr;               ///< the result, or its gradient
+  const void* output = nullptr;    ///< weights' pass with an activation: its result, shaped as y
   const void* residual = nullptr;  ///< where the request has one, shaped as y
   void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
-  NormOperands norm = {};        ///< where it is normalised
-  void* argmax = nullptr;        ///< pooled: u8, shaped as y; null when no gradient will follow
-  void* filter = nullptr;        ///< for both gradients: read, shaped as w
-  void* dx = nullptr;            ///< for both gradients: written, shaped as x
+  NormOperands norm = {};          ///< where it is normalised
+  void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
+  void* filter = nullptr;          ///< for both gradients: read, shaped as w
+  void* dx = nullptr;              ///< for both gradients: written, shaped as x
 };
 
 /// Stream and GPU of a pass.

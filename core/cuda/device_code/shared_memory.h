@@ -3,9 +3,9 @@
 
 #include "core/cuda/runtime/check.h"
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
+
+#include <cuda_runtime_api.h>
 
 namespace whisker::cuda {
 

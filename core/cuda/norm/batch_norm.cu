@@ -7,8 +7,8 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-// Blocks of the first pass per multiprocessor. Both passes over 411 MB take an H200 407 us with one,
-// 334 with two.
+// Blocks of the first pass per multiprocessor. Both passes over 411 MB take an H200 407 us with
+// one, 334 with two.
 constexpr int resident = 2;
 constexpr int map_blocks = 3;  // of the second pass
 

@@ -11,7 +11,7 @@
 namespace whisker {
 struct RunningStatistics;
 struct TrainingNorm;
-}
+}  // namespace whisker
 
 namespace whisker::cuda::kernels {
 

@@ -6,7 +6,6 @@
 // the examples to dbeta and dgamma, always in one order, and over a group's channels to what dx
 // needs; a second pass writes dx.
 #include "core/cuda/norm/group_norm.h"
-
 #include "core/cuda/norm/two_channel_sums.cuh"
 
 namespace whisker::cuda::kernels {
@@ -267,10 +266,10 @@ struct ExampleLayout {
     const int64_t blocks = (2 * int64_t{context.multiprocessors()} + g.n - 1) / g.n;
     ChannelLayout t = ChannelLayout::of(g.positions, g.channels, pack, blocks);
     if (int64_t{t.tiles} * g.n > Context::ticket_count) t.split_rows(1);
-    return {.layout = t,
-            .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
-            .partials_bytes =
-                t.chunks > 1 ? g.n * t.chunks * g.channels * int64_t{sizeof(float2)} : 0};
+    return {
+        .layout = t,
+        .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+        .partials_bytes = t.chunks > 1 ? g.n * t.chunks * g.channels * int64_t{sizeof(float2)} : 0};
   }
 };
 

@@ -81,8 +81,8 @@ TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   EXPECT_EQ(fine_tune_plan(1'000'000).all_epochs, 1);
   EXPECT_EQ(fine_tune_plan(0).all_epochs, 16);
   const StripeFolder data;
-  const Config config = one_command_config(
-      {.data = (data / "train").string(), .weights = "w.pth", .model = ""}, {});
+  const Config config =
+      one_command_config({.data = (data / "train").string(), .weights = "w.pth", .model = ""}, {});
   EXPECT_EQ(config.augment.crop_scale.low, few.least_crop);
   EXPECT_EQ(config.unfreeze_at, few.head_epochs);
 }

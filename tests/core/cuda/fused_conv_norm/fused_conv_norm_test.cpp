@@ -1,7 +1,7 @@
 // Convolutions with parts of batch norms in them against the reference, in f16, wherever cuDNN can
 // join them and where timing chose to.
-#include "core/backend/fused_ops.h"
 #include "conv_norm_case.h"
+#include "core/backend/fused_ops.h"
 
 namespace whisker::test {
 namespace {
