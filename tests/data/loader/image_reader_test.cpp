@@ -5,6 +5,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,24 +22,25 @@ std::string jpeg(const TemporaryFolder& folder, int width) {
 
 TEST(ImageReader, GivesImagesInTheirOrder) {
   const TemporaryFolder folder;
-  const int count = 40;
+  const std::string broken = folder.write("broken.jpg", "no image").string();
+  std::vector<std::string> paths;
+  for (int i = 0; i < 40; ++i) {  // large ones first: later ones are done before them
+    paths.push_back(i % 10 == 7 ? broken : jpeg(folder, 10 * (40 - i)));
+  }
+  const std::string last = jpeg(folder, 5);
   for (const int workers : {1, 2, 7, -1}) {
     ImageReader reader(workers);
     ASSERT_GE(reader.workers(), 1);
-    for (int i = 1; i <= count; ++i) {
-      // Large ones first: later ones are done before them.
-      reader.start(i % 10 == 7 ? folder.write("broken.jpg", "no image").string()
-                               : jpeg(folder, 10 * (count - i) + 16));
-    }
-    for (int i = 1; i <= count; ++i) {
+    for (const std::string& path : paths) reader.start(path);
+    for (int i = 0; i < 40; ++i) {
       const ReadImage read = reader.take();
       if (i % 10 == 7) {
         EXPECT_THAT(read.error, HasSubstr("no image"));
       } else {
         EXPECT_EQ(read.error, "");
-        EXPECT_EQ(read.image.width, 10 * (count - i) + 16);
+        EXPECT_EQ(read.image.width, 10 * (40 - i));
       }
-      if (i == 5) reader.start(jpeg(folder, 5));  // goes on while others wait
+      if (i == 5) reader.start(last);  // goes on while others wait
     }
     EXPECT_EQ(reader.take().image.width, 5);
   }
