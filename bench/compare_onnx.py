@@ -6,7 +6,7 @@ WHISKER is the program, IMAGES a folder of JPEG files (N of them, all by default
 torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16), with batch
 norms that have seen the images and a last layer that tells them apart, as a .pth file. One JSON line per preset: images
 whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
-network alone (largest_difference), or the graph does (with_preprocess, whose resizing does not round to whole levels).
+network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level).
 Exit code 1 when an image's most probable class differs, prepared by Pillow.
 """
 import argparse

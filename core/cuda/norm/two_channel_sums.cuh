@@ -21,17 +21,17 @@ inline constexpr int tile_channels = 128;  // at most, of a block that adds up
 
 /// How kernels split (rows, channels). A thread computes one pack of adjacent channels for several
 /// rows: a block is `down` rows of `width` packs, contiguous memory where the tile is all channels.
-/// blockIdx.x is the tile of channels, blockIdx.y the chunk of rows, blockIdx.z the piece of the
+/// blockIdx.x is the tile of channels, blockIdx.y the chunk of rows, blockIdx.z the part of the
 /// chunk, from its end.
 struct ChannelLayout {
   int64_t rows = 0, channels = 0;
-  int width = 1;        // packs per tile
-  int down = 1;         // rows of a block at a time
-  int64_t chunk = 0;    // rows
-  int64_t piece = 0;    // rows of one block; kernels that add up take whole chunks
-  unsigned tiles = 1;   // tiles of channels
-  unsigned chunks = 1;  // chunks of rows
-  unsigned pieces = 1;  // of a chunk
+  int width = 1;           // packs per tile
+  int down = 1;            // rows of a block at a time
+  int64_t chunk = 0;       // rows
+  int64_t block_rows = 0;  // rows of one block; kernels that add up take whole chunks
+  unsigned tiles = 1;      // tiles of channels
+  unsigned chunks = 1;     // chunks of rows
+  unsigned parts = 1;      // of a chunk
 
   /// For about `blocks` blocks that add up packs of `pack` channels; at least four rows per thread.
   /// Narrow tiles leave a last block fewer sums to add up; where they would share sectors, wide
@@ -51,10 +51,10 @@ struct ChannelLayout {
     down = threads / width;
   }
   void split_rows(int64_t wanted) {
-    chunk = piece = (rows + wanted - 1) / wanted;
+    chunk = block_rows = (rows + wanted - 1) / wanted;
     chunks = static_cast<unsigned>((rows + chunk - 1) / chunk);
   }
-  dim3 grid() const { return {tiles, chunks, pieces}; }
+  dim3 grid() const { return {tiles, chunks, parts}; }
   unsigned threads() const { return static_cast<unsigned>(width * down); }
 };
 
@@ -162,15 +162,15 @@ __device__ void for_rows(const ChannelLayout& t, RowPosition first, int step, in
   }
 }
 
-/// for_rows over this thread's rows of the block's piece, from the last to the first: the L2 cache
-/// still holds what the previous pass read last, and blocks of the last pieces run first.
+/// for_rows over this thread's rows of the block's part, from the last to the first: the L2 cache
+/// still holds what the previous pass read last, and blocks of the last parts run first.
 template <int V, int Together, class Load, class Prepare, class Use>
 __device__ void for_rows_reversed(const ChannelLayout& t, const Load& load, const Prepare& prepare,
                                   const Use& use) {
   const int64_t begin = blockIdx.y * t.chunk;
-  const int64_t end = min(begin + t.chunk, t.rows) - blockIdx.z * t.piece;
+  const int64_t end = min(begin + t.chunk, t.rows) - blockIdx.z * t.block_rows;
   const auto own = static_cast<int>(threadIdx.x) / t.width;
-  const auto left = static_cast<int>(min(end - begin, t.piece)) - own;
+  const auto left = static_cast<int>(min(end - begin, t.block_rows)) - own;
   const int64_t row = end - 1 - own;
   for_rows<Together>(t, {row, row * t.channels + own_channel<V>(t)}, -t.down,
                      (left + t.down - 1) / t.down, load, prepare, use);
@@ -241,8 +241,8 @@ inline ChannelLayout map_layout(const Context& context, const ChannelLayout& sum
   const int64_t turns = ceil_ratio(c.chunk, c.down) * c.tiles * c.chunks;
   const int64_t rows_per_thread =
       std::max<int64_t>(ceil_ratio(turns, wave * ceil_ratio(turns, wave * 16)), 4);
-  c.piece = std::max(rows_per_thread * c.down, ceil_ratio(c.chunk, 65535));
-  c.pieces = static_cast<unsigned>(ceil_ratio(c.chunk, c.piece));
+  c.block_rows = std::max(rows_per_thread * c.down, ceil_ratio(c.chunk, 65535));
+  c.parts = static_cast<unsigned>(ceil_ratio(c.chunk, c.block_rows));
   return c;
 }
 
