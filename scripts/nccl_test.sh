@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything about several ranks on a machine with a GPU: NCCL in one process, two ranks (on two GPUs, else both on one),
+# Everything about several ranks on a machine with a GPU: NCCL in one process, ranks (one on each GPU, else two on one),
 # links and bandwidth of all GPUs.
 #   scripts/nccl_test.sh BUILD_FOLDER [FOLDER_OF_LIBNCCL]
 # Without the second argument libnccl.so.2 is taken from the loader's path, else from a Python package. Each part says
@@ -49,7 +49,7 @@ except OSError as error:
     print("NCCL cannot be opened:", error)
 PYTHON
 tests core/whisker_core_communicator_tests 'NcclOfOne*:RankWatch*'
-part "two ranks" 380 python3 "$source/tests/apps/nccl_test.py" Nccl -v
+part "ranks" 380 python3 "$source/tests/apps/nccl_test.py" Nccl -v
 tests core/whisker_core_op_tests 'SyncedBatchNorm*'
 tests core/whisker_core_tape_tests 'Backward*'
 tests train/whisker_train_run_tests 'GradientSum*:TrainStep*'

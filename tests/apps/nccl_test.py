@@ -1,5 +1,5 @@
-"""Two ranks over NCCL: they add up right, train what one trains, and end together. On two GPUs where there are; else
-both on one GPU, by one or both of these ways, each a test of its own:
+"""Ranks over NCCL: they add up right, train what one trains, and end together. One on each GPU where there are several;
+else two on one GPU, by one or both of these ways, each a test of its own:
 - NCCL_HOSTID gives each rank a host of its own, so that they speak over the loopback interface (any NCCL);
 - NCCL_MULTI_RANK_GPU_ENABLE=1 lets them share the GPU on one host (newer than NCCL 2.28).
 Standard library only."""
@@ -98,7 +98,7 @@ def free_port():
 
 
 class Nccl(ProgramTest):
-    """The way to two ranks is chosen by `way`: "gpus", "hosts" or "shared"."""
+    """The way to several ranks is chosen by `way`: "gpus", "hosts" or "shared"."""
 
     @classmethod
     def setUpClass(cls):
@@ -111,12 +111,14 @@ class Nccl(ProgramTest):
         (cls.folder / "normed.yaml").write_text(NORMED)
         write_classes(cls.folder / "train", 1, 900)  # 42: the last batch of an epoch has two images
         cls.way = "gpus" if COUNT > 1 else "hosts"
-        print(f"NCCL {VERSION}, {COUNT} GPU(s), two ranks by: {cls.way}", flush=True)
+        cls.ranks = max(COUNT, 2)
+        print(f"NCCL {VERSION}, {COUNT} GPU(s), {cls.ranks} ranks by: {cls.way}", flush=True)
 
-    def start(self, command, way=None, count=2):
+    def start(self, command, way=None):
         port, processes = free_port(), []
-        for rank in range(count):
-            variables = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK="0",
+        ranks = 2 if way == "shared" else self.ranks
+        for rank in range(ranks):
+            variables = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK="0",
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WHISKER_SECRET="test",
                              NCCL_DEBUG=os.environ.get("NCCL_DEBUG", "WARN"))
             way = way or self.way
@@ -131,21 +133,22 @@ class Nccl(ProgramTest):
         self.addCleanup(lambda: [one.kill() for one in processes if one.poll() is None])
         return processes
 
-    def run_two(self, command, way=None, code=0):
+    def run_ranks(self, command, way=None, code=0):
         processes = self.start(command, way)
         said = [one.communicate(timeout=180)[0] for one in processes]
         for one, text in zip(processes, said):
-            self.assertEqual(one.returncode, code, "\n--- other rank ---\n".join(said))
+            self.assertEqual(one.returncode, code, "\n--- next rank ---\n".join(said))
         return said
 
-    def train(self, count, name, *overrides, config="plain.yaml"):
+    def train(self, name, *overrides, config="plain.yaml", ranks=None):
+        """On all ranks; ranks=1: on one."""
         command = [PROGRAM, "train", config, *self.data, f"name={name}", *overrides]
         begin = time.monotonic()
-        if count == 1:
+        if ranks == 1:
             done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=180)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         else:
-            self.run_two(command)
+            self.run_ranks(command)
         lines = [json.loads(line) for line in (self.folder / "runs" / name / "metrics.jsonl").read_text().splitlines()]
         steps = [line for line in lines if line["kind"] == "step"]
         epochs = [line for line in lines if line["kind"] == "epoch"]
@@ -165,9 +168,9 @@ class Nccl(ProgramTest):
             self.assertLessEqual(worst, tolerance)
 
     def check_devices(self, way):
-        said = self.run_two([PROGRAM, "devices", "--check"], way)
+        said = self.run_ranks([PROGRAM, "devices", "--check"], way)
         print(said[0], flush=True)
-        self.assertIn("2 ranks, NCCL ", said[0])
+        self.assertIn(f"{len(said)} ranks, NCCL ", said[0])
         self.assertIn("same on all ranks", said[0])
         self.assertNotIn("WRONG", said[0])
         self.assertNotIn("DIFFERENT", said[0])
@@ -182,65 +185,69 @@ class Nccl(ProgramTest):
 
     def test_3_captured_steps_train_what_one_rank_trains(self):
         exact = "deterministic=true"  # without tf32
-        one = self.train(1, "one", exact)
-        self.assert_same(one, self.train(2, "two", exact), 1e-4)
-        self.assert_same(one, self.train(2, "eager", exact, "runtime.graph=false"), 1e-4)
-        self.assert_same(self.train(1, "one_tf32"), self.train(2, "two_tf32"), 5e-3)
+        one = self.train("one", exact, ranks=1)
+        self.assert_same(one, self.train("all", exact), 1e-4)
+        self.assert_same(one, self.train("eager", exact, "runtime.graph=false"), 1e-4)
+        self.assert_same(self.train("one_tf32", ranks=1), self.train("all_tf32"), 5e-3)
 
     def test_4_accumulation_and_precisions(self):
         for name, overrides, tolerance in (("accumulated", ["train.accumulate=2", "deterministic=true"], 1e-4),
                                            ("bf16", ["precision=bf16"], 0.05), ("f16", ["precision=f16"], 0.05),
                                            ("bf16_acc", ["precision=bf16", "train.accumulate=2"], 0.05)):
             with self.subTest(name):
-                self.assert_same(self.train(1, f"one_{name}", *overrides), self.train(2, f"two_{name}", *overrides),
-                                 tolerance)
+                self.assert_same(self.train(f"one_{name}", *overrides, ranks=1),
+                                 self.train(f"all_{name}", *overrides), tolerance)
 
     def test_5_synchronised_batch_norm(self):
         for precision, tolerance in (("f32", 1e-3), ("bf16", 0.1)):
             overrides = [f"precision={precision}", "deterministic=true"]
-            one = self.train(1, f"norm1_{precision}", *overrides, config="normed.yaml")
-            self.assert_same(one, self.train(2, f"norm2_{precision}", *overrides, config="normed.yaml"), tolerance)
+            one = self.train(f"norm_one_{precision}", *overrides, config="normed.yaml", ranks=1)
+            self.assert_same(one, self.train(f"norm_all_{precision}", *overrides, config="normed.yaml"), tolerance)
 
     def test_6_weights_are_equal_after_every_step(self):
         steps = os.environ.get("WHISKER_RANK_STEPS")
         if not steps:
             self.skipTest("WHISKER_RANK_STEPS does not name the program rank_steps")
-        self.run_two([steps, "normed.yaml", "hashes", *self.data, "name=hashes", "precision=bf16"])
+        self.run_ranks([steps, "normed.yaml", "hashes", *self.data, "name=hashes", "precision=bf16"])
         ranks = [[line.split()[:2] for line in (self.folder / f"hashes.{rank}").read_text().splitlines()]
-                 for rank in range(2)]
+                 for rank in range(self.ranks)]
         self.assertGreater(len(ranks[0]), 20)
-        self.assertEqual(ranks[0], ranks[1])
+        for rank in ranks:
+            self.assertEqual(rank, ranks[0])
 
     def test_7_deterministic_runs_repeat_bit_for_bit(self):
         weights = []
         for name in ("bits1", "bits2"):
-            self.train(2, name, "deterministic=true", "precision=bf16")
+            self.train(name, "deterministic=true", "precision=bf16")
             content = next((self.folder / "runs" / name / "last").glob("model-*.safetensors")).read_bytes()
             weights.append(content[8 + int.from_bytes(content[:8], "little"):])
         self.assertEqual(weights[0], weights[1])
 
-    def test_8_a_killed_rank_ends_the_other(self):
-        for victim in (1, 0):
+    def test_8_a_killed_rank_ends_the_others(self):
+        for victim in (self.ranks - 1, 0):
             name = f"killed{victim}"
             processes = self.start([PROGRAM, "train", "plain.yaml", *self.data, f"name={name}", "train.epochs=100000"])
             metrics = self.folder / "runs" / name / "metrics.jsonl"
             deadline = time.monotonic() + 90
             while not (metrics.exists() and '"step"' in metrics.read_text()):
                 self.assertLess(time.monotonic(), deadline, "no step was logged")
-                self.assertIsNone(processes[1 - victim].poll(), "it ended by itself")
+                self.assertEqual([one.poll() for one in processes], [None] * self.ranks, "one ended by itself")
                 time.sleep(0.1)
             time.sleep(1)
             begin = time.monotonic()
             os.kill(processes[victim].pid, signal.SIGKILL)
-            said = processes[1 - victim].communicate(timeout=30)[0]
+            others = [one for rank, one in enumerate(processes) if rank != victim]
+            said = [one.communicate(timeout=30)[0] for one in others]
             seconds = time.monotonic() - begin
-            print(f"  rank {1 - victim} ended {seconds:.1f} s after rank {victim} was killed: {said[-300:]!r}", flush=True)
+            print(f"  {len(others)} of {self.ranks} ranks ended {seconds:.1f} s after rank {victim} was killed: "
+                  f"{said[0][-300:]!r}", flush=True)
             self.assertLess(seconds, 10)
-            self.assertNotEqual(processes[1 - victim].returncode, 0)
-            self.assertIn(f"rank {victim} on ", said)
+            for one in others:
+                self.assertNotEqual(one.returncode, 0)
+            self.assertIn(f"rank {victim} on ", "".join(said))
 
     def test_9_another_number_of_ranks_goes_on(self):
-        self.train(2, "resumed", "train.epochs=2")
+        self.train("resumed", "train.epochs=2")
         done = subprocess.run([PROGRAM, "train", "--resume", "runs/resumed", "train.epochs=3"], cwd=self.folder,
                               capture_output=True, text=True, timeout=180)
         self.assertEqual(done.returncode, 0, done.stderr)
