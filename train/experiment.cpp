@@ -20,6 +20,11 @@
 
 namespace whisker {
 
+DType compute_dtype(PrecisionKind precision, Device device) {
+  const bool gpu = device.kind == DeviceKind::cuda;
+  return compute_dtype(precision, device, gpu ? cuda_gpu(device) : CudaGpu());
+}
+
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card) {
   const bool gpu = device.kind == DeviceKind::cuda;
   constexpr int first_with_bf16 = 80;
@@ -75,9 +80,8 @@ namespace {
 
 // A precision that the CPU lacks may have been meant for the GPU that auto skipped.
 DType compute_dtype(PrecisionKind precision, const DeviceChoice& choice) {
-  const bool gpu = choice.device.kind == DeviceKind::cuda;
   try {
-    return compute_dtype(precision, choice.device, gpu ? cuda_gpu(choice.device) : CudaGpu());
+    return compute_dtype(precision, choice.device);
   } catch (const Error& error) {
     if (choice.note.empty()) throw;
     fail(error.kind(), "{} ({})", error.what(), choice.note);

@@ -57,9 +57,10 @@ struct Experiment {
 };
 
 /// The compute dtype of layers on `device`: auto is bf16 on a GPU from compute capability 8.0, f16
-/// on an older one, else f32. `card` is the GPU of a CUDA device. Throws usage for a precision that
-/// the device cannot train in.
-DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card = {});
+/// on an older one, else f32. Throws usage for a precision that the device cannot compute in.
+DType compute_dtype(PrecisionKind precision, Device device);
+/// The same where `card` is the GPU of a CUDA device.
+DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card);
 /// Applies the configuration of `device` (runtime, deterministic) to its backend.
 void configure_backend(const Config& config, Device device);
 /// Lets `device` time algorithms from now on, for a few seconds in total and no longer than `steps`

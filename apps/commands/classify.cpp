@@ -49,6 +49,7 @@ struct ClassifyArguments {
   std::string gpus;
   int64_t batch_size = 16;
   FactOptions facts;
+  PrecisionKind precision = PrecisionKind::f32;
 
   bool reads_stdin() const { return std::ranges::count(inputs, "-") > 0; }
 };
@@ -383,7 +384,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
-  Network network = Network::load(arguments.weights, device, given);
+  Network network = Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
   if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);
@@ -472,6 +473,7 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  add_precision(classify, arguments->precision);
   arguments->facts.add_to(classify);
   set_action(classify, invocation,
              [&invocation, arguments] { return run_classify(*arguments, invocation); });

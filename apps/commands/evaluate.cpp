@@ -54,6 +54,7 @@ struct EvaluateArguments {
   int64_t batch_size = 32;
   int workers = auto_workers;
   FactOptions facts;
+  PrecisionKind precision = PrecisionKind::f32;
 };
 
 // Ranks take turns with whole batches: each is computed as one process would.
@@ -344,7 +345,8 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
-  Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read());
+  Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read(),
+                                  compute_dtype(arguments.precision, device));
   network.fix_weights();
   tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
@@ -421,6 +423,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
+  add_precision(evaluate, arguments->precision);
   arguments->facts.add_to(evaluate);
   set_action(evaluate, invocation,
              [&invocation, arguments] { return run_evaluate(*arguments, invocation); });

@@ -7,6 +7,8 @@
 #include "core/io/utf8.h"
 #include "train/model/imagenet_classes.h"
 
+#include <map>
+
 namespace whisker {
 namespace {
 
@@ -67,6 +69,19 @@ GivenFacts FactOptions::read() const {
     facts.classes = read_names(classes);
   }
   return facts;
+}
+
+void add_precision(CLI::App* command, PrecisionKind& precision) {
+  static const std::map<std::string, PrecisionKind> kinds = {{"auto", PrecisionKind::automatic},
+                                                             {"f32", PrecisionKind::f32},
+                                                             {"bf16", PrecisionKind::bf16},
+                                                             {"f16", PrecisionKind::f16}};
+  command
+      ->add_option_function<std::string>(
+          "--precision", [&precision](const std::string& name) { precision = kinds.at(name); },
+          "What layers compute in: f32, bf16, f16, or auto, which is bf16 or f16 on a GPU")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
+      ->default_str("f32");
 }
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
-// The options with which a user says what a weights file lacks.
+// The options with which a user says what a weights file lacks, and in what its network computes.
 #pragma once
 
+#include "train/config/config.h"
 #include "train/model/network.h"
 
 #include <string>
@@ -29,5 +30,8 @@ struct FactOptions {
   /// Throws usage or data for a file of names that is none.
   GivenFacts read() const;
 };
+
+/// `--precision`.
+void add_precision(CLI::App* command, PrecisionKind& precision);
 
 }  // namespace whisker

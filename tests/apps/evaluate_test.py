@@ -291,6 +291,30 @@ class Evaluate(ProgramTest):
         # Control: the loss that is trained on is another number.
         self.assertNotAlmostEqual(stored["loss"], best["train_loss"], places=3)
 
+    def test_in_another_precision(self):
+        images = sorted(str(path) for path in (self.folder / "val").rglob("*.png"))
+
+        def probabilities(precision):
+            lines = self.whisker("classify", self.weights, *images, "--jsonl", "--top", "2", "--precision", precision)
+            return [{one["class"]: one["probability"] for one in json.loads(line)["predictions"]}
+                    for line in lines.stdout.splitlines()]
+
+        exact, narrow = probabilities("f32"), probabilities("bf16")
+        self.assertEqual(len(exact), len(images))
+        self.assertNotEqual(exact, narrow)
+        for one, other in zip(exact, narrow):
+            for name in one:
+                self.assertAlmostEqual(one[name], other[name], delta=0.02)
+        loss, narrow_loss = self.measured("val")["loss"], self.measured("val", "--precision", "bf16")["loss"]
+        self.assertNotEqual(loss, narrow_loss)
+        self.assertAlmostEqual(loss, narrow_loss, delta=0.02)
+        for command in ("classify", "evaluate"):
+            done = self.whisker(command, self.weights, "val", "--device", "cpu", "--precision", "f16", code=2)
+            self.assertIn("precision: cpu only stores and converts f16", done.stderr)
+            self.assertIn("Use precision: bf16 or f32.", done.stderr)
+            done = self.whisker(command, self.weights, "val", "--precision", "half", code=2)
+            self.assertIn("--precision: half not in {auto,f32,bf16,f16}", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -158,13 +158,15 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
   }
 }
 
-Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given) {
+Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given,
+                      DType compute) {
   const SafetensorsFile file = open_weights(path);
   WeightsInfo info = WeightsInfo::from_file(file, given);
   Model model = info.build(file.name()).model;
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
-  auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt);
+  auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt,
+                                                ArenaTypes{.compute = compute});
   load_weights(file, model, *arena);
   Network network(std::move(model), std::move(arena), std::move(info.signature));
   network.notes_ = std::move(info.notes);

@@ -28,10 +28,10 @@ class Network {
   Network(Model model, std::shared_ptr<ParameterArena> arena, Signature signature)
       : model_(std::move(model)), arena_(std::move(arena)), signature_(std::move(signature)) {}
 
-  /// Builds the network that a weights file describes and loads it onto `device`. Throws
-  /// checkpoint, naming what the file lacks.
+  /// Builds the network that a weights file describes and loads it onto `device`, to compute in
+  /// `compute`. Throws checkpoint, naming what the file lacks.
   static Network load(const std::filesystem::path& path, Device device,
-                      const GivenFacts& given = {});
+                      const GivenFacts& given = {}, DType compute = DType::f32);
 
   /// From now on parameters and statistics stay as they are and no pass trains: batch norms become
   /// part of the layers before them, and with `capture` outputs() of images replays captured

@@ -202,9 +202,7 @@ Ceilings measure_ceilings(Device device, DType dtype) {
 Ceilings measure_ceilings(const Config& config) {
   const Device device = choose_device(config.device).device;
   configure_backend(config, device);
-  const bool gpu = device.kind == DeviceKind::cuda;
-  return measure_ceilings(
-      device, compute_dtype(config.precision, device, gpu ? cuda_gpu(device) : CudaGpu()));
+  return measure_ceilings(device, compute_dtype(config.precision, device));
 }
 
 }  // namespace whisker
