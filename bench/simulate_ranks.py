@@ -10,9 +10,9 @@ The model:
   grow by HOP for each GPU more.
 - Over m machines the sums within each machine then go round a ring of machines: NETWORK_START (m - 1) +
   2 (m - 1) / m S / W, with W bytes a second of a machine's network. Both parts are added up, not overlapped.
-- The gradients of a network come evenly over backward, two thirds of the step. Buckets are summed one after the other
-  as soon as they are finished; the last one, and what is still waiting then, is not hidden. (The last layers of a
-  ResNet have most of the weights, so this is rather too slow for them.)
+- The gradients of a network come evenly over backward, two thirds of the step. Buckets (train/loop/gradient_sum.h) are
+  summed one after the other as soon as they are finished; the last one, and what is still waiting then, is not hidden.
+  (The last layers of a ResNet have most of the weights, so this is rather too slow for them.)
 - While a sum runs, its kernel takes SHARE of the GPU from backward.
 - Every rank's step takes as long as one GPU's with the same batch; none waits for data.
 """
@@ -27,11 +27,12 @@ BACKWARD = 2 / 3  # of a step
 # Name, images or sequences of a rank's batch, milliseconds of a step of one H200 (docs/performance.md), million
 # parameters. Gradients are bf16.
 NETWORKS = (
-    ("resnet50, 224 px", 256, 29.97, 25.6),
-    ("resnet18, 224 px", 256, 9.23, 11.7),
-    ("resnet18, 112 px", 32, 1.126, 11.2),
-    ("chollet128", 32, 0.291, 3.45),
-    ("lstm", 64, 1.785, 3.68),
+    ("resnet50", 256, 28.78, 25.6),
+    ("resnet18", 256, 8.74, 11.7),
+    ("resnet50", 32, 5.27, 25.6),
+    ("resnet18", 32, 1.99, 11.7),
+    ("chollet128", 32, 0.299, 3.45),
+    ("lstm", 64, 1.773, 3.68),
 )
 PLACES = ((2, 1), (4, 1), (8, 1), (8, 2), (8, 4))  # GPUs of a machine, machines
 
@@ -49,7 +50,10 @@ def all_reduce(size, gpus, machines, network):
 
 def step(seconds, size, bucket, sum_of):
     """Seconds of a step of several ranks, and of them those of sums that backward did not hide."""
-    buckets = [bucket] * int(size // bucket) + ([size % bucket] if size % bucket else [])
+    buckets, rest = [], size
+    while rest > 0:
+        buckets.append(min(rest, bucket, max(rest / 2, 2**20)))
+        rest -= buckets[-1]
     begin, done, free, busy = seconds * (1 - BACKWARD), 0, 0, 0
     for i, part in enumerate(buckets):
         done += part

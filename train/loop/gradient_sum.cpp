@@ -8,6 +8,8 @@
 namespace whisker {
 namespace {
 
+constexpr int64_t smallest_bucket = 1 << 20;  // bytes
+
 // Milliseconds of a sum of `part`: the fastest of a few, on the slowest rank.
 double time_sum(const Tensor& part, Communicator& ranks) {
   constexpr int warm_ups = 2, rounds = 5;
@@ -28,11 +30,10 @@ Tensor part_of(const Tensor& flat, int64_t begin, int64_t count) {
   return Tensor(flat.storage(), flat.offset() + begin, Shape{count}, flat.dtype());
 }
 
-// The smallest bucket whose bytes a second are near those of the largest: the sum of the last one
-// is not hidden, and small ones waste time on all.
+// The smallest bucket whose bytes a second are near those of the largest.
 int64_t timed_bucket_bytes(const ParameterArena& arena, Communicator& ranks) {
   constexpr double enough = 0.8;
-  constexpr int64_t smallest = 1 << 20, largest = 64 << 20;
+  constexpr int64_t largest = 64 << 20;
   if (arena.runs().empty()) return GradientSum::default_bucket_bytes;
   const Tensor gradients = std::ranges::max(arena.runs(), {}, [](const ParameterRun& run) {
                              return run.gradient.bytes();
@@ -40,7 +41,7 @@ int64_t timed_bucket_bytes(const ParameterArena& arena, Communicator& ranks) {
   gradients.fill_(0);
   std::vector<std::pair<int64_t, double>> speeds;
   double best = 0;
-  for (int64_t bytes = smallest; bytes <= std::min(largest, gradients.bytes()); bytes *= 2) {
+  for (int64_t bytes = smallest_bucket; bytes <= std::min(largest, gradients.bytes()); bytes *= 2) {
     const int64_t count = bytes / static_cast<int64_t>(size_of(gradients.dtype()));
     const double speed = static_cast<double>(bytes) / time_sum(part_of(gradients, 0, count), ranks);
     best = std::max(best, speed);
@@ -72,6 +73,10 @@ void GradientSum::make_buckets(const ParameterArena& arena) {
     const auto width = static_cast<int64_t>(size_of(run.gradient.dtype()));
     const char* const begin = static_cast<const char*>(run.gradient.raw());
     int64_t end = run.gradient.count();
+    // What no bucket has yet is halved, so that little is left when backward is over.
+    const auto enough = [&] {
+      return std::min(bucket_bytes_, std::max(end * width / 2, smallest_bucket));
+    };
     Bucket bucket;
     for (size_t i = arena.parameters().size(); i-- > 0;) {
       const Tensor& gradient = arena.parameters()[i]->gradient();
@@ -80,7 +85,7 @@ void GradientSum::make_buckets(const ParameterArena& arena) {
       if (offset < 0 || offset >= run.gradient.bytes()) continue;  // of another run
       bucket.first = i;
       ++bucket.parameters;
-      bucket.full = end * width - offset >= bucket_bytes_;
+      bucket.full = end * width - offset >= enough();
       if (!bucket.full && offset > 0) continue;
       bucket.gradients = part_of(run.gradient, offset / width, end - offset / width);
       buckets_.push_back(std::exchange(bucket, {}));

@@ -5,7 +5,8 @@
 // of the mean over all rows, however uneven the parts. A rank without rows adds zeros.
 //
 // Note [Overlap] Buckets are contiguous slices of the arena's gradients, whole parameters each, in
-// the order in which backward finishes them: the last layers' first. A full bucket's sum is
+// the order in which backward finishes them: the last layers' first, and the last buckets ever
+// smaller, since the sum of what backward finishes last is not hidden. A full bucket's sum is
 // enqueued as soon as its last parameter is finished, and runs beside the rest of backward on a
 // GPU; on the host it is done at once. What is left, at most one bucket for each run of the arena,
 // is summed in one go at the end. Which sums go together and their order are the same on all ranks
@@ -24,8 +25,8 @@ namespace whisker {
 
 class GradientSum {
  public:
-  /// Does nothing for one rank. Collective; on GPUs it times sums to choose the size of a bucket,
-  /// unless `bucket_bytes` is given: runs that are to repeat bit for bit must not choose.
+  /// Does nothing for one rank. Collective; on GPUs it times sums to choose the bytes of a large
+  /// bucket, unless `bucket_bytes` is given: runs that are to repeat bit for bit must not choose.
   GradientSum(const ParameterArena& arena, Communicator& ranks, int64_t bucket_bytes = 0);
 
   /// Backward begins whose gradients are to be summed.

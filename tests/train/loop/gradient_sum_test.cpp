@@ -40,7 +40,7 @@ class Noted final : public Communicator {
 
 /// Dense layers of 64 KiB and norms' scales: two runs of the arena under bf16.
 struct Layers {
-  explicit Layers(ArenaTypes types) {
+  explicit Layers(ArenaTypes types, int count = 8) {
     for (int i = 0; i < count; ++i) {
       for (const bool scale : {false, true}) {
         parameters.push_back(
@@ -63,7 +63,6 @@ struct Layers {
     return sum(x.to(DType::f32));
   }
 
-  static constexpr int count = 8;
   ParameterList parameters;
   std::unique_ptr<ParameterArena> arena;
 };
@@ -125,6 +124,25 @@ TEST(GradientSum, FullBucketsAreSummedWhileBackwardRuns) {
       }
     }
   }
+}
+
+TEST(GradientSum, LittleIsLeftWhenBackwardIsOver) {
+  const Layers layers({}, 64);
+  StepMemory memory(cpu_device);
+  Noted ranks;
+  GradientSum sums(*layers.arena, ranks, 16 << 20);
+  sums.begin();
+  sums.enqueue(memory);
+  std::vector<int64_t> bytes;
+  for (const auto& group : ranks.groups) {
+    bytes.push_back(0);
+    for (const Tensor& part : group) bytes.back() += part.bytes();
+  }
+  ASSERT_EQ(bytes.size(), 4u);  // halves, halves of halves, 1 MiB, the rest
+  EXPECT_NEAR(static_cast<double>(bytes[0]), 2 << 20, 1 << 17);
+  EXPECT_NEAR(static_cast<double>(bytes[1]), 1 << 20, 1 << 17);
+  EXPECT_LT(bytes.back(), 1 << 17);
+  expect_covered_once(*layers.arena, ranks);
 }
 
 TEST(GradientSum, DoesNothingForOneRank) {
