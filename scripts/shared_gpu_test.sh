@@ -5,7 +5,6 @@
 #   scripts/shared_gpu_test.sh BUILD_FOLDER
 #     --repeats N     repetitions of the tests (100)
 #     --trainings N   repetitions of each training (10)
-#     --processes N   among which a program's repetitions are divided (8)
 #     --filter F      GoogleTest's filter for the tests, in place of those of persistent, captured and PDL kernels
 #     --busy COMMAND  what keeps the GPU busy, started again when it ends (bench_step: resnet18, lstm and mlp in turns)
 #     --out FOLDER    where logs and runs go; cleared first (BUILD_FOLDER/shared_gpu)
@@ -13,22 +12,22 @@
 # 2 for a wrong call.
 set -uo pipefail
 
-usage() { sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 wrong() { echo "shared_gpu_test.sh: $*" >&2; exit 2; }
 
-folder="" repeats=100 trainings=10 processes=8 busy="" out=""
+folder="" repeats=100 trainings=10 busy="" out=""
 filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaSecondLayer.*:CudaPooledConvolution.*'
 filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*:CudaDepthwise.*:CudaConvNorm.*'
 while [ $# -gt 0 ]; do
   case "$1" in
-    --repeats | --trainings | --processes | --filter | --busy | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
+    --repeats | --trainings | --filter | --busy | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
     -*) usage ;;
     *) [ -z "$folder" ] || usage; folder=$1 ;;
   esac
   shift
 done
 [ -n "$folder" ] || usage
-for option in repeats trainings processes; do
+for option in repeats trainings; do
   [[ ${!option} =~ ^[1-9][0-9]*$ ]] || wrong "expected a whole number for --$option, got '${!option}'."
 done
 [ -d "$folder" ] || wrong "no build folder at '$folder'."
@@ -98,21 +97,16 @@ done
 
 # Each prints its line and returns 1 where something failed or differed.
 repeat_tests() {
-  local program=$1 log=$out/${1##*/} bad=0 pids=() passed failed done i share
-  for ((i = 0; i < processes; ++i)); do
-    share=$(((repeats + i) / processes))
-    [ "$share" -gt 0 ] || continue
-    (cd "$folder/tests/${program%/*}" && exec "./${program##*/}" "--gtest_filter=$filter" "--gtest_repeat=$share" \
-      --gtest_brief=1) >"$log.$i.log" 2>&1 &
-    pids+=($!)
-  done
-  for i in "${pids[@]}"; do wait "$i" || bad=1; done
-  passed=$(cat "$log".*.log | grep -oE '^\[  PASSED  \] [0-9]+' | awk '{n += $4} END {print n + 0}')
-  failed=$(cat "$log".*.log | grep -cE '^\[  FAILED  \] .*\(')
-  done=$(cat "$log".*.log | grep -c '^\[==========\]')
+  local program=$1 log=$out/${1##*/}.log status passed failed done
+  (cd "$folder/tests/${program%/*}" && "./${program##*/}" "--gtest_filter=$filter" "--gtest_repeat=$repeats" \
+    --gtest_brief=1) >"$log" 2>&1
+  status=$?
+  passed=$(grep -oE '^\[  PASSED  \] [0-9]+' "$log" | awk '{n += $4} END {print n + 0}')
+  failed=$(grep -cE '^\[  FAILED  \] .*\(' "$log")
+  done=$(grep -c '^\[==========\]' "$log")
   printf '%-32s %d of %d repetitions, %d tests passed, %d failed\n' "${program##*/}" "$done" "$repeats" "$passed" "$failed"
-  cat "$log".*.log | grep -oE '^\[  FAILED  \] [^ ,]+' | sort | uniq -c | sed 's/^/  /'
-  [ "$bad" -eq 0 ] && [ "$done" -eq "$repeats" ] && [ "$passed" -gt 0 ]
+  grep -hoE '^\[  FAILED  \] [^ ,]+' "$log" | sort | uniq -c | sed 's/^/  /'
+  [ "$status" -eq 0 ] && [ "$done" -eq "$repeats" ] && [ "$passed" -gt 0 ]
 }
 repeat_training() {
   local name=$1 same=0 hash i

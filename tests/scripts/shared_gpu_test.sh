@@ -82,12 +82,10 @@ expect 0 "$(line resnet "1 of 1 trainings with the bits of the one alone")" -- "
 grep -qx mine "$SEEN/busy" || { echo "FAILED: --busy was not run"; exit 1; }
 
 expect 1 "$(line whisker_core_cuda_few_channels_tests "3 of 3 repetitions, 5 tests passed, 1 failed")" \
-  FAILING=whisker_core_cuda_few_channels_tests -- "$tree" --repeats 3 --processes 1
+  FAILING=whisker_core_cuda_few_channels_tests -- "$tree" --repeats 3
 grep -qx " *1 \[  FAILED  \] CudaCapture.Replays" "$scratch/said" || { echo "FAILED: the test is not named"; exit 1; }
 expect 1 "$(line whisker_core_cuda_tests "1 of 3 repetitions, 2 tests passed, 0 failed")" \
-  ENDING=whisker_core_cuda_tests -- "$tree" --repeats 3 --processes 1
-expect 1 "$(line whisker_core_cuda_tests "2 of 7 repetitions, 4 tests passed, 0 failed")" \
-  ENDING=whisker_core_cuda_tests -- "$tree" --repeats 7 --processes 2
+  ENDING=whisker_core_cuda_tests -- "$tree" --repeats 3
 expect 1 "$(line lstm "0 of 2 trainings with the bits of the one alone")" BENDING=lstm -- "$tree" --repeats 2 --trainings 2
 expect 1 "Nothing ran beside it: ended with exit code 5" IDLE=1 -- "$tree" --repeats 1
 expect 2 "shared_gpu_test.sh: no build folder at '$scratch/nowhere'." -- "$scratch/nowhere"
