@@ -42,26 +42,6 @@ struct Groups {
   std::vector<size_t> of;  // by parameter
 };
 
-// Of each parameter the number of blocks behind its own. Blocks without a weight (a norm's)
-// belong to the one before.
-std::vector<int> blocks_behind(const ParameterList& parameters) {
-  std::vector<std::string_view> blocks;
-  std::map<std::string_view, int> number_of;
-  for (const auto& parameter : parameters) {
-    const ParameterRole role = parameter->role();
-    if (role != ParameterRole::weight && role != ParameterRole::conv_weight) continue;
-    number_of.emplace(block_of(parameter->name()), static_cast<int>(number_of.size()));
-  }
-  std::vector<int> behind;
-  int last = 0;
-  for (const auto& parameter : parameters) {
-    const auto found = number_of.find(block_of(parameter->name()));
-    if (found != number_of.end()) last = found->second;
-    behind.push_back(std::max(0, static_cast<int>(number_of.size()) - 1 - last));
-  }
-  return behind;
-}
-
 // The same for the same parameters and options.
 Groups groups_of(const ParameterList& parameters, const OptimizerOptions& options) {
   Groups groups;
@@ -117,6 +97,23 @@ std::string_view block_of(std::string_view parameter) {
     begin = dot + 1;
   }
   return numbered ? parameter.substr(0, end) : parameter.substr(0, layer);
+}
+
+std::vector<int> blocks_behind(const ParameterList& parameters) {
+  std::map<std::string_view, int> number_of;
+  for (const auto& parameter : parameters) {
+    const ParameterRole role = parameter->role();
+    if (role != ParameterRole::weight && role != ParameterRole::conv_weight) continue;
+    number_of.emplace(block_of(parameter->name()), static_cast<int>(number_of.size()));
+  }
+  std::vector<int> behind;
+  int last = 0;
+  for (const auto& parameter : parameters) {
+    const auto found = number_of.find(block_of(parameter->name()));
+    if (found != number_of.end()) last = found->second;
+    behind.push_back(std::max(0, static_cast<int>(number_of.size()) - 1 - last));
+  }
+  return behind;
 }
 
 void Optimizer::assign_groups(const ParameterList& parameters, const OptimizerOptions& options) {

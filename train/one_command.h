@@ -25,6 +25,7 @@ struct FineTunePlan {
   int64_t head_epochs = 0;  ///< of the head alone
   int64_t all_epochs = 0;   ///< of all layers, after those
   double least_crop = 0;    ///< part of an image: augment.crop_scale's lower end
+  double last_blocks = 1;   ///< unfreeze_last: all layers are so many of the blocks
 };
 FineTunePlan fine_tune_plan(int64_t images);
 

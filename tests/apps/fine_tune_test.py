@@ -5,7 +5,7 @@ import json
 import re
 import unittest
 
-from harness import ProgramTest
+from harness import CONFIG, ProgramTest
 
 
 class FineTune(ProgramTest):
@@ -44,11 +44,28 @@ class FineTune(ProgramTest):
                 (["c.yaml", "--data", "train"], "with --data there is no configuration file"),
                 (["--data", "train", "--resume", "runs/base"], "goes neither with --resume"),
                 (["c.yaml", *self.data, "features=cached"], "patterns in freeze beside cached"),
-                (["c.yaml", *self.data, "unfreeze_at=2"], "patterns in freeze beside it")):
+                (["c.yaml", *self.data, "unfreeze_at=2"], "patterns in freeze beside it"),
+                (["c.yaml", *self.data, "unfreeze_last=0.5"], "unfreeze_at above 0 beside it")):
             done = self.whisker("train", *arguments, code=2)
             self.assertIn(text, done.stderr)
         done = self.whisker("train", "c.yaml", *self.data, "data.test=nowhere", code=3)
         self.assertIn("data.test: no file or folder 'nowhere'", done.stderr)
+
+    def test_the_first_blocks_stay_frozen(self):
+        (self.folder / "two.yaml").write_text(CONFIG.replace("    - global_avg_pool2d", """\
+    - conv2d: {filters: 8, kernel: 3, activation: relu}
+    - batch_norm
+    - global_avg_pool2d"""))
+        self.whisker("train", "two.yaml", *self.data, "name=from", "train.epochs=1")
+        self.whisker("train", "two.yaml", *self.data, "name=last", "init.from=runs/from/best.safetensors",
+                     "freeze=[backbone]", "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "optimizer.lr=0.01")
+        self.assertIn("8 parameter tensors are frozen for the first 1 epochs, 4 of them for good",
+                      (self.folder / "runs/last/log.txt").read_text())
+        before, after = (self.safetensors(f"runs/{run}/{file}.safetensors")[1]
+                         for run, file in (("from", "best"), ("last", "best")))
+        same = {name for name in before if before[name] == after[name]}
+        self.assertEqual(same, {"conv2d.weight", "conv2d.bias", *(f"batch_norm.{name}" for name in (
+            "weight", "bias", "running_mean", "running_var"))})
 
     def test_the_head_alone_on_cached_features(self):
         run = self.train("head", "init.from=" + self.weights, "freeze=[backbone]", "features=cached", "data.test=val",

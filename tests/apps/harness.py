@@ -110,8 +110,16 @@ class ProgramTest(unittest.TestCase):
 
     def metadata(self, path):
         """The metadata of a safetensors file."""
+        return self.safetensors(path)[0]
+
+    def safetensors(self, path):
+        """A file's metadata and the bytes of each of its tensors."""
         content = (self.folder / path).read_bytes()
-        return json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])["__metadata__"]
+        begin = 8 + struct.unpack("<Q", content[:8])[0]
+        tensors = json.loads(content[8:begin])
+        metadata = tensors.pop("__metadata__")
+        return metadata, {name: content[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]
+                          for name, entry in tensors.items()}
 
     def train(self, name, *overrides, code=0, **options):
         """A run named `name`; returns its folder."""

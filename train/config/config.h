@@ -163,6 +163,7 @@ struct Config {
   InitConfig init;
   std::vector<std::string> freeze;
   int64_t unfreeze_at = 0;  // epoch; 0: never
+  double unfreeze_last = 1;
   bool freeze_norm = false;
   FeatureKind features = FeatureKind::computed;
   LossConfig loss;

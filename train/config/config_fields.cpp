@@ -248,6 +248,12 @@ void visit_fields(FieldVisitor& v, Config& c) {
                 "(schedule.restart); 0: never",
        .low = 0,
        .high = 1e6});
+  v.field("unfreeze_last", c.unfreeze_last,
+          {.about = "fraction of the blocks of layers, the last ones, that are trained then; the "
+                    "others stay frozen",
+           .low = 0,
+           .high = 1,
+           .exclusive_low = true});
   v.field("freeze_norm", c.freeze_norm,
           {.about = "normalisation layers are not trained and keep their statistics"});
   v.field("features", EnumField(c.features, Names(feature_names)),

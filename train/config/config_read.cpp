@@ -197,6 +197,9 @@ void check_together(const YamlNode& root, const Config& config) {
   if (config.unfreeze_at > 0 && config.freeze.empty()) {
     refuse("unfreeze_at", "patterns in freeze beside it");
   }
+  if (config.unfreeze_last < 1 && config.unfreeze_at == 0) {
+    refuse("unfreeze_last", "unfreeze_at above 0 beside it");
+  }
   if (config.features == FeatureKind::cached) {
     const char* const remedy = "Leave features out.";
     if (config.freeze.empty()) refuse("features", "patterns in freeze beside cached");

@@ -1,6 +1,9 @@
 #include "train/model/freeze_layers.h"
 
+#include "optim/optimizer.h"
+
 #include <algorithm>
+#include <vector>
 
 namespace whisker {
 namespace {
@@ -21,6 +24,20 @@ std::vector<std::string> patterns_of(const Config& config, const Model& model) {
   return patterns;
 }
 
+// Those of them that unfreeze_last never frees.
+int64_t freeze_first_blocks(const Config& config, const Model& model) {
+  const ParameterList parameters = model.net->parameters();
+  const std::vector<int> behind = blocks_behind(parameters);
+  const double freed = config.unfreeze_last * (1 + std::ranges::max(behind));
+  int64_t frozen = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i]->frozen_at_first() || behind[i] < freed) continue;
+    parameters[i]->set_trainable(false);
+    ++frozen;
+  }
+  return frozen;
+}
+
 }  // namespace
 
 std::string freeze_layers(const Config& config, const Model& model) {
@@ -30,6 +47,9 @@ std::string freeze_layers(const Config& config, const Model& model) {
   if (frozen > 0) {
     note = fmt::format("{} parameter tensors are frozen", frozen);
     if (later) note += fmt::format(" for the first {} epochs", config.unfreeze_at);
+    if (config.unfreeze_last < 1) {
+      note += fmt::format(", {} of them for good", freeze_first_blocks(config, model));
+    }
   }
   frozen = config.freeze_norm ? model.net->freeze_norm() : 0;
   if (frozen > 0) {

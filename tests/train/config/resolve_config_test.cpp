@@ -78,6 +78,8 @@ TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   EXPECT_EQ(many.all_epochs, 2);
   EXPECT_GT(few.head_epochs, many.head_epochs);
   EXPECT_LT(few.least_crop, many.least_crop);
+  EXPECT_EQ(few.last_blocks, 1);
+  EXPECT_LT(many.last_blocks, 1);
   EXPECT_EQ(fine_tune_plan(1'000'000).all_epochs, 1);
   EXPECT_EQ(fine_tune_plan(0).all_epochs, 16);
   const StripeFolder data;
