@@ -89,6 +89,17 @@ __device__ inline uint32_t sum_of(W... words) {
   }
 }
 
+/// a b + c of words' elements, rounded once.
+template <class T>
+__device__ inline uint32_t fma_of(uint32_t a, uint32_t b, uint32_t c) {
+  if constexpr (sizeof(T) == 4) {
+    return __float_as_uint(fmaf(__uint_as_float(a), __uint_as_float(b), __uint_as_float(c)));
+  } else {
+    const TwoElements<T> y = __hfma2(two_elements<T>(a), two_elements<T>(b), two_elements<T>(c));
+    return reinterpret_cast<const uint32_t&>(y);
+  }
+}
+
 /// Elements of a pack of N in one of its words.
 template <class T, int N>
 inline constexpr int per_word = N > 1 && sizeof(T) == 2 ? 2 : 1;
