@@ -4,9 +4,10 @@
 // them when a closure asks for dy(). A fused kernel that reads both asks for unsummed_grads()
 // instead, which saves a pass over memory. The engine always adds more than two gradients, those of
 // a leaf, those under create_graph, and those that a hook, an observer or grad() reads.
-// Where images x were scaled by channel, y = x * s, the gradient of x is dy * s, and often a mean's
-// is added, the same at every position: squeeze-and-excitation. Both wait for the reader: dy() is
-// the rounded product, to which the other is added, and scaled_grads() the three tensors.
+// Where images x were scaled by channel, y = x * s, the gradient of x is dy * s. In
+// squeeze-and-excitation that of x's mean, the same at every position, comes second. Neither is
+// written before a closure reads them: dy() rounds the product and then the sum, scaled_grads()
+// returns dy, s and the mean's gradient.
 #pragma once
 
 #include "core/autograd/node.h"
@@ -27,7 +28,7 @@ class Gradients {
   const Tensor& dy(size_t output = 0);
   /// Like dy(), but two contributions may be unsummed: see Note [Unsummed gradients].
   UnsummedGrads unsummed_grads(size_t output = 0);
-  /// Like unsummed_grads(), but may have a factor.
+  /// Like unsummed_grads(), but may have a factor: see Note [Unsummed gradients].
   UnsummedGrads scaled_grads(size_t output = 0);
   bool has_dy(size_t output) const;
   bool needs(size_t input) const;
