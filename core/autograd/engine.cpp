@@ -99,6 +99,7 @@ void Engine::contribute(const Edge& edge, Tensor gradient) {
   } else if (!output.unsummed.defined() && !node.is_leaf() && !recording_) {
     output.unsummed = std::move(gradient);
   } else {
+    if (output.factor.defined()) complete(node, output);
     accumulate(node, output.gradient, gradient);
   }
 }
@@ -111,10 +112,33 @@ void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
     return contribute(edge, broadcast_to(gradient, output.shape));
   }
   queue(node);  // refuses a node of another run
+  if (output.factor.defined()) {
+    if (!output.unsummed.defined() && gradient.shape() == output.factor.shape()) {
+      output.unsummed = gradient;
+      return;
+    }
+    complete(node, output);
+  }
   accumulate(node, output.gradient, gradient);
 }
 
+void Engine::contribute_product(const Edge& edge, const Tensor& gradient, const Tensor& factor) {
+  Node& node = *edge.node;
+  Node::Output& output = node.outputs_[edge.output];
+  const Shape& shape = output.shape;
+  if (output.gradient.defined() || node.is_leaf() || recording_ || shape.rank() != 4 ||
+      !(gradient.shape() == shape) || !(factor.shape() == shape.with(1, 1).with(2, 1))) {
+    return contribute(edge, sum_products_to(gradient, factor, shape));
+  }
+  contribute(edge, gradient);
+  output.factor = factor;
+}
+
 void Engine::complete(const Node& node, Node::Output& output) const {
+  if (output.factor.defined()) {
+    output.gradient = mul(output.gradient, output.factor);
+    output.factor = {};
+  }
   if (!output.unsummed.defined()) return;
   accumulate(node, output.gradient, output.unsummed);
   output.unsummed = {};
@@ -140,7 +164,9 @@ Tensor Engine::grad_buffer(const Edge& edge) {
 
 void Engine::reset(Node& node) {
   node.engine_ = nullptr;
-  for (Node::Output& output : node.outputs_.span()) output.gradient = output.unsummed = {};
+  for (Node::Output& output : node.outputs_.span()) {
+    output.gradient = output.unsummed = output.factor = {};
+  }
 }
 
 bool Engine::is_requested(const Node& node) const {

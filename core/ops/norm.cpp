@@ -175,6 +175,11 @@ UnsummedGrads grads_for(Device device, Gradients& g) {
                                                                   : UnsummedGrads{g.dy(), {}};
 }
 
+UnsummedGrads batch_norm_grads(const BatchNormGeometry& geometry, Device device, Gradients& g) {
+  return backend_of(device).normalization().scales_grads(geometry) ? g.scaled_grads()
+                                                                   : grads_for(device, g);
+}
+
 Tensor normalise_batch(const TrainingNorm& norm) {
   const Tensor y = empty_like(norm.x);
   Backend& backend = backend_of(norm.x.device());
@@ -236,9 +241,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
        mean = save(norm.mean), inv_std = save(norm.inv_std),
        y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
+        const Device device = mean(g).device();
+        // First: where this multiplies, dy's memory is free before dx takes some.
+        const UnsummedGrads dy = batch_norm_grads(geometry, device, g);
         NormGrads wanted = wanted_gradients(g, 0);
         wanted.dresidual = g.grad_buffer_if_needed(3);
-        const Device device = mean(g).device();
         backend_of(device).normalization().batch_norm_backward(geometry,
                                                                {.x = x(g),
                                                                 .gamma = gamma(g),
@@ -246,7 +253,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                                                 .y = y(g),
                                                                 .mean = mean(g),
                                                                 .inv_std = inv_std(g)},
-                                                               grads_for(device, g), wanted);
+                                                               dy, wanted);
       });
   return y;
 }

@@ -94,6 +94,8 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
            g.no_double_backward();
            TrainingNorm known = saved(g);
            known.variance = variance(g);
+           const Device device = known.x.device();
+           const UnsummedGrads dy = batch_norm_grads(known.geometry, device, g);
            const Tensor dx = g.grad_buffer_if_needed(0);
            NormGrads out{.dx = dx.defined() ? empty_like(dx) : dx,
                          .dgamma = g.grad_buffer_if_needed(1),
@@ -101,7 +103,6 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
                          .dresidual = g.grad_buffer_if_needed(3)};
            if (!out.dgamma.defined()) out.dgamma = empty_like(known.gamma);
            if (!out.dbeta.defined()) out.dbeta = empty_like(known.beta);
-           const Device device = known.x.device();
            backend_of(device).normalization().batch_norm_backward(known.geometry,
                                                                   {.x = known.x,
                                                                    .gamma = known.gamma,
@@ -109,7 +110,7 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
                                                                    .y = y(g),
                                                                    .mean = known.mean,
                                                                    .inv_std = known.inv_std},
-                                                                  grads_for(device, g), out);
+                                                                  dy, out);
            if (!dx.defined()) return;
            const Shape row{1, known.geometry.channels};
            const Tensor sums = empty({2, known.geometry.channels}, known.mean.options());

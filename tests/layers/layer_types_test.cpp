@@ -61,6 +61,7 @@ constexpr LayerCase cases[] = {
     {"sequential: [class_token, {position_embedding: [3, 12]}, first_token]"},
     {"first_token"},
     {"squeeze_excite: {units: channels / 2, gate: hard_sigmoid}"},
+    {"sequential: [{batch_norm: {activation: silu}}, {squeeze_excite: {units: channels / 2}}]"},
     {"flatten"},
     {"embedding: {input_dim: 9, output_dim: 6}", Kind::tokens},
     {"simple_rnn: {units: 8, bidirectional: true}", Kind::sequence},

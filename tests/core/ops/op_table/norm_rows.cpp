@@ -119,6 +119,62 @@ std::vector<OpCase> batch_norm_rows() {
   return rows;
 }
 
+// Squeeze-and-excitation behind batch_norm: y times its mean over the image. Images of one pixel, a
+// single image, packs of channels and none.
+std::vector<OpCase> squeeze_excite_rows() {
+  const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
+  const auto hard_swish = [](double z) { return z * std::clamp(z + 3, 0.0, 6.0) / 6; };
+  const auto relu = [](double z) { return z > 0 ? z : 0; };
+  const BatchNormCase cases[] = {
+      {"plain", {3, 2, 3, 5}},
+      {"one_pixel", {5, 1, 1, 3}},
+      {"one_pixel_16_channels", {4, 1, 1, 16}},
+      {"silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
+      {"silu_one_image_16_channels", {1, 4, 3, 16}, true, false, {Activation::silu}, silu},
+      {"hard_swish_16_channels", {3, 2, 3, 16}, true, false, {Activation::hard_swish}, hard_swish},
+      {"relu", {2, 3, 3, 4}, true, false, {Activation::relu}, relu},
+      {"residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
+      {"inference_silu", {2, 3, 2, 8}, false, false, {Activation::silu}, silu},
+  };
+  std::vector<OpCase> rows;
+  for (const BatchNormCase& s : cases) {
+    const Shape channels{s.shape[-1]};
+    std::vector<Input> inputs{variable(s.shape, -2, 3), variable(channels, 0.5, 1.5),
+                              variable(channels)};
+    if (s.residual) inputs.push_back(variable(s.shape));
+    rows.push_back({.name = fmt::format("batch_norm_squeeze_excite_{}", s.name),
+                    .inputs = inputs,
+                    .op =
+                        [s](Inputs x) {
+                          const Tensor y = batch_norm(
+                              x[0], parameter(x[1]), parameter(x[2]), running_state(x[0]),
+                              {.training = s.training, .activation = s.activation},
+                              s.residual ? x[3] : Tensor());
+                          return y * mean(y, {1, 2}, {.keep_axes = true});
+                        },
+                    .expected =
+                        [s](Plain x) {
+                          Values y = plain_batch_norm(s, x);
+                          const auto width = static_cast<size_t>(s.shape[3]);
+                          const size_t image = y.size() / static_cast<size_t>(s.shape[0]);
+                          for (size_t first = 0; first < y.size(); first += image) {
+                            for (size_t c = first; c < first + width; ++c) {
+                              double sum = 0;
+                              for (size_t i = c; i < first + image; i += width) sum += y[i];
+                              const double average =
+                                  sum * static_cast<double>(width) / static_cast<double>(image);
+                              for (size_t i = c; i < first + image; i += width) y[i] *= average;
+                            }
+                          }
+                          return y;
+                        },
+                    .twice = Twice::refused,
+                    .terms = s.shape.count(),
+                    .scale = 4});
+  }
+  return rows;
+}
+
 // A 1x1 convolution of what batch_norm and relu make of x.
 Values plain_convolved(const Values& z, size_t channels, const Values& w) {
   Values y;
@@ -328,6 +384,7 @@ std::vector<OpCase> group_norm_rows() {
 
 std::vector<OpCase> norm_rows() {
   std::vector<OpCase> rows = batch_norm_rows();
+  append(rows, squeeze_excite_rows());
   append(rows, add_batch_norms_rows());
   append(rows, norm_pool_rows());
   append(rows, group_norm_rows());
