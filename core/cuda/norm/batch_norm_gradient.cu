@@ -125,12 +125,11 @@ struct GradientRows {
   }
 };
 
-// Blocks of the first and of the second pass per multiprocessor.
-constexpr int resident = 2, map_blocks = 4;
+constexpr int map_blocks = 4;  // of the second pass, per multiprocessor
 
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S>
-__global__ void __launch_bounds__(channel_sums_threads, resident)
+__global__ void __launch_bounds__(most_sums_threads)
     gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
                          float2* partials, uint32_t* tickets) {
   wait_for_previous();
@@ -162,7 +161,7 @@ __global__ void __launch_bounds__(channel_sums_threads, resident)
       out.shift[c] = -scale * sum / out.rows;
     }
   };
-  two_channel_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
+  two_channel_sums<V, 5>(t, partials, tickets, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
@@ -218,7 +217,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   const bool through_statistics = p.dx && g.training;
   const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
   const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
   if (through_statistics) {
@@ -269,7 +268,7 @@ void batch_norm_gradient_sums(Context& context, Allocator& allocator, const Batc
                               const BatchNormGradient& p, const InputCoefficients& k) {
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
     if (g.activation.kind == Activation::relu) {
       gradient_sums<T, V, Slope::x>(context, allocator, t, p, NAN, k);
     } else {

@@ -68,6 +68,8 @@ TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
                          {40009, 16},
                          {9001, 72},
                          {5003, 120},
+                         {18001, 120},
+                         {5003, 127},
                          {2001, 440},
                          {3001, 520},
                          {1201, 960},
@@ -100,7 +102,8 @@ TEST_F(CudaBatchNorm, StatisticsSurviveALargeMean) {
 }
 
 TEST_F(CudaBatchNorm, RepeatsBitForBit) {
-  for (const Shape& shape : {Shape{12544, 512}, {50176, 64}, {9001, 72}, {3001, 130}}) {
+  for (const Shape& shape :
+       {Shape{12544, 512}, {50176, 64}, {9001, 72}, {18001, 120}, {3001, 130}}) {
     const auto results = [&] {
       const Tensor x = rand_normal(shape, 0, 1, 4, 0, {.device = gpu}).to(DType::bf16);
       const Tensor gamma = rand_normal({shape[1]}, 1, 0.1, 4, 1, {.device = gpu});
