@@ -23,9 +23,9 @@ struct Statistics {
 template <int V, class T>
 __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, float (&shift)[V]) {
   PackBytes<T, V> rows[4];
+  const int64_t quarter = t.rows / 4 * t.channels;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    rows[i] = load_pack_bytes<V>(x, t.rows * i / 4 * t.channels + channel);
+  for (int i = 0; i < 4; ++i) rows[i] = load_pack_bytes<V>(x, i * quarter + channel);
 #pragma unroll
   for (int v = 0; v < V; ++v) shift[v] = 0;
 #pragma unroll
@@ -43,8 +43,7 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
                       float2* partials, uint32_t* tickets) {
   wait_for_previous();
   __shared__ float tile_shift[tile_channels];
-  const int64_t channel = first_channel<V>(t) + ThreadPosition(t).pack * V;
-  const int64_t summed = summed_channel<V>(t);
+  const int64_t channel = own_channel<V>(t), summed = summed_channel<V>(t);
   float running_mean = 0, running_variance = 0;  // read early: the last block need not wait
   if (running.mean && summed < t.channels) {
     running_mean = running.mean[summed];

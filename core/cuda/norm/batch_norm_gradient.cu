@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(most_sums_threads)
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S>
-__global__ void __launch_bounds__(block_threads, map_blocks)
+__global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
     input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);

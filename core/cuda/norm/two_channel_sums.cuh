@@ -80,7 +80,7 @@ __device__ inline int first_channel(const ChannelLayout& t) {
 /// First channel of this thread's pack; at least `channels` when it has none.
 template <int V>
 __device__ inline int64_t own_channel(const ChannelLayout& t) {
-  return (int64_t{blockIdx.x} * t.width + threadIdx.x % static_cast<unsigned>(t.width)) * V;
+  return first_channel<V>(t) + ThreadPosition(t).pack * V;
 }
 
 /// Channel whose sums this thread finishes in two_channel_sums; at least `channels` for none.
@@ -187,25 +187,25 @@ struct RowPosition {
   int64_t row, at;
 };
 
-/// Calls use(position, load(position)) for `count` rows from `first` on, in steps of `step` rows;
-/// loads run `Together` rows ahead. prepare(), called once the first loads are under way, reads
-/// what use() needs of the thread's channels.
-template <int Together, class Load, class Prepare, class Use>
-__device__ void for_rows(const ChannelLayout& t, RowPosition first, int step, int count,
+/// Calls use(position, load(position)) for every `step`-th of `left` rows: from `first` on, or back
+/// with a Direction of -1. Loads run `Together` rows ahead. prepare(), called once the first loads
+/// are under way, reads what use() needs of the thread's channels.
+template <int Together, int Direction = 1, class Load, class Prepare, class Use>
+__device__ void for_rows(const ChannelLayout& t, RowPosition first, int step, int left,
                          const Load& load, const Prepare& prepare, const Use& use) {
-  const auto advance = [&, pitch = step * t.channels](RowPosition& position) {
-    position.row += step;
+  const auto advance = [&, pitch = Direction * step * t.channels](RowPosition& position) {
+    position.row += Direction * step;
     position.at += pitch;
   };
   decltype(load(first)) loaded[Together];
   RowPosition ahead = first, position = first;
 #pragma unroll
   for (int k = 0; k < Together; ++k) {
-    if (k < count) loaded[k] = load(ahead);
+    if (k * step < left) loaded[k] = load(ahead);
     advance(ahead);
   }
   prepare();
-  for (; count > 0; count -= Together) {
+  for (int count = (left + step - 1) / step; count > 0; count -= Together) {
 #pragma unroll
     for (int k = 0; k < Together; ++k) {
       if (k < count) use(position, loaded[k]);
@@ -223,26 +223,24 @@ __device__ void for_rows_reversed(const ChannelLayout& t, const Load& load, cons
                                   const Use& use) {
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows) - blockIdx.z * t.block_rows;
-  const auto own = static_cast<int>(threadIdx.x) / t.width;
+  const int own = ThreadPosition(t).row;
   const auto left = static_cast<int>(min(end - begin, t.block_rows)) - own;
   const int64_t row = end - 1 - own;
-  for_rows<Together>(t, {row, row * t.channels + own_channel<V>(t)}, -t.down,
-                     (left + t.down - 1) / t.down, load, prepare, use);
+  for_rows<Together, -1>(t, {row, row * t.channels + own_channel<V>(t)}, t.down, left, load,
+                         prepare, use);
 }
 
 /// for_rows over this thread's rows of the block's chunk.
 template <int V, int Together, class Load, class Prepare, class Use>
 __device__ void for_chunk_rows(const ChannelLayout& t, const Load& load, const Prepare& prepare,
                                const Use& use) {
-  const ThreadPosition own(t);
-  const int64_t channel = first_channel<V>(t) + own.pack * V;
+  const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows);
-  const int64_t row = begin + own.row;
+  const int64_t row = begin + ThreadPosition(t).row;
   const auto left = static_cast<int>(end - row);
-  for_rows<Together>(t, {row, row * t.channels + channel}, t.down, (left + t.down - 1) / t.down,
-                     load, prepare, use);
+  for_rows<Together>(t, {row, row * t.channels + channel}, t.down, left, load, prepare, use);
 }
 
 /// add(position, loaded, a, b) adds what the V channels of a row contribute to two sums each, from
