@@ -102,11 +102,8 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
     load<V>(gamma, channel, scale);
     load<V>(beta, channel, shift);
     const float* const spread = variance ? variance : inv_std;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      center[v] = mean[channel + v];
-      inverse[v] = spread[channel + v];
-    }
+    load(mean, channel, center);
+    load(spread, channel, inverse);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];

@@ -43,13 +43,9 @@ template <Slope S, int V>
 __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   Factors<V> f;
   float inverse[V] = {};
-  if (p.x && p.mean) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) f.center[v] = p.mean[channel + v];
-  }
+  if (p.x && p.mean) load(p.mean, channel, f.center);
   if (reads_z(S) || p.dx) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) inverse[v] = p.inv_std[channel + v];
+    load(p.inv_std, channel, inverse);
     load<V>(p.gamma, channel, f.scale);
   }
   if (reads_z(S)) load<V>(p.beta, channel, f.shift);
@@ -177,11 +173,8 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
   const auto prepare = [&] {
     f = factors_of<S, V>(p, channel);
     if (!k.slope) return;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      slope[v] = k.slope[channel + v];
-      shift[v] = k.shift[channel + v];
-    }
+    load(k.slope, channel, slope);
+    load(k.shift, channel, shift);
   };
   const bool of_x = k.slope || reads_z(S);
   const GradientRows<T, V, S> in{of_x ? static_cast<const T*>(p.x) : nullptr,
