@@ -101,6 +101,22 @@ TEST_F(CudaBatchNorm, StatisticsSurviveALargeMean) {
   }
 }
 
+TEST_F(CudaBatchNorm, AcceptsUnalignedParameters) {
+  for (const DType dtype : dtypes) {
+    expect_agreement({.name = fmt::format("{}", dtype),
+                      .shapes = {{500, 64}, {65}, {65}},
+                      .function =
+                          [](Operands x) {
+                            return batch_norm(x[0], slice(x[1], 0, 1, 65), slice(x[2], 0, 1, 65),
+                                              state_of(x[0]),
+                                              {.training = true, .activation = {Activation::silu}});
+                          },
+                      .tolerance = tolerance(dtype, 16 * 500),
+                      .dtype = dtype,
+                      .device = gpu});
+  }
+}
+
 TEST_F(CudaBatchNorm, RepeatsBitForBit) {
   for (const Shape& shape :
        {Shape{12544, 512}, {50176, 64}, {9001, 72}, {18001, 120}, {3001, 130}}) {
