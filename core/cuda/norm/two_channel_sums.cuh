@@ -250,6 +250,7 @@ template <int V, int Together, class Load, class Prepare, class Add, class Finis
 __device__ void two_channel_sums(const ChannelLayout& t, float2* partials, uint32_t* tickets,
                                  const Load& load, const Prepare& prepare, const Add& add,
                                  const Finish& finish) {
+  // V times pitch_of half the rows, rounded up: V width is at most tile_channels.
   __shared__ float2 shared[(V * (most_sums_threads + 64) + tile_channels) / 2];
   float a[V] = {}, b[V] = {};
   for_chunk_rows<V, Together>(
