@@ -7,9 +7,9 @@
 
 namespace whisker::cuda {
 
-inline constexpr int add_slices_threads = 128;
-/// Outputs per block of add_slices_kernel: several threads add the slices of each.
-inline constexpr int outputs_per_block = 8;
+inline constexpr int add_slices_threads = 256;
+/// Slices that a thread of add_slices_kernel loads before it adds them up.
+inline constexpr int slices_together = 8;
 
 __device__ inline void add_to(float& sum, float term) {
   sum += term;
@@ -19,34 +19,53 @@ __device__ inline void add_to(double2& sum, double2 term) {
   sum.y += term.y;
 }
 
-/// finish(at, sum of partial (slices, count) at `at` over the slices, in a fixed order)
+/// finish(at, sum of partial (slices, count) at `at` over the slices, in a fixed order). A block
+/// has 2^outputs_log outputs; the threads of one add up slices each, then what they got, in halves.
 template <class Sum, class Finish>
-__global__ void __launch_bounds__(add_slices_threads)
-    add_slices_kernel(const Sum* partial, int slices, int count, Finish finish) {
+__global__ void __launch_bounds__(add_slices_threads, 4)
+    add_slices_kernel(const Sum* partial, int slices, int count, int outputs_log, Finish finish) {
   wait_for_previous();
-  constexpr int parts = add_slices_threads / outputs_per_block;
-  __shared__ Sum sums[parts][outputs_per_block];
-  const int output = static_cast<int>(threadIdx.x) % outputs_per_block;
-  const int part = static_cast<int>(threadIdx.x) / outputs_per_block;
-  const int at = static_cast<int>(blockIdx.x) * outputs_per_block + output;
+  __shared__ Sum sums[add_slices_threads];
+  const auto own = static_cast<int>(threadIdx.x);
+  const int outputs = 1 << outputs_log, parts = add_slices_threads >> outputs_log;
+  const int at = static_cast<int>(blockIdx.x) * outputs + (own & (outputs - 1));
   Sum sum{};
   if (at < count) {
-#pragma unroll 8
-    for (int slice = part; slice < slices; slice += parts) {
-      add_to(sum, partial[int64_t{slice} * count + at]);
+    const int part = own >> outputs_log;
+    const Sum* from = partial + int64_t{part} * count + at;
+    const int64_t step = int64_t{parts} * count;
+    for (int left = slices - part; left > 0;) {
+      Sum terms[slices_together];
+#pragma unroll
+      for (Sum& term : terms) {
+        term = left > 0 ? *from : Sum{};
+        left -= parts;
+        from += step;
+      }
+#pragma unroll
+      for (const Sum& term : terms) add_to(sum, term);
     }
   }
-  sums[part][output] = sum;
+  sums[own] = sum;
   __syncthreads();
-  if (part > 0 || at >= count) return;
-  for (int other = 1; other < parts; ++other) add_to(sum, sums[other][output]);
-  finish(at, sum);
+  for (int half = add_slices_threads / 2; half >= outputs; half /= 2) {
+    if (own < half) add_to(sums[own], sums[own + half]);
+    __syncthreads();
+  }
+  if (own < outputs && at < count) finish(at, sums[own]);
 }
+/// At least two outputs per block, so that threads read whole sectors of f64 pairs.
 template <class Sum, class Finish>
 void add_slices(const LaunchTarget& target, const void* partial, int64_t slices, int64_t count,
                 const Finish& finish) {
-  launch_pdl(target, static_cast<unsigned>((count + outputs_per_block - 1) / outputs_per_block),
-             add_slices_threads, add_slices_kernel<Sum, Finish>, partial, slices, count, finish);
+  int outputs_log = 8;
+  static_assert(1 << 8 == add_slices_threads);
+  while (outputs_log > 1 && (add_slices_threads >> outputs_log) * slices_together < slices) {
+    --outputs_log;
+  }
+  const int64_t outputs = int64_t{1} << outputs_log;
+  launch_pdl(target, static_cast<unsigned>((count + outputs - 1) / outputs), add_slices_threads,
+             add_slices_kernel<Sum, Finish>, partial, slices, count, outputs_log, finish);
 }
 
 /// The sums of `count` numbers and of their squares, from those of what exceeds `shift` in them.

@@ -13,6 +13,22 @@ __device__ inline float load(const Channels& x, int64_t i) {
   if (x.dtype == DType::f16) return to_f32(static_cast<const half_t*>(x.data)[i]);
   return static_cast<const float*>(x.data)[i];
 }
+/// V adjacent numbers from a multiple of V on, 16 bytes at a time where they are aligned: one by
+/// one, those of all channels would be most of the load instructions of a pass over a few rows.
+template <int V>
+__device__ inline void load(const float* x, int64_t i, float (&values)[V]) {
+  x += i;
+  if (V % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0) {
+#pragma unroll
+    for (int v = 0; v + 4 <= V; v += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(x + v);
+      values[v] = four.x, values[v + 1] = four.y, values[v + 2] = four.z, values[v + 3] = four.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) values[v] = x[v];
+}
 /// V adjacent elements with one branch on the dtype: a branch per element would serialise the
 /// loads.
 template <int V>
@@ -23,7 +39,7 @@ __device__ inline void load(const Channels& x, int64_t i, float (&values)[V]) {
   };
   if (x.dtype == DType::bf16) return read(static_cast<const bfloat_t*>(x.data));
   if (x.dtype == DType::f16) return read(static_cast<const half_t*>(x.data));
-  read(static_cast<const float*>(x.data));
+  load(static_cast<const float*>(x.data), i, values);
 }
 __device__ inline void store(const Channels& y, int64_t i, float value) {
   if (y.dtype == DType::f32) static_cast<float*>(y.data)[i] = value;

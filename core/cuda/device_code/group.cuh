@@ -78,15 +78,18 @@ __device__ inline int64_t first_of(float value, int64_t count, int lane, const A
 
 /// True in the last of `blocks` blocks to call this with `ticket`, a counter in device memory that
 /// is zero before and after. That block sees what all blocks wrote before the call (read it with
-/// __ldcg). All threads of a block call it; the fences of one thread suffice after a barrier, as in
-/// CUDA's grid barriers.
+/// __ldcg). All threads of a block call it; between barriers, release and acquire by one thread
+/// suffice, as in CUDA's grid barriers, and wait less than the fences of __threadfence().
 __device__ inline bool is_last_block(uint32_t* ticket, unsigned blocks) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0) {
-    __threadfence();
-    last = atomicInc(ticket, blocks - 1) == blocks - 1;
-    __threadfence();
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(ticket), "r"(blocks - 1)
+                 : "memory");
+    last = before == blocks - 1;
   }
   __syncthreads();
   return last;

@@ -31,13 +31,10 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
   if (channel >= t.channels) return;
   float center[V] = {}, dz_factor[V], x_factor[V], offset[V];
   const auto prepare = [&] {
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      if (p.mean) center[v] = p.mean[channel + v];
-      dz_factor[v] = p.dz_factor[channel + v];
-      x_factor[v] = p.x_factor[channel + v];
-      offset[v] = p.offset[channel + v];
-    }
+    if (p.mean) load(p.mean, channel, center);
+    load(p.dz_factor, channel, dz_factor);
+    load(p.x_factor, channel, x_factor);
+    load(p.offset, channel, offset);
   };
   const auto* dz = static_cast<const T*>(p.dz);
   const auto* x = static_cast<const T*>(p.x);

@@ -148,8 +148,7 @@ __global__ void __launch_bounds__(block_threads, 3)
     const int64_t row = begin + threadIdx.y;
     const auto down = static_cast<int>(blockDim.y);
     const auto left = static_cast<int>(end - row);
-    for_rows<2>(t, {row, row * t.channels + own}, down, (left + down - 1) / down, load_row, prepare,
-                use);
+    for_rows<2>(t, {row, row * t.channels + own}, down, left, load_row, prepare, use);
   }
   add_blocks(g, sum);
 }

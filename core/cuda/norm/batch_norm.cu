@@ -7,10 +7,10 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-// Blocks of the first pass per multiprocessor. Both passes over 411 MB take an H200 407 us with
-// one, 334 with two.
-constexpr int resident = 2;
-constexpr int map_blocks = 3;  // of the second pass
+// Rows that the first pass loads ahead, 64 KiB per multiprocessor: with half of that, both passes
+// over 411 MB took an H200 407 us instead of 334.
+constexpr int rows_ahead = 8;
+constexpr int map_blocks = 3;  // of the second pass, per multiprocessor
 
 /// Results of the first pass: f32 (channels).
 struct Statistics {
@@ -23,9 +23,9 @@ struct Statistics {
 template <int V, class T>
 __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, float (&shift)[V]) {
   PackBytes<T, V> rows[4];
+  const int64_t quarter = t.rows / 4 * t.channels;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    rows[i] = load_pack_bytes<V>(x, t.rows * i / 4 * t.channels + channel);
+  for (int i = 0; i < 4; ++i) rows[i] = load_pack_bytes<V>(x, i * quarter + channel);
 #pragma unroll
   for (int v = 0; v < V; ++v) shift[v] = 0;
 #pragma unroll
@@ -37,26 +37,24 @@ __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, 
   }
 }
 
-__device__ void prefetch(const float* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-}
-
 template <class T, int V>
-__global__ void __launch_bounds__(channel_sums_threads, resident)
+__global__ void __launch_bounds__(channel_sums_threads, 1)
     statistics_kernel(ChannelLayout t, float epsilon, const T* x, Statistics out, Running running,
                       float2* partials, uint32_t* tickets) {
   wait_for_previous();
   __shared__ float tile_shift[tile_channels];
-  const int64_t channel = own_channel<V>(t);
+  const int64_t channel = own_channel<V>(t), summed = summed_channel<V>(t);
+  float running_mean = 0, running_variance = 0;  // read early: the last block need not wait
+  if (running.mean && summed < t.channels) {
+    running_mean = running.mean[summed];
+    running_variance = running.variance[summed];
+  }
   float shift[V];
   const auto prepare = [&] {
     load_shift<V>(x, t, channel, shift);
     if (threadIdx.x >= static_cast<unsigned>(t.width)) return;
 #pragma unroll
     for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
-    if (!running.mean) return;
-    prefetch(running.mean + channel);  // for the last block's finish
-    prefetch(running.variance + channel);
   };
   const auto load = [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); };
   const auto add = [&](const RowPosition&, const PackBytes<T, V>& loaded, float(&sum)[V],
@@ -80,10 +78,10 @@ __global__ void __launch_bounds__(channel_sums_threads, resident)
     out.inv_std[c] = 1 / sqrtf(spread / rows + epsilon);
     if (!running.mean) return;
     const float variance = spread / fmaxf(rows - 1, 1.0f);
-    running.pending_mean[c] = running.kept * running.mean[c] + running.added * mean;
-    running.pending_variance[c] = running.kept * running.variance[c] + running.added * variance;
+    running.pending_mean[c] = running.kept * running_mean + running.added * mean;
+    running.pending_variance[c] = running.kept * running_variance + running.added * variance;
   };
-  two_channel_sums<V, 4>(t, partials, tickets, load, prepare, add, finish);
+  two_channel_sums<V, rows_ahead>(t, partials, tickets, load, prepare, add, finish);
 }
 
 /// clip is none, relu and relu6: between a lowest and a highest value.
@@ -104,11 +102,8 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
     load<V>(gamma, channel, scale);
     load<V>(beta, channel, shift);
     const float* const spread = variance ? variance : inv_std;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      center[v] = mean[channel + v];
-      inverse[v] = spread[channel + v];
-    }
+    load(mean, channel, center);
+    load(spread, channel, inverse);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
@@ -144,7 +139,7 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
 template <class T, int V>
 void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                 const BatchNorm& p, const Running& running) {
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
   const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
   launch_pdl(context, t.grid(), t.threads(), statistics_kernel<T, V>, t,
              static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
@@ -154,7 +149,7 @@ void statistics(Context& context, Allocator& allocator, const BatchNormGeometry&
 
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V);
   const ChannelLayout t = map_layout(context, sums, V, map_blocks);
   const Activation f = g.activation.kind;
   const auto launch = [&]<Curve F>() {

@@ -45,13 +45,9 @@ template <Slope S, int V>
 __device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
   Factors<V> f;
   float inverse[V] = {};
-  if (p.x && p.mean) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) f.center[v] = p.mean[channel + v];
-  }
+  if (p.x && p.mean) load(p.mean, channel, f.center);
   if (reads_z(S) || p.dx) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) inverse[v] = p.inv_std[channel + v];
+    load(p.inv_std, channel, inverse);
     load<V>(p.gamma, channel, f.scale);
   }
   if (reads_z(S)) load<V>(p.beta, channel, f.shift);
@@ -173,12 +169,11 @@ struct GradientRows {
   }
 };
 
-// Blocks of the first and of the second pass per multiprocessor.
-constexpr int resident = 2, map_blocks = 4;
+constexpr int map_blocks = 4;  // of the second pass, per multiprocessor
 
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S, class G>
-__global__ void __launch_bounds__(channel_sums_threads, resident)
+__global__ void __launch_bounds__(most_sums_threads)
     gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
                          float2* partials, uint32_t* tickets, G gate) {
   wait_for_previous();
@@ -215,13 +210,13 @@ __global__ void __launch_bounds__(channel_sums_threads, resident)
       out.shift[c] = -scale * sum / out.rows;
     }
   };
-  two_channel_sums<V, 4>(t, partials, tickets, load_row, prepare, add, finish);
+  two_channel_sums<V, 5>(t, partials, tickets, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S, class G>
-__global__ void __launch_bounds__(block_threads, map_blocks)
+__global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
     input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k,
                           G gate) {
   wait_for_previous();
@@ -232,11 +227,8 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
   const auto prepare = [&] {
     f = factors_of<S, V>(p, channel);
     if (!k.slope) return;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      slope[v] = k.slope[channel + v];
-      shift[v] = k.shift[channel + v];
-    }
+    load(k.slope, channel, slope);
+    load(k.shift, channel, shift);
   };
   const bool of_x = k.slope || reads_z(S);
   const GradientRows<T, V, S, G> in{of_x ? static_cast<const T*>(p.x) : nullptr,
@@ -276,7 +268,7 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
   const bool through_statistics = p.dx && g.training;
   const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
   const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, resident);
+  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
   InputCoefficients k;
   if (through_statistics) {
@@ -331,7 +323,7 @@ void batch_norm_gradient_sums(Context& context, Allocator& allocator, const Batc
                               const BatchNormGradient& p, const InputCoefficients& k) {
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, resident);
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
     if (g.activation.kind == Activation::relu) {
       gradient_sums<T, V, Slope::x>(context, allocator, t, p, NAN, k);
     } else {

@@ -33,7 +33,7 @@ __device__ uint32_t* own_tickets(uint32_t* tickets) {
 // moments (n, channels): mean, and the sum of squared deviations from it. Sums are of differences
 // from the channel's first value: no cancellation, whatever the mean.
 template <class T, int V>
-__global__ void __launch_bounds__(channel_sums_threads)
+__global__ void __launch_bounds__(channel_sums_threads, 1)
     channel_moments_kernel(GroupNormGeometry g, ChannelLayout t, const T* from, float2* moments,
                            float2* partials, uint32_t* tickets) {
   const auto positions = static_cast<float>(g.positions);

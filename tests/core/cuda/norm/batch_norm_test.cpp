@@ -70,6 +70,8 @@ TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
                          {40009, 16},
                          {9001, 72},
                          {5003, 120},
+                         {18001, 120},
+                         {5003, 127},
                          {2001, 440},
                          {3001, 520},
                          {1201, 960},
@@ -204,8 +206,25 @@ TEST_F(CudaBatchNorm, StatisticsSurviveALargeMean) {
   }
 }
 
+TEST_F(CudaBatchNorm, AcceptsUnalignedParameters) {
+  for (const DType dtype : dtypes) {
+    expect_agreement({.name = fmt::format("{}", dtype),
+                      .shapes = {{500, 64}, {65}, {65}},
+                      .function =
+                          [](Operands x) {
+                            return batch_norm(x[0], slice(x[1], 0, 1, 65), slice(x[2], 0, 1, 65),
+                                              state_of(x[0]),
+                                              {.training = true, .activation = {Activation::silu}});
+                          },
+                      .tolerance = tolerance(dtype, 16 * 500),
+                      .dtype = dtype,
+                      .device = gpu});
+  }
+}
+
 TEST_F(CudaBatchNorm, RepeatsBitForBit) {
-  for (const Shape& shape : {Shape{12544, 512}, {50176, 64}, {9001, 72}, {3001, 130}}) {
+  for (const Shape& shape :
+       {Shape{12544, 512}, {50176, 64}, {9001, 72}, {18001, 120}, {3001, 130}}) {
     const auto results = [&] {
       const Tensor x = rand_normal(shape, 0, 1, 4, 0, {.device = gpu}).to(DType::bf16);
       const Tensor gamma = rand_normal({shape[1]}, 1, 0.1, 4, 1, {.device = gpu});
