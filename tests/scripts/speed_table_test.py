@@ -28,7 +28,8 @@ LINES = {
         step(GPU, "bbbbbbb", 0.1016, {"eager": 2.0, "autotuned": 0.2942}),
         step(GPU, "ccccccc", 0.09, {"eager": 2.0}),  # which leaves out what was faster
         step(GPU, "ddddddd with changes", 0.05, {"compiled": 0.4}),
-        step(GPU, "eeeeeee", 12.345, {"captured": 1000.0}, id="lstm", batch=64),  # never compiled
+        step(GPU, "eeeeeee", 12.345, {"captured": 1000.0}, id="lstm", batch=64, precision="bf16"),  # never compiled
+        step(GPU, "eeeeeee", 23.456, {"captured": 1000.0}, id="lstm", batch=64),  # a second row of it
         step(GPU, "eeeeeee", 0.11, {"compiled": 0.4}, ranks=2, whisker_images_per_s=581818, scaling=1.847,
              pytorch_images_per_s=160000, pytorch_scaling=1.471, sum_share=0.0312),
         {**GPU, "commit": "eeeeeee", "what": "PyTorch alone", "id": "keras64", "batch": 32, "pytorch_ms": 0.1},
@@ -55,7 +56,7 @@ EXPECTED = """\
 | what | machine | Whisker | PyTorch | its mode | ratio | Whisker MiB | PyTorch MiB | commit |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 | keras64, batch 32, f32 | H200 | 0.102 ms | 0.294 ms | autotuned 2.11 | 0.35 | 38 | 286 | bbbbbbb |
-| lstm, batch 64, f32 | H200 | 12.3 ms | 1000 ms | captured 2.11 | 0.01 | 38 | 286 | eeeeeee |
+| lstm, batch 64, bf16 | H200 | 12.3 ms | 1000 ms | captured 2.11 | 0.01 | 38 | 286 | eeeeeee |
 | x.yaml, 3 seeds | H200 | 92.0 ± 1.2 % in 11.3 s |  |  |  |  |  | eeeeeee |
 | keras64, batch 32, f32 | EPYC, 2 cores | 9.00 ms | 36.0 ms | eager 2.15 | 0.25 | 38 | 286 | 1111111 |
 | first step, resnet18 | EPYC, 2 cores | 0.500 s | 8.00 s | eager 2.15 | 0.06 |  |  | 3333333 |
