@@ -24,8 +24,8 @@ NETWORK_START = 30e-6  # seconds for each machine more
 SHARE = 16 / 132  # of the multiprocessors: 16 channels of NCCL
 BACKWARD = 2 / 3  # of a step
 
-# Name, images or sequences of a rank's batch, milliseconds of a step of one H200 (docs/performance.md), million
-# parameters. Gradients are bf16.
+# Name, images or sequences of a rank's batch, milliseconds of a step of one H200 (at a5364e3, just before those of four
+# in bench/results/2026-11-26-h200.jsonl), million parameters. Gradients are bf16.
 NETWORKS = (
     ("resnet50", 256, 28.78, 25.6),
     ("resnet18", 256, 8.74, 11.7),

@@ -139,7 +139,7 @@ def table_of_one(rows):
 
 def table_of_several(rows):
     return table(SEVERAL_HEAD, [[*row["several"], mode_of(row), *row["memory"], row["commit"]]
-                                for row in rows if row["several"]])
+                                for row in sorted((row for row in rows if row["several"]), key=lambda row: row["several"][:2])])
 
 
 def update(path, wanted, check):

@@ -224,6 +224,11 @@ Figure Experiment::best_figure(const Metrics& metrics) const {
   return language ? metrics.figure("loss") : metrics.figures().front();
 }
 
+void Experiment::unfreeze() {
+  arena->unfreeze();
+  optimizer->unfreeze();
+}
+
 WeightsInfo Experiment::weights_info(int64_t epoch, std::string metrics) const {
   return {.signature = network->signature(),
           .config = print_config(config),

@@ -34,6 +34,8 @@ struct Experiment {
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
+  /// All parameters of the arena are trained from now on.
+  void unfreeze();
   int64_t batches_per_epoch() const { return train->batches(); }
   WeightsInfo weights_info(int64_t epoch, std::string metrics) const;
   /// The metric that selects the best weights: train.metric, or the task's default. Throws usage

@@ -67,7 +67,9 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", plan.head_epochs));
     assignments.push_back(fmt::format("train.epochs={}", plan.head_epochs + plan.all_epochs));
-    assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
+    const bool asked = std::ranges::any_of(
+        overrides, [](const std::string& override) { return sets(override, "unfreeze_at"); });
+    if (!asked) assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
     assignments.push_back(fmt::format("augment.crop_scale=[{}, 1]", plan.least_crop));
   }
   if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few

@@ -378,13 +378,15 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
   // Starting CUDA costs more than a few inputs take; sequences are short work.
-  const bool few = count <= few_images && device_name == "auto" && alone;
+  const bool few = count <= few_images && device_name == "auto" && alone &&
+                   arguments.precision != PrecisionKind::f16;  // which a CPU does not compute in
   if (few && invocation.verbosity > 0) tell(why_not_started(images));
   const Device device = few ? cpu_device : chosen_device(device_name, invocation);
   const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
   brief ? compute_briefly(device) : load_algorithms(device);
-  Network network = Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
+  Network network =
+      Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
   if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);

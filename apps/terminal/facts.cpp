@@ -79,8 +79,8 @@ void add_precision(CLI::App* command, PrecisionKind& precision) {
   command
       ->add_option_function<std::string>(
           "--precision", [&precision](const std::string& name) { precision = kinds.at(name); },
-          "What layers compute in: f32, bf16, f16, or auto, which is bf16 or f16 on a GPU")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
+          "What layers compute in; auto: bf16 or f16 on a GPU, f32 on a CPU")
+      ->check(CLI::IsMember(&kinds))
       ->default_str("f32");
 }
 

@@ -242,7 +242,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
        y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
         const Device device = mean(g).device();
-        // First: where this multiplies, dy's memory is free before dx takes some.
+        // Before dx takes memory: where this multiplies, it frees some.
         const UnsummedGrads dy = batch_norm_grads(geometry, device, g);
         NormGrads wanted = wanted_gradients(g, 0);
         wanted.dresidual = g.grad_buffer_if_needed(3);

@@ -313,7 +313,7 @@ class Evaluate(ProgramTest):
             self.assertIn("precision: cpu only stores and converts f16", done.stderr)
             self.assertIn("Use precision: bf16 or f32.", done.stderr)
             done = self.whisker(command, self.weights, "val", "--precision", "half", code=2)
-            self.assertIn("--precision: half not in {auto,f32,bf16,f16}", done.stderr)
+            self.assertIn("--precision: half not in {auto,bf16,f16,f32}", done.stderr)
 
 
 if __name__ == "__main__":

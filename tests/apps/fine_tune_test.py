@@ -61,6 +61,10 @@ class FineTune(ProgramTest):
                      "freeze=[backbone]", "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "optimizer.lr=0.01")
         self.assertIn("8 parameter tensors are frozen for the first 1 epochs, 4 of them for good",
                       (self.folder / "runs/last/log.txt").read_text())
+        dry = self.whisker("train", "two.yaml", *self.data, "init.from=runs/from/best.safetensors", "freeze=[backbone]",
+                           "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "--dry-run").stdout
+        trained = 3 * 3 * 8 * 8 + 8 + 2 * 8 + 8 * 2 + 2
+        self.assertRegex(dry, rf"(?m)^model .* parameters, {trained} trained$")
         before, after = (self.safetensors(f"runs/{run}/{file}.safetensors")[1]
                          for run, file in (("from", "best"), ("last", "best")))
         same = {name for name in before if before[name] == after[name]}

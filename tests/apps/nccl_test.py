@@ -244,7 +244,7 @@ class Nccl(ProgramTest):
             self.assertLess(seconds, 10)
             for one in others:
                 self.assertNotEqual(one.returncode, 0)
-            self.assertIn(f"rank {victim} on ", "".join(said))
+            self.assertIn(f"rank {victim} on ", "".join(said))  # one of them says it
 
     def test_9_another_number_of_ranks_goes_on(self):
         self.train("resumed", "train.epochs=2")

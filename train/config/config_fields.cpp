@@ -248,12 +248,13 @@ void visit_fields(FieldVisitor& v, Config& c) {
                 "(schedule.restart); 0: never",
        .low = 0,
        .high = 1e6});
-  v.field("unfreeze_last", c.unfreeze_last,
-          {.about = "fraction of the blocks of layers, the last ones, that are trained then; the "
-                    "others stay frozen",
-           .low = 0,
-           .high = 1,
-           .exclusive_low = true});
+  v.field(
+      "unfreeze_last", c.unfreeze_last,
+      {.about = "fraction of the network's blocks of layers, rounded: the last ones are trained "
+                "then; what freeze holds of the others stays frozen",
+       .low = 0,
+       .high = 1,
+       .exclusive_low = true});
   v.field("freeze_norm", c.freeze_norm,
           {.about = "normalisation layers are not trained and keep their statistics"});
   v.field("features", EnumField(c.features, Names(feature_names)),

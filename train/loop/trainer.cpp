@@ -106,10 +106,8 @@ TrainResult Trainer::run() {
           .validation_epoch = validated_epoch_};
 }
 
-// All parameters of the arena are trained from here on.
 void Trainer::unfreeze() {
-  experiment_.arena->unfreeze();
-  experiment_.optimizer->unfreeze();
+  experiment_.unfreeze();
   step_.forget_captures();
   observer_.on_message(
       fmt::format("epoch {}: all layers but those that stay frozen are trained from here on",

@@ -3,6 +3,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace whisker {
@@ -28,7 +29,7 @@ std::vector<std::string> patterns_of(const Config& config, const Model& model) {
 int64_t freeze_first_blocks(const Config& config, const Model& model) {
   const ParameterList parameters = model.net->parameters();
   const std::vector<int> behind = blocks_behind(parameters);
-  const double freed = config.unfreeze_last * (1 + std::ranges::max(behind));
+  const double freed = std::round(config.unfreeze_last * (1 + std::ranges::max(behind)));
   int64_t frozen = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i]->frozen_at_first() || behind[i] < freed) continue;

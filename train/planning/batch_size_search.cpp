@@ -70,7 +70,8 @@ Config candidate_config(Config config, int64_t batch) {
   config.data.cache = CacheKind::none;
   config.data.prefetch = 1;
   config.train.drop_last = false;
-  return all_layers_trained(std::move(config));
+  config.features = FeatureKind::computed;
+  return config;
 }
 
 // The batch of an epoch that needs most memory. Images' are all alike; those of texts and rows are
@@ -160,6 +161,7 @@ int64_t largest_that_fits(const Config& config, Device device, int64_t examples,
       tried.train.batch_size = batch;
       const std::optional<Batch> last = last_batch(tried, device, examples);
       Experiment experiment(candidate_config(config, batch), StartFrom::checkpoint);
+      experiment.unfreeze();
       TrainStep step(experiment);
       // Stays while validation is tried, for the inputs of an epoch's last, smaller batch, which a
       // GPU captures as well where epochs are short.
@@ -207,13 +209,6 @@ int64_t largest_that_fits(const Config& config, Device device, int64_t examples,
 }
 
 }  // namespace
-
-Config all_layers_trained(Config config) {
-  config.features = FeatureKind::computed;
-  if (config.unfreeze_at > 0) config.freeze.clear();
-  config.unfreeze_at = 0;
-  return config;
-}
 
 int64_t find_batch_size(const Config& given, RankGroup& ranks) {
   Config config = resolve_config(given);

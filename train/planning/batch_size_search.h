@@ -13,10 +13,6 @@ namespace whisker {
 /// Upper bound of the search.
 inline constexpr int64_t largest_auto_batch = 4096;
 
-/// `config` as it is after unfreeze_at, and without cached features: where a run needs most time
-/// and memory.
-Config all_layers_trained(Config config);
-
 /// Runs training steps of the real network on real data, and validates beside them, with batches of
 /// growing size, until memory runs out, and bisects from there. Within nine tenths of the memory
 /// that is free, and what runtime.memory.limit allows; at most largest_auto_batch and the number of

@@ -14,7 +14,9 @@ namespace whisker {
 std::string dry_run(Config config) {
   config.data.cache = CacheKind::none;
   settle_batch_size(config);
-  Experiment experiment(all_layers_trained(std::move(config)));
+  config.features = FeatureKind::computed;
+  Experiment experiment(std::move(config));
+  experiment.unfreeze();  // a run needs most time and memory then
   Backend& backend = backend_of(experiment.device);
   experiment.train->start_epoch(0);
   const std::optional<Batch> batch = experiment.train->next();

@@ -144,8 +144,7 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
   if (options.compute == DType::f32 && experiment.device.kind != DeviceKind::reference) {
     SummaryOptions narrow = options;
     const bool gpu = experiment.device.kind == DeviceKind::cuda;
-    narrow.compute = gpu ? compute_dtype(PrecisionKind::automatic, experiment.device)
-                         : DType::bf16;
+    narrow.compute = gpu ? compute_dtype(PrecisionKind::automatic, experiment.device) : DType::bf16;
     remedies.add(fmt::format("precision={}", name_of(narrow.compute)), saved_by(batch, narrow));
   }
   const int64_t moment = ParameterArena::bytes_of(experiment.arena->parameters(), {}).trainable;

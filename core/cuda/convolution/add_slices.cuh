@@ -20,7 +20,7 @@ __device__ inline void add_to(double2& sum, double2 term) {
 }
 
 /// finish(at, sum of partial (slices, count) at `at` over the slices, in a fixed order). A block
-/// has 2^outputs_log outputs; the threads of one add up slices each, then what they got, in halves.
+/// has 2^outputs_log outputs; the threads of one output add up some slices each, then their sums.
 template <class Sum, class Finish>
 __global__ void __launch_bounds__(add_slices_threads, 4)
     add_slices_kernel(const Sum* partial, int slices, int count, int outputs_log, Finish finish) {

@@ -15,11 +15,11 @@
 
 namespace whisker::cuda {
 
-// One large block per multiprocessor: few chunks for the last block to add up, and few threads,
-// since what each does beside its rows takes longer than the rows of a small tensor.
+// One large block per multiprocessor leaves the last block few chunks to add up. More threads than
+// these would spend more time on what each does once than on the rows of a small tensor.
 inline constexpr int channel_sums_threads = 512;
 inline constexpr int most_sums_threads = 768;  // of kernels with at most 80 registers
-inline constexpr int tile_channels = 128;  // at most, of a block that adds up
+inline constexpr int tile_channels = 128;      // at most, of a block that adds up
 
 /// How kernels split (rows, channels). A thread computes one pack of adjacent channels for several
 /// rows: a block is `down` rows of `width` packs, contiguous memory where the tile is all channels.
@@ -27,13 +27,13 @@ inline constexpr int tile_channels = 128;  // at most, of a block that adds up
 /// chunk, from its end.
 struct ChannelLayout {
   int64_t rows = 0, channels = 0;
-  int width = 1;           // packs per tile
-  int down = 1;            // rows of a block at a time
-  int64_t chunk = 0;       // rows
-  int64_t block_rows = 0;  // rows of one block; kernels that add up take whole chunks
-  unsigned tiles = 1;      // tiles of channels
-  unsigned chunks = 1;     // chunks of rows
-  unsigned parts = 1;      // of a chunk
+  int width = 1;            // packs per tile
+  int down = 1;             // rows of a block at a time
+  int64_t chunk = 0;        // rows
+  int64_t block_rows = 0;   // rows of one block; kernels that add up take whole chunks
+  unsigned tiles = 1;       // tiles of channels
+  unsigned chunks = 1;      // chunks of rows
+  unsigned parts = 1;       // of a chunk
   unsigned reciprocal = 0;  // 2^20 / width, rounded up
 
   /// For about `blocks` blocks that add up packs of `pack` channels; at least four rows per thread.

@@ -244,7 +244,11 @@ TEST(ScaledGrads, AddUpWithOtherGradients) {
   };
   const Case cases[] = {
       {"product alone", [](const Tensor& h) { return sum(h * image_mean(h).detach()); }, false},
-      {"another before", [](const Tensor& h) { return sum(squeeze_excite(h)) + sum(h * h); },
+      {"another before",
+       [](const Tensor& h) {
+         const Tensor scaled = sum(squeeze_excite(h));
+         return scaled + sum(h * h);
+       },
        false},
       {"another after",
        [](const Tensor& h) {
@@ -261,7 +265,11 @@ TEST(ScaledGrads, AddUpWithOtherGradients) {
       {"two means", [](const Tensor& h) { return sum(h * (image_mean(h) + tanh(image_mean(h)))); },
        false},
       {"a sum over channels",
-       [](const Tensor& h) { return sum(h * image_mean(h).detach()) + sum(sum(h, {3})); }, false},
+       [](const Tensor& h) {
+         const Tensor other = sum(sum(h, {3}));
+         return sum(h * image_mean(h).detach()) + other;
+       },
+       false},
       {"two products",
        [](const Tensor& h) { return sum(squeeze_excite(h)) + sum(squeeze_excite(h * 2.0)); },
        false},
@@ -282,6 +290,15 @@ TEST(ScaledGrads, AddUpWithOtherGradients) {
     backward(c.f(b));  // a leaf's: never in parts
     EXPECT_THAT(values(a.grad()), Pointwise(DoubleNear(1e-12), values(b.grad()))) << c.name;
   }
+}
+
+TEST(ScaledGrads, OfAnImageOfOnePixelTimesItself) {
+  const Tensor x = leaf({1, 2, 3, 4}, {2, 1, 1, 2});
+  UnsummedGrads read;
+  const Tensor h = reading(x, read);
+  backward(sum(h * h));
+  EXPECT_FALSE(read.factor.defined());
+  EXPECT_THAT(values(x.grad()), ElementsAre(2, 4, 6, 8));
 }
 
 TEST(ScaledGrads, AreCompleteWhereOthersReadThem) {
