@@ -49,6 +49,7 @@ def calibrate(net, inputs):
         net.eval()
         head = [layer for layer in net.modules() if isinstance(layer, (torch.nn.Linear, torch.nn.Conv2d))][-1]
         head.bias.zero_()
+        head.weight.normal_()  # torchvision's ViT begins with zeros
         logits = net(inputs)
         # What is common to all images would make one class of them.
         head.weight *= DEVIATION / (logits - logits.mean(0)).std()
