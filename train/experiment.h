@@ -34,7 +34,7 @@ struct Experiment {
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
-  /// All parameters of the arena are trained from now on.
+  /// Parameters that are frozen until unfreeze_at are trained from now on.
   void unfreeze();
   int64_t batches_per_epoch() const { return train->batches(); }
   WeightsInfo weights_info(int64_t epoch, std::string metrics) const;

@@ -32,6 +32,10 @@ bool sets(const std::string& override, std::string_view key) {
   return override.starts_with(key) && override.substr(key.size()).starts_with('=');
 }
 
+bool any_sets(const std::vector<std::string>& overrides, std::string_view key) {
+  return std::ranges::any_of(overrides, [&](const std::string& o) { return sets(o, key); });
+}
+
 int64_t training_images(const std::string& data, const std::vector<std::string>& overrides) {
   std::vector<std::string> labels = {assignment("data.train", data)};
   std::ranges::copy_if(overrides, std::back_inserter(labels), [](const std::string& override) {
@@ -57,9 +61,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
                                           "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
   const int64_t images = training_images(command.data, overrides);
-  const bool batch_is_set = std::ranges::any_of(overrides, [](const std::string& override) {
-    return sets(override, "train.batch_size") || sets(override, "train.batch_size_per_gpu");
-  });
+  const bool batch_is_set =
+      any_sets(overrides, "train.batch_size") || any_sets(overrides, "train.batch_size_per_gpu");
   std::string_view recipe = new_network_recipe();
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
@@ -67,9 +70,9 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", plan.head_epochs));
     assignments.push_back(fmt::format("train.epochs={}", plan.head_epochs + plan.all_epochs));
-    const bool asked = std::ranges::any_of(
-        overrides, [](const std::string& override) { return sets(override, "unfreeze_at"); });
-    if (!asked) assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
+    if (!any_sets(overrides, "unfreeze_at")) {  // 0 goes without it
+      assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
+    }
     assignments.push_back(fmt::format("augment.crop_scale=[{}, 1]", plan.least_crop));
   }
   if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few
@@ -86,8 +89,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
 
 FineTunePlan fine_tune_plan(int64_t images) {
   // Epochs of the head hardly cost time; those of all layers do: with SqueezeNet about 120 s of two
-  // CPU cores. Few of them learn more from crops that show most of an image, and nothing in the
-  // first blocks, which take a third of the time.
+  // CPU cores. Few of them learn more from crops that show most of an image, and little in the
+  // first blocks, which take a quarter of the time.
   images = std::max<int64_t>(1, images);
   FineTunePlan plan{.head_epochs = std::clamp<int64_t>(20'000 / images, 5, 30),
                     .all_epochs = std::clamp<int64_t>(12'000 / images, 1, 16)};

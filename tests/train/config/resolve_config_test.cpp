@@ -89,6 +89,21 @@ TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   EXPECT_EQ(config.unfreeze_at, few.head_epochs);
 }
 
+// Which is no reason to refuse a head alone.
+TEST(ResolveConfig, FineTuningOfManyImagesLeavesTheFirstBlocksAlone) {
+  const TemporaryFolder data;
+  for (const char* name : {"a", "b"}) {
+    for (int i = 0; i < 1000; ++i) data.write(fmt::format("{}/{}.jpg", name, i));
+  }
+  const auto with = [&](const std::vector<std::string>& overrides) {
+    return one_command_config({.data = data.path().string(), .weights = "w.pth", .model = ""},
+                              overrides);
+  };
+  EXPECT_EQ(with({}).unfreeze_last, fine_tune_plan(1600).last_blocks);
+  EXPECT_LT(with({}).unfreeze_last, 1);
+  EXPECT_EQ(with({"unfreeze_at=0"}).unfreeze_last, 1);
+}
+
 // Of images whose labels are not folders, and few of them.
 TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
   const StripeFolder data;
