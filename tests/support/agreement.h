@@ -5,6 +5,7 @@
 #include "core/ops/ops.h"
 #include "core/tensor/tensor.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ struct Agreement {
   DType dtype = DType::f32;
   Device device = cpu_device;  ///< compared with the reference
 };
+
+/// rand_normal(shape, 0, 1, seed, stream) on the reference device. A stream's numbers begin alike
+/// whatever their count, so each is drawn once and copied: drawing took half the time of large
+/// operands.
+Tensor normal_numbers(const Shape& shape, uint64_t seed, uint64_t stream);
 
 /// Adds a failure naming the case and the worst element where the devices differ.
 void expect_agreement(const Agreement& a);

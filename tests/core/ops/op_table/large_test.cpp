@@ -46,7 +46,7 @@ class LargeArguments final : public Arguments {
     const TensorOptions host{.device = reference_device};
     const uint64_t stream = drawn_++;
     const bool normal = low == -1 && high == 1;
-    const Tensor x = normal ? rand_normal(shape, 0, 1, 7, stream, host)
+    const Tensor x = normal ? normal_numbers(shape, 7, stream)
                             : rand_uniform(shape, low, high, 7, stream, host);
     const Tensor rounded = x.to(dtype_);
     return device_ == reference_device ? rounded.to(DType::f32) : rounded.to(device_);
@@ -486,7 +486,7 @@ std::vector<std::vector<double>> run(const OperatorRow& row, const LargeCase& la
   const Tensor y = row.call(arguments);
   std::vector<std::vector<double>> values{y.to_vector()};
   if (!y.requires_grad()) return values;
-  const Tensor dy = rand_normal(y.shape(), 0, 1, 8, 0, {.device = reference_device});
+  const Tensor dy = normal_numbers(y.shape(), 8, 0);
   backward(y, {.gradient = dy.to(dtype).to(y.dtype()).to(device)});
   for (const Tensor& leaf : arguments.leaves()) values.push_back(leaf.grad().to_vector());
   return values;
