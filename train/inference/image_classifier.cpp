@@ -44,9 +44,8 @@ struct ClassifiedBatch {
   std::vector<Prediction> results;
   std::vector<Prediction*> readable;
   Tensor embeddings, scores;  // of a device that may still compute them
-  // Where heat maps want them:
-  std::vector<Image> images;  // the readable ones
-  Tensor inputs;
+  std::vector<Image> images;  // the readable ones, where they are wanted again
+  Tensor inputs;              // where heat maps want them
 };
 
 class ImageClassifier {
@@ -54,8 +53,8 @@ class ImageClassifier {
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
       : network_(network), options_(options), input_(network, options.batch_size) {}
 
-  /// Takes and enqueues the files that `names` name.
-  ClassifiedBatch start(const std::vector<std::string>& names, ImageReader& reader) {
+  /// Takes the files that `names` name.
+  ClassifiedBatch take(const std::vector<std::string>& names, ImageReader& reader) {
     ClassifiedBatch batch;
     batch.results.resize(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
@@ -68,21 +67,12 @@ class ImageClassifier {
       batch.readable.push_back(&result);
       if (options_.heat_map || options_.flip) batch.images.push_back(std::move(read.image));
     }
-    if (!batch.readable.empty()) compute(batch);
     return batch;
   }
 
-  void finish(ClassifiedBatch& batch, const std::function<void(const Prediction&)>& report) {
-    if (!batch.readable.empty()) {
-      add_rows(batch.scores.to(cpu_device), batch.readable, &Prediction::probabilities);
-      if (options_.embedding) add_rows(batch.embeddings, batch.readable, &Prediction::embedding);
-      if (options_.heat_map) add_heat_maps(batch);
-    }
-    for (const Prediction& result : batch.results) report(result);
-  }
-
- private:
+  /// Enqueues what was taken last.
   void compute(ClassifiedBatch& batch) {
+    if (batch.readable.empty()) return;
     const NoGrad no_grad;
     const Tensor inputs = input_.take();
     Tensor logits;
@@ -107,6 +97,15 @@ class ImageClassifier {
     }
   }
 
+  /// Waits for everything enqueued.
+  void fetch(ClassifiedBatch& batch) const {
+    if (batch.readable.empty()) return;
+    add_rows(batch.scores.to(cpu_device), batch.readable, &Prediction::probabilities);
+    if (options_.embedding) add_rows(batch.embeddings, batch.readable, &Prediction::embedding);
+    if (options_.heat_map) add_heat_maps(batch);
+  }
+
+ private:
   void add_heat_maps(ClassifiedBatch& batch) const {
     std::vector<int64_t> classes;
     for (const Prediction* result : batch.readable) {
@@ -147,19 +146,28 @@ void classify_images(const Network& network, const NextInputs& next,
       }
     }
   };
+  // A batch is taken while the device computes the one before, which is fetched before the new one
+  // is enqueued, as it would wait for that as well, and reported after.
   std::optional<ClassifiedBatch> running;
+  const auto report_all = [&](const ClassifiedBatch& batch) {
+    for (const Prediction& result : batch.results) report(result);
+  };
   const auto finish_running = [&] {
     auto batch = std::exchange(running, std::nullopt);
-    if (batch) classifier.finish(*batch, report);
+    if (!batch) return;
+    classifier.fetch(*batch);
+    report_all(*batch);
   };
   try {
     for (read_more(); !started.empty(); read_more()) {
       const auto end = started.begin() + std::min(std::ssize(started), options.batch_size);
       const std::vector<std::string> names(started.begin(), end);
       started.erase(started.begin(), end);
-      ClassifiedBatch batch = classifier.start(names, reader);
-      finish_running();
-      running = std::move(batch);
+      ClassifiedBatch batch = classifier.take(names, reader);
+      if (running) classifier.fetch(*running);
+      classifier.compute(batch);
+      const auto finished = std::exchange(running, std::move(batch));
+      if (finished) report_all(*finished);
       if (!options.read_ahead) finish_running();
     }
   } catch (...) {
