@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Exported presets in ONNX Runtime beside `whisker classify`, image by image.
 
-usage: compare_onnx.py WHISKER IMAGES [--presets NAME ...] [--count N] [--classes 100]
+usage: compare_onnx.py WHISKER IMAGES [--presets NAME ... | --weights FILE ...] [--count N] [--classes 100]
 WHISKER is the program, IMAGES a folder of JPEG files (N of them, all by default). Run it with a Python that has torch,
 torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16), with batch
 norms that have seen the images and a last layer that tells them apart, as a .pth file. One JSON line per preset: images
 whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
-network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level).
+network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level). Weights of
+one's own take the place of presets.
 Exit code 1 when an image's most probable class differs, prepared by Pillow.
 """
 import argparse
@@ -89,21 +90,27 @@ class Comparison:
         self.whisker("export", weights, "-o", path, "--probabilities", *how)
         return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
-    def compare(self, name):
+    def inputs(self, weights):
+        how = json.loads(self.session(weights).get_modelmeta().custom_metadata_map["preprocess"])
+        return numpy.stack([prepared(image, how) for image in self.images])
+
+    def compare_preset(self, name):
         weights = self.scratch / f"{name}.pth"
         net = network(name, self.options.classes)
         torch.save(net.state_dict(), weights)
-        how = json.loads(self.session(weights).get_modelmeta().custom_metadata_map["preprocess"])
-        inputs = numpy.stack([prepared(image, how) for image in self.images])
+        inputs = self.inputs(weights)
         calibrate(net, torch.from_numpy(inputs[:: max(1, len(inputs) // CALIBRATION)]))
         torch.save(net.state_dict(), weights)
+        return self.compare(name, weights, inputs)
 
+    def compare(self, name, weights, inputs):
+        alone = self.session(weights)
+        classes = json.loads(alone.get_modelmeta().custom_metadata_map["classes"])
         rows = [json.loads(line)["predictions"] for line in
                 self.whisker("classify", weights, *self.paths, "--jsonl", "--device", "cpu",
-                             "--top", str(self.options.classes)).splitlines()]
-        ours = numpy.array([[value for _, value in sorted((int(one["class"]), one["probability"]) for one in row)]
+                             "--top", str(len(classes))).splitlines()]
+        ours = numpy.array([[value for _, value in sorted((classes.index(one["class"]), one["probability"]) for one in row)]
                             for row in rows])
-        alone = self.session(weights)
         theirs = numpy.concatenate([alone.run(None, {"images": one[None]})[0] for one in inputs])
         whole = self.session(weights, "--preprocess")
         pixels = numpy.concatenate([whole.run(None, {"pixels": numpy.asarray(image)[None]})[0] for image in self.images])
@@ -123,13 +130,17 @@ def main():
     parser.add_argument("program", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("images", type=pathlib.Path)
     parser.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS, metavar="NAME")
+    parser.add_argument("--weights", nargs="+", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--count", type=int, default=0, help="images, taken from all folders; 0: all")
     parser.add_argument("--classes", type=int, default=100)
     options = parser.parse_args()
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as scratch:
         comparison = Comparison(options, pathlib.Path(scratch))
-        equal = [comparison.compare(name) for name in options.presets]
+        if options.weights:
+            equal = [comparison.compare(str(path), path, comparison.inputs(path)) for path in options.weights]
+        else:
+            equal = [comparison.compare_preset(name) for name in options.presets]
     sys.exit(0 if all(equal) else 1)
 
 
