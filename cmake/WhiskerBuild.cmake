@@ -9,7 +9,8 @@ add_library(whisker_flags INTERFACE)
 set(whisker_warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
     $<$<BOOL:${WHISKER_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  list(APPEND whisker_warnings -Wno-array-bounds)  # false positives where a short vector is copied
+  # False positives where a short vector is copied.
+  list(APPEND whisker_warnings -Wno-array-bounds -Wno-stringop-overflow)
 endif()
 target_compile_options(whisker_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${whisker_warnings}>")
 # For tests and subcommands, whose time goes into the libraries that they call: a quarter less to compile, and

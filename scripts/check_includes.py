@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks which folder may include which, and which library headers public headers may reach.
+"""Checks which folder may include which, which library headers public headers may reach, and that whoever names int64_t
+and the like includes <cstdint>, itself or through the project's headers: other standard headers of GCC 13 do not.
 
-    python3 scripts/check_includes.py          exit code 1 and one line per forbidden include
+    python3 scripts/check_includes.py          exit code 1 and one line per fault
 """
 import pathlib
 import re
@@ -121,6 +122,8 @@ def main():
                         elif path.suffix == ".h" and folder != "apps" and not name.startswith(INNER):
                             faults.append(f"{name}:{number}: <{target}> is reachable from a header")
     faults += cycles(graph)
+    rest = [path for folder in ("bench", "tests") for path in sorted((ROOT / folder).rglob("*.[hc]*"))]
+    faults += without_cstdint([*graph, *(path.relative_to(ROOT).as_posix() for path in rest)])
     print("\n".join(faults))
     return 1 if faults else 0
 
@@ -166,6 +169,28 @@ def cycles(graph):
 
     for name in graph:
         visit(name, [])
+    return faults
+
+
+def without_cstdint(names):
+    """Files that name an integer of <cstdint> and do not reach it."""
+    reaches, faults = {}, []
+
+    def reached(name):
+        if name not in reaches:
+            path = ROOT / name
+            reaches[name] = name == "cstdint"  # while a cycle is followed
+            lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+            targets = [match.group(2) for match in map(INCLUDE.match, lines) if match]
+            folder = name.rpartition("/")[0]
+            beside = [f"{folder}/{target}" if (path.parent / target).is_file() else target for target in targets]
+            reaches[name] = reaches[name] or any(map(reached, beside))
+        return reaches[name]
+
+    for name in names:
+        named = re.search(r"\bu?int(8|16|32|64)_t\b", (ROOT / name).read_text(encoding="utf-8"))
+        if named and not reached(name):
+            faults.append(f"{name}: names {named.group()} and includes no <cstdint>")
     return faults
 
 

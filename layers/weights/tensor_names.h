@@ -2,6 +2,7 @@
 // are torchvision's, both ways.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>

@@ -2,6 +2,7 @@
 // when it is missing.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
