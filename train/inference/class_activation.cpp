@@ -186,9 +186,9 @@ size_t embedding_layer(const Network& network) {
 
 Tensor pooled(const Tensor& values) {
   const Shape& shape = values.shape();
-  if (shape.rank() == 2) return values.to(DType::f32).to(cpu_device);
+  if (shape.rank() == 2) return values.to(DType::f32);
   const Tensor rows = values.to(DType::f32).reshape({shape[0], -1, shape[-1]});
-  return mean(rows, {1}).to(cpu_device);
+  return mean(rows, {1});
 }
 
 }  // namespace whisker

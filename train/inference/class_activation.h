@@ -36,7 +36,7 @@ Image with_heat(const Image& seen, const ActivationMap& map);
 /// The value that goes into the layer which decides the class, averaged over rows and columns:
 /// the list of layers up to its `end`.
 size_t embedding_layer(const Network& network);
-/// values (N, ...) as (N, C) on the CPU: the mean over what is between.
+/// values (N, ...) as (N, C), f32: the mean over what is between.
 Tensor pooled(const Tensor& values);
 
 }  // namespace whisker

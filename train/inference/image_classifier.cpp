@@ -42,10 +42,10 @@ void add_rows(const Tensor& values, std::span<Prediction* const> results,
 /// Images between their decoding and the report. Row i of the tensors is that of readable[i].
 struct ClassifiedBatch {
   std::vector<Prediction> results;
-  std::vector<Prediction*> readable;
+  std::vector<Prediction*> readable;  // empty once the results are there
+  std::vector<Image> images;          // the readable ones, where heat maps want them
+  Tensor inputs, mirrored;
   Tensor embeddings, scores;  // of a device that may still compute them
-  std::vector<Image> images;  // the readable ones, where they are wanted again
-  Tensor inputs;              // where heat maps want them
 };
 
 class ImageClassifier {
@@ -53,9 +53,10 @@ class ImageClassifier {
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
       : network_(network), options_(options), input_(network, options.batch_size) {}
 
-  /// Takes the files that `names` name.
+  /// Takes the files that `names` name; a GPU has been handed their images, without waiting.
   ClassifiedBatch take(const std::vector<std::string>& names, ImageReader& reader) {
     ClassifiedBatch batch;
+    std::vector<Image> images;
     batch.results.resize(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
       Prediction& result = batch.results[i];
@@ -65,44 +66,47 @@ class ImageClassifier {
       if (!result.error.empty()) continue;
       input_.add(read.image);
       batch.readable.push_back(&result);
-      if (options_.heat_map || options_.flip) batch.images.push_back(std::move(read.image));
+      if (options_.heat_map || options_.flip) images.push_back(std::move(read.image));
     }
+    if (batch.readable.empty()) return batch;
+    batch.inputs = input_.take();
+    if (options_.flip) {
+      for (const Image& image : images) input_.add(image, true);
+      batch.mirrored = input_.take();
+    }
+    if (options_.heat_map) batch.images = std::move(images);
     return batch;
   }
 
-  /// Enqueues what was taken last.
-  void compute(ClassifiedBatch& batch) {
+  /// Enqueues the network.
+  void compute(ClassifiedBatch& batch) const {
     if (batch.readable.empty()) return;
     const NoGrad no_grad;
-    const Tensor inputs = input_.take();
     Tensor logits;
     if (options_.embedding) {
       const size_t inner = embedding_layer(network_), last = network_.model().net->size();
-      const Tensor values = network_.run_layers({0, inner}, inputs);
+      const Tensor values = network_.run_layers({0, inner}, batch.inputs);
       batch.embeddings = pooled(values);
       logits = network_.run_layers({inner, last}, values).to(DType::f32);
     } else {
-      logits = network_.outputs(inputs);
+      logits = network_.outputs(batch.inputs);
     }
     batch.scores = network_.probabilities(logits);
     if (options_.flip) {
-      for (const Image& image : batch.images) input_.add(image, true);
-      const Tensor mirrored = network_.probabilities(network_.outputs(input_.take()));
+      const Tensor mirrored = network_.probabilities(network_.outputs(batch.mirrored));
       batch.scores = affine(add(batch.scores, mirrored), 0.5, 0);
-    }
-    if (options_.heat_map) {
-      batch.inputs = inputs;
-    } else {
-      batch.images.clear();
     }
   }
 
-  /// Waits for everything enqueued.
+  /// Waits for everything enqueued, and fills the results.
   void fetch(ClassifiedBatch& batch) const {
     if (batch.readable.empty()) return;
     add_rows(batch.scores.to(cpu_device), batch.readable, &Prediction::probabilities);
-    if (options_.embedding) add_rows(batch.embeddings, batch.readable, &Prediction::embedding);
+    if (options_.embedding) {
+      add_rows(batch.embeddings.to(cpu_device), batch.readable, &Prediction::embedding);
+    }
     if (options_.heat_map) add_heat_maps(batch);
+    batch.readable.clear();
   }
 
  private:
@@ -146,17 +150,15 @@ void classify_images(const Network& network, const NextInputs& next,
       }
     }
   };
-  // A batch is taken while the device computes the one before, which is fetched before the new one
-  // is enqueued, as it would wait for that as well, and reported after.
+  // The host takes a batch while the device computes the one before. A copy to the host waits for
+  // all enqueued work. So the earlier batch is fetched, then the new one enqueued, then the earlier
+  // one reported.
   std::optional<ClassifiedBatch> running;
-  const auto report_all = [&](const ClassifiedBatch& batch) {
-    for (const Prediction& result : batch.results) report(result);
-  };
   const auto finish_running = [&] {
     auto batch = std::exchange(running, std::nullopt);
     if (!batch) return;
     classifier.fetch(*batch);
-    report_all(*batch);
+    for (const Prediction& result : batch->results) report(result);
   };
   try {
     for (read_more(); !started.empty(); read_more()) {
@@ -166,8 +168,8 @@ void classify_images(const Network& network, const NextInputs& next,
       ClassifiedBatch batch = classifier.take(names, reader);
       if (running) classifier.fetch(*running);
       classifier.compute(batch);
-      const auto finished = std::exchange(running, std::move(batch));
-      if (finished) report_all(*finished);
+      finish_running();
+      running = std::move(batch);
       if (!options.read_ahead) finish_running();
     }
   } catch (...) {

@@ -21,7 +21,9 @@
 namespace whisker::test {
 namespace {
 
+using testing::FloatNear;
 using testing::HasSubstr;
+using testing::Pointwise;
 namespace fs = std::filesystem;
 
 std::vector<JsonValue> metrics_of(const fs::path& run) {
@@ -156,10 +158,12 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
   EXPECT_EQ(unreadable, 1);
   EXPECT_EQ(static_cast<double>(right) / 10, result.best_metric);
   // Read ahead, and with inputs that come one by one: other batches.
+  const auto one_by_one = [&] {
+    return [next = inputs_of(paths)](size_t) mutable { return next(1); };
+  };
   for (const bool read_ahead : {true, false}) {
     at = 0;
-    const auto one_by_one = [next = inputs_of(paths)](size_t) mutable { return next(1); };
-    classify_images(network, one_by_one, {.batch_size = 4, .read_ahead = read_ahead},
+    classify_images(network, one_by_one(), {.batch_size = 4, .read_ahead = read_ahead},
                     [&](const Prediction& one) {
                       EXPECT_EQ(one.name, paths[at]);
                       EXPECT_EQ(one.error.empty(), one.name != broken);
@@ -168,6 +172,23 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
                     });
     EXPECT_EQ(at, paths.size());
   }
+  // So is all else that is asked for of them.
+  std::vector<Prediction> alone;
+  ImageClassifierOptions all{.batch_size = 1, .flip = true, .embedding = true, .heat_map = true};
+  classify_images(network, inputs_of(paths), all,
+                  [&](const Prediction& one) { alone.push_back(one); });
+  all.batch_size = 4;
+  all.read_ahead = true;
+  at = 0;
+  classify_images(network, one_by_one(), all, [&](const Prediction& one) {
+    const Prediction& want = alone.at(at++);
+    EXPECT_THAT(one.probabilities, Pointwise(FloatNear(1e-5f), want.probabilities)) << one.name;
+    EXPECT_THAT(one.embedding, Pointwise(FloatNear(1e-4f), want.embedding)) << one.name;
+    EXPECT_EQ(one.embedding.empty(), one.name == broken);
+    EXPECT_EQ(one.heat_map.height, want.heat_map.height) << one.name;
+    EXPECT_EQ(one.heat_map.rgb.empty(), one.name == broken);
+  });
+  EXPECT_EQ(at, paths.size());
   // A failure of the input costs no result that is there.
   int64_t given = 0, reported = 0;
   const int64_t ahead = 2 * (4 + ImageReader().workers());
@@ -179,6 +200,15 @@ TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
                                [&](const Prediction&) { ++reported; }),
                Error);
   EXPECT_EQ(reported, 4);
+  // Nothing follows a result that could not be reported.
+  reported = 0;
+  const auto full_disk = [&](const Prediction&) {
+    if (++reported == 2) fail(ErrorKind::disk, "no space");
+  };
+  EXPECT_THROW(
+      classify_images(network, one_by_one(), {.batch_size = 4, .read_ahead = true}, full_disk),
+      Error);
+  EXPECT_EQ(reported, 2);
 }
 
 TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
