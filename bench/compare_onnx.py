@@ -7,7 +7,7 @@ torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's
 norms that have seen the images and a last layer that tells them apart, as a .pth file. One JSON line per preset: images
 whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
 network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level). Weights of
-one's own take the place of presets.
+one's own, of RGB images whose short side is resized and then cropped, take the place of presets.
 Exit code 1 when an image's most probable class differs, prepared by Pillow.
 """
 import argparse
@@ -92,6 +92,8 @@ class Comparison:
 
     def inputs(self, weights):
         how = json.loads(self.session(weights).get_modelmeta().custom_metadata_map["preprocess"])
+        if "resize_short" not in how or how.get("channels", "RGB") != "RGB":
+            sys.exit(f"{weights}: expected preprocessing of RGB images with resize_short, got {json.dumps(how)}")
         return numpy.stack([prepared(image, how) for image in self.images])
 
     def compare_preset(self, name):
@@ -106,6 +108,8 @@ class Comparison:
     def compare(self, name, weights, inputs):
         alone = self.session(weights)
         classes = json.loads(alone.get_modelmeta().custom_metadata_map["classes"])
+        if len(set(classes)) != len(classes):
+            sys.exit(f"{weights}: two classes have one name")
         rows = [json.loads(line)["predictions"] for line in
                 self.whisker("classify", weights, *self.paths, "--jsonl", "--device", "cpu",
                              "--top", str(len(classes))).splitlines()]
@@ -129,8 +133,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("images", type=pathlib.Path)
-    parser.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS, metavar="NAME")
-    parser.add_argument("--weights", nargs="+", type=pathlib.Path, metavar="FILE")
+    networks = parser.add_mutually_exclusive_group()
+    networks.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS, metavar="NAME")
+    networks.add_argument("--weights", nargs="+", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--count", type=int, default=0, help="images, taken from all folders; 0: all")
     parser.add_argument("--classes", type=int, default=100)
     options = parser.parse_args()
@@ -138,7 +143,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         comparison = Comparison(options, pathlib.Path(scratch))
         if options.weights:
-            equal = [comparison.compare(str(path), path, comparison.inputs(path)) for path in options.weights]
+            equal = [comparison.compare(path.stem, path, comparison.inputs(path)) for path in options.weights]
         else:
             equal = [comparison.compare_preset(name) for name in options.presets]
     sys.exit(0 if all(equal) else 1)

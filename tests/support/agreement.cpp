@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -36,12 +37,14 @@ std::vector<std::vector<double>> run(const Agreement& a, Device device) {
 }  // namespace
 
 Tensor normal_numbers(const Shape& shape, uint64_t seed, uint64_t stream) {
-  static std::map<std::pair<uint64_t, uint64_t>, Tensor> longest;
-  Tensor& all = longest[{seed, stream}];
-  if (!all.defined() || all.count() < shape.count()) {
-    all = rand_normal({shape.count()}, 0, 1, seed, stream, {.device = reference_device});
+  static std::map<std::pair<uint64_t, uint64_t>, std::vector<double>> longest;
+  const TensorOptions options{.device = reference_device};
+  std::vector<double>& all = longest[{seed, stream}];
+  const auto count = static_cast<size_t>(shape.count());
+  if (all.size() < count) {
+    all = rand_normal({shape.count()}, 0, 1, seed, stream, options).to_vector();
   }
-  return slice(all, 0, 0, shape.count()).reshape(shape).clone();
+  return from_vector(std::span(all).first(count), shape, options);
 }
 
 void expect_agreement(const Agreement& a) {

@@ -23,9 +23,8 @@ struct Agreement {
   Device device = cpu_device;  ///< compared with the reference
 };
 
-/// rand_normal(shape, 0, 1, seed, stream) on the reference device. A stream's numbers begin alike
-/// whatever their count, so each is drawn once and copied: drawing took half the time of large
-/// operands.
+/// rand_normal(shape, 0, 1, seed, stream) on the reference device. A stream's first numbers do not
+/// depend on how many are drawn, so the longest draw is kept: drawing takes as long as an operator.
 Tensor normal_numbers(const Shape& shape, uint64_t seed, uint64_t stream);
 
 /// Adds a failure naming the case and the worst element where the devices differ.

@@ -73,6 +73,9 @@ TEST(Tensors, RandomValuesDependOnSeedAndStreamAlone) {
   EXPECT_EQ(draw(reference_device, 1, 2), draw(cpu_device, 1, 2));
   EXPECT_NE(draw(cpu_device, 1, 2), draw(cpu_device, 1, 3));
   EXPECT_NE(draw(cpu_device, 1, 2), draw(cpu_device, 2, 2));
+  // The first ones do not depend on how many are drawn.
+  const std::vector<double> more = values(rand_normal({9}, 0, 1, 1, 2));
+  EXPECT_EQ(std::vector(more.begin(), more.begin() + 5), draw(cpu_device, 1, 2));
 }
 
 TEST(Tensors, RandomValuesHaveTheirRangeMeanAndDeviation) {
