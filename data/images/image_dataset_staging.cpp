@@ -75,8 +75,9 @@ void ImageDataset::pack_by_policy(SampleKey key, ImageRows& rows, int64_t row,
   const auto [view, record] =
       cache_ ? source_in_cache(key, scratch) : source_in_file(key, file_bytes(key.index), scratch);
   rows.record(row) = record;
+  const std::vector<PolicyStep> policy = policy_for(key);
   const Image& image = transform_by_policy(view, rows.record(row), options_.preprocess.output(),
-                                           scratch.transform, policy_for(key));
+                                           scratch.transform, policy);
   pack_pixels(ImageView(image), rows.record(row), rows);
 }
 

@@ -38,7 +38,7 @@ expect() {
   fi
 }
 
-cpu="--preset release -DWHISKER_TESTS=OFF -DWHISKER_BENCH=OFF"
+cpu="--preset release -DWHISKER_TESTS=OFF -DWHISKER_BENCH=OFF -DWHISKER_TOGETHER=ON"
 gpu="$cpu -DWHISKER_CUDA=ON -DWHISKER_CUDA_ARCHITECTURES=native -DWHISKER_NVCC=$nvcc"
 expect device "$nvcc" "$gpu"
 expect driver "$nvcc" "$gpu"

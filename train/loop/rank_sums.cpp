@@ -1,6 +1,7 @@
 #include "train/loop/rank_sums.h"
 
 #include "core/backend/backend.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/io/hash.h"
 
 #include <algorithm>
