@@ -207,9 +207,8 @@ Image& resize_and_place(const ImageView& source, const ImageRecord& record, cons
 
 }  // namespace
 
-const Image& transform_by_policy(const ImageView& source, ImageRecord& record,
-                                 const ImageSize& size, TransformScratch& scratch,
-                                 const std::vector<PolicyStep>& policy) {
+const Image& transform_by_policy(const ImageView& source, ImageRecord& record, ImageSize size,
+                                 TransformScratch& scratch, const std::vector<PolicyStep>& policy) {
   Image& image = resize_and_place(source, record, size, scratch);
   apply_policy(policy, image);
   const auto& [height, width] = size;

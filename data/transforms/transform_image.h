@@ -37,9 +37,8 @@ void transform_image(const ImageView& source, const ImageRecord& record, const I
 
 /// What the policy and the steps before it make of `source`: an image of `size`. The record is
 /// about this image from then on.
-const Image& transform_by_policy(const ImageView& source, ImageRecord& record,
-                                 const ImageSize& size, TransformScratch& scratch,
-                                 const std::vector<PolicyStep>& policy);
+const Image& transform_by_policy(const ImageView& source, ImageRecord& record, ImageSize size,
+                                 TransformScratch& scratch, const std::vector<PolicyStep>& policy);
 
 /// The pixels of `decoded` (exact, or fast for the record's crop) that the crop touches. The
 /// record's axes are about them from then on.
