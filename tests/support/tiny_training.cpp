@@ -155,11 +155,11 @@ std::string hash_of_run(const Config& config, const std::optional<std::filesyste
   return hash_of(run.experiment);
 }
 
-const Parameter& parameter_named(const Experiment& experiment, const std::string& name) {
+const Parameter& parameter_named(const Experiment& experiment, std::string_view name) {
   for (const auto& parameter : experiment.arena->parameters()) {
     if (parameter->name() == name) return *parameter;
   }
-  throw std::invalid_argument("no parameter " + name);
+  throw std::invalid_argument("no parameter " + std::string(name));
 }
 
 void poison(const Experiment& experiment, const std::string& name, float value) {

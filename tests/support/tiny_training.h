@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker::test {
@@ -77,7 +78,7 @@ std::filesystem::path stopped_at(const Config& config, int64_t k);
 std::string hash_of_run(const Config& config,
                         const std::optional<std::filesystem::path>& resume = std::nullopt);
 
-const Parameter& parameter_named(const Experiment& experiment, const std::string& name);
+const Parameter& parameter_named(const Experiment& experiment, std::string_view name);
 /// Writes `value` into the middle of a parameter.
 void poison(const Experiment& experiment, const std::string& name, float value);
 /// All parameters and statistics.
