@@ -73,8 +73,7 @@ class ProgramTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="whisker_program_"))
-        # Its own, so that all runs of a class choose the same algorithms: of programs that share a cache and end at the
-        # same time, the last one's choices stay, and results of other choices differ in the last bits.
+        # Programs that share a cache overwrite each other's choices of algorithms, which differ in the last bits.
         os.environ["XDG_CACHE_HOME"] = str(cls.folder / ".cache")
         write_classes(cls.folder / "train", 20)
         write_classes(cls.folder / "val", 5, 500)
