@@ -9,11 +9,16 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
+
 namespace whisker {
 
 int resolve_workers(int workers) {
+  constexpr int most = 16;
   if (workers >= 0) return workers;
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
+  cpu_set_t allowed;  // the whole machine's cores may be more: taskset, SLURM and containers
+  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // up to 1,024 cores
+  return known ? std::clamp(CPU_COUNT(&allowed), 1, most) : most;
 }
 
 void parallel_for(int64_t count, int workers, const std::function<void(int64_t)>& body) {

@@ -6,7 +6,7 @@
 
 namespace whisker {
 
-/// `workers`, or for -1 (auto) the number of cores, at most 16.
+/// `workers`, or for -1 (auto) the number of cores that the calling thread may run on, at most 16.
 int resolve_workers(int workers);
 
 /// Calls `body` for 0 .. count - 1, each once, on `workers` threads (0: in this one; -1: auto).

@@ -10,6 +10,7 @@
 #include "train/inference/image_input.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -94,10 +95,12 @@ class Page {
       const Image image =
           decode(bytes_of(read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream)));
       const Image seen = seen_image(network_.preprocess(), image);
-      ImageInput input(network_, 1);
-      input.add(image);
+      ImageInput input(network_);
+      ImageInput::Batch batch = input.batch(1);
+      input.set(batch, 0, image);
+      const Tensor inputs = input.take(std::move(batch), std::array{int64_t{0}});
       const ActivationMap map =
-          class_activation_maps(network_, input.take(), std::vector{one.predicted}).front();
+          class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
       text = fmt::format(
           "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
           "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network sees "

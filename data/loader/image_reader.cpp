@@ -12,19 +12,20 @@
 namespace whisker {
 namespace {
 
-ReadImage read_image(const std::string& path) {
+// Why there is no image; empty: `out` holds it.
+std::string read_image(const std::string& path, Decoded& out) {
   try {
-    return {decode(bytes_of(read_file(path, max_image_bytes, ErrorKind::data, Source::stream)))};
+    decode(bytes_of(read_file(path, max_image_bytes, ErrorKind::data, Source::stream)), {}, out);
+    return {};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    return {.image = {}, .error = error.what()};
+    return error.what();
   }
 }
 
 }  // namespace
 
-ImageReader::ImageReader(int workers, size_t most_held_bytes)
-    : workers_(std::max(1, resolve_workers(workers))), most_held_bytes_(most_held_bytes) {}
+ImageReader::ImageReader(int workers) : workers_(std::max(1, resolve_workers(workers))) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -33,9 +34,9 @@ ImageReader::~ImageReader() {
   work_.notify_all();
 }
 
-void ImageReader::start(std::string path) {
+void ImageReader::start(std::string path, Use use) {
   const Lock lock(mutex_);
-  started_.push_back(std::make_shared<File>(File{.path = std::move(path)}));
+  started_.push_back(std::make_shared<File>(File{.path = std::move(path), .use = std::move(use)}));
   waiting_.push_back(started_.back());
   if (waiting_.size() > 1 && std::ssize(threads_) + 1 < workers_) {
     try {
@@ -47,45 +48,38 @@ void ImageReader::start(std::string path) {
   work_.notify_one();
 }
 
-ReadImage ImageReader::take() {
+std::string ImageReader::take() {
   Lock lock(mutex_);
   const std::shared_ptr<File> file = started_.front();
   while (!file->done) {
-    if (!read_next(lock)) done_.wait(lock);
+    if (!read_next(lock, decoded_)) done_.wait(lock);
   }
   started_.pop_front();
-  if (held_bytes_ > most_held_bytes_) work_.notify_all();
-  held_bytes_ -= file->read.image.rgb.size();
   if (file->failure) std::rethrow_exception(file->failure);
-  return std::move(file->read);
+  return file->error;
 }
 
 void ImageReader::run() {
+  Decoded decoded;
   Lock lock(mutex_);
   while (!ends_) {
-    if (!read_next(lock)) work_.wait(lock);
+    if (!read_next(lock, decoded)) work_.wait(lock);
   }
 }
 
-// False where no file waits, or images take much memory and this would not be the next one.
-// Unlocked while it reads.
-bool ImageReader::read_next(Lock& lock) {
+// False where no file waits. Unlocked while it reads.
+bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   if (waiting_.empty()) return false;
-  if (held_bytes_ > most_held_bytes_ && waiting_.front() != started_.front()) return false;
   const std::shared_ptr<File> file = waiting_.front();
   waiting_.pop_front();
   lock.unlock();
-  ReadImage read;
-  std::exception_ptr failure;
   try {
-    read = read_image(file->path);
+    file->error = read_image(file->path, decoded);
+    if (file->error.empty()) file->use(decoded.image);
   } catch (...) {
-    failure = std::current_exception();
+    file->failure = std::current_exception();
   }
   lock.lock();
-  held_bytes_ += read.image.rgb.size();
-  file->read = std::move(read);
-  file->failure = failure;
   file->done = true;
   done_.notify_one();
   return true;

@@ -30,52 +30,64 @@ void report_predictions(const Tensor& scores, std::span<Prediction> results,
 
 namespace {
 
-void add_rows(const Tensor& values, std::span<Prediction* const> results,
-              std::vector<float> Prediction::*member) {
-  const auto width = static_cast<size_t>(values.extent(1));
-  for (size_t row = 0; row < results.size(); ++row) {
-    const auto own = values.data<const float>().subspan(row * width, width);
-    (results[row]->*member).assign(own.begin(), own.end());
-  }
-}
-
-/// Images between their decoding and the report. Row i of the tensors is that of readable[i].
+/// Images from the first one's start to the report. Row i of the tensors is that of readable[i].
 struct ClassifiedBatch {
   std::vector<Prediction> results;
-  std::vector<Prediction*> readable;  // empty once the results are there
-  std::vector<Image> images;          // the readable ones, where heat maps want them
+  ImageInput::Batch images, mirrored_images;
+  std::vector<Image> seen;        // as the results, where heat maps want them
+  std::vector<int64_t> readable;  // of the results; empty once they are complete
   Tensor inputs, mirrored;
   Tensor embeddings, scores;  // of a device that may still compute them
+
+  Prediction& result(int64_t row) { return results[static_cast<size_t>(row)]; }
 };
+
+void add_rows(const Tensor& values, ClassifiedBatch& batch,
+              std::vector<float> Prediction::*member) {
+  const auto width = static_cast<size_t>(values.extent(1));
+  for (size_t i = 0; i < batch.readable.size(); ++i) {
+    const auto own = values.data<const float>().subspan(i * width, width);
+    (batch.result(batch.readable[i]).*member).assign(own.begin(), own.end());
+  }
+}
 
 class ImageClassifier {
  public:
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
-      : network_(network), options_(options), input_(network, options.batch_size) {}
+      : network_(network), options_(options), input_(network) {}
 
-  /// Takes the files that `names` name; a GPU has been handed their images, without waiting.
-  ClassifiedBatch take(const std::vector<std::string>& names, ImageReader& reader) {
+  ClassifiedBatch batch() const {
     ClassifiedBatch batch;
-    std::vector<Image> images;
-    batch.results.resize(names.size());
-    for (size_t i = 0; i < names.size(); ++i) {
-      Prediction& result = batch.results[i];
-      ReadImage read = reader.take();
-      result.name = names[i];
-      result.error = std::move(read.error);
-      if (!result.error.empty()) continue;
-      input_.add(read.image);
-      batch.readable.push_back(&result);
-      if (options_.heat_map || options_.flip) images.push_back(std::move(read.image));
-    }
-    if (batch.readable.empty()) return batch;
-    batch.inputs = input_.take();
-    if (options_.flip) {
-      for (const Image& image : images) input_.add(image, true);
-      batch.mirrored = input_.take();
-    }
-    if (options_.heat_map) batch.images = std::move(images);
+    batch.images = input_.batch(options_.batch_size);
+    if (options_.flip) batch.mirrored_images = input_.batch(options_.batch_size);
+    if (options_.heat_map) batch.seen.resize(static_cast<size_t>(options_.batch_size));
     return batch;
+  }
+
+  /// Adds a file to a batch, which stays where it is until it is taken.
+  void start(const std::string& path, ClassifiedBatch& batch, ImageReader& reader) {
+    const int64_t row = std::ssize(batch.results);
+    batch.results.push_back({.name = path, .probabilities = {}, .error = {}});
+    reader.start(path, [this, row, &batch](const Image& image) {
+      input_.set(batch.images, row, image);
+      if (options_.flip) input_.set(batch.mirrored_images, row, image, true);
+      if (options_.heat_map) {
+        batch.seen[static_cast<size_t>(row)] = seen_image(network_.preprocess(), image);
+      }
+    });
+  }
+
+  /// Waits for the batch's files; a GPU has been handed their images, without waiting.
+  void take(ClassifiedBatch& batch, ImageReader& reader) {
+    for (int64_t row = 0; row < std::ssize(batch.results); ++row) {
+      batch.result(row).error = reader.take();
+      if (batch.result(row).error.empty()) batch.readable.push_back(row);
+    }
+    if (batch.readable.empty()) return;
+    batch.inputs = input_.take(std::move(batch.images), batch.readable);
+    if (options_.flip) {
+      batch.mirrored = input_.take(std::move(batch.mirrored_images), batch.readable);
+    }
   }
 
   /// Enqueues the network.
@@ -101,9 +113,9 @@ class ImageClassifier {
   /// Waits for everything enqueued, and fills the results.
   void fetch(ClassifiedBatch& batch) const {
     if (batch.readable.empty()) return;
-    add_rows(batch.scores.to(cpu_device), batch.readable, &Prediction::probabilities);
+    add_rows(batch.scores.to(cpu_device), batch, &Prediction::probabilities);
     if (options_.embedding) {
-      add_rows(batch.embeddings.to(cpu_device), batch.readable, &Prediction::embedding);
+      add_rows(batch.embeddings.to(cpu_device), batch, &Prediction::embedding);
     }
     if (options_.heat_map) add_heat_maps(batch);
     batch.readable.clear();
@@ -112,14 +124,14 @@ class ImageClassifier {
  private:
   void add_heat_maps(ClassifiedBatch& batch) const {
     std::vector<int64_t> classes;
-    for (const Prediction* result : batch.readable) {
-      classes.push_back(std::ranges::max_element(result->probabilities) -
-                        result->probabilities.begin());
+    for (const int64_t row : batch.readable) {
+      const std::vector<float>& own = batch.result(row).probabilities;
+      classes.push_back(std::ranges::max_element(own) - own.begin());
     }
     const std::vector<ActivationMap> maps = class_activation_maps(network_, batch.inputs, classes);
-    for (size_t row = 0; row < batch.readable.size(); ++row) {
-      batch.readable[row]->heat_map =
-          with_heat(seen_image(network_.preprocess(), batch.images[row]), maps[row]);
+    for (size_t i = 0; i < maps.size(); ++i) {
+      const int64_t row = batch.readable[i];
+      batch.result(row).heat_map = with_heat(batch.seen[static_cast<size_t>(row)], maps[i]);
     }
   }
 
@@ -134,19 +146,23 @@ void classify_images(const Network& network, const NextInputs& next,
                      const ImageClassifierOptions& options,
                      const std::function<void(const Prediction&)>& report) {
   ImageClassifier classifier(network, options);
-  ImageReader reader;
+  std::deque<ClassifiedBatch> batches;  // whose files are started
+  ImageReader reader;                   // fills them: ends first
   const auto most = static_cast<size_t>(options.batch_size);
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
-  std::deque<std::string> started;
+  size_t started = 0;
   bool more = true;
-  const auto read_more = [&] {
-    while (more && started.size() < ahead) {
-      const size_t room = options.read_ahead ? ahead - started.size() : most;
+  const auto start_more = [&] {
+    while (more && started < ahead) {
+      const size_t room = options.read_ahead ? ahead - started : most;
       const std::vector<std::string> paths = next(std::min(most, room));
       more = !paths.empty();
+      started += paths.size();
       for (const std::string& path : paths) {
-        reader.start(path);
-        started.push_back(path);
+        if (batches.empty() || batches.back().results.size() == most) {
+          batches.push_back(classifier.batch());
+        }
+        classifier.start(path, batches.back(), reader);
       }
     }
   };
@@ -161,11 +177,11 @@ void classify_images(const Network& network, const NextInputs& next,
     for (const Prediction& result : batch->results) report(result);
   };
   try {
-    for (read_more(); !started.empty(); read_more()) {
-      const auto end = started.begin() + std::min(std::ssize(started), options.batch_size);
-      const std::vector<std::string> names(started.begin(), end);
-      started.erase(started.begin(), end);
-      ClassifiedBatch batch = classifier.take(names, reader);
+    for (start_more(); started > 0; start_more()) {
+      classifier.take(batches.front(), reader);
+      ClassifiedBatch batch = std::move(batches.front());
+      batches.pop_front();
+      started -= batch.results.size();
       if (running) classifier.fetch(*running);
       classifier.compute(batch);
       finish_running();

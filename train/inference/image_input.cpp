@@ -7,54 +7,61 @@
 
 namespace whisker {
 
-ImageInput::ImageInput(const Network& network, int64_t rows)
+ImageInput::ImageInput(const Network& network)
     : preprocess_(network.preprocess()),
       device_(network.arena().device()),
-      dtype_(network.arena().compute_dtype()),
-      rows_(rows) {
+      dtype_(network.arena().compute_dtype()) {
   if (device_.kind != DeviceKind::cuda) return;
   pipeline_ = backend_of(device_).make_image_pipeline();
   pool_ = std::make_shared<PinnedPool>(device_);
 }
 
-Shape ImageInput::batch_shape() const {
-  const ImageSize size = preprocess_.output();
-  return {count_, size.height, size.width, preprocess_.channels};
+ImageInput::Batch ImageInput::batch(int64_t rows) const {
+  if (pipeline_) return {.packed = std::make_shared<ImageRows>(pool_, rows)};
+  return {.values = std::vector<std::vector<float>>(static_cast<size_t>(rows))};
 }
 
-void ImageInput::add(const Image& image, bool mirrored) {
-  ++count_;
+void ImageInput::set(Batch& batch, int64_t row, const Image& image, bool mirrored) {
+  const ImageSize size = preprocess_.output();
   ImageRecord record = preprocess_record(preprocess_, image.height, image.width);
   if (mirrored) {
     record.flip_horizontal = true;
-    record.place.left = preprocess_.output().width - record.place.left - record.place.width;
+    record.place.left = size.width - record.place.left - record.place.width;
   }
+  std::unique_ptr<Scratch> scratch = scratches_.take();
+  if (!scratch) scratch = std::make_unique<Scratch>();
   if (pipeline_) {
-    if (!images_) images_ = std::make_shared<ImageRows>(pool_, rows_);
-    images_->record(count_ - 1) = record;
-    return pack_view(ImageView(image), images_->record(count_ - 1), *images_, pack_scratch_);
+    pack_view(ImageView(image), record, *batch.packed, scratch->pack);
+    batch.packed->record(row) = record;
+  } else {
+    std::vector<float>& values = batch.values[static_cast<size_t>(row)];
+    values.resize(
+        static_cast<size_t>(Shape{size.height, size.width, preprocess_.channels}.count()));
+    transform_image(ImageView(image), record,
+                    {.values = values, .size = size, .channels = preprocess_.channels},
+                    scratch->transform);
   }
-  const auto all = static_cast<size_t>(batch_shape().count());
-  values_.resize(all);
-  transform_image(ImageView(image), record,
-                  {.values = std::span(values_).last(all / static_cast<size_t>(count_)),
-                   .size = preprocess_.output(),
-                   .channels = preprocess_.channels},
-                  scratch_);
+  scratches_.give(std::move(scratch));
 }
 
-Tensor ImageInput::take() {
-  Tensor inputs;
-  if (pipeline_) {
-    inputs = empty(batch_shape(), {.dtype = dtype_, .device = device_});
-    ImageBatch batch = images_->batch(count_);
-    batch.channels = preprocess_.channels;
-    pipeline_->run(batch, std::exchange(images_, nullptr), inputs);
-  } else {
-    inputs = empty(batch_shape());
-    std::ranges::copy(values_, inputs.data<float>().begin());
+Tensor ImageInput::take(Batch batch, std::span<const int64_t> rows) {
+  const ImageSize size = preprocess_.output();
+  const Shape shape{std::ssize(rows), size.height, size.width, preprocess_.channels};
+  if (!pipeline_) {
+    Tensor inputs = empty(shape);
+    auto at = inputs.data<float>().begin();
+    for (const int64_t row : rows) {
+      at = std::ranges::copy(batch.values[static_cast<size_t>(row)], at).out;
+    }
+    return inputs;
   }
-  count_ = 0;
+  Tensor inputs = empty(shape, {.dtype = dtype_, .device = device_});
+  for (size_t to = 0; to < rows.size(); ++to) {
+    batch.packed->move_row(rows[to], static_cast<int64_t>(to));
+  }
+  ImageBatch images = batch.packed->batch(std::ssize(rows));
+  images.channels = preprocess_.channels;
+  pipeline_->run(images, std::move(batch.packed), inputs);
   return inputs;
 }
 
