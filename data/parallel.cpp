@@ -16,7 +16,7 @@ namespace whisker {
 int resolve_workers(int workers) {
   constexpr int most = 16;
   if (workers >= 0) return workers;
-  cpu_set_t allowed;  // the whole machine's cores may be more: taskset, SLURM and containers
+  cpu_set_t allowed;  // taskset, SLURM and cpusets allow fewer than the machine has
   const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // up to 1,024 cores
   return known ? std::clamp(CPU_COUNT(&allowed), 1, most) : most;
 }

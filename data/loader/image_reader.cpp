@@ -67,7 +67,7 @@ void ImageReader::run() {
   }
 }
 
-// False where no file waits. Unlocked while it reads.
+// False where no file waits. Unlocked while it reads and uses the image.
 bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   if (waiting_.empty()) return false;
   const std::shared_ptr<File> file = waiting_.front();

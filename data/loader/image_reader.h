@@ -18,12 +18,13 @@ namespace whisker {
 /// For one thread, which reads as well while it waits. Others start when several files wait.
 class ImageReader {
  public:
-  /// What the thread that has read an image does with it; the memory is the next image's as well.
+  /// Called with the image of a file on the thread that decoded it, unless the file is unreadable.
+  /// The image's memory is used again afterwards.
   using Use = std::function<void(const Image&)>;
 
-  /// Number of threads, the caller's included; -1 (auto): one per core, at most 16.
+  /// Number of threads, the caller's included: see resolve_workers().
   explicit ImageReader(int workers = -1);
-  /// Files that no thread has begun are not read.
+  /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
   ImageReader& operator=(const ImageReader&) = delete;

@@ -29,7 +29,7 @@ namespace whisker {
 // delivered, and batches are delivered in order, so even the batch at which a run stops is always
 // the same one.
 
-/// As many workers as the machine has cores, at most 16.
+/// See resolve_workers().
 inline constexpr int auto_workers = -1;
 
 /// Mixup and cutmix of whole batches, from `augment`; the dataset uses its other keys.

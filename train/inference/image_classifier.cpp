@@ -30,11 +30,11 @@ void report_predictions(const Tensor& scores, std::span<Prediction> results,
 
 namespace {
 
-/// Images from the first one's start to the report. Row i of the tensors is that of readable[i].
+/// A batch, from the start of its first file to its report. Row i of the tensors is readable[i]'s.
 struct ClassifiedBatch {
   std::vector<Prediction> results;
   ImageInput::Batch images, mirrored_images;
-  std::vector<Image> seen;        // as the results, where heat maps want them
+  std::vector<Image> seen;        // of each result; for heat maps
   std::vector<int64_t> readable;  // of the results; empty once they are complete
   Tensor inputs, mirrored;
   Tensor embeddings, scores;  // of a device that may still compute them
@@ -64,7 +64,7 @@ class ImageClassifier {
     return batch;
   }
 
-  /// Adds a file to a batch, which stays where it is until it is taken.
+  /// Starts a file of a batch, which must not move before take(): the reader's threads write to it.
   void start(const std::string& path, ClassifiedBatch& batch, ImageReader& reader) {
     const int64_t row = std::ssize(batch.results);
     batch.results.push_back({.name = path, .probabilities = {}, .error = {}});
@@ -149,6 +149,7 @@ void classify_images(const Network& network, const NextInputs& next,
   std::deque<ClassifiedBatch> batches;  // whose files are started
   ImageReader reader;                   // fills them: ends first
   const auto most = static_cast<size_t>(options.batch_size);
+  // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
   size_t started = 0;
   bool more = true;

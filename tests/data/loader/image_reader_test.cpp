@@ -113,7 +113,7 @@ TEST(ImageReader, ThrowsWhatItsUserThrows) {
   }
 }
 
-// taskset, SLURM and containers leave a process fewer cores than the machine has.
+// taskset, SLURM and cpusets leave a process fewer cores than the machine has.
 TEST(ImageReader, HasNoMoreThreadsThanCores) {
   const std::jthread bound([] {
     cpu_set_t allowed, one;

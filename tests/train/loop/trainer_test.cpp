@@ -1,12 +1,8 @@
 // The loop: it learns, stops when it should, keeps the best, and saves when told.
 #include "core/io/file.h"
 #include "core/io/json.h"
-#include "data/images/image_folder.h"
-#include "data/loader/image_reader.h"
 #include "tests/support/error_of.h"
-#include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
-#include "train/inference/image_classifier.h"
 #include "train/metrics/evaluate.h"
 #include "train/planning/dry_run.h"
 
@@ -21,9 +17,7 @@
 namespace whisker::test {
 namespace {
 
-using testing::FloatNear;
 using testing::HasSubstr;
-using testing::Pointwise;
 namespace fs = std::filesystem;
 
 std::vector<JsonValue> metrics_of(const fs::path& run) {
@@ -123,92 +117,6 @@ TEST(Trainer, BatchesTrackedGoOnAfterInit) {
   TestRun resumed(config, folder);
   resumed.train();
   EXPECT_EQ(batches_tracked(folder / "last/model-10.safetensors"), 15);
-}
-
-// What was trained classifies files by itself: classes, preprocessing and network are in the file.
-TEST(Trainer, BestWeightsClassifyOnTheirOwn) {
-  const StripeFolder data;
-  TestRun run(data.config({"train.epochs=25"}));
-  const TrainResult result = run.train();
-  EXPECT_GE(result.best_metric, 0.9);
-  const Network network = Network::load(run.folder.best(), cpu_device);
-  EXPECT_EQ(network.classes(), (std::vector<std::string>{"c0", "c1"}));
-  std::vector<std::string> paths;
-  const ImageFolder files = open_image_folder(run.experiment.config.data.val);
-  for (const ImageFile& file : files.files) {
-    paths.push_back((files.root / file.path).string());
-  }
-  const std::string broken = data.folder().write("broken.jpg", "no image").string();
-  paths.insert(paths.begin() + 3, broken);
-  int64_t right = 0, unreadable = 0;
-  size_t at = 0;
-  std::vector<float> first_class;
-  classify_images(network, inputs_of(paths), {.batch_size = 4}, [&](const Prediction& one) {
-    first_class.push_back(one.error.empty() ? one.probabilities[0] : -1);
-    EXPECT_EQ(one.name, paths[at++]);
-    if (!one.error.empty()) {
-      EXPECT_THAT(one.error, HasSubstr("no image"));
-      EXPECT_TRUE(one.probabilities.empty());
-      ++unreadable;
-      return;
-    }
-    EXPECT_NEAR(one.probabilities[0] + one.probabilities[1], 1, 1e-5);
-    right += (one.probabilities[1] > 0.5) == (one.name.find("/c1/") != std::string::npos);
-  });
-  EXPECT_EQ(unreadable, 1);
-  EXPECT_EQ(static_cast<double>(right) / 10, result.best_metric);
-  // Read ahead, and with inputs that come one by one: other batches.
-  const auto one_by_one = [&] {
-    return [next = inputs_of(paths)](size_t) mutable { return next(1); };
-  };
-  for (const bool read_ahead : {true, false}) {
-    at = 0;
-    classify_images(network, one_by_one(), {.batch_size = 4, .read_ahead = read_ahead},
-                    [&](const Prediction& one) {
-                      EXPECT_EQ(one.name, paths[at]);
-                      EXPECT_EQ(one.error.empty(), one.name != broken);
-                      EXPECT_NEAR(one.error.empty() ? one.probabilities[0] : -1, first_class[at++],
-                                  1e-5);
-                    });
-    EXPECT_EQ(at, paths.size());
-  }
-  // So is all else that is asked for of them.
-  std::vector<Prediction> alone;
-  ImageClassifierOptions all{.batch_size = 1, .flip = true, .embedding = true, .heat_map = true};
-  classify_images(network, inputs_of(paths), all,
-                  [&](const Prediction& one) { alone.push_back(one); });
-  all.batch_size = 4;
-  all.read_ahead = true;
-  at = 0;
-  classify_images(network, one_by_one(), all, [&](const Prediction& one) {
-    const Prediction& want = alone.at(at++);
-    EXPECT_THAT(one.probabilities, Pointwise(FloatNear(1e-5f), want.probabilities)) << one.name;
-    EXPECT_THAT(one.embedding, Pointwise(FloatNear(1e-4f), want.embedding)) << one.name;
-    EXPECT_EQ(one.embedding.empty(), one.name == broken);
-    EXPECT_EQ(one.heat_map.height, want.heat_map.height) << one.name;
-    EXPECT_EQ(one.heat_map.rgb.empty(), one.name == broken);
-  });
-  EXPECT_EQ(at, paths.size());
-  // A failure of the input costs no result that is there.
-  int64_t given = 0, reported = 0;
-  const int64_t ahead = 2 * (4 + ImageReader().workers());
-  const auto failing = [&](size_t) {
-    if (given++ >= ahead) fail(ErrorKind::disk, "input is gone");
-    return std::vector<std::string>{paths[0]};
-  };
-  EXPECT_THROW(classify_images(network, failing, {.batch_size = 4, .read_ahead = true},
-                               [&](const Prediction&) { ++reported; }),
-               Error);
-  EXPECT_EQ(reported, 4);
-  // Nothing follows a result that could not be reported.
-  reported = 0;
-  const auto full_disk = [&](const Prediction&) {
-    if (++reported == 2) fail(ErrorKind::disk, "no space");
-  };
-  EXPECT_THROW(
-      classify_images(network, one_by_one(), {.batch_size = 4, .read_ahead = true}, full_disk),
-      Error);
-  EXPECT_EQ(reported, 2);
 }
 
 TEST(Trainer, StopsEarlyWhenTheMetricStalls) {

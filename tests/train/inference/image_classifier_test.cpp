@@ -1,0 +1,137 @@
+// What was trained classifies files by itself: classes, preprocessing and network are in the file.
+#include "train/inference/image_classifier.h"
+
+#include "data/images/image_folder.h"
+#include "data/loader/image_reader.h"
+#include "tests/support/devices.h"
+#include "tests/support/error_of.h"
+#include "tests/support/next_inputs.h"
+#include "tests/support/tiny_training.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+// Weights trained on the CPU, and files of which the second is no image.
+class ClassifyOn : public NetworkOn {
+ protected:
+  void SetUp() override {
+    NetworkOn::SetUp();
+    if (IsSkipped()) return;
+    result_ = run_.train();
+    const ImageFolder files = open_image_folder(run_.experiment.config.data.val);
+    for (const ImageFile& file : files.files) paths_.push_back((files.root / file.path).string());
+    broken_ = data_.folder().write("broken.jpg", "no image").string();
+    paths_.insert(paths_.begin() + 1, broken_);
+  }
+  Network network() const { return Network::load(run_.folder.best(), GetParam()); }
+  NextInputs one_by_one() const {
+    return [next = inputs_of(paths_)](size_t) mutable { return next(1); };
+  }
+  static std::vector<Prediction> classified(const Network& network, const NextInputs& next,
+                                            const ImageClassifierOptions& options) {
+    std::vector<Prediction> all;
+    classify_images(network, next, options, [&](const Prediction& one) { all.push_back(one); });
+    return all;
+  }
+
+  const StripeFolder data_;
+  TestRun run_{data_.config({"train.epochs=25"})};
+  TrainResult result_;
+  std::vector<std::string> paths_;
+  std::string broken_;
+};
+INSTANTIATE_TEST_SUITE_P(, ClassifyOn, testing::ValuesIn(network_devices),
+                         [](const auto& device) { return test_name(device.param); });
+
+TEST_P(ClassifyOn, WhatTheWeightsAloneSay) {
+  EXPECT_GE(result_.best_metric, 0.9);
+  const Network network = this->network();
+  EXPECT_EQ(network.classes(), (std::vector<std::string>{"c0", "c1"}));
+  int64_t right = 0;
+  size_t at = 0;
+  for (const Prediction& one : classified(network, inputs_of(paths_), {.batch_size = 4})) {
+    EXPECT_EQ(one.name, paths_.at(at++));
+    if (one.name == broken_) {
+      EXPECT_THAT(one.error, HasSubstr("no image"));
+      EXPECT_TRUE(one.probabilities.empty());
+      continue;
+    }
+    EXPECT_EQ(one.error, "");
+    EXPECT_NEAR(one.probabilities[0] + one.probabilities[1], 1, 1e-5);
+    right += (one.probabilities[1] > 0.5) == (one.name.find("/c1/") != std::string::npos);
+  }
+  EXPECT_EQ(at, paths_.size());
+  EXPECT_EQ(static_cast<double>(right) / 10, result_.best_metric);
+}
+
+// All that is asked for of an image is the same in other batches, read ahead or not, with inputs
+// that come one by one, and on the CPU.
+TEST_P(ClassifyOn, BatchesSayWhatSingleImagesDo) {
+  ImageClassifierOptions options{
+      .batch_size = 1, .flip = true, .embedding = true, .heat_map = true};
+  const Network on_cpu = Network::load(run_.folder.best(), cpu_device);
+  const std::vector<Prediction> alone = classified(on_cpu, inputs_of(paths_), options);
+  ASSERT_EQ(alone.size(), paths_.size());
+  options.batch_size = 4;
+  const Network network = this->network();
+  for (const bool read_ahead : {true, false}) {
+    options.read_ahead = read_ahead;
+    for (const NextInputs& next : {inputs_of(paths_), one_by_one()}) {
+      const std::vector<Prediction> batched = classified(network, next, options);
+      ASSERT_EQ(batched.size(), paths_.size());
+      for (size_t i = 0; i < batched.size(); ++i) {
+        const Prediction &one = batched[i], &want = alone[i];
+        EXPECT_EQ(one.name, paths_[i]);
+        EXPECT_EQ(one.error.empty(), one.name != broken_);
+        EXPECT_THAT(one.probabilities, Pointwise(FloatNear(1e-4f), want.probabilities)) << one.name;
+        EXPECT_THAT(one.embedding, Pointwise(FloatNear(1e-3f), want.embedding)) << one.name;
+        EXPECT_EQ(one.embedding.empty(), one.name == broken_);
+        ASSERT_EQ(one.heat_map.rgb.size(), want.heat_map.rgb.size()) << one.name;
+        EXPECT_EQ(one.heat_map.rgb.empty(), one.name == broken_);
+        int most = 0;
+        for (size_t b = 0; b < want.heat_map.rgb.size(); ++b) {
+          most = std::max(most, std::abs(one.heat_map.rgb[b] - want.heat_map.rgb[b]));
+        }
+        EXPECT_LE(most, 1) << one.name;
+      }
+    }
+  }
+}
+
+TEST_P(ClassifyOn, FailuresCostNoResultThatIsThere) {
+  const Network network = this->network();
+  int64_t given = 0, reported = 0;
+  const int64_t ahead = 2 * (4 + ImageReader().workers());
+  const auto failing = [&](size_t) {
+    if (given++ >= ahead) fail(ErrorKind::disk, "input is gone");
+    return std::vector<std::string>{paths_[0]};
+  };
+  EXPECT_THROW(classify_images(network, failing, {.batch_size = 4, .read_ahead = true},
+                               [&](const Prediction&) { ++reported; }),
+               Error);
+  EXPECT_EQ(reported, 4);
+  // Nothing follows a result that could not be reported.
+  reported = 0;
+  const auto full_disk = [&](const Prediction&) {
+    if (++reported == 2) fail(ErrorKind::disk, "no space");
+  };
+  EXPECT_THROW(
+      classify_images(network, one_by_one(), {.batch_size = 4, .read_ahead = true}, full_disk),
+      Error);
+  EXPECT_EQ(reported, 2);
+}
+
+}  // namespace
+}  // namespace whisker::test
