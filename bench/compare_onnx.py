@@ -3,7 +3,7 @@
 
 usage: compare_onnx.py WHISKER IMAGES [--presets NAME ... | --weights FILE ...] [--count N] [--classes 100]
 WHISKER is the program, IMAGES a folder of JPEG files (N of them, all by default). Run it with a Python that has torch,
-torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16), with batch
+torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16 and vit_s_16_384), with batch
 norms that have seen the images and a last layer that tells them apart, as a .pth file. One JSON line per preset: images
 whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
 network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level). Weights of
@@ -27,16 +27,18 @@ from machine import machine
 
 PRESETS = ["convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "mobilenet_v2", "mobilenet_v3_large",
            "mobilenet_v3_small", "regnet_y_400mf", "resnet101", "resnet18", "resnet34", "resnet50", "squeezenet1_1",
-           "vgg16", "vit_b_16", "vit_s_16"]
+           "vgg16", "vit_b_16", "vit_b_16_384", "vit_s_16", "vit_s_16_384"]
 CALIBRATION = 16  # images that batch norms see
 DEVIATION = 3  # of the logits of an image
 
 
 def network(name, classes):
-    if name != "vit_s_16":
-        return torchvision.models.get_model(name, weights=None, num_classes=classes)
+    if not name.startswith("vit_s_16"):
+        size = {"image_size": 384} if name.endswith("_384") else {}
+        return torchvision.models.get_model(name.removesuffix("_384"), weights=None, num_classes=classes, **size)
     import timm
-    return timm.create_model("vit_small_patch16_224", num_classes=classes)
+    return timm.create_model("vit_small_patch16_384" if name.endswith("_384") else "vit_small_patch16_224",
+                             num_classes=classes)
 
 
 def calibrate(net, inputs):

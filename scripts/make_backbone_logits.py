@@ -115,6 +115,8 @@ def networks():
     for side, count in ((64, 20), (224, 2)):
         yield "vit_s_16", side, count, filled(timm.create_model(
             "vit_small_patch16_224", num_classes=CLASSES, dynamic_img_size=True))
+    yield "vit_b_16_384", 384, 2, filled(torchvision.models.vit_b_16(num_classes=CLASSES, image_size=384))
+    yield "vit_s_16_384", 384, 2, filled(timm.create_model("vit_small_patch16_384", num_classes=CLASSES))
 
 
 def main():

@@ -201,9 +201,10 @@ MadeLayer make_position_embedding(LayerArguments& arguments, const LayerContext&
     fail(ErrorKind::usage, "position_embedding: expected images (N,H,W,C), got {}", image);
   }
   const Pair extents{image[1], image[2]};
+  const Pair usual = context.grid > 0 ? Pair{context.grid, context.grid} : extents;
   return {std::make_shared<PositionEmbedding>(
       PositionEmbedding::Options{.channels = context.flow.channels(),
-                                 .grid = arguments.pair({"grid"}, 1).value_or(extents),
+                                 .grid = arguments.pair({"grid"}, 1).value_or(usual),
                                  .image = extents,
                                  .tokens = token ? 1 : 0})};
 }

@@ -33,6 +33,7 @@ struct LayerContext {
   bool keras_start = false;  ///< initial values are Keras', not PyTorch's
   bool tail = false;         ///< the model's last layer
   double width = 1;          ///< multiplies the filters of convolutions
+  int64_t grid = 0;          ///< rows and columns of position embeddings; 0: those of the image
 };
 
 struct MadeLayer {

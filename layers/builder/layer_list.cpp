@@ -120,7 +120,8 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
                        .vocabulary = options_.vocabulary,
                        .keras_start = options_.keras_start,
                        .tail = target.tail,
-                       .width = options_.width});
+                       .width = options_.width,
+                       .grid = options_.grid});
   } catch (const Error& error) {
     if (says_place(error, node)) throw;
     fail(error.kind(), "{}: {}", arguments.place(), error.what());

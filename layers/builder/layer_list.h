@@ -22,6 +22,7 @@ struct LayerListOptions {
   int64_t vocabulary = 0;              ///< likewise
   double width = 1;                    ///< likewise
   double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
+  int64_t grid = 0;                    ///< likewise
   double drop_path = 0;  ///< rate of the last residual that asks for `drop_path: auto`
 };
 

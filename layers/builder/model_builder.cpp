@@ -6,6 +6,7 @@
 #include "layers/builder/presets.h"
 
 #include <algorithm>
+#include <deque>
 
 namespace whisker {
 namespace {
@@ -22,21 +23,22 @@ void check_defaults(const YamlNode* defaults) {
   }
 }
 
-// The section's own keys and, behind them, its preset's.
+// The section's own keys and, behind them, its preset's, which may begin with another preset.
 class Section {
  public:
   Section(const YamlNode& node, const BuildOptions& options) : node_(node) {
     const YamlNode* name = node.is_scalar() ? &node : node.find("preset");
-    if (name) {
+    while (name) {
       const Preset* preset = find_preset(name->as_string());
       if (!preset) fail_unknown(*name, "preset", preset_names());
-      name_ = preset->name;
-      preset_ = YamlNode::parse(preset->text, fmt::format("preset {}", preset->name));
+      if (name_.empty()) name_ = preset->name;
+      presets_.push_back(YamlNode::parse(preset->text, fmt::format("preset {}", preset->name)));
+      name = presets_.back().find("preset");
     }
     if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
-    std::vector<std::string> known = {"preset", "layers", "head",  "defaults", "initializer",
-                                      "fuse",   "width",  "depth", "drop_path"};
+    std::vector<std::string> known = {"preset", "layers", "head",  "defaults",  "initializer",
+                                      "fuse",   "width",  "depth", "drop_path", "grid"};
     known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
     for (size_t i = 0; i < node.keys().size(); ++i) {
       if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
@@ -47,14 +49,15 @@ class Section {
 
   const YamlNode* find(std::string_view key) const {
     if (node_.is_sequence()) return key == "layers" ? &node_ : nullptr;
-    const YamlNode* own = node_.find(key);
-    return own ? own : preset_.find(key);
+    const YamlNode* found = node_.find(key);
+    for (size_t i = 0; !found && i < presets_.size(); ++i) found = presets_[i].find(key);
+    return found;
   }
   const std::string& preset_name() const { return name_; }
 
  private:
   const YamlNode& node_;
-  YamlNode preset_;
+  std::deque<YamlNode> presets_;
   std::string name_;
 };
 
@@ -118,12 +121,14 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
     const YamlNode* const node = keys.find(key);
     return node ? node->as_double(range) : otherwise;
   };
+  const YamlNode* grid = keys.find("grid");
   LayerListBuilder builder({.defaults = defaults,
                             .keras_start = read_keras_start(keys.find("initializer")),
                             .classes = options.classes,
                             .vocabulary = options.vocabulary,
                             .width = number("width", {.min = 0.05, .max = 20}, 1),
                             .depth = number("depth", {.min = 0.05, .max = 20}, 1),
+                            .grid = grid ? grid->as_int({.min = 1, .max = 256}) : 0,
                             .drop_path = number("drop_path", {.min = 0, .max = 0.999}, 0)},
                            model);
   Flow flow{.shape = options.input};

@@ -5,11 +5,13 @@
 #include "core/backend/registry.h"
 #include "core/ops/ops.h"
 #include "layers/builder/model_builder.h"
+#include "tests/support/error_of.h"
 #include "tests/support/recording_backend.h"
 
 #include <algorithm>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker {
@@ -46,6 +48,8 @@ TEST(Presets, HaveTheirParameterCounts) {
                                {"convnext_tiny", 224, 1000, 28'589'128, 182},
                                {"vit_b_16", 224, 1000, 86'567'656, 152},
                                {"vit_s_16", 224, 1000, 22'050'664, 152},
+                               {"vit_b_16_384", 384, 1000, 86'859'496, 152},
+                               {"vit_s_16_384", 384, 1000, 22'196'584, 152},
                                {"vgg16", 224, 1000, 138'357'544, 32},
                                {"squeezenet1_1", 224, 1000, 1'235'496, 52},
                                {"keras_small", 64, 2, 3'937'409, 6},
@@ -70,6 +74,32 @@ TEST(Presets, HaveTheirParameterCounts) {
       EXPECT_EQ(model.output, (Shape{1, 1})) << row.name;
     }
   }
+}
+
+// What a layer, the section or a preset says of positions counts, in this order.
+TEST(Presets, TakeTheGridOfPositionsThatIsSaid) {
+  const auto positions = [](const std::string& section) {
+    const Model model =
+        build_model(YamlNode::parse(section, "test"), {.input = {1, 64, 64, 3}, .classes = 3});
+    for (const auto& parameter : model.net->parameters()) {
+      if (parameter->name().ends_with("pos_embed")) return parameter->shape()[1];
+    }
+    return int64_t{0};
+  };
+  const std::string layers =
+      "[conv2d: {filters: 8, kernel: 16, strides: 16}, position_embedding: {name: pos_embed%}, "
+      "global_avg_pool2d, dense: {units: classes}]";
+  const auto with = [&](const std::string& settings) {
+    return std::string(layers).replace(layers.find('%'), 1, settings);
+  };
+  EXPECT_EQ(positions("vit_s_16"), 1 + 14 * 14);
+  EXPECT_EQ(positions("vit_s_16_384"), 1 + 24 * 24);
+  EXPECT_EQ(positions("{preset: vit_s_16_384, grid: 32}"), 1 + 32 * 32);
+  EXPECT_EQ(positions(with("")), 4 * 4);  // as the image
+  EXPECT_EQ(positions("{grid: 6, layers: " + with("") + "}"), 6 * 6);
+  EXPECT_EQ(positions("{grid: 6, layers: " + with(", grid: 5") + "}"), 5 * 5);
+  EXPECT_THAT(test::message_of(ErrorKind::usage, [&] { positions("{preset: vit_s_16, grid: 0}"); }),
+              testing::HasSubstr("from 1 to 256"));
 }
 
 // On a device that multiplies there, every block's gradient reaches the norm before it in parts.
