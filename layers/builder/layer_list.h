@@ -21,8 +21,8 @@ struct LayerListOptions {
   int64_t classes = 0;                 ///< see LayerContext
   int64_t vocabulary = 0;              ///< likewise
   double width = 1;                    ///< likewise
-  double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
   int64_t grid = 0;                    ///< likewise
+  double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
   double drop_path = 0;  ///< rate of the last residual that asks for `drop_path: auto`
 };
 

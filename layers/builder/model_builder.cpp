@@ -6,7 +6,6 @@
 #include "layers/builder/presets.h"
 
 #include <algorithm>
-#include <deque>
 
 namespace whisker {
 namespace {
@@ -57,7 +56,7 @@ class Section {
 
  private:
   const YamlNode& node_;
-  std::deque<YamlNode> presets_;
+  std::vector<YamlNode> presets_;
   std::string name_;
 };
 
@@ -127,8 +126,8 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
                             .classes = options.classes,
                             .vocabulary = options.vocabulary,
                             .width = number("width", {.min = 0.05, .max = 20}, 1),
-                            .depth = number("depth", {.min = 0.05, .max = 20}, 1),
                             .grid = grid ? grid->as_int({.min = 1, .max = 256}) : 0,
+                            .depth = number("depth", {.min = 0.05, .max = 20}, 1),
                             .drop_path = number("drop_path", {.min = 0, .max = 0.999}, 0)},
                            model);
   Flow flow{.shape = options.input};
