@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -30,6 +31,11 @@ class FreeList {
   }
   std::unique_ptr<T> take() {
     return take([](const T&) { return true; });
+  }
+  /// The same, or a new one.
+  std::unique_ptr<T> take_or_make() {
+    std::unique_ptr<T> one = take();
+    return one ? std::move(one) : std::make_unique<T>();
   }
   /// Never fails: the list has the capacity for all that were made.
   void give(std::unique_ptr<T> one) noexcept {

@@ -89,7 +89,7 @@ Sample ImageDataset::sample(SampleKey key) const {
 }
 
 int64_t ImageDataset::write(SampleKey key, std::span<float> image) const {
-  std::unique_ptr<Scratch> scratch = take_scratch();
+  std::unique_ptr<Scratch> scratch = scratches_.take_or_make();
   const auto [view, record] = cache_ ? source_in_cache(key, *scratch)
                                      : source_in_file(key, file_bytes(key.index), *scratch);
   const Preprocess& preprocess = options_.preprocess;
@@ -98,11 +98,6 @@ int64_t ImageDataset::write(SampleKey key, std::span<float> image) const {
                   scratch->transform, policy_for(key));
   scratches_.give(std::move(scratch));
   return folder_.files[static_cast<size_t>(key.index)].label;
-}
-
-std::unique_ptr<ImageDataset::Scratch> ImageDataset::take_scratch() const {
-  std::unique_ptr<Scratch> scratch = scratches_.take();
-  return scratch ? std::move(scratch) : std::make_unique<Scratch>();
 }
 
 DrawKey ImageDataset::draw_key(SampleKey key) const {

@@ -84,7 +84,6 @@ class ImageDataset final : public Dataset {
     ImageView view;
     ImageRecord record;
   };
-  std::unique_ptr<Scratch> take_scratch() const;
   DrawKey draw_key(SampleKey key) const;
   /// What becomes of a (height, width) image in epoch `key.epoch`.
   ImageRecord record_for(SampleKey key, int height, int width) const;

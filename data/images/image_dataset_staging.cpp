@@ -15,11 +15,11 @@ bool ImageDataset::keeps_resampled() const {
 int64_t ImageDataset::pack(SampleKey key, ImageRows& rows, int64_t row) const {
   rows.whole(row) = {};
   if (options_.augment && options_.augment->has_policy()) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<Scratch> scratch = scratches_.take_or_make();
     pack_by_policy(key, rows, row, *scratch);
     scratches_.give(std::move(scratch));
   } else if (!pack_resident(key, rows.record(row))) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<Scratch> scratch = scratches_.take_or_make();
     pack_image(key, rows, row, *scratch);
     scratches_.give(std::move(scratch));
   }

@@ -28,8 +28,7 @@ void ImageInput::set(Batch& batch, int64_t row, const Image& image, bool mirrore
     record.flip_horizontal = true;
     record.place.left = size.width - record.place.left - record.place.width;
   }
-  std::unique_ptr<Scratch> scratch = scratches_.take();
-  if (!scratch) scratch = std::make_unique<Scratch>();
+  std::unique_ptr<Scratch> scratch = scratches_.take_or_make();
   if (pipeline_) {
     pack_view(ImageView(image), record, *batch.packed, scratch->pack);
     batch.packed->record(row) = record;
