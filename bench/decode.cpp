@@ -1,8 +1,10 @@
-// How many JPEG files a core turns into pixels: fully decoded, and as random resized crops of 224.
+// How many JPEG files a core turns into pixels: fully decoded, as far as the middle 224 x 224 of 256
+// needs, and as random resized crops of 224.
 // usage: bench_decode FOLDER [--seconds S] [--threads N] [--only ID]
 // One JSON line per row; files are read into memory first; crops change with every pass.
 #include "data/codec/decode.h"
 
+#include "data/staging/image_staging.h"
 #include "data/transforms/augment_sampler.h"
 #include "data/transforms/transform_image.h"
 
@@ -57,6 +59,14 @@ ImageRecord crop_for(const File& file, uint64_t index, uint64_t pass) {
 
 void decode_full(const File& file, uint64_t, uint64_t, Workspace& work) {
   whisker::decode(file, {}, work.decoded);
+}
+
+// What classify, evaluate and validation decode.
+void decode_middle(const File& file, uint64_t, uint64_t, Workspace& work) {
+  static const Preprocess preprocess{.resize_short = 256, .crop = {target, target}};
+  const auto header = whisker::read_header(file);
+  const ImageRecord record = whisker::preprocess_record(preprocess, header.height, header.width);
+  whisker::decode(file, {.part = whisker::part_read(record)}, work.decoded);
 }
 
 // To 8-bit pixels, as the peers do.
@@ -134,6 +144,7 @@ int main(int argc, char** argv) {
   }
   const std::vector<std::pair<std::string, Task>> rows = {
       {"decode_full", decode_full},
+      {"decode_middle224", decode_middle},
       {"decode_rrc224_exact", [](auto& file, auto index, auto pass,
                                  auto& work) { decode_crop(file, index, pass, false, work); }},
       {"decode_rrc224_fast", [](auto& file, auto index, auto pass,

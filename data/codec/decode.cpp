@@ -123,6 +123,8 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
   out.origin_x = 0;
   out.origin_y = 0;
   if (options.fast) check_crop(options.fast->crop, header);
+  const Rect part = options.part.value_or(Rect{0, 0, header.width, header.height});
+  check_crop(part, header);
 
   if (kind == ImageKind::jpeg && options.fast) {
     const int scale = scale_for(*options.fast);
@@ -139,7 +141,8 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     out.origin_x = std::min(a.x, b.x) / scale;
     out.origin_y = std::min(a.y, b.y) / scale;
   } else if (kind == ImageKind::jpeg) {
-    formats::decode_jpeg(bytes, out.image);
+    formats::decode_jpeg(bytes, stored_rect(part, stored.orientation, stored.width, stored.height),
+                         out.image);
   } else if (kind == ImageKind::png) {
     formats::decode_png(bytes, out.image);
   } else if (kind == ImageKind::webp) {

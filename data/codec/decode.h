@@ -59,6 +59,9 @@ struct CropRequest {
 
 struct DecodeOptions {
   int64_t max_pixels = default_max_pixels;
+  /// When set, the upright pixels that are needed: the others of a JPEG may hold anything. These are
+  /// exact, and the file is checked to its end, as without.
+  std::optional<Rect> part = {};
   /// When set, a JPEG is decoded only around the crop, at the smallest scale of 1/2, 1/4 and 1/8 at
   /// which the crop still covers the target. Pixels then differ slightly from exact ones.
   std::optional<CropRequest> fast = {};

@@ -33,8 +33,9 @@ StoredHeader webp_header(Bytes bytes);
 void decode_png(Bytes bytes, Image& out);
 void decode_bmp(Bytes bytes, Image& out);
 void decode_webp(Bytes bytes, Image& out);
-/// The whole image at full scale, read to its end.
-void decode_jpeg(Bytes bytes, Image& out);
+/// `out` has the whole image's extents. Of its pixels those of `part` (in stored ones) are sure to be
+/// decoded. The file is read to its end.
+void decode_jpeg(Bytes bytes, const Rect& part, Image& out);
 /// Rows and columns around `part.crop` at 1 / part.scale. Returns the rectangle `out` holds, in
 /// pixels of the scaled stored image.
 Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out);

@@ -144,27 +144,51 @@ class JpegReader {
     body();
   }
 
-  // Reads `rows` rows of out.width pixels into `out` from row 0 on.
-  void read_rows(int rows, Image& out) {
+  // Starts decompression at the rows and columns around `crop`, in full-resolution pixels: what of
+  // the scaled image read_rows() gives.
+  Rect start(const Rect& crop, int scale) {
+    cinfo_.scale_num = 1;
+    cinfo_.scale_denom = static_cast<unsigned>(scale);
+    call([&] { jpeg_start_decompress(&cinfo_); });
+    const int full_width = static_cast<int>(cinfo_.output_width);
+    const int full_height = static_cast<int>(cinfo_.output_height);
+    // Two pixels around the crop: chroma between two samples is interpolated from both.
+    constexpr int margin = 2;
+    const int x0 = std::max(crop.left / scale - margin, 0);
+    const int y0 = std::max(crop.top / scale - margin, 0);
+    const int x1 = std::min((crop.left + crop.width - 1) / scale + 1 + margin, full_width);
+    const int y1 = std::min((crop.top + crop.height - 1) / scale + 1 + margin, full_height);
+    JDIMENSION left = static_cast<JDIMENSION>(x0);
+    JDIMENSION width = static_cast<JDIMENSION>(x1 - x0);
+    call([&] {
+      if (x1 - x0 < full_width) jpeg_crop_scanline(&cinfo_, &left, &width);
+      if (y0 > 0) jpeg_skip_scanlines(&cinfo_, static_cast<JDIMENSION>(y0));
+    });
+    return {static_cast<int>(left), y0, static_cast<int>(cinfo_.output_width), y1 - y0};
+  }
+
+  // Reads the next `rows` rows, `stride` bytes apart.
+  void read_rows(int rows, uint8_t* to, ptrdiff_t stride) {
     if (cinfo_.out_color_space != JCS_CMYK) {
       call([&] {
         for (int y = 0; y < rows;) {
           JSAMPROW targets[16];
           const int count = std::min(rows - y, 16);
-          for (int i = 0; i < count; ++i) targets[i] = out.row(y + i);
+          for (int i = 0; i < count; ++i) targets[i] = to + (y + i) * stride;
           y += static_cast<int>(
               jpeg_read_scanlines(&cinfo_, targets, static_cast<JDIMENSION>(count)));
         }
       });
       return;
     }
-    cmyk_row_.resize(static_cast<size_t>(out.width) * 4);
+    const int width = static_cast<int>(cinfo_.output_width);
+    cmyk_row_.resize(static_cast<size_t>(width) * 4);
     for (int y = 0; y < rows; ++y) {
       call([&] {
         JSAMPROW target = cmyk_row_.data();
         jpeg_read_scanlines(&cinfo_, &target, 1);
       });
-      cmyk_to_rgb(out.row(y), out.width);
+      cmyk_to_rgb(to + y * stride, width);
     }
   }
 
@@ -237,12 +261,21 @@ StoredHeader jpeg_header(Bytes bytes) {
   return walk_markers(bytes).header;
 }
 
-void decode_jpeg(Bytes bytes, Image& out) {
+void decode_jpeg(Bytes bytes, const Rect& part, Image& out) {
   JpegReader reader(bytes);
   auto& cinfo = reader.cinfo();
-  reader.call([&] { jpeg_start_decompress(&cinfo); });
-  out.reshape(static_cast<int>(cinfo.output_height), static_cast<int>(cinfo.output_width));
-  reader.read_rows(out.height, out);
+  out.reshape(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width));
+  const ptrdiff_t stride = ptrdiff_t{3} * out.width;
+  // A progressive file may lack its last scans: libjpeg then smooths, also across the part's edges.
+  const Rect whole{0, 0, out.width, out.height};
+  const Rect held = reader.start(cinfo.progressive_mode ? whole : part, 1);
+  reader.read_rows(held.height, out.row(held.top) + ptrdiff_t{3} * held.left, stride);
+  // Skipping to the end would leave the data behind the part unread, so the last row is read.
+  const int below = out.height - (held.top + held.height);
+  if (below > 1) {
+    reader.call([&] { jpeg_skip_scanlines(&cinfo, static_cast<JDIMENSION>(below - 1)); });
+  }
+  if (below > 0) reader.read_rows(1, out.row(out.height - 1), stride);
   reader.call([&] { jpeg_finish_decompress(&cinfo); });
 }
 
@@ -257,29 +290,10 @@ Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out) {
   if (!whole) fail(ErrorKind::data, "truncated JPEG: the file has no end marker");
 
   JpegReader reader(bytes);
-  auto& cinfo = reader.cinfo();
-  cinfo.scale_num = 1;
-  cinfo.scale_denom = static_cast<unsigned>(part.scale);
-  reader.call([&] { jpeg_start_decompress(&cinfo); });
-  const int full_width = static_cast<int>(cinfo.output_width);
-  const int full_height = static_cast<int>(cinfo.output_height);
-
-  // Two pixels around the crop: chroma between two samples is interpolated from both.
-  constexpr int margin = 2;
-  const Rect& crop = part.crop;
-  const int x0 = std::max(crop.left / part.scale - margin, 0);
-  const int y0 = std::max(crop.top / part.scale - margin, 0);
-  const int x1 = std::min((crop.left + crop.width - 1) / part.scale + 1 + margin, full_width);
-  const int y1 = std::min((crop.top + crop.height - 1) / part.scale + 1 + margin, full_height);
-  JDIMENSION left = static_cast<JDIMENSION>(x0);
-  JDIMENSION width = static_cast<JDIMENSION>(x1 - x0);
-  reader.call([&] {
-    if (x1 - x0 < full_width) jpeg_crop_scanline(&cinfo, &left, &width);
-    if (y0 > 0) jpeg_skip_scanlines(&cinfo, static_cast<JDIMENSION>(y0));
-  });
-  out.reshape(y1 - y0, static_cast<int>(cinfo.output_width));
-  reader.read_rows(out.height, out);
-  return {static_cast<int>(left), y0, out.width, out.height};
+  const Rect held = reader.start(part.crop, part.scale);
+  out.reshape(held.height, held.width);
+  reader.read_rows(held.height, out.rgb.data(), ptrdiff_t{3} * out.width);
+  return held;
 }
 
 }  // namespace whisker::formats

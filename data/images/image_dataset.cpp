@@ -147,7 +147,7 @@ ImageDataset::Source ImageDataset::source_in_file(SampleKey key, const std::stri
                                                   Scratch& scratch) const {
   const ImageHeader header = header_of(key.index, bytes);
   Source source{.view = {}, .record = record_for(key, header.height, header.width)};
-  DecodeOptions how{.max_pixels = options_.max_pixels, .fast = {}};
+  DecodeOptions how{.max_pixels = options_.max_pixels, .part = part_read(source.record)};
   if (options_.augment && options_.fast_decode) {
     how.fast = {.crop = source.record.crop,
                 .target_height = source.record.place.height,

@@ -10,22 +10,8 @@
 #include <utility>
 
 namespace whisker {
-namespace {
-
-// Why there is no image; empty: `out` holds it.
-std::string read_image(const std::string& path, Decoded& out) {
-  try {
-    decode(bytes_of(read_file(path, max_image_bytes, ErrorKind::data, Source::stream)), {}, out);
-    return {};
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    return error.what();
-  }
-}
-
-}  // namespace
-
-ImageReader::ImageReader(int workers) : workers_(std::max(1, resolve_workers(workers))) {}
+ImageReader::ImageReader(int workers, Part part)
+    : workers_(std::max(1, resolve_workers(workers))), part_(std::move(part)) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -83,6 +69,20 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   file->done = true;
   done_.notify_one();
   return true;
+}
+
+// Why there is no image; empty: `out` holds it.
+std::string ImageReader::read_image(const std::string& path, Decoded& out) const {
+  try {
+    const std::string content = read_file(path, max_image_bytes, ErrorKind::data, Source::stream);
+    DecodeOptions how;
+    if (part_) how.part = part_(read_header(bytes_of(content)));
+    decode(bytes_of(content), how, out);
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return error.what();
+  }
 }
 
 }  // namespace whisker

@@ -21,9 +21,12 @@ class ImageReader {
   /// Called with the image of a file on the thread that decoded it, unless the file is unreadable.
   /// The image's memory is used again afterwards.
   using Use = std::function<void(const Image&)>;
+  /// The upright pixels of an image that its user reads.
+  using Part = std::function<Rect(const ImageHeader&)>;
 
-  /// Number of threads, the caller's included: see resolve_workers().
-  explicit ImageReader(int workers = -1);
+  /// Number of threads, the caller's included: see resolve_workers(). Without `part` images are
+  /// decoded whole.
+  explicit ImageReader(int workers = -1, Part part = {});
   /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
@@ -46,8 +49,10 @@ class ImageReader {
   using Lock = std::unique_lock<std::mutex>;
   void run();
   bool read_next(Lock& lock, Decoded& decoded);
+  std::string read_image(const std::string& path, Decoded& out) const;
 
   int workers_;
+  Part part_;
   Decoded decoded_;  // the caller's
   std::mutex mutex_;
   std::condition_variable work_, done_;

@@ -26,6 +26,13 @@ Rect pixels_read(const ImageRecord& record) {
   return {columns.first, rows.first, columns.end - columns.first, rows.end - rows.first};
 }
 
+Rect part_read(const ImageRecord& record) {
+  Rect part = pixels_read(record);
+  part.left += record.crop.left;
+  part.top += record.crop.top;
+  return part;
+}
+
 void pack_view(const ImageView& view, ImageRecord& record, ImageRows& rows, PackScratch& scratch) {
   constexpr int64_t large_bytes = int64_t{1} << 20;
   const Rect read = pixels_read(record);

@@ -56,6 +56,8 @@ class ImageClassifier {
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
       : network_(network), options_(options), input_(network) {}
 
+  Rect reads(const ImageHeader& image) const { return input_.reads(image); }
+
   ClassifiedBatch batch() const {
     ClassifiedBatch batch;
     batch.images = input_.batch(options_.batch_size);
@@ -147,7 +149,8 @@ void classify_images(const Network& network, const NextInputs& next,
                      const std::function<void(const Prediction&)>& report) {
   ImageClassifier classifier(network, options);
   std::deque<ClassifiedBatch> batches;  // whose files are started
-  ImageReader reader;                   // fills them: ends first
+  // Fills them: ends first.
+  ImageReader reader(-1, [&](const ImageHeader& image) { return classifier.reads(image); });
   const auto most = static_cast<size_t>(options.batch_size);
   // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;

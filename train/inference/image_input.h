@@ -4,6 +4,7 @@
 
 #include "core/image/image_pipeline.h"
 #include "core/memory/free_list.h"
+#include "data/codec/decode.h"
 #include "data/staging/image_staging.h"
 #include "data/transforms/transform_image.h"
 #include "train/model/network.h"
@@ -25,6 +26,8 @@ class ImageInput {
     std::vector<std::vector<float>> values = {};
   };
   Batch batch(int64_t rows) const;
+  /// The pixels of an image that set() reads. Thread-safe.
+  Rect reads(const ImageHeader& image) const;
   /// Thread-safe for rows that differ.
   void set(Batch& batch, int64_t row, const Image& image, bool mirrored = false);
   /// images (rows.size(), H, W, C): those of the rows named, ascending, which are all set.

@@ -7,12 +7,14 @@
 #include "tests/support/test_data.h"
 #include "tests/support/unguarded_decoders.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -223,9 +225,82 @@ TEST(DecodeJpeg, FastCropsHoldTheSamePixelsInEveryOrientationAndScale) {
   for (const int scale : {1, 2, 4, 8}) EXPECT_GT(most_scales[scale], 0) << scale;
 }
 
+// The pixels of `part` that differ between two images of the same extents.
+int different_pixels(const Image& a, const Image& b, const Rect& part) {
+  int different = 0;
+  for (int y = part.top; y < part.top + part.height; ++y) {
+    for (int x = 3 * part.left; x < 3 * (part.left + part.width); x += 3) {
+      different += !std::equal(a.row(y) + x, a.row(y) + x + 3, b.row(y) + x);
+    }
+  }
+  return different;
+}
+
+TEST(DecodeJpeg, PartsAreExact) {
+  std::mt19937 random(1);
+  const auto below = [&](int limit) { return static_cast<int>(random() % unsigned(limit)); };
+  int64_t left_out = 0, all = 0;
+  for (const auto& [name, kind] : jpeg_kinds()) {
+    for (const auto& [width, height] : {std::pair{301, 215}, {64, 96}, {37, 5}, {3, 3}}) {
+      JpegSpec spec = kind;
+      for (int i = 0; i < 40; ++i) {
+        spec.orientation = i % 9;
+        const Buffer file = test::write_jpeg(test::sample_image(width, height), spec);
+        const Image full = decode(file);
+        Rect part{.left = below(full.width), .top = below(full.height)};
+        part.width = 1 + below(full.width - part.left);
+        part.height = 1 + below(full.height - part.top);
+        Decoded out;
+        out.image.reshape(full.height, full.width);
+        std::ranges::transform(full.rgb, out.image.rgb.begin(),
+                               [](int byte) { return static_cast<uint8_t>(~byte); });
+        decode(file, {.part = part}, out);
+        ASSERT_EQ(out.image.width, full.width);
+        ASSERT_EQ(out.image.height, full.height);
+        EXPECT_EQ(different_pixels(out.image, full, part), 0)
+            << name << " " << width << "x" << height << " " << part.width << "x" << part.height
+            << " at " << part.left << "," << part.top << " orientation " << spec.orientation;
+        left_out += different_pixels(out.image, full, {0, 0, full.width, full.height});
+        all += int64_t{full.width} * full.height;
+      }
+    }
+  }
+  EXPECT_GT(left_out, all / 4) << "control: what is not asked for is not decoded";
+}
+
+TEST(DecodeJpeg, PartsOfDamagedFilesAreRefusedLikeWholeOnes) {
+  std::mt19937 random(2);
+  int refused = 0;
+  for (const auto& [name, spec] : jpeg_kinds()) {
+    const Buffer file = test::write_jpeg(test::sample_image(150, 110), spec);
+    for (int i = 0; i < 200; ++i) {
+      Buffer damaged = file;
+      damaged[700 + random() % (file.size() - 700)] ^= static_cast<uint8_t>(1U << random() % 8);
+      const auto error = [&](const DecodeOptions& how) {
+        Decoded out;
+        try {
+          decode(damaged, how, out);
+          return std::string();
+        } catch (const Error& one) {
+          return std::string(one.what());
+        }
+      };
+      const std::string whole = error({});
+      EXPECT_EQ(error({.part = Rect{40, 30, 50, 20}}), whole) << name;
+      refused += !whole.empty();
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
 TEST(DecodeJpeg, CropOutsideTheImageIsAUsageError) {
   const Buffer file = test::write_jpeg(test::sample_image(40, 30));
   Decoded out;
+  EXPECT_EQ(test::message_of(ErrorKind::usage,
+                             [&] {
+                               decode(file, {.part = Rect{0, 9, 40, 22}}, out);
+                             }),
+            "decode: crop 40x22 at (0,9) is not inside the 40x30 image");
   EXPECT_EQ(test::message_of(ErrorKind::usage,
                              [&] {
                                decode(file, {.fast = CropRequest{{20, 0, 21, 30}, 8, 8}}, out);
@@ -249,12 +324,18 @@ TEST(DecodeJpeg, CutsAreRefusedWhereLibjpegOnlyWarns) {
                                   decode(cut, {.fast = CropRequest{{0, 0, 20, 16}, 8, 8}}, out);
                                 }))
           << name << " fast, cut to " << size;
+      EXPECT_TRUE(test::refused(ErrorKind::data,
+                                [&] {
+                                  Decoded out;
+                                  decode(cut, {.part = Rect{0, 0, 20, 16}}, out);
+                                }))
+          << name << " in part, cut to " << size;
       ++cuts;
       control_accepts += test::unguarded_libjpeg_accepts(cut);
     }
   }
   EXPECT_GT(control_accepts, cuts / 4) << "control: unguarded libjpeg must take cut files";
-  std::printf("cuts accepted: 0 of %d; control: %d\n", 2 * cuts, control_accepts);
+  std::printf("cuts accepted: 0 of %d; control: %d\n", 3 * cuts, control_accepts);
 }
 
 TEST(DecodeJpeg, LongThinAndLargeImagesDecode) {

@@ -162,6 +162,25 @@ TEST(ImageDataset, CachesNeverChangePixels) {
   }
 }
 
+// Without a cache only what a sample reads is decoded, with one the whole image.
+TEST(ImageDataset, ValidationReadsTheSamePixelsFromFilesAndCaches) {
+  TemporaryFolder folder;
+  for (int i = 0; i < 16; ++i) {
+    const int width = i % 2 == 0 ? 200 : 70 + i;
+    folder.write(fmt::format("{}/{}.jpg", i < 8 ? 'a' : 'b', i),
+                 test::write_jpeg(test::sample_image(width, 100 + i), {.orientation = i % 9}));
+  }
+  const ImageFolder files = open_image_folder(folder.path());
+  for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
+    const ImageDatasetOptions options{.preprocess = {.resize_short = 32,
+                                                     .crop = {.height = 24, .width = 20},
+                                                     .interpolation = interpolation}};
+    ImageDatasetOptions cached = options;
+    cached.cache = {.kind = CacheKind::memory};
+    EXPECT_EQ(hash_with(files, options, 2), hash_with(files, cached, 2));
+  }
+}
+
 TEST(ImageDataset, ReadsCatsAndDogs) {
   const auto root = test::test_data_dir() / "cats_dogs" / "val";
   if (!std::filesystem::exists(root)) GTEST_SKIP() << root << " is missing";

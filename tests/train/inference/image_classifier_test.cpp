@@ -1,16 +1,19 @@
 // What was trained classifies files by itself: classes, preprocessing and network are in the file.
 #include "train/inference/image_classifier.h"
 
+#include "data/codec/decode.h"
 #include "data/images/image_folder.h"
 #include "data/loader/image_reader.h"
 #include "tests/support/devices.h"
 #include "tests/support/error_of.h"
+#include "tests/support/image_files.h"
 #include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -108,6 +111,33 @@ TEST_P(ClassifyOn, BatchesSayWhatSingleImagesDo) {
       }
     }
   }
+}
+
+// Of a JPEG file only the part that the network sees is decoded; a BMP file is read whole.
+TEST_P(ClassifyOn, JpegFilesSayWhatTheirPixelsDo) {
+  std::vector<std::string> jpegs, bitmaps;
+  for (int i = 0; i < 9; ++i) {
+    const auto [width, height] = i % 2 == 0 ? std::pair{310 + i, 120} : std::pair{90, 200 + i};
+    const Buffer jpeg = write_jpeg(sample_image(width, height), {.orientation = i});
+    const Buffer bitmap = write_bmp(decode(jpeg));
+    const auto write = [&](const Buffer& bytes, const char* extension) {
+      return data_.folder()
+          .write(std::to_string(i) + extension, {bytes.begin(), bytes.end()})
+          .string();
+    };
+    jpegs.push_back(write(jpeg, ".jpg"));
+    bitmaps.push_back(write(bitmap, ".bmp"));
+  }
+  const Network network = this->network();
+  const ImageClassifierOptions options{.batch_size = 4, .flip = true, .heat_map = true};
+  const std::vector<Prediction> from_jpegs = classified(network, inputs_of(jpegs), options);
+  const std::vector<Prediction> from_bitmaps = classified(network, inputs_of(bitmaps), options);
+  for (size_t i = 0; i < jpegs.size(); ++i) {
+    EXPECT_EQ(from_jpegs[i].error, "");
+    EXPECT_EQ(from_jpegs[i].probabilities, from_bitmaps[i].probabilities) << i;
+    EXPECT_EQ(from_jpegs[i].heat_map.rgb, from_bitmaps[i].heat_map.rgb) << i;
+  }
+  EXPECT_NE(from_jpegs[0].probabilities, from_jpegs[1].probabilities);
 }
 
 TEST_P(ClassifyOn, FailuresCostNoResultThatIsThere) {
