@@ -14,6 +14,8 @@ namespace {
 
 // Longest search for one request.
 constexpr double longest_search_seconds = 1.5;
+// What one of cuDNN's heuristics takes to propose engines, roughly.
+constexpr double heuristic_seconds = 5e-3;
 
 // For a request that no library computes. A norm is fused only where cuDNN has engines
 // for it.
@@ -103,9 +105,9 @@ ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionReques
   return nullptr;
 }
 
-ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& request,
-                                                    const ConvolutionOperands& operands,
-                                                    const Unfused* unfused) {
+std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
+    const ConvolutionRequest& request, const ConvolutionOperands& operands, const Unfused* unfused,
+    const ConvolutionAlgorithm* present) {
   // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
   const bool compare = unfused && (request.pooled || request.residual || request.sums ||
                                    request.pass != ConvolutionPass::forward);
@@ -115,51 +117,73 @@ ConvolutionAlgorithmPointer ConvAlgorithms::fastest(const ConvolutionRequest& re
   }
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
-  ConvolutionAlgorithmPointer best;
+  std::optional<ConvolutionAlgorithmPointer> best;
   float best_time = std::numeric_limits<float>::infinity();
-  if (compare) best_time = stopwatch.median(*unfused);
+  if (compare) {
+    best.emplace();
+    best_time = stopwatch.median(*unfused);
+  }
   bool found = compare;
   std::optional<OutOfMemory> shortage;
-  const auto consider = [&](const auto& make) {
+  const auto is_faster = [&](const ConvolutionAlgorithm& candidate) {
+    const DriverMemory workspace(allocator_, candidate.workspace_bytes());
+    const float time =
+        stopwatch.median([&] { candidate.run(site(), operands, workspace.data()); }, best_time);
+    if (time >= best_time) return false;
+    best_time = time;
+    return found = true;
+  };
+  const auto attempt = [&](const auto& body) {
     try {
-      ConvolutionAlgorithmPointer candidate = make();
-      if (!candidate) return;
-      const DriverMemory workspace(allocator_, candidate->workspace_bytes());
-      const float time =
-          stopwatch.median([&] { candidate->run(site(), operands, workspace.data()); }, best_time);
-      if (time < best_time) {
-        best_time = time;
-        best = std::move(candidate);
-        found = true;
-      }
+      body();
     } catch (const OutOfMemory& error) {
       shortage = error;
     } catch (const Error&) {
       // The engine fails: continue with the others.
     }
   };
+  const auto consider = [&](const auto& make) {
+    attempt([&] {
+      ConvolutionAlgorithmPointer candidate = make();
+      if (!candidate || (present && candidate->name() == present->name())) return;
+      if (is_faster(*candidate)) best = std::move(candidate);
+    });
+  };
+  const auto pays = [&](double seconds) {
+    return !found ||
+           use.seconds() + seconds <= std::min(longest_search_seconds, budget_.worth(best_time));
+  };
+  if (present) {
+    attempt([&] {
+      if (is_faster(*present)) best.reset();
+    });
+  }
   consider([&] { return few_channels_conv(request, site()); });
   consider([&] { return depthwise_convolution(request, site()); });
   if (const auto graph = graph_of(request)) {
     std::vector<cudnn::EngineChoice> seen;
     for (const auto heuristic : heuristics) {
+      if (!pays(heuristic_seconds)) break;
       for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
         if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
-        const double longest = std::min(longest_search_seconds, budget_.worth(best_time));
-        if (found && use.seconds() > longest) break;
+        if (!pays(0)) break;
         consider([&] { return usable(graph, request, engine); });
         seen.push_back(std::move(engine));
       }
     }
   }
-  if (shortage && !found) throw *shortage;
+  if (!found) {
+    if (shortage) throw *shortage;
+    best.emplace();
+  }
   // Timing used memory outside the allocator, which may have a lower limit.
-  if (best) {
-    const Scratch probe(allocator_, best->workspace_bytes());
+  const ConvolutionAlgorithm* const chosen = best ? best->get() : present;
+  if (chosen) {
+    const Scratch probe(allocator_, chosen->workspace_bytes());
   }
   if (!shortage && (found || unfused)) {
     table_.set(AutotuneTable::Kind::convolution, request.describe(),
-               best ? best->name() : std::string(unfused_name));
+               chosen ? chosen->name() : std::string(unfused_name));
   }
   return best;
 }
@@ -168,7 +192,8 @@ void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
                             const ConvolutionOperands& operands, const Unfused* unfused) {
   choice.settled = true;
   try {
-    choice.algorithm = fastest(request, operands, unfused);
+    auto best = fastest(request, operands, unfused, choice.algorithm.get());
+    if (best) choice.algorithm = std::move(*best);
   } catch (const OutOfMemory&) {
     // Untimed in this run: see Note [Choosing a convolution].
   }

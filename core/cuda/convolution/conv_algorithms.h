@@ -9,14 +9,14 @@
 //  4. the first engine of heuristic A that works;
 //  5. the direct kernel.
 // A request that comes again, while searching is allowed and the table had no choice, is decided
-// once more by timing the own kernels and every engine that cuDNN's heuristics propose. Where
-// memory is short of timing, this run uses the best so far and the table gets no row. A choice
-// whose workspace does not fit in memory is dropped, except in a deterministic run, whose choices
-// must not depend on free memory. A request with an epilogue, or of both gradients, may also run
-// unfused: as plain requests and further kernels, which the caller provides. That is chosen where
-// nothing fuses it, or where it is faster and rounds no more often, or to add a residual (an
-// addition of its own rounds as often). Deciding compiles, allocates
-// and waits, which a capture does not allow: warm up first.
+// once more by timing the present choice, the own kernels and, as long as that can pay in this run,
+// the engines that cuDNN's heuristics propose. Where memory is short of timing, this run uses the
+// best so far and the table gets no row. A choice whose workspace does not fit in memory is
+// dropped, except in a deterministic run, whose choices must not depend on free memory. A request
+// with an epilogue, or of both gradients, may also run unfused: as plain requests and further
+// kernels, which the caller provides. That is chosen where nothing fuses it, or where it is faster
+// and rounds no more often, or to add a residual (an addition of its own rounds as often). Deciding
+// compiles, allocates and waits, which a capture does not allow: warm up first.
 #pragma once
 
 #include "core/cuda/autotune/autotuned.h"
@@ -79,9 +79,12 @@ class ConvAlgorithms : Autotuned {
   /// Replaces an untimed choice by the fastest.
   void search(Choice& choice, const ConvolutionRequest& request,
               const ConvolutionOperands& operands, const Unfused* unfused);
-  /// Throws OutOfMemory when memory does not suffice to time anything.
-  ConvolutionAlgorithmPointer fastest(const ConvolutionRequest& request,
-                                      const ConvolutionOperands& operands, const Unfused* unfused);
+  /// Null: unfused; nothing: `present`, which may be null. Throws OutOfMemory when memory does not
+  /// suffice to time anything.
+  std::optional<ConvolutionAlgorithmPointer> fastest(const ConvolutionRequest& request,
+                                                     const ConvolutionOperands& operands,
+                                                     const Unfused* unfused,
+                                                     const ConvolutionAlgorithm* present);
   /// The algorithm that was chosen for `request`; null when there is none yet.
   const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;
