@@ -71,17 +71,19 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
-// Of many images, few epochs over all layers, and mild crops.
+// Of many images, few epochs over all layers, more on a GPU, and mild crops.
 TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
-  const FineTunePlan few = fine_tune_plan(200), many = fine_tune_plan(6000);
+  const FineTunePlan few = fine_tune_plan(200, false), many = fine_tune_plan(6000, false);
   EXPECT_EQ(few.all_epochs, 16);
   EXPECT_EQ(many.all_epochs, 2);
+  EXPECT_EQ(fine_tune_plan(6000, true).all_epochs, 8);
+  EXPECT_EQ(fine_tune_plan(6000, true).least_crop, many.least_crop);
   EXPECT_GT(few.head_epochs, many.head_epochs);
   EXPECT_LT(few.least_crop, many.least_crop);
   EXPECT_EQ(few.last_blocks, 1);
   EXPECT_LT(many.last_blocks, 1);
-  EXPECT_EQ(fine_tune_plan(1'000'000).all_epochs, 1);
-  EXPECT_EQ(fine_tune_plan(0).all_epochs, 16);
+  EXPECT_EQ(fine_tune_plan(1'000'000, false).all_epochs, 1);
+  EXPECT_EQ(fine_tune_plan(0, true).all_epochs, 16);
   const StripeFolder data;
   const Config config =
       one_command_config({.data = (data / "train").string(), .weights = "w.pth", .model = ""}, {});
@@ -99,8 +101,11 @@ TEST(ResolveConfig, FineTuningOfManyImagesLeavesTheFirstBlocksAlone) {
     return one_command_config({.data = data.path().string(), .weights = "w.pth", .model = ""},
                               overrides);
   };
-  EXPECT_EQ(with({}).unfreeze_last, fine_tune_plan(1600).last_blocks);
+  const FineTunePlan on_cpu = fine_tune_plan(1600, false), on_gpu = fine_tune_plan(1600, true);
+  EXPECT_EQ(with({}).unfreeze_last, on_cpu.last_blocks);
   EXPECT_LT(with({}).unfreeze_last, 1);
+  EXPECT_EQ(with({"device=cpu"}).train.epochs, on_cpu.head_epochs + on_cpu.all_epochs);
+  EXPECT_EQ(with({"device=cuda:1"}).train.epochs, on_gpu.head_epochs + on_gpu.all_epochs);
   EXPECT_EQ(with({"unfreeze_at=0"}).unfreeze_last, 1);
 }
 
