@@ -1,7 +1,7 @@
-// How many JPEG files a core turns into pixels: fully decoded, as far as the middle 224 x 224 of 256
-// needs, and as random resized crops of 224.
-// usage: bench_decode FOLDER [--seconds S] [--threads N] [--only ID]
-// One JSON line per row; files are read into memory first; crops change with every pass.
+// How many JPEG files a core turns into pixels: fully decoded, as far as the middle 224 x 224 of
+// 256 needs, and as random resized crops of 224. usage: bench_decode FOLDER [--seconds S]
+// [--threads N] [--only ID] One JSON line per row; files are read into memory first; crops change
+// with every pass.
 #include "data/codec/decode.h"
 
 #include "data/staging/image_staging.h"
@@ -73,7 +73,11 @@ void decode_middle(const File& file, uint64_t, uint64_t, Workspace& work) {
 void decode_crop(const File& file, uint64_t index, uint64_t pass, bool fast, Workspace& work) {
   ImageRecord record = crop_for(file, index, pass);
   whisker::DecodeOptions options;
-  if (fast) options.fast = whisker::CropRequest{record.crop, target, target};
+  if (fast) {
+    options.fast = whisker::CropRequest{record.crop, target, target};
+  } else {
+    options.part = whisker::part_read(record);
+  }
   whisker::decode(file, options, work.decoded);
   const whisker::ImageView view = whisker::crop_source(work.decoded, record);
   whisker::resize(view, record, work.resized, work.scratch.resize);

@@ -37,7 +37,7 @@ bool any_sets(const std::vector<std::string>& overrides, std::string_view key) {
   return std::ranges::any_of(overrides, [&](const std::string& o) { return sets(o, key); });
 }
 
-// As far as the overrides say what the recipe depends on.
+// The configuration as far as the recipe depends on it: the device, and where labels come from.
 Config config_before_the_recipe(const std::string& data,
                                 const std::vector<std::string>& overrides) {
   std::vector<std::string> assignments = {assignment("data.train", data)};
@@ -48,6 +48,7 @@ Config config_before_the_recipe(const std::string& data,
   return read_config_text(std::string(new_network_recipe()), "whisker train --data", assignments);
 }
 
+// Asks the driver alone: the process that starts the ranks uses no GPU itself.
 bool trains_on_gpu(const std::string& device) {
   return device.starts_with("cuda") || (device == "auto" && cuda_device_count() > 0);
 }
@@ -100,7 +101,7 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
 
 FineTunePlan fine_tune_plan(int64_t images, bool on_gpu) {
   // Epochs of the head hardly cost time; those of all layers do: with SqueezeNet about 120 s of two
-  // CPU cores, or 1.5 s of a GPU. Many images train better on crops that show most of them, and
+  // CPU cores, or 1.2 s of a GPU. Many images train better on crops that show most of each, and
   // change little in the first blocks, which take a quarter of the time.
   images = std::max<int64_t>(1, images);
   const int64_t all_images = on_gpu ? 48'000 : 12'000;

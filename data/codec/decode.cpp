@@ -130,7 +130,7 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     const int scale = scale_for(*options.fast);
     const Rect crop =
         stored_rect(options.fast->crop, stored.orientation, stored.width, stored.height);
-    const Rect held = formats::decode_jpeg_part(bytes, {crop, scale}, out.image);
+    const Rect held = formats::decode_jpeg_fast(bytes, {crop, scale}, out.image);
     // The upright origin is the corner of the held pixels nearest to the upright image's corner.
     const Point a = upright_point({double(held.left) * scale, double(held.top) * scale},
                                   stored.orientation, stored.width, stored.height);

@@ -59,8 +59,8 @@ struct CropRequest {
 
 struct DecodeOptions {
   int64_t max_pixels = default_max_pixels;
-  /// When set, the upright pixels that are needed: the others of a JPEG may hold anything. These are
-  /// exact, and the file is checked to its end, as without.
+  /// The upright pixels that are needed; nothing: all. Ignored beside `fast`. The other pixels of a
+  /// JPEG are unspecified. The file is checked to its end all the same.
   std::optional<Rect> part = {};
   /// When set, a JPEG is decoded only around the crop, at the smallest scale of 1/2, 1/4 and 1/8 at
   /// which the crop still covers the target. Pixels then differ slightly from exact ones.
@@ -82,7 +82,7 @@ struct Decoded {
 ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels);
 
 /// Decodes into `out`, reusing its buffers. Throws data unless `bytes` are a complete image, usage
-/// for a crop outside the image, and std::bad_alloc, which is not the file's fault.
+/// for a crop or part outside the image, and std::bad_alloc, which is not the file's fault.
 void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decoded& out);
 
 /// Decodes the whole image exactly.

@@ -18,7 +18,7 @@ struct StoredHeader {
   int orientation = 1;
 };
 
-/// The requested part of a JPEG, in stored pixels of the full image, and the scale 1, 2, 4 or 8.
+/// What decode_jpeg_fast() decodes, in stored pixels of the full image, and the scale 1, 2, 4 or 8.
 struct JpegPart {
   Rect crop;
   int scale = 1;
@@ -33,12 +33,12 @@ StoredHeader webp_header(Bytes bytes);
 void decode_png(Bytes bytes, Image& out);
 void decode_bmp(Bytes bytes, Image& out);
 void decode_webp(Bytes bytes, Image& out);
-/// `out` has the whole image's extents. Of its pixels those of `part` (in stored ones) are sure to be
-/// decoded. The file is read to its end.
+/// Gives `out` the whole image's extents, and decodes at least the stored pixels of `part`; the
+/// others are unspecified. The file is read to its end.
 void decode_jpeg(Bytes bytes, const Rect& part, Image& out);
 /// Rows and columns around `part.crop` at 1 / part.scale. Returns the rectangle `out` holds, in
 /// pixels of the scaled stored image.
-Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out);
+Rect decode_jpeg_fast(Bytes bytes, const JpegPart& part, Image& out);
 
 /// The entries of the entropy image of a lossless WebP stream of width x height pixels, each of
 /// which may have a group of prefix codes of its own (RFC 9649, section 3.7.2.2); 1 without an

@@ -137,6 +137,8 @@ class JpegReader {
     cinfo_.mem->max_memory_to_use = static_cast<long>(16 * padded + (size_t{16} << 20));
   }
   jpeg_decompress_struct& cinfo() { return cinfo_; }
+  int image_width() const { return static_cast<int>(cinfo_.image_width); }
+  int image_height() const { return static_cast<int>(cinfo_.image_height); }
 
   template <class Body>
   void call(Body&& body) {
@@ -144,9 +146,12 @@ class JpegReader {
     body();
   }
 
-  // Starts decompression at the rows and columns around `crop`, in full-resolution pixels: what of
-  // the scaled image read_rows() gives.
+  // Starts decompression around `crop`, in full-resolution pixels. Returns the rectangle of the
+  // scaled image that read_rows() then gives.
   Rect start(const Rect& crop, int scale) {
+    if (crop.left + crop.width > image_width() || crop.top + crop.height > image_height()) {
+      fail(ErrorKind::data, "damaged JPEG: its headers differ in their extents");
+    }
     cinfo_.scale_num = 1;
     cinfo_.scale_denom = static_cast<unsigned>(scale);
     call([&] { jpeg_start_decompress(&cinfo_); });
@@ -264,11 +269,11 @@ StoredHeader jpeg_header(Bytes bytes) {
 void decode_jpeg(Bytes bytes, const Rect& part, Image& out) {
   JpegReader reader(bytes);
   auto& cinfo = reader.cinfo();
-  out.reshape(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width));
-  const ptrdiff_t stride = ptrdiff_t{3} * out.width;
   // A progressive file may lack its last scans: libjpeg then smooths, also across the part's edges.
-  const Rect whole{0, 0, out.width, out.height};
+  const Rect whole{0, 0, reader.image_width(), reader.image_height()};
   const Rect held = reader.start(cinfo.progressive_mode ? whole : part, 1);
+  out.reshape(whole.height, whole.width);
+  const ptrdiff_t stride = ptrdiff_t{3} * out.width;
   reader.read_rows(held.height, out.row(held.top) + ptrdiff_t{3} * held.left, stride);
   // Skipping to the end would leave the data behind the part unread, so the last row is read.
   const int below = out.height - (held.top + held.height);
@@ -279,7 +284,7 @@ void decode_jpeg(Bytes bytes, const Rect& part, Image& out) {
   reader.call([&] { jpeg_finish_decompress(&cinfo); });
 }
 
-Rect decode_jpeg_part(Bytes bytes, const JpegPart& part, Image& out) {
+Rect decode_jpeg_fast(Bytes bytes, const JpegPart& part, Image& out) {
   // Rows below the crop are never read, so that a cut there must be found another way: entropy data
   // holds no end marker (0xFF is followed by 0), so a file without one after its first scan is cut.
   const size_t scan_at = walk_markers(bytes).scan_at;

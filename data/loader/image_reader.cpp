@@ -10,8 +10,8 @@
 #include <utility>
 
 namespace whisker {
-ImageReader::ImageReader(int workers, Part part)
-    : workers_(std::max(1, resolve_workers(workers))), part_(std::move(part)) {}
+ImageReader::ImageReader(int workers, PartOf part_of)
+    : workers_(std::max(1, resolve_workers(workers))), part_of_(std::move(part_of)) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -76,7 +76,7 @@ std::string ImageReader::read_image(const std::string& path, Decoded& out) const
   try {
     const std::string content = read_file(path, max_image_bytes, ErrorKind::data, Source::stream);
     DecodeOptions how;
-    if (part_) how.part = part_(read_header(bytes_of(content)));
+    if (part_of_) how.part = part_of_(read_header(bytes_of(content)));
     decode(bytes_of(content), how, out);
     return {};
   } catch (const Error& error) {

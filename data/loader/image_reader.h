@@ -21,12 +21,12 @@ class ImageReader {
   /// Called with the image of a file on the thread that decoded it, unless the file is unreadable.
   /// The image's memory is used again afterwards.
   using Use = std::function<void(const Image&)>;
-  /// The upright pixels of an image that its user reads.
-  using Part = std::function<Rect(const ImageHeader&)>;
+  /// The upright pixels of an image that its user reads; others may be unspecified.
+  using PartOf = std::function<Rect(const ImageHeader&)>;
 
-  /// Number of threads, the caller's included: see resolve_workers(). Without `part` images are
-  /// decoded whole.
-  explicit ImageReader(int workers = -1, Part part = {});
+  /// Number of threads, the caller's included: see resolve_workers(). Without `part_of`
+  /// images are decoded whole.
+  explicit ImageReader(int workers = -1, PartOf part_of = {});
   /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
@@ -52,7 +52,7 @@ class ImageReader {
   std::string read_image(const std::string& path, Decoded& out) const;
 
   int workers_;
-  Part part_;
+  PartOf part_of_;
   Decoded decoded_;  // the caller's
   std::mutex mutex_;
   std::condition_variable work_, done_;

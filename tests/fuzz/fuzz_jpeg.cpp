@@ -1,6 +1,6 @@
 // Any bytes as a JPEG: pixels or one data error, decoded whole and as a crop whose place and target
-// the last bytes choose. The crop alone has the same pixels or error. A plain file gives pixels,
-// with and without its metadata.
+// the last bytes choose. The crop alone has the same pixels, or none either. A plain file gives
+// pixels, with and without its metadata.
 #include "core/error.h"
 #include "data/codec/decode.h"
 #include "data/codec/plain_jpeg.h"

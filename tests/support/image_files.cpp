@@ -105,6 +105,15 @@ Buffer write_jpeg(const Image& image, const JpegSpec& spec) {
   jpeg_set_quality(&cinfo, spec.quality, TRUE);
   cinfo.restart_in_rows = spec.restart_rows;
   if (spec.progressive) jpeg_simple_progression(&cinfo);
+  std::vector<jpeg_scan_info> scans;
+  for (int i = 0; spec.separate_scans && i < cinfo.num_components; ++i) {
+    scans.push_back(
+        {.comps_in_scan = 1, .component_index = {i}, .Ss = 0, .Se = 63, .Ah = 0, .Al = 0});
+  }
+  if (spec.separate_scans) {
+    cinfo.scan_info = scans.data();
+    cinfo.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&cinfo, TRUE);
   if (spec.orientation != 0) {
     Buffer marker = {'E', 'x', 'i', 'f', 0, 0};

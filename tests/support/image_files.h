@@ -27,6 +27,7 @@ struct JpegSpec {
   int h_samples = 2;  ///< luma samples per chroma sample, across
   int v_samples = 2;  ///< and down
   bool progressive = false;
+  bool separate_scans = false;  ///< one per component, of a sequential file
   int quality = 90;
   int restart_rows = 0;
   int orientation = 0;       ///< 0: no EXIF

@@ -56,7 +56,7 @@ class ImageClassifier {
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
       : network_(network), options_(options), input_(network) {}
 
-  Rect reads(const ImageHeader& image) const { return input_.reads(image); }
+  Rect part_read(const ImageHeader& image) const { return input_.part_read(image); }
 
   ClassifiedBatch batch() const {
     ClassifiedBatch batch;
@@ -150,7 +150,7 @@ void classify_images(const Network& network, const NextInputs& next,
   ImageClassifier classifier(network, options);
   std::deque<ClassifiedBatch> batches;  // whose files are started
   // Fills them: ends first.
-  ImageReader reader(-1, [&](const ImageHeader& image) { return classifier.reads(image); });
+  ImageReader reader(-1, [&](const ImageHeader& image) { return classifier.part_read(image); });
   const auto most = static_cast<size_t>(options.batch_size);
   // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;

@@ -21,8 +21,8 @@ ImageInput::Batch ImageInput::batch(int64_t rows) const {
   return {.values = std::vector<std::vector<float>>(static_cast<size_t>(rows))};
 }
 
-Rect ImageInput::reads(const ImageHeader& image) const {
-  return part_read(preprocess_record(preprocess_, image.height, image.width));
+Rect ImageInput::part_read(const ImageHeader& image) const {
+  return whisker::part_read(preprocess_record(preprocess_, image.height, image.width));
 }
 
 void ImageInput::set(Batch& batch, int64_t row, const Image& image, bool mirrored) {

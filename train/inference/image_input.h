@@ -27,7 +27,7 @@ class ImageInput {
   };
   Batch batch(int64_t rows) const;
   /// The pixels of an image that set() reads. Thread-safe.
-  Rect reads(const ImageHeader& image) const;
+  Rect part_read(const ImageHeader& image) const;
   /// Thread-safe for rows that differ.
   void set(Batch& batch, int64_t row, const Image& image, bool mirrored = false);
   /// images (rows.size(), H, W, C): those of the rows named, ascending, which are all set.

@@ -59,6 +59,8 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
     choice.algorithm = few_channels_conv(request, site());
   } else if (*known == depthwise_name) {
     choice.algorithm = depthwise_convolution(request, site());
+  } else if (*known == direct_name) {
+    choice.algorithm = direct_convolution(request);
   } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
     const auto graph = graph_of(request);
     auto algorithm = graph ? usable(graph, request, *engine) : nullptr;
@@ -105,9 +107,9 @@ ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionReques
   return nullptr;
 }
 
-std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
-    const ConvolutionRequest& request, const ConvolutionOperands& operands, const Unfused* unfused,
-    const ConvolutionAlgorithm* present) {
+void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
+                                     const ConvolutionRequest& request,
+                                     const ConvolutionOperands& operands, const Unfused* unfused) {
   // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
   const bool compare = unfused && (request.pooled || request.residual || request.sums ||
                                    request.pass != ConvolutionPass::forward);
@@ -117,12 +119,10 @@ std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
   }
   const SearchBudget::Use use(budget_);
   Stopwatch stopwatch(context_, allocator_);
-  std::optional<ConvolutionAlgorithmPointer> best;
+  ConvolutionAlgorithmPointer best;
+  const ConvolutionAlgorithm* winner = nullptr;  // null: unfused, or none
   float best_time = std::numeric_limits<float>::infinity();
-  if (compare) {
-    best.emplace();
-    best_time = stopwatch.median(*unfused);
-  }
+  if (compare) best_time = stopwatch.median(*unfused);
   bool found = compare;
   std::optional<OutOfMemory> shortage;
   const auto is_faster = [&](const ConvolutionAlgorithm& candidate) {
@@ -131,7 +131,9 @@ std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
         stopwatch.median([&] { candidate.run(site(), operands, workspace.data()); }, best_time);
     if (time >= best_time) return false;
     best_time = time;
-    return found = true;
+    winner = &candidate;
+    found = true;
+    return true;
   };
   const auto attempt = [&](const auto& body) {
     try {
@@ -145,7 +147,7 @@ std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
   const auto consider = [&](const auto& make) {
     attempt([&] {
       ConvolutionAlgorithmPointer candidate = make();
-      if (!candidate || (present && candidate->name() == present->name())) return;
+      if (!candidate || (choice && candidate->name() == choice->name())) return;
       if (is_faster(*candidate)) best = std::move(candidate);
     });
   };
@@ -153,47 +155,40 @@ std::optional<ConvolutionAlgorithmPointer> ConvAlgorithms::fastest(
     return !found ||
            use.seconds() + seconds <= std::min(longest_search_seconds, budget_.worth(best_time));
   };
-  if (present) {
-    attempt([&] {
-      if (is_faster(*present)) best.reset();
-    });
+  std::vector<cudnn::EngineChoice> seen;
+  if (choice) {
+    attempt([&] { is_faster(*choice); });
+    if (const auto engine = cudnn::EngineChoice::parse(choice->name())) seen.push_back(*engine);
   }
   consider([&] { return few_channels_conv(request, site()); });
   consider([&] { return depthwise_convolution(request, site()); });
-  if (const auto graph = graph_of(request)) {
-    std::vector<cudnn::EngineChoice> seen;
-    for (const auto heuristic : heuristics) {
-      if (!pays(heuristic_seconds)) break;
-      for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
-        if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
-        if (!pays(0)) break;
-        consider([&] { return usable(graph, request, engine); });
-        seen.push_back(std::move(engine));
-      }
+  const auto graph = pays(heuristic_seconds) ? graph_of(request) : nullptr;
+  for (const auto heuristic : heuristics) {
+    if (!graph || !pays(heuristic_seconds)) break;
+    for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+      if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
+      if (!pays(0)) break;
+      consider([&] { return usable(graph, request, engine); });
+      seen.push_back(std::move(engine));
     }
   }
-  if (!found) {
-    if (shortage) throw *shortage;
-    best.emplace();
-  }
+  if (shortage && !found) throw *shortage;
   // Timing used memory outside the allocator, which may have a lower limit.
-  const ConvolutionAlgorithm* const chosen = best ? best->get() : present;
-  if (chosen) {
-    const Scratch probe(allocator_, chosen->workspace_bytes());
+  if (winner) {
+    const Scratch probe(allocator_, winner->workspace_bytes());
   }
   if (!shortage && (found || unfused)) {
     table_.set(AutotuneTable::Kind::convolution, request.describe(),
-               chosen ? chosen->name() : std::string(unfused_name));
+               winner ? winner->name() : std::string(unfused_name));
   }
-  return best;
+  if (winner != choice.get()) choice = std::move(best);
 }
 
 void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
                             const ConvolutionOperands& operands, const Unfused* unfused) {
   choice.settled = true;
   try {
-    auto best = fastest(request, operands, unfused, choice.algorithm.get());
-    if (best) choice.algorithm = std::move(*best);
+    time_candidates(choice.algorithm, request, operands, unfused);
   } catch (const OutOfMemory&) {
     // Untimed in this run: see Note [Choosing a convolution].
   }

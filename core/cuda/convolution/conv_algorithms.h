@@ -79,12 +79,10 @@ class ConvAlgorithms : Autotuned {
   /// Replaces an untimed choice by the fastest.
   void search(Choice& choice, const ConvolutionRequest& request,
               const ConvolutionOperands& operands, const Unfused* unfused);
-  /// Null: unfused; nothing: `present`, which may be null. Throws OutOfMemory when memory does not
-  /// suffice to time anything.
-  std::optional<ConvolutionAlgorithmPointer> fastest(const ConvolutionRequest& request,
-                                                     const ConvolutionOperands& operands,
-                                                     const Unfused* unfused,
-                                                     const ConvolutionAlgorithm* present);
+  /// Makes `choice` the fastest; null: unfused, or nothing works. Throws OutOfMemory, without a
+  /// change, when memory does not suffice to time anything, or for the fastest.
+  void time_candidates(ConvolutionAlgorithmPointer& choice, const ConvolutionRequest& request,
+                       const ConvolutionOperands& operands, const Unfused* unfused);
   /// The algorithm that was chosen for `request`; null when there is none yet.
   const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;

@@ -124,6 +124,8 @@ class ConvolutionAlgorithm {
 };
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
+/// Name of the direct kernel in the autotune table.
+inline constexpr std::string_view direct_name = "direct";
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
 /// order, slow. Null where unsupported: pooling, residuals, fused norms, both gradients, a gradient
 /// with an epilogue.

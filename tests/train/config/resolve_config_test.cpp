@@ -77,7 +77,10 @@ TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   EXPECT_EQ(few.all_epochs, 16);
   EXPECT_EQ(many.all_epochs, 2);
   EXPECT_EQ(fine_tune_plan(6000, true).all_epochs, 8);
-  EXPECT_EQ(fine_tune_plan(6000, true).least_crop, many.least_crop);
+  for (const bool on_gpu : {false, true}) {
+    EXPECT_EQ(fine_tune_plan(1500, on_gpu).least_crop, few.least_crop);
+    EXPECT_EQ(fine_tune_plan(1501, on_gpu).least_crop, many.least_crop);
+  }
   EXPECT_GT(few.head_epochs, many.head_epochs);
   EXPECT_LT(few.least_crop, many.least_crop);
   EXPECT_EQ(few.last_blocks, 1);
@@ -105,7 +108,10 @@ TEST(ResolveConfig, FineTuningOfManyImagesLeavesTheFirstBlocksAlone) {
   EXPECT_EQ(with({}).unfreeze_last, on_cpu.last_blocks);
   EXPECT_LT(with({}).unfreeze_last, 1);
   EXPECT_EQ(with({"device=cpu"}).train.epochs, on_cpu.head_epochs + on_cpu.all_epochs);
-  EXPECT_EQ(with({"device=cuda:1"}).train.epochs, on_gpu.head_epochs + on_gpu.all_epochs);
+  EXPECT_EQ(with({"device=reference"}).train.epochs, on_cpu.head_epochs + on_cpu.all_epochs);
+  for (const char* device : {"device=cuda", "device=cuda:1", "device=cuda:0,cuda:1"}) {
+    EXPECT_EQ(with({device}).train.epochs, on_gpu.head_epochs + on_gpu.all_epochs) << device;
+  }
   EXPECT_EQ(with({"unfreeze_at=0"}).unfreeze_last, 1);
 }
 

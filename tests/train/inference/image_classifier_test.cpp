@@ -132,8 +132,11 @@ TEST_P(ClassifyOn, JpegFilesSayWhatTheirPixelsDo) {
   const ImageClassifierOptions options{.batch_size = 4, .flip = true, .heat_map = true};
   const std::vector<Prediction> from_jpegs = classified(network, inputs_of(jpegs), options);
   const std::vector<Prediction> from_bitmaps = classified(network, inputs_of(bitmaps), options);
+  ASSERT_EQ(from_jpegs.size(), jpegs.size());
+  ASSERT_EQ(from_bitmaps.size(), jpegs.size());
   for (size_t i = 0; i < jpegs.size(); ++i) {
     EXPECT_EQ(from_jpegs[i].error, "");
+    EXPECT_FALSE(from_jpegs[i].heat_map.rgb.empty());
     EXPECT_EQ(from_jpegs[i].probabilities, from_bitmaps[i].probabilities) << i;
     EXPECT_EQ(from_jpegs[i].heat_map.rgb, from_bitmaps[i].heat_map.rgb) << i;
   }

@@ -231,6 +231,26 @@ TEST_F(CudaConvolution, FollowsImportedChoices) {
   EXPECT_EQ(backend_of(gpu).export_algorithms(), table);
 }
 
+TEST_F(CudaConvolution, RunsTooShortToSearchKeepTheirFirstChoice) {
+  const ConvolutionCase c = convolution_cases()[6];
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    forget_choices(exact_options());
+    const auto untimed = results_of(c, dtype);
+    CudaOptions options = exact_options();
+    options.search_seconds = time_for_any_search;
+    options.search_uses = 1;
+    std::string first_table;
+    for (int run = 0; run < 4; ++run) {
+      forget_choices(options);
+      for (int round = 0; round < 2; ++round) EXPECT_EQ(results_of(c, dtype), untimed);
+      const std::string table = backend_of(gpu).export_algorithms();
+      EXPECT_NE(table, "");
+      if (run == 0) first_table = table;
+      EXPECT_EQ(table, first_table);
+    }
+  }
+}
+
 TEST_F(CudaConvolution, IgnoresChoicesThatMeanNothing) {
   const ConvolutionCase c = convolution_cases()[6];
   CudaOptions timed = exact_options();
