@@ -78,7 +78,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   std::string_view recipe = new_network_recipe();
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
-    const FineTunePlan plan = fine_tune_plan(images, trains_on_gpu(before.device));
+    const bool on_gpu = trains_on_gpu(before.device);
+    const FineTunePlan plan = fine_tune_plan(images, on_gpu);
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", plan.head_epochs));
     assignments.push_back(fmt::format("train.epochs={}", plan.head_epochs + plan.all_epochs));
@@ -86,6 +87,9 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
       assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
     }
     assignments.push_back(fmt::format("augment.crop_scale=[{}, 1]", plan.least_crop));
+    if (on_gpu && !any_sets(overrides, "data.gpu_decode")) {  // which goes without a cache
+      assignments.emplace_back("data.cache=memory");          // else the GPU waits for files
+    }
   }
   if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few
     assignments.push_back(fmt::format("train.batch_size={}", std::max<int64_t>(1, images / 4)));

@@ -109,8 +109,12 @@ TEST(ResolveConfig, FineTuningOfManyImagesLeavesTheFirstBlocksAlone) {
   EXPECT_LT(with({}).unfreeze_last, 1);
   EXPECT_EQ(with({"device=cpu"}).train.epochs, on_cpu.head_epochs + on_cpu.all_epochs);
   EXPECT_EQ(with({"device=reference"}).train.epochs, on_cpu.head_epochs + on_cpu.all_epochs);
+  EXPECT_EQ(with({"device=cpu"}).data.cache, CacheKind::none);
   for (const char* device : {"device=cuda", "device=cuda:1", "device=cuda:0,cuda:1"}) {
     EXPECT_EQ(with({device}).train.epochs, on_gpu.head_epochs + on_gpu.all_epochs) << device;
+    EXPECT_EQ(with({device}).data.cache, CacheKind::memory);
+    EXPECT_EQ(with({device, "data.cache=none"}).data.cache, CacheKind::none);
+    EXPECT_EQ(with({device, "data.gpu_decode=50"}).data.cache, CacheKind::none);
   }
   EXPECT_EQ(with({"unfreeze_at=0"}).unfreeze_last, 1);
 }
