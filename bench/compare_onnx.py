@@ -3,9 +3,9 @@
 
 usage: compare_onnx.py WHISKER IMAGES [--presets NAME ... | --weights FILE ...] [--count N] [--classes 100]
 WHISKER is the program, IMAGES a folder of JPEG files (N of them, all by default). Run it with a Python that has torch,
-torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16 and vit_s_16_384), with batch
-norms that have seen the images and a last layer that tells them apart, as a .pth file. One JSON line per preset: images
-whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
+torchvision, timm, onnxruntime and Pillow. The weights are random: torchvision's (timm's for vit_s_16 and
+vit_s_16_384), with batch norms that have seen the images and a last layer that tells them apart, as a .pth file. One
+JSON line per preset: images whose most probable class is the same, and the largest differences of probabilities; Pillow prepares the images for the
 network alone (largest_difference), or the graph does (with_preprocess, where pixels may differ by a level). Weights of
 one's own, of RGB images whose short side is resized and then cropped, take the place of presets.
 Exit code 1 when an image's most probable class differs, prepared by Pillow.

@@ -1,7 +1,7 @@
-// How many JPEG files a core turns into pixels: fully decoded, as far as the middle 224 x 224 of
-// 256 needs, and as random resized crops of 224. usage: bench_decode FOLDER [--seconds S]
-// [--threads N] [--only ID] One JSON line per row; files are read into memory first; crops change
-// with every pass.
+// How many JPEG files a core turns into pixels: whole, the middle 224 of 256, and random resized
+// crops of 224.
+// usage: bench_decode FOLDER [--seconds S] [--threads N] [--only ID]
+// One JSON line per row; files are read into memory first; crops change with every pass.
 #include "data/codec/decode.h"
 
 #include "data/staging/image_staging.h"

@@ -87,8 +87,9 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
       assignments.push_back(fmt::format("unfreeze_last={}", plan.last_blocks));
     }
     assignments.push_back(fmt::format("augment.crop_scale=[{}, 1]", plan.least_crop));
-    if (on_gpu && !any_sets(overrides, "data.gpu_decode")) {  // which goes without a cache
-      assignments.emplace_back("data.cache=memory");          // else the GPU waits for files
+    // A GPU would wait for files. Decoding on it excludes a cache.
+    if (on_gpu && !any_sets(overrides, "data.gpu_decode")) {
+      assignments.emplace_back("data.cache=memory");
     }
   }
   if (images < 64 && !batch_is_set) {  // several steps an epoch, of so few

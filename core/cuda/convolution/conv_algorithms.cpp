@@ -125,7 +125,7 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
   if (compare) best_time = stopwatch.median(*unfused);
   bool found = compare;
   std::optional<OutOfMemory> shortage;
-  const auto is_faster = [&](const ConvolutionAlgorithm& candidate) {
+  const auto is_new_winner = [&](const ConvolutionAlgorithm& candidate) {
     const DriverMemory workspace(allocator_, candidate.workspace_bytes());
     const float time =
         stopwatch.median([&] { candidate.run(site(), operands, workspace.data()); }, best_time);
@@ -148,7 +148,7 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
     attempt([&] {
       ConvolutionAlgorithmPointer candidate = make();
       if (!candidate || (choice && candidate->name() == choice->name())) return;
-      if (is_faster(*candidate)) best = std::move(candidate);
+      if (is_new_winner(*candidate)) best = std::move(candidate);
     });
   };
   const auto pays = [&](double seconds) {
@@ -157,7 +157,7 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
   };
   std::vector<cudnn::EngineChoice> seen;
   if (choice) {
-    attempt([&] { is_faster(*choice); });
+    attempt([&] { is_new_winner(*choice); });
     if (const auto engine = cudnn::EngineChoice::parse(choice->name())) seen.push_back(*engine);
   }
   consider([&] { return few_channels_conv(request, site()); });

@@ -2,6 +2,7 @@
 // bounded.
 #include "core/error.h"
 #include "data/codec/decode.h"
+#include "data/codec/decode_formats.h"
 #include "tests/support/error_of.h"
 #include "tests/support/image_files.h"
 #include "tests/support/test_data.h"
@@ -335,6 +336,16 @@ TEST(DecodeJpeg, CropOutsideTheImageIsAUsageError) {
                                decode(file, {.fast = CropRequest{{20, 0, 21, 30}, 8, 8}}, out);
                              }),
             "decode: crop 21x30 at (20,0) is not inside the 40x30 image");
+}
+
+// As if the first look at a file had found other extents than libjpeg.
+TEST(DecodeJpeg, HeadersThatDifferAreRefused) {
+  const Buffer file = test::write_jpeg(test::sample_image(40, 30));
+  for (const Rect& part : {Rect{0, 0, 41, 30}, Rect{0, 0, 40, 31}, Rect{50, 40, 1, 1}}) {
+    Image out;
+    EXPECT_EQ(test::message_of(ErrorKind::data, [&] { formats::decode_jpeg(file, part, out); }),
+              "damaged JPEG: its headers differ in their extents");
+  }
 }
 
 TEST(DecodeJpeg, CutsAreRefusedWhereLibjpegOnlyWarns) {
