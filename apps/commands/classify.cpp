@@ -177,15 +177,14 @@ void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int
   rounds.finish();
 }
 
-// Reports images in unsupported formats; fails where there is no image at all.
+// Reports which files of folders are no inputs; fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
-  const std::string unsupported = unsupported_formats(names.skipped(), !any);
   if (!any) {
+    const std::string unsupported = unsupported_formats(names.skipped(), true);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
          supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
   }
-  if (unsupported.empty()) return;
-  tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = names.use(); !use.empty()) tell(use + "\n");
 }
 
 // False for standard input, where an answer may be awaited before the next line comes, and on a

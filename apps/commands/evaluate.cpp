@@ -14,7 +14,6 @@
 #include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "data/codec/unsupported_formats.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
 #include "data/images/split_list.h"
@@ -238,9 +237,8 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   for (const SkippedFile& file : files.unreadable) {
     if (ranks.leads()) unreadable.add(file.path, file.reason);
   }
-  const std::string unsupported = unsupported_formats(files.skipped);
-  if (!unsupported.empty() && verbosity >= 0) {
-    tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
+    tell(use + "\n");
   }
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");

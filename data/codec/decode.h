@@ -1,9 +1,11 @@
-// Decodes the bytes of a JPEG, PNG, BMP or WebP file to upright 8-bit RGB. The first bytes decide
-// the format, never a name. Any bytes yield pixels or one ErrorKind::data error (reason in the
-// first line; the caller adds the file's name) in bounded time and memory. See Note [Image rules].
+// Decodes the bytes of a JPEG, PNG, BMP, WebP, PBM, PGM or PPM file to upright 8-bit RGB. The first
+// bytes decide the format, never a name. Any bytes yield pixels or one ErrorKind::data error
+// (reason in the first line; the caller adds the file's name) in bounded time and memory. See Note
+// [Image rules].
 #pragma once
 
 #include "data/codec/image.h"
+#include "data/files/file_walk.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +21,8 @@ namespace whisker {
 // - Alpha (also tRNS) is composited over white.
 // - CMYK and YCCK become RGB as R = (255 - C)(255 - K) / 255; with an Adobe marker the file holds
 //   the complements, as Photoshop writes them. Embedded colour profiles are ignored.
-// - All eight EXIF orientations are applied (JPEG APP1, PNG eXIf, WebP EXIF); orientation in XMP
-//   alone is not.
+// - All eight orientations are applied, from EXIF (JPEG APP1, PNG eXIf and raw profiles, WebP EXIF)
+//   or else XMP, as Pillow's exif_transpose finds them.
 // - Animated PNGs give their default image, animated WebPs are refused. Bytes after the image's
 //   end are ignored.
 // - An image that ends early is an error, also where libjpeg would only warn: unreadable codes, a
@@ -31,7 +33,7 @@ namespace whisker {
 //   32 x pixels + 1 MiB + 2 x file, WebP memory to 32 x pixels + 64 MiB, files to 1 GiB: 2 s up to
 //   25 megapixels, above in proportion.
 
-enum class ImageKind { jpeg, png, bmp, webp };
+enum class ImageKind { jpeg, png, bmp, webp, pnm };
 
 inline constexpr int64_t default_max_pixels = 100'000'000;
 /// Largest file that is read as an image.
@@ -59,6 +61,7 @@ struct CropRequest {
 
 struct DecodeOptions {
   int64_t max_pixels = default_max_pixels;
+  int rules = newest_data_rules;  ///< find the orientation: see Note [Data rules]
   /// The upright pixels that are needed; nothing: all. Ignored beside `fast`. The other pixels of a
   /// JPEG are unspecified. The file is checked to its end all the same.
   std::optional<Rect> part = {};
@@ -79,7 +82,8 @@ struct Decoded {
 };
 
 /// Kind and upright extents, or throws data as decode() would for the same header.
-ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels);
+ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels,
+                        int rules = newest_data_rules);
 
 /// Decodes into `out`, reusing its buffers. Throws data unless `bytes` are a complete image, usage
 /// for a crop or part outside the image, and std::bad_alloc, which is not the file's fault.

@@ -10,8 +10,10 @@
 #include <utility>
 
 namespace whisker {
-ImageReader::ImageReader(int workers, PartOf part_of)
-    : workers_(std::max(1, resolve_workers(workers))), part_of_(std::move(part_of)) {}
+ImageReader::ImageReader(int workers, PartOf part_of, int rules)
+    : workers_(std::max(1, resolve_workers(workers))),
+      part_of_(std::move(part_of)),
+      rules_(rules) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -75,8 +77,8 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
 std::string ImageReader::read_image(const std::string& path, Decoded& out) const {
   try {
     const std::string content = read_file(path, max_image_bytes, ErrorKind::data, Source::stream);
-    DecodeOptions how;
-    if (part_of_) how.part = part_of_(read_header(bytes_of(content)));
+    DecodeOptions how{.rules = rules_};
+    if (part_of_) how.part = part_of_(read_header(bytes_of(content), how.max_pixels, rules_));
     decode(bytes_of(content), how, out);
     return {};
   } catch (const Error& error) {

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "data/files/file_walk.h"
 
 #include <algorithm>
 #include <array>
@@ -58,6 +59,17 @@ struct Field {
     return static_cast<int>(side);
   }
 
+  int rules() const {
+    const int64_t number = value.as_int();
+    if (number < 1 || number > newest_data_rules) {
+      fail(ErrorKind::checkpoint,
+           "{}: preprocess.rules: expected 1 to {}, got {}. A newer version of whisker may have "
+           "written it.",
+           file, newest_data_rules, number);
+    }
+    return static_cast<int>(number);
+  }
+
   ImageSize extents() const {
     if (!value.is_array()) return {extent(value), extent(value)};
     if (value.items().size() != 2) {
@@ -103,10 +115,12 @@ void read_field(const Field& field, Preprocess& out) {
     out.normalisation.mean = field.per_channel();
   } else if (key == "std") {
     out.normalisation.std = field.per_channel();
+  } else if (key == "rules") {
+    out.rules = field.rules();
   } else {
     static const std::vector<std::string> keys = {
-        "resize_short", "size",     "crop",  "resize_mode", "interpolation",
-        "antialias",    "channels", "scale", "mean",        "std"};
+        "resize_short", "size",  "crop", "resize_mode", "interpolation", "antialias",
+        "channels",     "scale", "mean", "std",         "rules"};
     const std::string nearest = nearest_name(key, keys);
     fail(ErrorKind::checkpoint, "{}: preprocess: unknown key '{}'{}", field.file, key,
          nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
@@ -238,6 +252,7 @@ std::string Preprocess::json() const {
   const auto used = static_cast<size_t>(channels);
   writer.list("mean", std::span(normalisation.mean).first(used));
   writer.list("std", std::span(normalisation.std).first(used));
+  if (rules != 1) writer.field("rules", rules);
   return writer.end_object().str();
 }
 

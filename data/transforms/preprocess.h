@@ -49,6 +49,7 @@ struct Preprocess {
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
   int channels = 3;  ///< 3, or 1: gray
+  int rules = 1;     ///< by which files are decoded: Note [Data rules]; new runs have the newest
   Normalisation normalisation{};
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
@@ -57,8 +58,8 @@ struct Preprocess {
   ImageSize output() const;
 
   /// A JSON object with the keys resize_short or size, crop, resize_mode, interpolation, antialias,
-  /// channels ("RGB" or "gray"), scale, mean, std. Extents are one number for squares, else
-  /// [height, width]; mean and std have one number per channel.
+  /// channels ("RGB" or "gray"), scale, mean, std, rules (unless 1). Extents are one number for
+  /// squares, else [height, width]; mean and std have one number per channel.
   std::string json() const;
   /// Reads json(); missing keys keep their defaults. `name` is the file for errors. Throws
   /// checkpoint for an unknown or repeated key, a value of the wrong type, and what check()

@@ -70,16 +70,16 @@ class Images(ProgramTest):
             (self.folder / f"mixed/c1/{number}.gif").write_bytes(content)
         (self.folder / "mixed/c1/notes.txt").write_text("no image")
         done = self.whisker("train", "c.yaml", "name=mixed", "data.train=mixed", "data.val=val", "data.max_bad=0")
-        self.assertIn(f"data.train: {COUNTED} skipped: JPEG, PNG, BMP and WebP are supported", done.stderr)
+        self.assertIn(f"data.train: {COUNTED} skipped: JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported", done.stderr)
         done = self.whisker("data", "check", "mixed")
-        self.assertIn(f"skipped    {COUNTED}: JPEG, PNG, BMP and WebP are supported\n8 images, 0 bad", done.stdout)
+        self.assertIn(f"skipped    {COUNTED}: JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported\n8 images, 0 bad", done.stdout)
         self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 10)
         self.assertIn("8 images, 0 unreadable", self.whisker("data", "stats", "mixed").stdout)
         self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("classify", self.weights, "mixed").stderr)
         self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("evaluate", self.weights, "mixed").stderr)
         for number, name in enumerate(UNSUPPORTED):  # by name they are refused
             done = self.whisker("classify", self.weights, f"mixed/c0/{number}.jpg", code=3)
-            self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP and WebP are supported")
+            self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported")
 
     def test_a_folder_of_nothing_else(self):
         for label in range(2):
@@ -87,7 +87,7 @@ class Images(ProgramTest):
             (self.folder / f"gifs/c{label}/1.jpg").write_bytes(UNSUPPORTED["GIF"])
         (self.folder / "gifs/notes.txt").write_text("no image")
         done = self.whisker("classify", self.weights, "gifs", code=3)
-        self.assertIn("no images found in 'gifs': JPEG, PNG, BMP and WebP are supported; there are 2 GIF and 1 other file.",
+        self.assertIn("no images found in 'gifs': JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported; there are 2 GIF and 1 other file.",
                       done.stderr)
         done = self.whisker("train", "c.yaml", "data.train=gifs", "data.val=val", code=3)
         self.assertIn("found 2 folders and 3 other files (2 GIF)", done.stderr)

@@ -146,6 +146,11 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           share("fraction of unreadable images, or rows, above which a run stops"));
   v.field("max_pixels", c.max_pixels,
           {.about = "largest image accepted, pixels", .low = 1, .high = 4'294'836'225.0});
+  v.field("rules", c.rules,
+          {.about = "rules by which files are listed and decoded; runs of versions without this "
+                    "key keep 1",
+           .low = 1,
+           .high = newest_data_rules});
   v.field(
       "buckets", c.buckets,
       {.about = "sequences: lengths that batches are padded to, at most", .low = 1, .high = 1024});

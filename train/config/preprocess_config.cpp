@@ -38,6 +38,7 @@ Preprocess preprocess_of(const DataConfig& data) {
   preprocess.interpolation = data.interpolation;
   preprocess.antialias = data.antialias;
   preprocess.channels = static_cast<int>(data.channels);
+  preprocess.rules = static_cast<int>(data.rules);
   preprocess.normalisation.scale = data.scale;
   for (size_t c = 0; c < 3; ++c) {
     preprocess.normalisation.mean[c] = data.mean[std::min(c, data.mean.size() - 1)];
@@ -70,12 +71,12 @@ std::string data_text(const Preprocess& preprocess) {
   return fmt::format(
       "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: "
       "{}, "
-      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}]}}\n",
+      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}], rules: {}}}\n",
       side, short_side > side ? short_side : 0, modes[static_cast<size_t>(preprocess.resize_mode)],
       preprocess.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
       preprocess.antialias, preprocess.channels, normal.scale,
       fmt::join(std::span(normal.mean).first(channels), ", "),
-      fmt::join(std::span(normal.std).first(channels), ", "));
+      fmt::join(std::span(normal.std).first(channels), ", "), preprocess.rules);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Folders of images, decoded and augmented by a loader's threads or on the device.
 #include "core/backend/backend.h"
-#include "data/codec/unsupported_formats.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
 #include "data/loader/device_loader.h"
@@ -17,17 +16,29 @@ namespace whisker {
 namespace {
 
 ImageFolder open_train_folder(const DataConfig& data) {
-  return open_image_folder(
-      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+  return open_image_folder(data.train, {.label_pattern = data.label_pattern,
+                                        .csv = data.csv,
+                                        .name = "data.train",
+                                        .rules = static_cast<int>(data.rules)});
+}
+
+void note_use(const ImageFolder& folder, const char* key, std::vector<std::string>& notes) {
+  if (const std::string use = folder.use(); !use.empty()) {
+    notes.push_back(fmt::format("{}: {}", key, use));
+  }
 }
 
 ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
   const DataConfig& data = config.data;
   ImageFolders folders;
   folders.train = open_train_folder(data);
+  note_use(folders.train, "data.train", notes);
+  ImageFolderOptions other{.label_pattern = data.label_pattern,
+                           .name = "data.val",
+                           .rules = static_cast<int>(data.rules)};
   if (!data.val.empty()) {
-    folders.val =
-        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
+    folders.val = open_image_folder(data.val, other);
+    note_use(folders.val, "data.val", notes);
     check_same_classes(folders.train, folders.val);
   } else {
     SplitFolder split =
@@ -36,6 +47,11 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
       notes.push_back("data.val_split: " + note);
     }
     folders = {std::move(split.train), std::move(split.val)};
+  }
+  if (!data.test.empty()) {  // measured at the end: what is wrong with it is said first
+    other.name = "data.test";
+    other.classes = folders.train.classes;
+    note_use(open_image_folder(data.test, other), "data.test", notes);
   }
   if (config.train.overfit_batches > 0) {
     ImageFolder few = folders.train;
@@ -161,12 +177,6 @@ RunData open_images(const Config& config, Partition part) {
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
                .notes = std::move(notes)};
-  for (const auto& [key, folder] :
-       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
-    const std::string unsupported = unsupported_formats(folder->skipped);
-    if (unsupported.empty()) continue;
-    data.notes.push_back(fmt::format("{}: {} skipped: {}", key, unsupported, supported_formats));
-  }
   data.images = std::move(folders);
   return data;
 }

@@ -21,9 +21,10 @@ TestResult measure_test_set(const Config& config, const std::filesystem::path& w
     }
     return result;
   }
-  const ImageFolder files = open_image_folder(
-      data.test,
-      {.label_pattern = data.label_pattern, .classes = network.classes(), .name = "data.test"});
+  const ImageFolder files = open_image_folder(data.test, {.label_pattern = data.label_pattern,
+                                                          .classes = network.classes(),
+                                                          .name = "data.test",
+                                                          .rules = static_cast<int>(data.rules)});
   const auto dataset = std::make_shared<ImageDataset>(
       files,
       ImageDatasetOptions{.preprocess = network.preprocess(), .max_pixels = data.max_pixels});

@@ -38,7 +38,7 @@ class Golden : public testing::TestWithParam<fs::path> {
  protected:
   fs::path folder() const { return GetParam(); }
   Config config(const std::vector<std::string>& overrides = {}) const {
-    return read_config((folder() / "config.yaml").string(), overrides);
+    return read_config((folder() / "config.yaml").string(), overrides, OtherTrain::keeps_val);
   }
   // The configuration of the run on images of today.
   Config config_on(const StripeFolder& data) const {
