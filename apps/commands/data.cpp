@@ -149,6 +149,9 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
     if (use.empty()) continue;
     text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
   }
+  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
+    text += "depth      " + depth.note() + "\n";
+  }
   std::map<std::string, std::vector<std::string>> reasons;  // of images that are skipped
   for (const SkippedFile& file : skipped_files(train, val)) {
     if (file.format.empty() && has_image_name(file.path)) {
@@ -257,12 +260,15 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     arguments->settle_splits();
     const ImageFolder folder = open_image_folder(
         arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
+    const PngBits depth = find_png_bits(folder, -1);  // as training reads them
     const FolderStatistics result =
-        folder_statistics(folder, {.progress = scan_progress(invocation)});
+        folder_statistics(folder, {.rules = {.png_bits = depth.bits},
+                                   .progress = scan_progress(invocation)});
     JsonWriter json;
     if (arguments->json) write_stats(json, result);
     std::string text = arguments->splits;
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
+    if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));
     for (const SkippedFile& file : result.unreadable) {
       tell_unreadable((folder.root / file.path).string(), file.reason);

@@ -110,14 +110,15 @@ void check_crop(const Rect& crop, const ImageHeader& header) {
 
 }  // namespace
 
-ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels, int rules) {
+ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels,
+                        const DecodeRules& rules) {
   const ImageKind kind = kind_of(bytes);
-  return upright_header(kind, stored_header(kind, bytes, max_pixels, rules));
+  return upright_header(kind, stored_header(kind, bytes, max_pixels, rules.version));
 }
 
 void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decoded& out) {
   const ImageKind kind = kind_of(bytes);
-  const auto stored = stored_header(kind, bytes, options.max_pixels, options.rules);
+  const auto stored = stored_header(kind, bytes, options.max_pixels, options.rules.version);
   const ImageHeader header = upright_header(kind, stored);
   out.full_height = header.height;
   out.full_width = header.width;
@@ -146,7 +147,7 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_jpeg(bytes, stored_rect(part, stored.orientation, stored.width, stored.height),
                          out.image);
   } else if (kind == ImageKind::png) {
-    formats::decode_png(bytes, out.image);
+    formats::decode_png(bytes, options.rules.png_bits, out.image);
   } else if (kind == ImageKind::webp) {
     formats::decode_webp(bytes, out.image);
   } else if (kind == ImageKind::pnm) {
@@ -155,6 +156,11 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_bmp(bytes, out.image);
   }
   make_upright(out.image, stored.orientation, out.scratch);
+}
+
+uint32_t largest_png_sample(std::span<const uint8_t> bytes) {
+  stored_header(ImageKind::png, bytes, default_max_pixels, newest_data_rules);  // checks extents
+  return formats::largest_png_sample(bytes);
 }
 
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels) {

@@ -4,8 +4,8 @@
 // [Image rules].
 #pragma once
 
+#include "data/codec/decode_rules.h"
 #include "data/codec/image.h"
-#include "data/files/file_walk.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace whisker {
 
 // Note [Image rules]
 // - Gray, palette and 1/2/4-bit images become RGB by replication and the palette; palette indices
-//   past its end are black; 16-bit samples keep their high byte.
+//   past its end are black; 16-bit samples keep their high byte, or that of their lowest
+//   DecodeRules::png_bits, of which larger ones are white.
 // - Alpha (also tRNS) is composited over white.
 // - CMYK and YCCK become RGB as R = (255 - C)(255 - K) / 255; with an Adobe marker the file holds
 //   the complements, as Photoshop writes them. Embedded colour profiles are ignored.
@@ -61,7 +62,7 @@ struct CropRequest {
 
 struct DecodeOptions {
   int64_t max_pixels = default_max_pixels;
-  int rules = newest_data_rules;  ///< find the orientation: see Note [Data rules]
+  DecodeRules rules = {};
   /// The upright pixels that are needed; nothing: all. Ignored beside `fast`. The other pixels of a
   /// JPEG are unspecified. The file is checked to its end all the same.
   std::optional<Rect> part = {};
@@ -83,11 +84,15 @@ struct Decoded {
 
 /// Kind and upright extents, or throws data as decode() would for the same header.
 ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels,
-                        int rules = newest_data_rules);
+                        const DecodeRules& rules = {});
 
 /// Decodes into `out`, reusing its buffers. Throws data unless `bytes` are a complete image, usage
 /// for a crop or part outside the image, and std::bad_alloc, which is not the file's fault.
 void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decoded& out);
+
+/// The largest sample of a PNG of 16 bits per sample; 0 where there is none. Throws data as
+/// decode() does.
+uint32_t largest_png_sample(std::span<const uint8_t> bytes);
 
 /// Decodes the whole image exactly.
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels);

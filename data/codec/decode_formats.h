@@ -32,7 +32,8 @@ StoredHeader bmp_header(Bytes bytes);
 StoredHeader pnm_header(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
-void decode_png(Bytes bytes, Image& out);
+void decode_png(Bytes bytes, int png_bits, Image& out);
+uint32_t largest_png_sample(Bytes bytes);
 void decode_bmp(Bytes bytes, Image& out);
 void decode_pnm(Bytes bytes, Image& out);
 void decode_webp(Bytes bytes, Image& out);

@@ -228,28 +228,76 @@ StoredHeader png_header(Bytes bytes, int rules) {
   return {static_cast<int>(png.height), static_cast<int>(png.width), orientation_of(png, rules)};
 }
 
-void decode_png(Bytes bytes, Image& out) {
-  const PngChunks png = read_png_chunks(bytes);
+namespace {
+
+// stb_image's pixels as it gives them: 8 or, where `deep`, 16 bits per sample.
+struct Unpacked {
+  std::unique_ptr<uint8_t, BudgetRelease> samples = nullptr;
+  int width = 0, height = 0, channels = 0;
+
+  const uint16_t* deep() const { return reinterpret_cast<const uint16_t*>(samples.get()); }
+};
+
+Unpacked unpack(Bytes bytes, const PngChunks& png, bool deep) {
   const std::vector<uint8_t> stream = rebuild(png);
   const auto pixels = static_cast<size_t>(png.width) * static_cast<size_t>(png.height);
   stb_budget.open(32 * pixels + (size_t{1} << 20) + 2 * bytes.size());
   stbi__g_failure_reason = nullptr;  // some failures give none, and would show the last one's
-  int width = 0;
-  int height = 0;
-  int channels = 0;
-  const std::unique_ptr<uint8_t, BudgetRelease> decoded(stbi_load_from_memory(
-      stream.data(), static_cast<int>(stream.size()), &width, &height, &channels, 0));
-  if (!decoded) {
-    if (stb_budget.system_has_none()) throw std::bad_alloc();
-    if (stb_budget.exceeded()) {
-      fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
-           png.height);
-    }
-    const char* const reason = stbi_failure_reason();
-    fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
+  Unpacked image;
+  const auto size = static_cast<int>(stream.size());
+  image.samples.reset(
+      deep ? reinterpret_cast<uint8_t*>(stbi_load_16_from_memory(stream.data(), size, &image.width,
+                                                                 &image.height, &image.channels, 0))
+           : stbi_load_from_memory(stream.data(), size, &image.width, &image.height,
+                                   &image.channels, 0));
+  if (image.samples) return image;
+  if (stb_budget.system_has_none()) throw std::bad_alloc();
+  if (stb_budget.exceeded()) {
+    fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
+         png.height);
   }
-  out.reshape(height, width);
-  to_rgb(decoded.get(), channels, out);
+  const char* const reason = stbi_failure_reason();
+  fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
+}
+
+bool has_alpha(int channels) {
+  return channels == 2 || channels == 4;
+}
+
+}  // namespace
+
+void decode_png(Bytes bytes, int png_bits, Image& out) {
+  const PngChunks png = read_png_chunks(bytes);
+  const bool deep = png.bit_depth == 16 && png_bits < 16;
+  const Unpacked image = unpack(bytes, png, deep);
+  out.reshape(image.height, image.width);
+  if (!deep) {
+    to_rgb(image.samples.get(), image.channels, out);
+    return;
+  }
+  const size_t count = out.rgb.size() / 3 * static_cast<size_t>(image.channels);
+  const auto channels = static_cast<size_t>(image.channels);
+  std::vector<uint8_t> narrow(count);
+  for (size_t i = 0; i < count; ++i) {
+    const bool alpha = has_alpha(image.channels) && i % channels == channels - 1;
+    narrow[i] = static_cast<uint8_t>(std::min(image.deep()[i] >> (alpha ? 8 : png_bits - 8), 255));
+  }
+  to_rgb(narrow.data(), image.channels, out);
+}
+
+uint32_t largest_png_sample(Bytes bytes) {
+  const PngChunks png = read_png_chunks(bytes);
+  if (png.bit_depth != 16) return 0;
+  const Unpacked image = unpack(bytes, png, true);
+  const auto channels = static_cast<size_t>(image.channels);
+  const size_t count =
+      static_cast<size_t>(image.width) * static_cast<size_t>(image.height) * channels;
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const bool alpha = has_alpha(image.channels) && i % channels == channels - 1;
+    if (!alpha) largest = std::max<uint32_t>(largest, image.deep()[i]);
+  }
+  return largest;
 }
 
 }  // namespace whisker::formats

@@ -86,9 +86,13 @@ bool begins_as_image(std::string_view head, int rules) {
           head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"));
 }
 
-std::optional<SkippedFile> skip_reason(const std::filesystem::path& root, const std::string& path,
+bool is_deep_png(std::string_view head) {
+  constexpr size_t depth_at = 24;
+  return head.starts_with("\x89PNG\r\n\x1a\n") && head.size() > depth_at && head[depth_at] == 16;
+}
+
+std::optional<SkippedFile> skip_reason(const std::string& head, const std::string& path,
                                        int rules) {
-  const std::string head = head_of(root / path);
   const UnsupportedFormat format =
       detect_unsupported({reinterpret_cast<const uint8_t*>(head.data()), head.size()});
   if (!format.image.empty()) {
@@ -132,9 +136,13 @@ std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::vector<SkippedFile>& skipped, int rules) {
   constexpr int64_t few = 256;  // not worth a thread
   std::vector<std::optional<SkippedFile>> reasons(files.size());
+  std::vector<char> deep(files.size());
   const auto count = static_cast<int64_t>(files.size());
   parallel_for(count, count > few ? -1 : 0, [&](int64_t i) {
-    reasons[static_cast<size_t>(i)] = skip_reason(root, files[static_cast<size_t>(i)].path, rules);
+    const std::string& path = files[static_cast<size_t>(i)].path;
+    const std::string head = head_of(root / path);
+    reasons[static_cast<size_t>(i)] = skip_reason(head, path, rules);
+    deep[static_cast<size_t>(i)] = is_deep_png(head) ? 1 : 0;
   });
   std::vector<WalkedFile> images;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -142,6 +150,7 @@ std::vector<WalkedFile> take_images(const std::filesystem::path& root,
       skipped.push_back(std::move(*reasons[i]));
     } else {
       images.push_back(files[i]);
+      images.back().deep_png = deep[i] != 0;
     }
   }
   return images;

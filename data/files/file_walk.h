@@ -2,6 +2,8 @@
 // files of their own. Each folder (device, inode) is visited once, so that loops of links end.
 #pragma once
 
+#include "data/codec/decode_rules.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,18 +13,6 @@
 #include <vector>
 
 namespace whisker {
-
-/// Rules by which files are listed, read and decoded. Runs and weights keep those that they were
-/// made with: data.rules of a run, "rules" of weights' preprocess; absent: 1. See Note [Data
-/// rules].
-inline constexpr int newest_data_rules = 2;
-
-// Note [Data rules]
-// 1. Of links and hard links to one file the first is listed; folders that systems make for
-//    themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a text;
-//    EXIF orientation only as a SHORT, in a block with one prefix.
-// 2. Every path is a file of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM and PPM
-//    are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
 
 /// A skipped file, and why.
 struct SkippedFile {
@@ -36,6 +26,7 @@ struct WalkedFile {
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
   bool link = false;        ///< a symbolic link, or below a link to a folder
+  bool deep_png = false;    ///< a PNG of 16 bits per sample: set by take_images()
 };
 
 struct FileWalk {

@@ -58,7 +58,10 @@ uint64_t hash_of(const std::vector<T>& values) {
 }
 
 uint64_t pack_fingerprint(const ImageFolder& folder, const PackOptions& options) {
-  const std::string rules = options.rules == 1 ? "" : fmt::format(" {}", options.rules);
+  std::string rules;  // of caches without them: 1, 16
+  if (options.rules != DecodeRules{.version = 1}) {
+    rules = fmt::format(" {} {}", options.rules.version, options.rules.png_bits);
+  }
   return hash64(fmt::format("{} {} {} {}{}", version, fingerprint(folder), options.max_pixels,
                             options.short_side, rules));
 }

@@ -10,7 +10,7 @@
 #include <utility>
 
 namespace whisker {
-ImageReader::ImageReader(int workers, PartOf part_of, int rules)
+ImageReader::ImageReader(int workers, PartOf part_of, const DecodeRules& rules)
     : workers_(std::max(1, resolve_workers(workers))),
       part_of_(std::move(part_of)),
       rules_(rules) {}

@@ -25,8 +25,8 @@ class ImageReader {
   using PartOf = std::function<Rect(const ImageHeader&)>;
 
   /// Number of threads, the caller's included: see resolve_workers(). Without `part_of`
-  /// images are decoded whole. `rules` are those of decoding.
-  explicit ImageReader(int workers = -1, PartOf part_of = {}, int rules = newest_data_rules);
+  /// images are decoded whole.
+  explicit ImageReader(int workers = -1, PartOf part_of = {}, const DecodeRules& rules = {});
   /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
@@ -53,7 +53,7 @@ class ImageReader {
 
   int workers_;
   PartOf part_of_;
-  int rules_;
+  DecodeRules rules_;
   Decoded decoded_;  // the caller's
   std::mutex mutex_;
   std::condition_variable work_, done_;

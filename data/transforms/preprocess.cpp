@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "data/files/file_walk.h"
 
 #include <algorithm>
 #include <array>
@@ -59,15 +58,15 @@ struct Field {
     return static_cast<int>(side);
   }
 
-  int rules() const {
-    const int64_t number = value.as_int();
-    if (number < 1 || number > newest_data_rules) {
+  int number(int low, int high) const {
+    const int64_t given = value.as_int();
+    if (given < low || given > high) {
       fail(ErrorKind::checkpoint,
-           "{}: preprocess.rules: expected 1 to {}, got {}. A newer version of whisker may have "
+           "{}: preprocess.{}: expected {} to {}, got {}. A newer version of whisker may have "
            "written it.",
-           file, newest_data_rules, number);
+           file, key, low, high, given);
     }
-    return static_cast<int>(number);
+    return static_cast<int>(given);
   }
 
   ImageSize extents() const {
@@ -116,11 +115,13 @@ void read_field(const Field& field, Preprocess& out) {
   } else if (key == "std") {
     out.normalisation.std = field.per_channel();
   } else if (key == "rules") {
-    out.rules = field.rules();
+    out.rules.version = field.number(1, newest_data_rules);
+  } else if (key == "png_bits") {
+    out.rules.png_bits = field.number(8, 16);
   } else {
     static const std::vector<std::string> keys = {
         "resize_short", "size",  "crop", "resize_mode", "interpolation", "antialias",
-        "channels",     "scale", "mean", "std",         "rules"};
+        "channels",     "scale", "mean", "std",         "rules",         "png_bits"};
     const std::string nearest = nearest_name(key, keys);
     fail(ErrorKind::checkpoint, "{}: preprocess: unknown key '{}'{}", field.file, key,
          nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
@@ -252,7 +253,8 @@ std::string Preprocess::json() const {
   const auto used = static_cast<size_t>(channels);
   writer.list("mean", std::span(normalisation.mean).first(used));
   writer.list("std", std::span(normalisation.std).first(used));
-  if (rules != 1) writer.field("rules", rules);
+  if (rules.version != 1) writer.field("rules", rules.version);
+  if (rules.png_bits != 16) writer.field("png_bits", rules.png_bits);
   return writer.end_object().str();
 }
 

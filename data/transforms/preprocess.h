@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/image/image_record.h"
+#include "data/codec/decode_rules.h"
 
 #include <array>
 #include <cstddef>
@@ -49,7 +50,8 @@ struct Preprocess {
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
   int channels = 3;  ///< 3, or 1: gray
-  int rules = 1;     ///< by which files are decoded: Note [Data rules]; new runs have the newest
+  /// How files are decoded; new runs have the newest version.
+  DecodeRules rules{.version = 1};
   Normalisation normalisation{};
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
@@ -58,7 +60,8 @@ struct Preprocess {
   ImageSize output() const;
 
   /// A JSON object with the keys resize_short or size, crop, resize_mode, interpolation, antialias,
-  /// channels ("RGB" or "gray"), scale, mean, std, rules (unless 1). Extents are one number for
+  /// channels ("RGB" or "gray"), scale, mean, std, rules (unless 1), png_bits
+  /// (unless 16). Extents are one number for
   /// squares, else [height, width]; mean and std have one number per channel.
   std::string json() const;
   /// Reads json(); missing keys keep their defaults. `name` is the file for errors. Throws

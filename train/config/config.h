@@ -85,6 +85,7 @@ struct DataConfig {
   double max_bad = 0.01;
   int64_t max_pixels = 100'000'000;
   int64_t rules = newest_data_rules;  // Note [Data rules]; of an older run, without the key: 1
+  AutoInt png_bits;                   // DecodeRules; auto: as the training images have them
   int64_t buckets = 8;
   std::string label_column = "1";
   TextConfig text;

@@ -151,6 +151,11 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
                     "key keep 1",
            .low = 1,
            .high = newest_data_rules});
+  v.field("png_bits", c.png_bits,
+          {.about = "bits of the samples in PNG files of 16 bits: 12 for many sensors; auto: what "
+                    "32 training images need; 16: as they are",
+           .low = 8,
+           .high = 16});
   v.field(
       "buckets", c.buckets,
       {.about = "sequences: lengths that batches are padded to, at most", .low = 1, .high = 1024});

@@ -170,7 +170,14 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
 RunData open_images(const Config& config, Partition part) {
   std::vector<std::string> notes;
   ImageFolders folders = open_folders(config, notes);
-  RunData data{.signature = {.input = preprocess_of(config.data), .classes = folders.train.classes},
+  Preprocess preprocess = preprocess_of(config.data);
+  if (!config.data.png_bits.value && config.data.rules > 1) {
+    const PngBits found = find_png_bits(
+        folders.train, static_cast<int>(config.data.workers.value.value_or(auto_workers)));
+    preprocess.rules.png_bits = found.bits;
+    if (found.bits < 16) notes.push_back(found.note());
+  }
+  RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),

@@ -70,7 +70,8 @@ TEST(DecodePnm, EveryKindIsExact) {
             for (int c = 0; c < 3; ++c) {
               const bool color = kind == 3 || kind == 6;
               const uint32_t sample = pnm_sample(x, y, color ? c : 0, most);
-              const double expected = bits ? 255.0 * (1 - sample) : std::floor(255.0 * sample / most + 0.5);
+              const double expected =
+                  bits ? 255.0 * (1 - sample) : std::floor(255.0 * sample / most + 0.5);
               wrong += image.row(y)[3 * x + c] != expected;
             }
           }
@@ -78,7 +79,8 @@ TEST(DecodePnm, EveryKindIsExact) {
         EXPECT_EQ(wrong, 0) << "P" << kind << " of maximum " << most << ", " << width;
         if (file.size() < 40) continue;
         for (size_t cut = 0; cut < file.size() - (kind <= 3 ? 2u : 0u); cut += 3) {
-          EXPECT_TRUE(test::refused(ErrorKind::data, [&] { decode(bytes_in(file.substr(0, cut))); }))
+          EXPECT_TRUE(
+              test::refused(ErrorKind::data, [&] { decode(bytes_in(file.substr(0, cut))); }))
               << "P" << kind << " cut at " << cut;
         }
       }

@@ -1,6 +1,7 @@
 // Orientation as Pillow's exif_transpose finds it, and as versions before data.rules found it.
-#include "data/codec/decode.h"
 #include "data/codec/exif.h"
+
+#include "data/codec/decode.h"
 #include "tests/support/image_files.h"
 #include "tests/support/webp_files.h"
 
@@ -72,10 +73,10 @@ TEST(ExifOrientation, IsPillows) {
   expect_said(orientation(joined({prefix, plain})), 6, 1);
   expect_said(orientation(joined({prefix, prefix, plain})), 6, 1);
   expect_said(orientation(joined({prefix, prefix, prefix, plain})), 1, 1);
-  expect_said(orientation(tiff_block({{.type = 4}})), 6, 1);              // LONG
-  expect_said(orientation(tiff_block({{.type = 9}})), 6, 1);              // SLONG
-  expect_said(orientation(tiff_block({{.type = 1}})), 1, 1);              // BYTE: a text in Pillow
-  expect_said(orientation(tiff_block({{.count = 0}})), 1, 1);             // as if it were missing
+  expect_said(orientation(tiff_block({{.type = 4}})), 6, 1);   // LONG
+  expect_said(orientation(tiff_block({{.type = 9}})), 6, 1);   // SLONG
+  expect_said(orientation(tiff_block({{.type = 1}})), 1, 1);   // BYTE: a text in Pillow
+  expect_said(orientation(tiff_block({{.count = 0}})), 1, 1);  // as if it were missing
   expect_said(orientation(tiff_block({{.count = 2, .value = 60}})), 1, 1);
   expect_said(orientation(tiff_block({{.value = 0}})), 1, 1);
   expect_said(orientation(tiff_block({{.value = 9}})), 1, 1);
@@ -112,9 +113,10 @@ Buffer jpeg_with(std::initializer_list<Buffer> blocks) {
   Buffer segments;
   for (const Buffer& block : blocks) {
     const size_t length = block.size() + 2;
-    segments = joined({segments,
-                       {0xFF, 0xE1, static_cast<uint8_t>(length >> 8), static_cast<uint8_t>(length)},
-                       block});
+    segments =
+        joined({segments,
+                {0xFF, 0xE1, static_cast<uint8_t>(length >> 8), static_cast<uint8_t>(length)},
+                block});
   }
   file.insert(file.begin() + 2, segments.begin(), segments.end());
   return file;
@@ -122,8 +124,8 @@ Buffer jpeg_with(std::initializer_list<Buffer> blocks) {
 
 TEST(ExifOrientation, OfJpegFiles) {
   const Buffer plain = joined({prefix, tiff_block({{}})});
-  const Buffer xmp =
-      joined({text_bytes(std::string_view("http://ns.adobe.com/xap/1.0/\0", 29)), text_bytes(xmp_packet)});
+  const Buffer xmp = joined(
+      {text_bytes(std::string_view("http://ns.adobe.com/xap/1.0/\0", 29)), text_bytes(xmp_packet)});
   expect_said(width_of(jpeg_with({})), 9, 9);
   expect_said(width_of(jpeg_with({plain})), 5, 5);
   expect_said(width_of(jpeg_with({joined({prefix, plain})})), 5, 9);
@@ -160,7 +162,8 @@ TEST(ExifOrientation, OfPngFiles) {
   const Buffer xmp_key = text_bytes(std::string_view("XML:com.adobe.xmp\0", 18));
   const Buffer xmp = text_bytes(xmp_packet);
   expect_said(width_of(png_with("iTXt", joined({xmp_key, {0, 0, 'e', 'n', 0, 0}, xmp}))), 5, 9);
-  expect_said(width_of(png_with("iTXt", joined({xmp_key, {1, 0, 0, 0}, test::deflate(xmp)}))), 5, 9);
+  expect_said(width_of(png_with("iTXt", joined({xmp_key, {1, 0, 0, 0}, test::deflate(xmp)}))), 5,
+              9);
   expect_said(width_of(png_with("iTXt", joined({xmp_key, {0}}))), 9, 9);
 }
 

@@ -19,7 +19,8 @@ TEST(SplitFolders, NamesAreNormalised) {
                            "train_images", "images.train", "train-set 1"}) {
     EXPECT_EQ(split_of_name(name), Split::train) << name;
   }
-  for (const char* name : {"val", "valid", "Validation", "dev", "eval", "val2017", "validation_set"}) {
+  for (const char* name :
+       {"val", "valid", "Validation", "dev", "eval", "val2017", "validation_set"}) {
     EXPECT_EQ(split_of_name(name), Split::val) << name;
   }
   for (const char* name : {"test", "Testing", "test_set", "seg_test", "test1"}) {
@@ -40,9 +41,10 @@ std::string splits_error(const TemporaryFolder& folder) {
 }
 
 TEST(SplitFolders, AreFoundWhateverTheirSpelling) {
-  const std::pair<const char*, const char*> layouts[] = {
-      {"Training", "Testing"}, {"training_set", "test_set"}, {"seg_train", "seg_test"},
-      {"train", "test"}};
+  const std::pair<const char*, const char*> layouts[] = {{"Training", "Testing"},
+                                                         {"training_set", "test_set"},
+                                                         {"seg_train", "seg_test"},
+                                                         {"train", "test"}};
   for (const auto& [train, test] : layouts) {
     TemporaryFolder folder;
     folder.write(fmt::format("{}/cat/1.jpg", train));
@@ -59,7 +61,8 @@ TEST(SplitFolders, AreFoundWhateverTheirSpelling) {
     EXPECT_THAT(found->others, ElementsAre("README.md", "notes"));
   }
   TemporaryFolder three;
-  for (const char* name : {"Train", "valid", "TEST"}) three.write(fmt::format("{}/cat/1.jpg", name));
+  for (const char* name : {"Train", "valid", "TEST"})
+    three.write(fmt::format("{}/cat/1.jpg", name));
   const auto found = splits_in(three);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->val, three / "valid");
@@ -99,7 +102,8 @@ TEST(SplitFolders, MixturesAreRefusedWithBothReadings) {
 
 TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
   TemporaryFolder folder;
-  for (const char* name : {"cat/train/1.jpg", "cat/val/1.jpg", "dog/train/1.jpg", "dog/val/1.jpg"}) {
+  for (const char* name :
+       {"cat/train/1.jpg", "cat/val/1.jpg", "dog/train/1.jpg", "dog/val/1.jpg"}) {
     folder.write(name);
   }
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path()); }),
