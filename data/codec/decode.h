@@ -4,8 +4,8 @@
 // [Image rules].
 #pragma once
 
-#include "data/codec/decode_rules.h"
 #include "data/codec/image.h"
+#include "data/files/decode_rules.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // files of their own. Each folder (device, inode) is visited once, so that loops of links end.
 #pragma once
 
-#include "data/codec/decode_rules.h"
+#include "data/files/decode_rules.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/image/image_record.h"
-#include "data/codec/decode_rules.h"
+#include "data/files/decode_rules.h"
 
 #include <array>
 #include <cstddef>

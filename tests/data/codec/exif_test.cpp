@@ -1,6 +1,7 @@
 // Orientation as Pillow's exif_transpose finds it, and as versions before data.rules found it.
 #include "data/codec/exif.h"
 
+#include "core/error.h"
 #include "data/codec/decode.h"
 #include "tests/support/image_files.h"
 #include "tests/support/webp_files.h"
@@ -100,8 +101,8 @@ TEST(ExifOrientation, XmpCountsWhereExifHasNone) {
 Said width_of(const Buffer& file) {
   const auto by = [&](int rules) {
     Decoded decoded;
-    decode(file, {.rules = rules}, decoded);
-    const ImageHeader header = read_header(file, default_max_pixels, rules);
+    decode(file, {.rules = {.version = rules}}, decoded);
+    const ImageHeader header = read_header(file, default_max_pixels, {.version = rules});
     EXPECT_EQ(header.width, decoded.image.width);
     return decoded.image.width;
   };
