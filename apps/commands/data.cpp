@@ -8,6 +8,7 @@
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/split_folders.h"
+#include "data/images/png_bits.h"
 #include "data/sequences/labelled_text.h"
 #include "data/synthetic/generate.h"
 #include "data/tools/check.h"

@@ -306,6 +306,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                   network, arguments.inputs.front(),
                   {.label_column = arguments.label_column, .text_column = arguments.text_column},
                   arguments.batch_size, part);
+  if (!data.use.empty() && ranks.leads()) tell(data.use + "\n");
   Unreadable unreadable;
   for (const BadRow& row : data.bad) {
     if (ranks.leads()) unreadable.add(row.place, row.reason);

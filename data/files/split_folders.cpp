@@ -20,10 +20,12 @@ struct Entries {
 Entries entries_of(const fs::path& root) {
   Entries entries;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
-    std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
     if (name.starts_with('.') || is_system_folder(name)) continue;
-    (entry.is_directory(error) ? entries.folders : entries.files).push_back(std::move(name));
+    std::error_code none;
+    (entry->is_directory(none) ? entries.folders : entries.files).push_back(std::move(name));
   }
   std::ranges::sort(entries.folders);
   std::ranges::sort(entries.files);

@@ -7,13 +7,11 @@
 #include "core/io/hash.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
-#include "data/codec/decode.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/csv.h"
 #include "data/files/split_folders.h"
 #include "data/images/file_stamps.h"
 #include "data/images/label_pattern.h"
-#include "data/parallel.h"
 #include "data/sequences/validation_split.h"
 
 #include <algorithm>
@@ -201,6 +199,20 @@ Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& opti
   return named;
 }
 
+/// Of a folder with one class: that its own folders may be the classes. "" when it has none.
+std::string deeper_classes(const ImageFolder& folder) {
+  std::set<std::string> deeper;
+  for (const ImageFile& file : folder.files) {
+    const size_t begin = file.path.find('/') + 1;  // 0 without
+    const size_t end = file.path.find('/', begin);
+    if (begin > 0 && end != std::string::npos) deeper.insert(file.path.substr(begin, end - begin));
+  }
+  if (deeper.size() < 2 || folder.classes.empty()) return {};
+  const std::vector<std::string> names(deeper.begin(), deeper.end());
+  return fmt::format(" If its folders {} are the classes, name {}.", quoted_list(names),
+                     printable((folder.root / folder.classes.front()).string()));
+}
+
 /// Turns class names into numbers, by the given table or by the sorted names found.
 ImageFolder number_classes(const std::filesystem::path& root, Named named,
                            const ImageFolderOptions& options) {
@@ -220,9 +232,9 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
   if (folder.classes.empty()) {
     folder.classes.assign(found.begin(), found.end());
     if (folder.classes.size() < 2) {
-      report_problem(options, fmt::format("{}: expected at least two classes in {}, got only {}.",
+      report_problem(options, fmt::format("{}: expected at least two classes in {}, got only {}.{}",
                                           options.name, printable(root.string()),
-                                          quoted_list(folder.classes)));
+                                          quoted_list(folder.classes), deeper_classes(folder)));
     }
   }
   std::map<std::string_view, int64_t> numbers;
@@ -316,38 +328,6 @@ bool holds_images(const std::filesystem::path& folder) {
     if (!take_images(folder, some, ignored).empty()) return true;
   }
   return false;
-}
-
-std::string PngBits::note() const {
-  if (bits == 16) return {};
-  return fmt::format(
-      "data.png_bits is {}: the largest sample in {} of {} PNG files of 16 bits is {} "
-      "(data.png_bits=16 reads them as they are, dark)",
-      bits, read, files, largest);
-}
-
-PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most) {
-  std::vector<int64_t> deep;
-  for (int64_t i = 0; i < folder.size(); ++i) {
-    if (folder.files[static_cast<size_t>(i)].deep_png) deep.push_back(i);
-  }
-  PngBits found{.files = std::ssize(deep), .read = std::min(std::ssize(deep), most)};
-  std::vector<uint32_t> largest(static_cast<size_t>(found.read));
-  parallel_for(found.read, workers, [&](int64_t i) {
-    const int64_t index = deep[static_cast<size_t>(i * found.files / found.read)];
-    try {
-      const std::string bytes = read_file(folder.file(index), max_image_bytes, ErrorKind::data);
-      largest[static_cast<size_t>(i)] = largest_png_sample(bytes_of(bytes));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;
-    }
-  });
-  for (const uint32_t one : largest) found.largest = std::max(found.largest, one);
-  if (found.largest == 0) return found;
-  for (const int bits : {14, 12, 10, 8}) {
-    if (found.largest >> bits == 0) found.bits = bits;
-  }
-  return found;
 }
 
 void check_same_classes(const ImageFolder& train, const ImageFolder& val) {

@@ -74,18 +74,6 @@ ImageFolder open_image_folder(const std::filesystem::path& root,
 /// Whether there is any image below a folder.
 bool holds_images(const std::filesystem::path& folder);
 
-/// How many bits the samples of a folder's 16-bit PNG files have.
-struct PngBits {
-  int bits = 16;  ///< 8, 10, 12, 14 or 16: the fewest that hold them all
-  int64_t files = 0, read = 0;
-  uint32_t largest = 0;  ///< sample of those read
-
-  /// "data.png_bits is 12: ..."; "" for 16.
-  std::string note() const;
-};
-/// Reads at most `most` of these files, spread evenly; unreadable ones tell nothing.
-PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most = 32);
-
 /// Throws data listing the classes that only one of the two has.
 void check_same_classes(const ImageFolder& train, const ImageFolder& val);
 

@@ -64,9 +64,10 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       "kind", EnumField(c.kind, Names(kind_names)),
       {.about = "images with labels; text with labels; language: plain text, to continue; rows: "
                 "a labelled sequence each; series: rows in time, to forecast"});
-  v.field("train", c.train,
-          {.about = "training data: a folder of class folders, or one that holds train/ and val/; "
-                    "a file (text also: a folder of one file per class)"});
+  v.field(
+      "train", c.train,
+      {.about = "training data: a folder of class folders, or one of splits (train/, val/, test/); "
+                "a file (text also: a folder of one file per class)"});
   v.field("val", c.val,
           {.about =
                "validation data with the same classes; an override of data.train alone clears it"});

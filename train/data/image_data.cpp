@@ -2,6 +2,7 @@
 #include "core/backend/backend.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
+#include "data/images/png_bits.h"
 #include "data/loader/device_loader.h"
 #include "layers/memory_plan.h"
 #include "train/data/run_data.h"

@@ -16,6 +16,7 @@ TestResult measure_test_set(const Config& config, const std::filesystem::path& w
   if (data.kind != DataKind::images) {
     const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
     TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = {}};
+    if (!test.use.empty()) result.bad.push_back(test.use);
     for (const BadRow& row : test.bad) {
       result.bad.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));
     }

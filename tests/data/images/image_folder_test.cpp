@@ -216,6 +216,11 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   EXPECT_THAT(error_of(folder / "text"), HasSubstr("no JPEG, PNG, BMP, WebP, PBM, PGM or PPM"));
   folder.write("one/cat/1.jpg");
   EXPECT_THAT(error_of(folder / "one"), HasSubstr("expected at least two classes"));
+  folder.write("wrapped/Pets/cat/1.jpg");
+  folder.write("wrapped/Pets/dog/1.jpg");
+  EXPECT_THAT(error_of(folder / "wrapped"),
+              HasSubstr("If its folders 'cat', 'dog' are the classes, name " +
+                        (folder / "wrapped/Pets").string()));
   folder.write("hollow/cat/1.jpg");
   folder.write("hollow/dog/1.txt");
   folder.write("hollow/cow/1.jpg");

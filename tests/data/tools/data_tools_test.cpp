@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/io/file.h"
 #include "data/files/new_file.h"
+#include "data/images/png_bits.h"
 #include "data/sequences/rows_input.h"
 #include "data/synthetic/generate.h"
 #include "data/tools/check.h"
