@@ -16,6 +16,7 @@
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
+#include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
 #include "train/config/device_name.h"
@@ -239,6 +240,10 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   }
   if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
     tell(use + "\n");
+  }
+  if (network.preprocess().rules.png_bits == 16 && verbosity >= 0) {
+    const PngBits depth = find_png_bits(files, arguments.workers);
+    if (depth.bits <= 12) tell(dark_pngs_note(depth.read) + "\n");
   }
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");

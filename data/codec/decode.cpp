@@ -123,6 +123,7 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
   out.full_height = header.height;
   out.full_width = header.width;
   out.scale = 1;
+  out.largest_sample = 0;
   out.origin_x = 0;
   out.origin_y = 0;
   if (options.fast) check_crop(options.fast->crop, header);
@@ -147,7 +148,7 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_jpeg(bytes, stored_rect(part, stored.orientation, stored.width, stored.height),
                          out.image);
   } else if (kind == ImageKind::png) {
-    formats::decode_png(bytes, options.rules.png_bits, out.image);
+    out.largest_sample = formats::decode_png(bytes, options.rules.png_bits, out.image);
   } else if (kind == ImageKind::webp) {
     formats::decode_webp(bytes, out.image);
   } else if (kind == ImageKind::pnm) {
@@ -156,11 +157,6 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_bmp(bytes, out.image);
   }
   make_upright(out.image, stored.orientation, out.scratch);
-}
-
-uint32_t largest_png_sample(std::span<const uint8_t> bytes) {
-  stored_header(ImageKind::png, bytes, default_max_pixels, newest_data_rules);  // checks extents
-  return formats::largest_png_sample(bytes);
 }
 
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels) {

@@ -79,7 +79,13 @@ struct Decoded {
   int scale = 1;  ///< 1, 2, 4 or 8
   double origin_x = 0;
   double origin_y = 0;
-  Image scratch;  ///< for make_upright()
+  uint32_t largest_sample = 0;  ///< of a PNG of 16 bits per sample; else 0
+  Image scratch;                ///< for make_upright()
+
+  /// Whether samples of 12 bits or fewer were read as 16: nearly black.
+  bool is_dark(const DecodeRules& rules) const {
+    return rules.png_bits == 16 && largest_sample > 0 && largest_sample < 4096;
+  }
 };
 
 /// Kind and upright extents, or throws data as decode() would for the same header.
@@ -89,10 +95,6 @@ ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = def
 /// Decodes into `out`, reusing its buffers. Throws data unless `bytes` are a complete image, usage
 /// for a crop or part outside the image, and std::bad_alloc, which is not the file's fault.
 void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decoded& out);
-
-/// The largest sample of a PNG of 16 bits per sample; 0 where there is none. Throws data as
-/// decode() does.
-uint32_t largest_png_sample(std::span<const uint8_t> bytes);
 
 /// Decodes the whole image exactly.
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels);

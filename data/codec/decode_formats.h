@@ -32,8 +32,8 @@ StoredHeader bmp_header(Bytes bytes);
 StoredHeader pnm_header(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
-void decode_png(Bytes bytes, int png_bits, Image& out);
-uint32_t largest_png_sample(Bytes bytes);
+/// Returns the largest sample of 16 bits; 0 for other PNGs.
+uint32_t decode_png(Bytes bytes, int png_bits, Image& out);
 void decode_bmp(Bytes bytes, Image& out);
 void decode_pnm(Bytes bytes, Image& out);
 void decode_webp(Bytes bytes, Image& out);

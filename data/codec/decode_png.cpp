@@ -260,43 +260,27 @@ Unpacked unpack(Bytes bytes, const PngChunks& png, bool deep) {
   fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
 }
 
-bool has_alpha(int channels) {
-  return channels == 2 || channels == 4;
-}
-
 }  // namespace
 
-void decode_png(Bytes bytes, int png_bits, Image& out) {
+uint32_t decode_png(Bytes bytes, int png_bits, Image& out) {
   const PngChunks png = read_png_chunks(bytes);
-  const bool deep = png.bit_depth == 16 && png_bits < 16;
+  const bool deep = png.bit_depth == 16;
   const Unpacked image = unpack(bytes, png, deep);
   out.reshape(image.height, image.width);
   if (!deep) {
     to_rgb(image.samples.get(), image.channels, out);
-    return;
+    return 0;
   }
-  const size_t count = out.rgb.size() / 3 * static_cast<size_t>(image.channels);
   const auto channels = static_cast<size_t>(image.channels);
-  std::vector<uint8_t> narrow(count);
-  for (size_t i = 0; i < count; ++i) {
-    const bool alpha = has_alpha(image.channels) && i % channels == channels - 1;
-    narrow[i] = static_cast<uint8_t>(std::min(image.deep()[i] >> (alpha ? 8 : png_bits - 8), 255));
+  std::vector<uint8_t> narrow(out.rgb.size() / 3 * channels);
+  uint32_t largest = 0;
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    const uint32_t sample = image.deep()[i];
+    const bool alpha = channels % 2 == 0 && i % channels == channels - 1;
+    if (!alpha) largest = std::max(largest, sample);
+    narrow[i] = static_cast<uint8_t>(std::min(sample >> (alpha ? 8 : png_bits - 8), uint32_t{255}));
   }
   to_rgb(narrow.data(), image.channels, out);
-}
-
-uint32_t largest_png_sample(Bytes bytes) {
-  const PngChunks png = read_png_chunks(bytes);
-  if (png.bit_depth != 16) return 0;
-  const Unpacked image = unpack(bytes, png, true);
-  const auto channels = static_cast<size_t>(image.channels);
-  const size_t count =
-      static_cast<size_t>(image.width) * static_cast<size_t>(image.height) * channels;
-  uint32_t largest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const bool alpha = has_alpha(image.channels) && i % channels == channels - 1;
-    if (!alpha) largest = std::max<uint32_t>(largest, image.deep()[i]);
-  }
   return largest;
 }
 

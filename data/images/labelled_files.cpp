@@ -89,7 +89,10 @@ class Labeller {
     const int64_t label = *number_of(own_name(root));
     FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
     for (const WalkedFile& file : take_images(root, walk.files, walk.skipped)) {
-      take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
+      take({.path = (root / file.path).string(),
+            .label = label,
+            .bytes = file.bytes,
+            .deep_png = file.deep_png});
       all_.links += file.link ? 1 : 0;
     }
     add_skipped(root, std::move(walk.skipped), std::move(walk.unreadable));

@@ -18,6 +18,14 @@ std::string PngBits::note() const {
       bits, read, files, largest);
 }
 
+std::string dark_pngs_note(int64_t count) {
+  if (count == 0) return {};
+  return fmt::format(
+      "{} PNG file{} of 16 bits hold{} samples below 4096 and look{} nearly black: --input "
+      "png_bits=12 reads 12 bits",
+      count, count == 1 ? "" : "s", count == 1 ? "s" : "", count == 1 ? "s" : "");
+}
+
 PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most) {
   std::vector<int64_t> deep;
   for (int64_t i = 0; i < folder.size(); ++i) {
@@ -29,7 +37,9 @@ PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most) {
     const int64_t index = deep[static_cast<size_t>(i * found.files / found.read)];
     try {
       const std::string bytes = read_file(folder.file(index), max_image_bytes, ErrorKind::data);
-      largest[static_cast<size_t>(i)] = largest_png_sample(bytes_of(bytes));
+      Decoded decoded;
+      decode(bytes_of(bytes), {}, decoded);
+      largest[static_cast<size_t>(i)] = decoded.largest_sample;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
     }

@@ -17,6 +17,9 @@ struct PngBits {
   /// "data.png_bits is 12: ..."; "" for 16.
   std::string note() const;
 };
+/// For weights that read them as 16 bits: "3 PNG files ... --input png_bits=12"; "" for none.
+std::string dark_pngs_note(int64_t count);
+
 /// Reads at most `most` of these files, spread evenly; unreadable ones tell nothing.
 PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most = 32);
 

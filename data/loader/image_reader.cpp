@@ -43,6 +43,7 @@ std::string ImageReader::take() {
     if (!read_next(lock, decoded_)) done_.wait(lock);
   }
   started_.pop_front();
+  dark_pngs_ += file->dark ? 1 : 0;
   if (file->failure) std::rethrow_exception(file->failure);
   return file->error;
 }
@@ -63,7 +64,10 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   lock.unlock();
   try {
     file->error = read_image(file->path, decoded);
-    if (file->error.empty()) file->use(decoded.image);
+    if (file->error.empty()) {
+      file->dark = decoded.is_dark(rules_);
+      file->use(decoded.image);
+    }
   } catch (...) {
     file->failure = std::current_exception();
   }

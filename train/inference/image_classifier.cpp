@@ -199,6 +199,7 @@ void classify_images(const Network& network, const NextInputs& next,
     throw;
   }
   finish_running();
+  if (options.dark_pngs) *options.dark_pngs += reader.dark_pngs();
 }
 
 }  // namespace whisker
