@@ -105,15 +105,18 @@ std::optional<SplitFolders> find_splits(const fs::path& root, std::string_view w
     (holds_examples(root / folder) ? classes : splits.others).push_back(folder);
   }
   if (!classes.empty()) {
-    const bool trains = !splits.train.empty();
+    const std::string split =
+        splits.train.empty()
+            ? fmt::format(
+                  "the former is a split: move it out of {}, and name it (data.val=, "
+                  "data.test=) if it holds class folders",
+                  shown(root))
+            : fmt::format("the former alone are the data, as splits: data.train={}",
+                          shown(splits.train));
     fail(ErrorKind::data,
-         "{}: {} holds {} beside {}: either all of them are classes (data.label_pattern="
-         "'{{label}}/*'), or {} (data.train={}).",
-         what, shown(root), quoted_list(named), quoted_list(classes),
-         trains ? "only the former are the data, as splits"
-                : "the former is a split: move it elsewhere, and name it if it has class folders",
-         trains ? shown(splits.train)
-                : fmt::format("{} data.{}=...", shown(root), splits.val.empty() ? "test" : "val"));
+         "{}: {} holds {} beside {}. Either all of them are classes: data.label_pattern="
+         "'{{label}}/*' (--label-pattern). Or {}.",
+         what, shown(root), quoted_list(named), quoted_list(classes), split);
   }
   if (splits.train.empty()) {
     fail(ErrorKind::data,

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import struct
 import unittest
+import zlib
 
 from harness import PNG_SIGNATURE, ProgramTest, png_chunk, stripes, write_classes
 
@@ -81,6 +83,58 @@ class Images(ProgramTest):
         for number, name in enumerate(UNSUPPORTED):  # by name they are refused
             done = self.whisker("classify", self.weights, f"mixed/c0/{number}.jpg", code=3)
             self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported")
+
+    def test_splits_are_used_and_every_file_is_counted(self):
+        write_classes(self.folder / "brain/Training", 8)
+        write_classes(self.folder / "brain/Testing", 3, 100)
+        (self.folder / "brain/Training/c0/.DS_Store").write_bytes(b"x")
+        (self.folder / "brain/Training/c1/link.png").symlink_to("000.png")
+        (self.folder / "brain/Training/c1/pixels.ppm").write_bytes(b"P6 2 1 255\nabcdef")
+        use = "18 of 19 files used (1 is a link): 1 hidden"
+        found = "brain holds splits: data.train is brain/Training, data.test is brain/Testing; a fifth of data.train"
+        done = self.whisker("train", "c.yaml", "name=brain", "data.train=brain", "train.epochs=1")
+        for told in (done.stderr, (self.folder / "runs/brain/log.txt").read_text()):
+            self.assertIn(f"data.train: {use}", told)
+            self.assertIn(found, told)
+            self.assertIn("test: images 6", told)
+        self.assertIn(found, self.whisker("train", "--data", "brain", "--dry-run", "device=cpu").stdout)
+        done = self.whisker("data", "check", "brain")
+        self.assertIn(f"splits     training brain/Training, test brain/Testing\n", done.stdout)
+        self.assertIn(f"files      brain/Training: {use}\n24 images, 0 bad", done.stdout)
+        self.assertIn("18 images, 0 unreadable", self.whisker("data", "stats", "brain").stdout)
+        (self.folder / "brain/other").mkdir()
+        (self.folder / "brain/other/1.png").write_bytes(stripes(0, 1))
+        for command in (("train", "c.yaml", "data.train=brain"), ("train", "--data", "brain"), ("data", "check", "brain"),
+                        ("data", "stats", "brain")):
+            self.assertIn("holds 'Testing', 'Training' beside 'other'", self.whisker(*command, code=3).stderr)
+        said = self.whisker("evaluate", self.weights, "brain", code=3).stderr
+        self.assertIn("got 'Testing', 'Training', which names a split", said)
+
+    def test_sensors_of_12_bits_are_not_black(self):
+        for label in range(2):
+            folder = self.folder / f"sensor/c{label}"
+            folder.mkdir(parents=True)
+            for i in range(6):
+                rows = b"".join(b"\0" + struct.pack(">8H", *(8 * [500 + 3000 * label + 99 * i])) for _ in range(8))
+                (folder / f"{i}.png").write_bytes(
+                    PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 16, 0, 0, 0, 0))
+                    + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+        bits = "data.png_bits is 12: the largest sample in 12 of 12 PNG files of 16 bits is 3995"
+        done = self.whisker("train", "c.yaml", "name=sensor", "data.train=sensor", "data.val=sensor")
+        self.assertIn(bits, done.stderr)
+        self.assertIn("png_bits: 12", (self.folder / "runs/sensor/config.yaml").read_text())
+        self.assertIn(bits, self.whisker("data", "check", "sensor").stdout)
+        self.assertIn(bits, self.whisker("data", "stats", "sensor").stdout)
+        black = "12 PNG files of 16 bits hold samples below 4096 and look nearly black: --input png_bits=12"
+        for command in ("classify", "evaluate"):
+            own = self.whisker(command, "runs/sensor/best.safetensors", "sensor", "--json")
+            self.assertNotIn("black", own.stderr)
+            other = self.whisker(command, self.weights, "sensor", "--json")
+            self.assertIn(black, other.stderr)
+        dark = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json").stdout
+        bright = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json", "--input", "png_bits=12")
+        self.assertNotIn("black", bright.stderr)
+        self.assertNotEqual(bright.stdout, dark)
 
     def test_a_folder_of_nothing_else(self):
         for label in range(2):
