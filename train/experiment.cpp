@@ -159,6 +159,9 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   check_ranks(config, group->world());
   data = open_data(config, {.rank = group->rank(), .world = group->world()});
+  if (const auto* found = std::get_if<Preprocess>(&data.signature.input)) {
+    if (config.data.rules > 1) config.data.png_bits.value = found->rules.png_bits;
+  }
   check_last_batch(config, data, group->world());
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));

@@ -2,6 +2,7 @@
 
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
+#include "data/files/split_folders.h"
 #include "data/images/image_folder.h"
 #include "layers/builder/presets.h"
 #include "train/resolve_config.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <system_error>
 
 namespace whisker {
@@ -25,7 +27,8 @@ std::string name_of(const std::string& data) {
   std::error_code error;
   fs::path path = fs::absolute(data, error).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  if (path.filename() == "train" && path.parent_path().has_filename()) path = path.parent_path();
+  const bool split = split_of_name(path.filename().string()) == Split::train;
+  if (split && path.parent_path().has_filename()) path = path.parent_path();
   return path.filename().empty() ? "run" : path.filename().string();
 }
 
@@ -54,15 +57,16 @@ bool trains_on_gpu(const std::string& device) {
 }
 
 int64_t training_images(const std::string& data, const DataConfig& config) {
-  std::error_code error;
-  const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
-  const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
+  std::optional<SplitFolders> splits;
+  if (config.csv.empty() && config.label_pattern.find('/') == std::string::npos) {
+    splits = find_splits(data, "--data", holds_images);
+  }
   const int64_t images =
       open_image_folder(
-          parts ? train : fs::path(data),
+          splits ? splits->train : fs::path(data),
           {.label_pattern = config.label_pattern, .csv = config.csv, .name = "--data"})
           .size();
-  return parts ? images : images - images / 5;
+  return splits && !splits->val.empty() ? images : images - images / 5;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "core/io/torch_file.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/images/png_bits.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -177,15 +178,14 @@ void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int
   rounds.finish();
 }
 
-// Reports images in unsupported formats; fails where there is no image at all.
+// Reports which files of folders are no inputs; fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
-  const std::string unsupported = unsupported_formats(names.skipped(), !any);
   if (!any) {
+    const std::string unsupported = unsupported_formats(names.skipped(), true);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
          supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
   }
-  if (unsupported.empty()) return;
-  tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = names.use(); !use.empty()) tell(use + "\n");
 }
 
 // False for standard input, where an answer may be awaited before the next line comes, and on a
@@ -198,11 +198,13 @@ int classify_image_files(const Network& network, InputNames& names,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
+  int64_t dark = 0;
   const ImageClassifierOptions options{.batch_size = arguments.batch_size,
                                        .flip = arguments.flip,
                                        .embedding = !arguments.embeddings.empty(),
                                        .heat_map = !arguments.cam.empty(),
-                                       .read_ahead = reads_ahead(network, names, ranks)};
+                                       .read_ahead = reads_ahead(network, names, ranks),
+                                       .dark_pngs = &dark};
   ClassifiedImages files(ranks.leads() ? arguments.cam : "",
                          ranks.leads() ? arguments.embeddings : "");
   const auto take = [&](const Prediction& result, const std::string& heat_map) {
@@ -226,6 +228,13 @@ int classify_image_files(const Network& network, InputNames& names,
     classify_images(
         network, [&](size_t most) { return names.next(most); }, options,
         [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
+  }
+  int64_t all_dark = 0;
+  for (const auto count : ranks.gather(static_cast<uint64_t>(dark))) {
+    all_dark += static_cast<int64_t>(count);
+  }
+  if (const std::string note = dark_pngs_note(all_dark); !note.empty() && ranks.leads()) {
+    tell(note + "\n");
   }
   files.finish();
   if (ranks.leads() || !any) check_found(arguments, names, any);

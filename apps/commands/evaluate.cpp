@@ -14,9 +14,9 @@
 #include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "data/codec/unsupported_formats.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
+#include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
 #include "train/config/device_name.h"
@@ -238,9 +238,12 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   for (const SkippedFile& file : files.unreadable) {
     if (ranks.leads()) unreadable.add(file.path, file.reason);
   }
-  const std::string unsupported = unsupported_formats(files.skipped);
-  if (!unsupported.empty() && verbosity >= 0) {
-    tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
+    tell(use + "\n");
+  }
+  if (network.preprocess().rules.png_bits == 16 && verbosity >= 0) {
+    const PngBits depth = find_png_bits(files, arguments.workers);
+    if (depth.bits <= 12) tell(dark_pngs_note(depth.read) + "\n");
   }
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
@@ -308,6 +311,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                   network, arguments.inputs.front(),
                   {.label_column = arguments.label_column, .text_column = arguments.text_column},
                   arguments.batch_size, part);
+  if (!data.use.empty() && ranks.leads()) tell(data.use + "\n");
   Unreadable unreadable;
   for (const BadRow& row : data.bad) {
     if (ranks.leads()) unreadable.add(row.place, row.reason);

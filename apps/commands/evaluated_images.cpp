@@ -92,8 +92,11 @@ class Page {
     if (found != made_.end()) return found->second;
     std::string text;
     try {
-      const Image image =
-          decode(bytes_of(read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream)));
+      const std::string bytes =
+          read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream);
+      Decoded decoded;
+      decode(bytes_of(bytes), {.rules = network_.preprocess().rules}, decoded);
+      const Image& image = decoded.image;
       const Image seen = seen_image(network_.preprocess(), image);
       ImageInput input(network_);
       ImageInput::Batch batch = input.batch(1);

@@ -116,6 +116,8 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   std::vector<std::string> paths;
   for (const WalkedFile& image : take_images(folder, walk.files, skipped)) {
     paths.push_back((folder / image.path).string());
+    ++used_;
+    links_ += image.link ? 1 : 0;
   }
   for (SkippedFile& file : skipped) {
     file.path = (folder / file.path).string();

@@ -51,12 +51,15 @@ class InputNames {
   std::optional<size_t> count() const;
   /// Paths of files in folders that are not images, so far.
   const std::vector<SkippedFile>& skipped() const { return skipped_; }
+  /// Of the files in folders: see use_of_files().
+  std::string use() const { return use_of_files(used_, links_, skipped_); }
 
  private:
   std::vector<std::string> expanded(const std::string& name);
 
   bool walk_;
   std::deque<std::optional<std::string>> pending_;  // nullopt: the lines of standard input
+  int64_t used_ = 0, links_ = 0;                    // files in folders
   std::vector<SkippedFile> skipped_;
   LineReader lines_;
 };

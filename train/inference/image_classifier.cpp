@@ -150,7 +150,9 @@ void classify_images(const Network& network, const NextInputs& next,
   ImageClassifier classifier(network, options);
   std::deque<ClassifiedBatch> batches;  // whose files are started
   // Fills them: ends first.
-  ImageReader reader(-1, [&](const ImageHeader& image) { return classifier.part_read(image); });
+  ImageReader reader(
+      -1, [&](const ImageHeader& image) { return classifier.part_read(image); },
+      network.preprocess().rules);
   const auto most = static_cast<size_t>(options.batch_size);
   // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
@@ -197,6 +199,7 @@ void classify_images(const Network& network, const NextInputs& next,
     throw;
   }
   finish_running();
+  if (options.dark_pngs) *options.dark_pngs += reader.dark_pngs();
 }
 
 }  // namespace whisker

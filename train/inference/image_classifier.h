@@ -31,6 +31,7 @@ struct ImageClassifierOptions {
   /// Read the next batches while the network runs: where nobody waits for an answer before the next
   /// input. Batches then are full, whatever `next` returns.
   bool read_ahead = false;
+  int64_t* dark_pngs = nullptr;  ///< unless null, counts them: see Decoded::is_dark()
 };
 
 /// The next examples to classify, at most `most`; empty: there are no more.

@@ -187,7 +187,7 @@ TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
   EXPECT_EQ(run.experiment.data.train_size, 16);
   EXPECT_EQ(run.experiment.data.val_size, 4);
   EXPECT_THAT(run.experiment.notes,
-              testing::Contains(HasSubstr("skipped 1 files beside the class folders")));
+              testing::Contains(HasSubstr("data.train: 20 of 21 files used: 1 not in a class folder")));
   run.train();
   const Network trained = Network::load(run.folder.best(), cpu_device);
   const auto source = open_labelled(trained, folder / "reviews", {}, 8).source;
