@@ -5,6 +5,7 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/outputs.h"
+#include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
 #include "layers/weights/preset_of_file.h"
@@ -29,7 +30,7 @@ struct ImportArguments {
   FactOptions facts;
 };
 
-constexpr OutputFormat weights_format{.name = "import"};
+constexpr OutputFormat import_format{.name = "import"};
 
 // timm's VGG has convolutions for torchvision's first two dense layers: the same values, (O, C k k)
 // there and (O, C, k, k) here.
@@ -90,7 +91,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   Outputs outputs = make_outputs("import", arguments.force, invocation);
   outputs.add_input(arguments.file);
   outputs.add_input(arguments.facts.classes);
-  const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, weights_format);
+  const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
   const SafetensorsFile file = open_weights(weights_file(arguments.file));
   const auto metadata = metadata_of(file, arguments, invocation);
   const auto arch = metadata.find("arch");
@@ -115,7 +116,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
         bytes += some.size();
       },
       arguments.out, metadata, std::move(entries));
-  outputs.commit(*out, "-o", weights_format);
+  outputs.commit(*out, "-o", import_format);
   if (invocation.verbosity >= 0) {
     tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), tensors.size(),
                      human_bytes(bytes)));

@@ -8,7 +8,7 @@
 // for the same reason. A child process inherits the blocked signals: see deliver_stop_signals().
 #include "apps/terminal/signals.h"
 
-#include "core/io/output_file.h"
+#include "core/io/temporaries.h"
 
 #include <csignal>
 #include <initializer_list>
@@ -30,7 +30,7 @@ void on_signal(int signal) {
 }
 
 void remove_and_end(int signal) {
-  remove_unfinished_outputs();
+  remove_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);  // blocked until this handler returns
 }

@@ -21,7 +21,7 @@ void deliver_stop_signals();
 std::atomic<int>& catch_stop_signals();
 
 /// From now on these signals, unless ignored at program start, end the program as they do to any,
-/// after removing the files that it has not finished (core/io/output_file.h).
+/// after removing the files that it has not finished (core/io/temporaries.h).
 void remove_outputs_on_stop();
 
 }  // namespace whisker

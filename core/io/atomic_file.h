@@ -37,8 +37,6 @@ class AtomicFile {
   /// Bytes written so far and their XXH64.
   uint64_t size() const { return size_; }
   const Hash64& hash() const { return hash_; }
-  /// The file written until commit().
-  const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
   void flush();

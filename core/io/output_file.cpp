@@ -4,7 +4,6 @@
 #include "core/io/text.h"
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -95,57 +94,12 @@ bool is_run_file(const fs::path& path) {
   return false;
 }
 
-// Note [Unfinished outputs]: a handler may take no lock and call no malloc, so the names are in
-// slots of fixed size. A name that is gone already does no harm: nothing else has it.
-namespace {
-
-struct Slot {
-  enum State : int { free, filling, filled };
-  std::atomic<int> state{free};
-  std::array<char, 4096> name{};
-};
-std::array<Slot, 8> slots;
-
-}  // namespace
-
-UnfinishedOutput::UnfinishedOutput(const fs::path& path) {
-  const std::string name = fs::absolute(path).string();
-  if (name.size() >= slots[0].name.size()) return;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    int expected = Slot::free;
-    if (!slots[i].state.compare_exchange_strong(expected, Slot::filling)) continue;
-    name.copy(slots[i].name.data(), name.size());
-    slots[i].name[name.size()] = '\0';
-    slots[i].state = Slot::filled;
-    slot_ = static_cast<int>(i);
-    return;
-  }
-}
-
-UnfinishedOutput& UnfinishedOutput::operator=(UnfinishedOutput&& other) noexcept {
-  std::swap(slot_, other.slot_);
-  return *this;
-}
-
-UnfinishedOutput::~UnfinishedOutput() {
-  if (slot_ >= 0) slots[static_cast<size_t>(slot_)].state = Slot::free;
-}
-
-void remove_unfinished_outputs() {
-  for (size_t i = slots.size(); i-- > 0;) {  // what is in a folder before the folder
-    const Slot& slot = slots[i];
-    if (slot.state != Slot::filled) continue;
-    if (::unlink(slot.name.data()) != 0) ::rmdir(slot.name.data());  // not one with files in it
-  }
-}
-
 OutputFile::OutputFile(const OutputTarget& target, std::string name, const OutputFormat& format,
                        bool force, const FileCalls& calls)
     : target_(target), name_(std::move(name)), format_(format), force_(force), calls_(calls) {
   if (!target_.is_stream) {
     check_replaceable();
     file_ = std::make_unique<AtomicFile>(target_.path, calls_);
-    unfinished_ = UnfinishedOutput(file_->temporary());
     return;
   }
   struct stat info {};
@@ -208,7 +162,6 @@ Replaced OutputFile::commit() {
     const Replaced replaced = check_replaceable();
     file_->commit();
     file_.reset();
-    unfinished_ = UnfinishedOutput();
     return replaced;
   }
   if (!stream_) open_stream();  // of an empty output

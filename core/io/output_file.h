@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace whisker {
 
@@ -45,25 +44,6 @@ OutputTarget output_target(const std::filesystem::path& path, const std::string&
 /// Whether a run writes a file of this name there: in a run folder or its last/.
 bool is_run_file(const std::filesystem::path& path);
 
-/// A file or empty folder that remove_unfinished_outputs() removes while this object lives; of a
-/// few at a time.
-class UnfinishedOutput {
- public:
-  UnfinishedOutput() = default;
-  explicit UnfinishedOutput(const std::filesystem::path& path);
-  UnfinishedOutput(UnfinishedOutput&& other) noexcept : slot_(std::exchange(other.slot_, -1)) {}
-  UnfinishedOutput& operator=(UnfinishedOutput&& other) noexcept;
-  UnfinishedOutput(const UnfinishedOutput&) = delete;
-  UnfinishedOutput& operator=(const UnfinishedOutput&) = delete;
-  ~UnfinishedOutput();
-
- private:
-  int slot_ = -1;
-};
-
-/// For a signal handler (async-signal-safe) before the program ends.
-void remove_unfinished_outputs();
-
 /// Written whole, or not at all: until commit() nothing of the user's has changed.
 class OutputFile {
  public:
@@ -92,7 +72,6 @@ class OutputFile {
   bool force_;
   const FileCalls& calls_;
   std::unique_ptr<AtomicFile> file_;  // null for a stream
-  UnfinishedOutput unfinished_;
   FileDescriptor stream_;
 };
 

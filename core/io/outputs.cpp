@@ -1,5 +1,6 @@
 #include "core/io/outputs.h"
 
+#include "core/io/temporaries.h"
 #include "core/io/text.h"
 
 #include <algorithm>
@@ -52,7 +53,10 @@ Outputs::~Outputs() {
     tell_(fmt::format("{}: {}{}", what, quoted_path(first),
                       count > 1 ? fmt::format(" and {} more", count - 1) : ""));
   }
-  for (auto made = made_.rbegin(); made != made_.rend(); ++made) ::rmdir(made->first.c_str());
+  for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
+    ::rmdir(made->c_str());
+    forget_temporary(*made);
+  }
 }
 
 std::string Outputs::named(const std::string& option, const fs::path& path) const {
@@ -154,7 +158,8 @@ void Outputs::make_folders(const fs::path& folder) {
   std::ranges::reverse(missing);
   for (const fs::path& at : missing) {
     if (::mkdir(at.c_str(), 0777) == 0) {
-      made_.emplace_back(at, UnfinishedOutput(at));
+      made_.push_back(at);
+      remember_temporary(at);
     } else if (errno != EEXIST) {
       fail_disk("create", folder, errno);
     }
@@ -178,6 +183,10 @@ void Outputs::open_folder(const std::string& option, const fs::path& folder) {
   }
   output.above = folders_from(output.path.parent_path());
   check(output);
+  if (is_run_file(folder / "probe")) {
+    fail(ErrorKind::usage, "{} is a folder that only its run writes. Name another folder.",
+         output.name);
+  }
   for (const Output& other : outputs_) {
     if (other.path != output.path) continue;
     fail(ErrorKind::usage, "{} is an output of this command already ({}). Name another folder.",

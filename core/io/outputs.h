@@ -76,7 +76,7 @@ class Outputs {
   std::map<FileId, std::filesystem::path> above_data_;    // the folders that data lie in
   std::set<std::filesystem::path> seen_parents_;          // of data files
   std::deque<Output> outputs_;
-  std::vector<std::pair<std::filesystem::path, UnfinishedOutput>> made_;
+  std::vector<std::filesystem::path> made_;
   std::map<std::string, std::pair<std::string, int64_t>> replaced_;  // by what: first name, number
 };
 

@@ -98,12 +98,6 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::vector<SafetensorsEntry> entries,
                               const FileCalls& calls = system_file_calls());
 
-/// The same, handing the bytes to `write` one after the other; `name` stands for the file in
-/// errors.
-void write_safetensors(const std::function<void(std::span<const std::byte>)>& write,
-                       const std::string& name, const std::map<std::string, std::string>& metadata,
-                       std::vector<SafetensorsEntry> entries);
-
 /// "F32" and so on: the format's name of a dtype.
 std::string_view safetensors_name(DType dtype);
 /// The dtype of a name in the format; nullopt for names that Whisker lacks.

@@ -1,6 +1,6 @@
 // The writer of safetensors files: sizes are known first, so the header goes out before any tensor.
 #include "core/io/json.h"
-#include "core/io/safetensors.h"
+#include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 

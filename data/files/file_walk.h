@@ -27,18 +27,16 @@ struct WalkedFile {
 
 struct FileWalk {
   std::vector<WalkedFile> files;        ///< sorted bytewise by path
-  /// The folder's own visible subfolders, sorted bytewise, without those that hold runs.
-  std::vector<std::string> folders;
+  std::vector<std::string> folders;     ///< its visible subfolders without runs, sorted bytewise
   std::vector<SkippedFile> skipped;     ///< broken links, sockets, links to visited files, runs
   std::vector<SkippedFile> unreadable;  ///< folders that cannot be listed: OnUnreadable::list
 };
 
 enum class OnUnreadable : uint8_t { fail, list };
 
-/// Walks `root`, without names that begin with a dot and without the folders of runs. Real files
-/// and folders take precedence over links to them. A folder that cannot be read goes to
-/// `unreadable` or throws data; `what`
-/// ("data.train") names it in the error.
+/// Walks `root`, without names that begin with a dot and folders of runs. Real files and folders
+/// take precedence over links to them. A folder that cannot be read goes to `unreadable` or throws
+/// data; `what` ("data.train") names it in the error.
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
                     OnUnreadable on_unreadable = OnUnreadable::fail);
 

@@ -2,6 +2,7 @@
 // what is not its own.
 #include "core/io/outputs.h"
 
+#include "core/io/temporaries.h"
 #include "scratch.h"
 #include "tests/support/error_of.h"
 
@@ -20,18 +21,18 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr OutputFormat notes{.name = "a file of notes", .is_own = [](std::string_view begin) {
-                               return begin.starts_with("notes");
-                             }};
-constexpr OutputFormat weights{.name = "import"};
+constexpr OutputFormat note_format{.name = "a file of notes", .is_own = [](std::string_view begin) {
+                                     return begin.starts_with("notes");
+                                   }};
+constexpr OutputFormat never_replaced{.name = "import"};
 
 size_t entries_below(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::recursive_directory_iterator(folder), {}));
 }
 
 // The refusal of an output, which leaves the folder as it was.
-std::string refusal(const TemporaryFolder& folder, Outputs& outputs, const fs::path& path,
-                    const OutputFormat& format = notes) {
+std::string refused_output(const TemporaryFolder& folder, Outputs& outputs, const fs::path& path,
+                           const OutputFormat& format = note_format) {
   const size_t before = entries_below(folder.path());
   const std::string message =
       test::message_of(ErrorKind::usage, [&] { outputs.open("-o", path, format); });
@@ -40,7 +41,7 @@ std::string refusal(const TemporaryFolder& folder, Outputs& outputs, const fs::p
 }
 
 void write_out(Outputs& outputs, const fs::path& path, std::string_view content,
-               const OutputFormat& format = notes) {
+               const OutputFormat& format = note_format) {
   const auto file = outputs.open("-o", path, format);
   file->write(content);
   outputs.commit(*file, "-o", format);
@@ -50,7 +51,7 @@ TEST(Outputs, ANewFileIsThereOnceItIsWhole) {
   const TemporaryFolder folder;
   Outputs outputs("test");
   {
-    const auto file = outputs.open("-o", folder / "a", notes);
+    const auto file = outputs.open("-o", folder / "a", note_format);
     EXPECT_EQ(entries_below(folder.path()), 1u);  // the temporary, before anything is computed
     EXPECT_FALSE(fs::exists(folder / "a"));
   }
@@ -64,7 +65,7 @@ TEST(Outputs, OnlyItsOwnKindIsReplacedWithoutForce) {
   for (const char* other : {"", "label\n", "note", "Notes"}) {
     put_file(folder / "a", other);
     Outputs outputs("test");
-    EXPECT_THAT(refusal(folder, outputs, folder / "a"),
+    EXPECT_THAT(refused_output(folder, outputs, folder / "a"),
                 HasSubstr("exists and is not a file of notes. Name another file, or add --force"));
     EXPECT_EQ(content_of(folder / "a"), other);
   }
@@ -84,11 +85,12 @@ TEST(Outputs, WeightsAreReplacedOnlyWithForce) {
   const TemporaryFolder folder;
   put_file(folder / "w", "notes");
   Outputs outputs("test");
-  EXPECT_THAT(refusal(folder, outputs, folder / "w", weights), HasSubstr("add --force"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "w", never_replaced),
+              HasSubstr("add --force"));
   std::vector<std::string> told;
   {
     Outputs forced("test", true, [&](const std::string& note) { told.push_back(note); });
-    write_out(forced, folder / "w", "new", weights);
+    write_out(forced, folder / "w", "new", never_replaced);
   }
   EXPECT_EQ(content_of(folder / "w"), "new");
   EXPECT_THAT(told, ElementsAre(HasSubstr("test -o --force: replaced: '")));
@@ -97,10 +99,10 @@ TEST(Outputs, WeightsAreReplacedOnlyWithForce) {
 TEST(Outputs, AFileThatCameInTheMeantimeStays) {
   const TemporaryFolder folder;
   Outputs outputs("test");
-  const auto file = outputs.open("-o", folder / "a", notes);
+  const auto file = outputs.open("-o", folder / "a", note_format);
   file->write("notes");
   put_file(folder / "a", "somebody's");
-  EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { outputs.commit(*file, "-o", notes); }));
+  EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { outputs.commit(*file, "-o", note_format); }));
   EXPECT_EQ(content_of(folder / "a"), "somebody's");
 }
 
@@ -117,12 +119,12 @@ TEST(Outputs, AnInputIsNoOutput) {
     for (const bool force : {false, true}) {
       Outputs outputs("test", force);
       outputs.add_input(folder / "input");
-      EXPECT_THAT(refusal(folder, outputs, folder / name), HasSubstr("is an input")) << name;
+      EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("is an input")) << name;
       Outputs data("test", force);
       data.add_data(folder / "soft");
-      EXPECT_THAT(refusal(folder, data, folder / name), HasSubstr("is an input")) << name;
+      EXPECT_THAT(refused_output(folder, data, folder / name), HasSubstr("is an input")) << name;
       Outputs later("test", force);
-      const auto file = later.open("-o", folder / name, notes);
+      const auto file = later.open("-o", folder / name, note_format);
       EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { later.add_input(folder / "input"); }));
     }
   }
@@ -136,9 +138,10 @@ TEST(Outputs, NoOutputLiesAmongTheData) {
   for (const char* name : {"photos/a", "photos/cat/a", "link/a"}) {
     Outputs outputs("test", true);
     outputs.add_data(folder / "photos");
-    EXPECT_THAT(refusal(folder, outputs, folder / name), HasSubstr("lies in the folder")) << name;
+    EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("lies in the folder"))
+        << name;
     Outputs later("test", true);
-    const auto file = later.open("-o", folder / name, notes);
+    const auto file = later.open("-o", folder / name, note_format);
     EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { later.add_data(folder / "photos"); }));
   }
   Outputs beside("test");
@@ -184,13 +187,13 @@ TEST(Outputs, TwoOutputsHaveTwoNames) {
   for (const auto& [first, second] :
        {std::pair{"a", "a"}, {"a", "here/a"}, {"old", "hard"}, {"a", "./a"}}) {
     Outputs outputs("test", true);
-    const auto file = outputs.open("--first", folder / first, notes);
+    const auto file = outputs.open("--first", folder / first, note_format);
     EXPECT_THAT(test::message_of(ErrorKind::usage,
-                                 [&] { outputs.open("--second", folder / second, notes); }),
+                                 [&] { outputs.open("--second", folder / second, note_format); }),
                 HasSubstr("is an output of this command already (test --first"));
   }
   Outputs outputs("test");
-  const auto file = outputs.open("--first", folder / "maps", notes);
+  const auto file = outputs.open("--first", folder / "maps", note_format);
   EXPECT_TRUE(
       test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "maps"); }));
 }
@@ -208,15 +211,19 @@ TEST(Outputs, FilesOfARunAreNeverReplaced) {
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     if (fs::is_directory(entry)) continue;
     Outputs outputs("test", true);
-    EXPECT_THAT(refusal(folder, outputs, entry.path()), HasSubstr("is a file of the run"))
+    EXPECT_THAT(refused_output(folder, outputs, entry.path()), HasSubstr("is a file of the run"))
         << entry.path();
     ++checked;
   }
   EXPECT_EQ(checked, 20u);
   Outputs outputs("test");
-  EXPECT_THAT(refusal(folder, outputs, folder / "run/find_lr.svg"), HasSubstr("a file of the run"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "run/find_lr.svg"),
+              HasSubstr("a file of the run"));
   write_out(outputs, folder / "run/page.html", "notes");  // one of the user's beside them
-  put_file(folder / "config.yaml", "notes");              // no run
+  EXPECT_TRUE(
+      test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "run/last"); }));
+  outputs.open_folder("--cam", folder / "run/maps");
+  put_file(folder / "config.yaml", "notes");  // no run
   write_out(outputs, folder / "config.yaml", "notes");
 }
 
@@ -249,7 +256,7 @@ TEST(Outputs, ADescriptorIsWrittenAtItsOwnPosition) {
   EXPECT_EQ(content_of(folder / "a"), "before notes after");
   const FileDescriptor read_only(::open((folder / "a").c_str(), O_RDONLY));
   EXPECT_TRUE(test::refused(ErrorKind::usage, [&] {
-    outputs.open("-o", fmt::format("/proc/self/fd/{}", read_only.get()), notes);
+    outputs.open("-o", fmt::format("/proc/self/fd/{}", read_only.get()), note_format);
   }));
 }
 
@@ -258,10 +265,10 @@ TEST(Outputs, WhatIsNoFileIsRefused) {
   fs::create_directory(folder / "folder");
   fs::create_symlink(folder / "gone", folder / "broken");
   Outputs outputs("test", true);
-  EXPECT_THAT(refusal(folder, outputs, folder / "folder"), HasSubstr("got a folder"));
-  EXPECT_THAT(refusal(folder, outputs, folder / "broken"), HasSubstr("a link to nothing"));
-  EXPECT_THAT(refusal(folder, outputs, ""), HasSubstr("expected the name of a file"));
-  EXPECT_THAT(refusal(folder, outputs, folder / "absent/a"), HasSubstr("No such file"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "folder"), HasSubstr("got a folder"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "broken"), HasSubstr("a link to nothing"));
+  EXPECT_THAT(refused_output(folder, outputs, ""), HasSubstr("expected the name of a file"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "absent/a"), HasSubstr("No such file"));
   put_file(folder / "file", "notes");
   EXPECT_TRUE(
       test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "file"); }));
@@ -271,13 +278,13 @@ TEST(Outputs, AFolderOfOutputs) {
   const TemporaryFolder folder;
   Outputs outputs("test");
   outputs.open_folder("--cam", folder / "new/maps");
-  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes", notes);
+  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes", note_format);
   EXPECT_EQ(content_of(folder / "new/maps/cat/0.jpg"), "notes");
-  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes again", notes);
+  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes again", note_format);
   EXPECT_EQ(content_of(folder / "new/maps/cat/0.jpg"), "notes again");
   folder.write("new/maps/cat/1.jpg", "mine");
   EXPECT_TRUE(test::refused(ErrorKind::usage, [&] {
-    outputs.write("--cam", folder / "new/maps", "cat/1.jpg", "notes", notes);
+    outputs.write("--cam", folder / "new/maps", "cat/1.jpg", "notes", note_format);
   }));
   EXPECT_EQ(content_of(folder / "new/maps/cat/1.jpg"), "mine");
 }
@@ -289,7 +296,8 @@ TEST(Outputs, AFolderThatCannotBeWritten) {
   fs::create_directory(folder / "read_only");
   fs::permissions(folder / "read_only", fs::perms::owner_read | fs::perms::owner_exec);
   Outputs outputs("test");
-  EXPECT_THAT(refusal(folder, outputs, folder / "read_only/a"), HasSubstr("Permission denied"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "read_only/a"),
+              HasSubstr("Permission denied"));
   EXPECT_TRUE(
       test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "read_only"); }));
   EXPECT_TRUE(test::refused(ErrorKind::usage,
@@ -300,9 +308,9 @@ TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
   const TemporaryFolder folder;
   Outputs outputs("test");
   outputs.open_folder("--cam", folder / "maps/deep");
-  const auto file = outputs.open("-o", folder / "a", notes);
+  const auto file = outputs.open("-o", folder / "a", note_format);
   folder.write("kept", "x");
-  remove_unfinished_outputs();
+  remove_temporaries();
   EXPECT_EQ(entries_below(folder.path()), 1u);
   EXPECT_TRUE(fs::exists(folder / "kept"));
 }

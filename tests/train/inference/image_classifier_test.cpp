@@ -46,7 +46,7 @@ std::vector<int> heated(const ActivationMap& map, const Preprocess& preprocess, 
 TEST(HeatMap, LiesOverThePartOfTheImageThatTheNetworkSees) {
   const ActivationMap halves{.height = 1, .width = 2, .values = {0, 1}};
   const std::vector<int> cropped = heated(halves, {.size = {20, 20}}, 60, 120, false);
-  EXPECT_EQ(cropped[0], 76);   // cut off: dark
+  EXPECT_EQ(cropped[0], 76);  // cut off: dark
   EXPECT_EQ(cropped[29], 76);
   EXPECT_EQ(cropped[30], 165);  // seen, of value 0
   EXPECT_EQ(cropped[89], 253);  // of value 1
