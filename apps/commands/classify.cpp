@@ -44,6 +44,7 @@ struct ClassifyArguments {
   bool json = false;
   bool jsonl = false;
   std::string cam, embeddings;
+  bool force = false;
   bool flip = false;
   double threshold = 0;  // below it an input's class is unknown
   std::string device = "auto";
@@ -194,26 +195,31 @@ bool reads_ahead(const Network& network, const InputNames& names, const RankGrou
   return network.arena().device().kind == DeviceKind::cuda && names.count() && ranks.world() == 1;
 }
 
-int classify_image_files(const Network& network, InputNames& names,
+int classify_image_files(const Network& network, InputNames& names, ClassifiedImages& files,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
   int64_t dark = 0;
-  const ImageClassifierOptions options{.batch_size = arguments.batch_size,
-                                       .flip = arguments.flip,
-                                       .embedding = !arguments.embeddings.empty(),
-                                       .heat_map = !arguments.cam.empty(),
-                                       .read_ahead = reads_ahead(network, names, ranks),
-                                       .dark_pngs = &dark};
-  ClassifiedImages files(ranks.leads() ? arguments.cam : "",
-                         ranks.leads() ? arguments.embeddings : "");
+  const ImageClassifierOptions options{
+      .batch_size = arguments.batch_size,
+      .flip = arguments.flip,
+      .embedding = !arguments.embeddings.empty(),
+      .heat_map = !arguments.cam.empty(),
+      // Whole images wait with their heat maps: one batch.
+      .read_ahead = arguments.cam.empty() && reads_ahead(network, names, ranks),
+      .dark_pngs = &dark};
   const auto take = [&](const Prediction& result, const std::string& heat_map) {
     any = true;
     printer.print(result);
-    files.add(result, heat_map);
+    files.add(result, heat_map, network.classes());
+  };
+  const auto next_names = [&](size_t most) {
+    std::vector<std::string> some = names.next(most);
+    files.add_inputs(some, names.folders());
+    return some;
   };
   if (ranks.world() > 1) {
-    const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
+    const std::vector<std::string> paths = next_names(std::numeric_limits<size_t>::max());
     any = !paths.empty();
     classify_divided(
         ranks, paths, arguments.batch_size,
@@ -225,9 +231,8 @@ int classify_image_files(const Network& network, InputNames& names,
           take(result, heat_map);
         });
   } else {
-    classify_images(
-        network, [&](size_t most) { return names.next(most); }, options,
-        [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
+    classify_images(network, next_names, options,
+                    [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
   }
   int64_t all_dark = 0;
   for (const auto count : ranks.gather(static_cast<uint64_t>(dark))) {
@@ -236,9 +241,10 @@ int classify_image_files(const Network& network, InputNames& names,
   if (const std::string note = dark_pngs_note(all_dark); !note.empty() && ranks.leads()) {
     tell(note + "\n");
   }
-  files.finish();
   if (ranks.leads() || !any) check_found(arguments, names, any);
-  return printer.finish();
+  const int code = printer.finish();  // also where writing failed
+  files.finish();
+  return code;
 }
 
 int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
@@ -376,6 +382,13 @@ void compute_briefly(Device device) {
 int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
+  Outputs outputs = make_outputs("classify", arguments.force, invocation);
+  outputs.add_input(arguments.weights);
+  outputs.add_input(arguments.facts.classes);
+  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  ClassifiedImages files(outputs, ranks.leads() ? arguments.cam : "",
+                         ranks.leads() ? arguments.embeddings : "",
+                         common_folder(arguments.inputs));
   const std::string device_name = device_of_rank(arguments.device, ranks);
   const bool alone = ranks.world() == 1 && arguments.gpus.empty();
   if (!ranks.leads()) invocation.verbosity = -1;
@@ -419,7 +432,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments, ranks);
   } else {
-    code = classify_image_files(network, names, arguments, ranks);
+    code = classify_image_files(network, names, files, arguments, ranks);
   }
   start.mark("inputs classified");
   if (!brief && ranks.leads()) save_algorithms(device);
@@ -470,11 +483,15 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--threshold", arguments->threshold,
                    "Below this probability the class is unknown")
       ->check(CLI::Range(0.0, 1.0));
-  classify->add_option(
-      "--cam", arguments->cam,
-      "Images: write where the network sees the class, a JPEG each, to this folder");
-  classify->add_option("--embeddings", arguments->embeddings,
-                       "Images: write what the last layer takes of each to this CSV file");
+  classify
+      ->add_option("--cam", arguments->cam,
+                   "Images: write where the network sees the class, a JPEG each, to this folder")
+      ->check(check_output_name);
+  classify
+      ->add_option("--embeddings", arguments->embeddings,
+                   "Images: write what the last layer takes of each to this CSV file")
+      ->check(check_output_name);
+  add_force(classify, arguments->force);
   classify->add_flag("--tta", arguments->flip,
                      "Images: average each image and its mirror image (test-time augmentation)");
   classify->add_option("--device", arguments->device, std::string(device_names))

@@ -11,7 +11,6 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
@@ -29,6 +28,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -48,6 +48,7 @@ struct EvaluateArguments {
   std::string label_column, text_column;
   std::string predictions, out;
   size_t worst = 0;
+  bool force = false;
   bool json = false;
   std::string device = "auto";
   std::string gpus;
@@ -225,13 +226,15 @@ std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup
 }
 
 int evaluate_images(const Network& network, const EvaluateArguments& arguments,
-                    const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
+                    const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                    int verbosity) {
   const ImageFolder files =
       arguments.split.empty()
           ? label_files(inputs_of(arguments, ranks), {.classes = network.classes(),
                                                       .label_pattern = arguments.label_pattern,
                                                       .csv = arguments.csv})
           : images_of_split(network, *run, part_of(arguments));
+  reports.add_inputs(files, !arguments.split.empty());
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
   Unreadable unreadable;
@@ -279,14 +282,17 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   std::vector<EvaluatedImage> images;
   if (each) images = images_of_all_ranks(std::move(own), files, width, ranks);
   if (!ranks.leads()) return 0;
-  if (!arguments.predictions.empty()) {
-    write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));
+  // Whatever cannot be written, the metrics are printed; whatever cannot be printed, files are.
+  std::exception_ptr unprinted;
+  int code = 0;
+  try {
+    code = print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  } catch (...) {
+    unprinted = std::current_exception();
   }
-  if (!arguments.out.empty()) {
-    write_file_atomically(
-        arguments.out, worst_page(network, std::move(images), arguments.worst, arguments.weights));
-  }
-  return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  reports.write(network, std::move(images), arguments.worst, arguments.weights);
+  if (unprinted) std::rethrow_exception(unprinted);
+  return code;
 }
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
@@ -347,6 +353,13 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
     fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
   }
   if (!ranks.leads()) invocation.verbosity = -1;
+  Outputs outputs = make_outputs("evaluate", arguments.force, invocation);
+  for (const std::string& file : {arguments.weights, arguments.csv, arguments.facts.classes}) {
+    outputs.add_input(file);
+  }
+  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  EvaluatedFiles reports(outputs, ranks.leads() ? arguments.predictions : "",
+                         ranks.leads() ? arguments.out : "");
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
   Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read(),
@@ -368,8 +381,9 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
          network.signature().examples());
   }
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
-  const int code = images ? evaluate_images(network, arguments, run, ranks, invocation.verbosity)
-                          : evaluate_sequences(network, arguments, run, ranks);
+  const int code =
+      images ? evaluate_images(network, arguments, run, reports, ranks, invocation.verbosity)
+             : evaluate_sequences(network, arguments, run, ranks);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -410,13 +424,17 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--label-column", arguments->label_column,
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
-  evaluate->add_option("--predictions", arguments->predictions,
-                       "Write a CSV of every image: label, prediction, loss, probabilities");
+  evaluate
+      ->add_option("--predictions", arguments->predictions,
+                   "Write a CSV of every image: label, prediction, loss, probabilities")
+      ->check(check_output_name);
   evaluate
       ->add_option("--worst", arguments->worst,
                    "Write a page of so many images of the largest loss, and the most confused")
       ->check(CLI::Range(1, 10'000));
-  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file");
+  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file")
+      ->check(check_output_name);
+  add_force(evaluate, arguments->force);
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
   evaluate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();

@@ -70,6 +70,24 @@ std::string validation_heading(const TrainResult& result) {
                          : fmt::format("; best.safetensors is of epoch {}", result.best_epoch + 1));
 }
 
+// That a run lies in its own data, which is easily meant otherwise; "" where it does not.
+std::string inside_data_note(const RunFolder& folder, const DataConfig& data) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path run = fs::weakly_canonical(folder.path(), error);
+  for (const auto& [key, path] :
+       {std::pair{"data.train", &data.train}, {"data.val", &data.val}, {"data.test", &data.test}}) {
+    if (path->empty() || !fs::is_directory(*path, error)) continue;
+    const fs::path below = run.lexically_relative(fs::canonical(*path, error));
+    if (below.empty() || *below.begin() == "..") continue;
+    return fmt::format(
+        "the run folder lies in {} ({}): folders of runs are never data. runs=FOLDER puts them "
+        "elsewhere.",
+        key, printable(*path));
+  }
+  return "";
+}
+
 // Collective. The ranks whose log and profile are left out, and why; "" for none.
 std::string unreachable_note(const RunFolder& folder, RankGroup& ranks) {
   const std::vector<std::string> hosts =
@@ -125,6 +143,9 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
                     folder.writes() ? invocation.verbosity : -1);
   progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
                                   experiment.data.describe(), experiment.device));
+  if (const std::string note = inside_data_note(folder, config.data); !note.empty()) {
+    progress.on_message(note);
+  }
   if (const std::string table = experiment.data.class_table(); !table.empty()) {
     progress.on_message(table);
   }

@@ -4,6 +4,7 @@
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
+#include "core/io/temporaries.h"
 
 #include <csignal>
 #include <exception>
@@ -19,6 +20,7 @@ void end_process(const RankFailure& failure) {
     tell_error(fmt::format("rank {} on {} {}. All ranks end.", failure.rank, failure.host,
                            failure.reason));
   }
+  remove_temporaries();
   ::_exit(failure.code);
 }
 

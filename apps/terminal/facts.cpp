@@ -1,6 +1,7 @@
 #include "apps/terminal/facts.h"
 
 #include "apps/terminal/command.h"
+#include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
@@ -69,6 +70,23 @@ GivenFacts FactOptions::read() const {
     facts.classes = read_names(classes);
   }
   return facts;
+}
+
+void add_force(CLI::App* command, bool& force) {
+  command->add_flag("--force", force,
+                    "Replace files that are not this command's own, and weights; never inputs or a "
+                    "run's files");
+}
+
+Outputs make_outputs(const char* command, bool force, const Invocation& invocation) {
+  remove_outputs_on_stop();
+  return Outputs(command, force, [told = invocation.verbosity >= 0](const std::string& note) {
+    if (told) tell(note + "\n");
+  });
+}
+
+std::string check_output_name(const std::string& name) {
+  return name.empty() ? "expected a name, got ''" : "";
 }
 
 void add_precision(CLI::App* command, PrecisionKind& precision) {

@@ -111,6 +111,7 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   std::error_code error;
   if (!walk_ || !std::filesystem::is_directory(name, error)) return {name};
   const std::filesystem::path folder(name);
+  folders_.push_back(name);
   const FileWalk walk = walk_files(folder, name, OnUnreadable::list);
   std::vector<SkippedFile> skipped;
   std::vector<std::string> paths;
@@ -125,6 +126,24 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   }
   for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
   return paths;
+}
+
+std::string common_folder(const std::vector<std::string>& words) {
+  namespace fs = std::filesystem;
+  std::optional<fs::path> common;
+  std::error_code error;
+  for (const std::string& word : words) {
+    if (word == "-" || fs::is_directory(word, error)) continue;
+    const fs::path folder = fs::path(word).parent_path();
+    if (!common) common = folder;
+    fs::path shared;
+    for (auto a = common->begin(), b = folder.begin();
+         a != common->end() && b != folder.end() && *a == *b; ++a, ++b) {
+      shared /= *a;
+    }
+    common = shared;
+  }
+  return common ? common->string() : "";
 }
 
 std::string weights_file(const std::string& path) {

@@ -1,6 +1,8 @@
 // See Note [Order on disk] in the header.
 #include "core/io/atomic_file.h"
 
+#include "core/io/temporaries.h"
+
 #include <cerrno>
 #include <utility>
 
@@ -23,12 +25,15 @@ AtomicFile::AtomicFile(std::filesystem::path path, const FileCalls& calls)
     fd_ = calls_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST && errno != EINTR) fail_disk("create", path_, errno);
   }
+  remember_temporary(temporary_);
   buffer_.reserve(buffer_bytes);
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) calls_.close(fd_);
-  if (!temporary_.empty()) calls_.unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  calls_.unlink(temporary_.c_str());
+  forget_temporary(temporary_);
 }
 
 std::filesystem::path AtomicFile::folder() const {
@@ -57,6 +62,7 @@ void AtomicFile::commit() {
   if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
   if (calls_.close(std::exchange(fd_, -1)) != 0) fail_disk("close", path_, errno);
   if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail_disk("rename", path_, errno);
+  forget_temporary(temporary_);
   temporary_.clear();
   sync_folder(calls_, folder());
 }

@@ -2,6 +2,7 @@
 #include "data/files/file_walk.h"
 
 #include "core/error.h"
+#include "core/io/run_files.h"
 #include "core/io/text.h"
 
 #include <algorithm>
@@ -53,6 +54,8 @@ class Walker {
     std::sort(found_.files.begin(), found_.files.end(), by_path);
     std::sort(found_.skipped.begin(), found_.skipped.end(), by_path);
     std::sort(found_.folders.begin(), found_.folders.end());
+    std::erase_if(found_.folders,
+                  [this](const std::string& folder) { return hold_runs_.contains(folder); });
     return std::move(found_);
   }
 
@@ -72,7 +75,11 @@ class Walker {
     if (S_ISLNK(info.st_mode)) {
       links_.push_back(path);
     } else if (S_ISDIR(info.st_mode)) {
-      if (first_visit(path, info)) folders_.push_back(path);
+      if (!path.empty() && is_run_folder(full(path))) {
+        hold_runs_.insert(path.substr(0, path.find('/')));
+        found_.skipped.push_back({path, "a run folder"});
+      } else if (first_visit(path, info))
+        folders_.push_back(path);
     } else if (S_ISREG(info.st_mode)) {
       if (rules_ == 1 && !first_visit(path, info)) return;
       found_.files.push_back(walked_file(path, info));
@@ -144,6 +151,7 @@ class Walker {
   FileWalk found_;
   std::vector<std::string> folders_;  // still to be listed
   std::vector<std::string> links_;
+  std::set<std::string> hold_runs_;  // subfolders of the root with runs in them
   std::set<std::pair<dev_t, ino_t>> visited_;
 };
 

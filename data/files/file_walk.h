@@ -31,16 +31,18 @@ struct WalkedFile {
 
 struct FileWalk {
   std::vector<WalkedFile> files;        ///< sorted bytewise by path
-  std::vector<std::string> folders;     ///< the folder's own visible subfolders, sorted bytewise
-  std::vector<SkippedFile> skipped;     ///< hidden, broken links, sockets, folders linked again
+  /// The own visible subfolders of `root` without runs, sorted bytewise.
+  std::vector<std::string> folders;
+  /// Hidden, broken links, sockets, folders linked again, runs.
+  std::vector<SkippedFile> skipped;
   std::vector<SkippedFile> unreadable;  ///< folders that cannot be listed: OnUnreadable::list
 };
 
 enum class OnUnreadable : uint8_t { fail, list };
 
-/// Walks `root`, without names that begin with a dot and without folders that systems make for
-/// themselves. Real folders take precedence over links to them. A folder that cannot be read goes
-/// to `unreadable` or throws data; `what` ("data.train") names it in the error.
+/// Walks `root`, without names that begin with a dot, folders that systems make for themselves and
+/// folders of runs. Real folders take precedence over links to them. A folder that cannot be read
+/// goes to `unreadable` or throws data; `what` ("data.train") names it in the error.
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
                     OnUnreadable on_unreadable = OnUnreadable::fail, int rules = newest_data_rules);
 

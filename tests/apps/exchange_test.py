@@ -110,14 +110,14 @@ class Exchange(ProgramTest):
         torch_files.save(state, self.folder / "w.pth")
         torch_files.save_old(wrapped, self.folder / "w.pt")
         for name in ("w.pth", "w.pt"):
-            done = self.whisker("import", name, "-o", "w.safetensors")
+            done = self.whisker("import", name, "-o", "w.safetensors", "--force")
             self.assertIn("no preset has its tensors", done.stderr)
             tensors = tensors_of(self.folder / "w.safetensors")
             self.assertEqual(sorted(tensors), sorted(state))
             self.assertEqual(tensors["transposed"],
                              ("F32", [4, 3], struct.pack("<12f", 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)))
             self.assertEqual(tensors["half"], ("F16", [2], struct.pack("<2e", 0.5, -2)))
-        self.refused(2, "expected another file as the result", "import", "w.pth", "-o", "./w.pth")
+        self.refused(2, "is an input of this command", "import", "w.pth", "-o", "./w.pth", "--force")
 
     def test_dense_layers_of_vgg_are_convolutions_in_timm(self):
         shapes = {"features.0.weight": [2, 3, 3, 3], "classifier.0.weight": [4, 98], "classifier.0.bias": [4],

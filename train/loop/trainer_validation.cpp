@@ -1,13 +1,33 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "core/io/text.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 namespace whisker {
+namespace {
+
+// Why the best weights cannot be read; "" when they can.
+std::string problem_of_best(const std::filesystem::path& best) {
+  std::error_code error;
+  if (!std::filesystem::exists(best, error)) return "the best weights are missing";
+  if (std::filesystem::file_size(best, error) == 0) return "the best weights are an empty file";
+  try {
+    SafetensorsFile::open(best);
+  } catch (const Error&) {
+    return "the best weights are damaged";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
@@ -29,6 +49,22 @@ std::shared_ptr<const Metrics> Trainer::validate() {
 
 bool Trainer::better(double metric, double than, double margin) const {
   return best_figure_.higher_is_better ? metric > than + margin : metric < than - margin;
+}
+
+// Collective. A checkpoint does not hold the best weights: where their file is gone, the next
+// validation writes it, whatever its result. A run without another epoch validates at once.
+void Trainer::check_best() {
+  std::string problem;
+  if (folder_.writes() && state_.best_epoch >= 0) problem = problem_of_best(folder_.best());
+  problem = experiment_.ranks->group().from_leader(problem);
+  if (problem.empty()) return;
+  validate_first_ = state_.epoch >= experiment_.config.train.epochs;
+  observer_.on_message(
+      fmt::format("{}: {} (it held epoch {}); {} writes it again. Restore the file and resume "
+                  "again to keep it.",
+                  printable(folder_.best().string()), problem, state_.best_epoch + 1,
+                  validate_first_ ? "a validation of the last weights" : "the next validation"));
+  state_.best_epoch = -1;
 }
 
 // Whether these are the best weights so far; they are saved then.
@@ -67,6 +103,18 @@ void Trainer::count_stalled(double metric) {
   }
   if (state_.epoch < experiment_.config.unfreeze_at) state_.stalled = 0;
   experiment_.schedule->observe(metric);
+}
+
+// Of a run that has no epoch left.
+void Trainer::validate_last_epoch() {
+  const std::shared_ptr<const Metrics> metrics = validate();
+  if (signal_ != 0) return;
+  --state_.epoch;  // the one that ended
+  take_best(metrics);
+  log_.validation(*metrics, true, state_.epoch, state_.step);
+  ++state_.epoch;
+  observer_.on_message(fmt::format("the last weights: val {} (best)", metrics->line()));
+  save_last();
 }
 
 // The time is up between validations: what has been learned since the last one counts, too. Early

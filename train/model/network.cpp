@@ -90,6 +90,26 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   }
 }
 
+// Weights are shared; where their user's data and runs lie is nobody's business. What evaluates or
+// resumes a run reads config.yaml in its folder.
+std::string without_paths(const std::string& config) {
+  constexpr std::string_view keys[] = {"runs",     "data.train",      "data.val", "data.test",
+                                       "data.csv", "data.cache_file", "init.from"};
+  try {
+    YamlNode root = YamlNode::parse(config, "config");
+    bool changed = false;
+    for (const std::string_view key : keys) {
+      const YamlNode* value = root.is_map() ? root.find_path(key) : nullptr;
+      if (!value || !value->is_scalar() || value->text().empty()) continue;
+      root.set(key, YamlNode::parse(key == "runs" ? "runs" : "\"\"", "config"));
+      changed = true;
+    }
+    return changed ? root.emit() : config;
+  } catch (const Error&) {  // of a file made elsewhere, whose 'config' is another format's
+    return config;
+  }
+}
+
 }  // namespace
 
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
@@ -97,7 +117,7 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
       {"format", "pt"},
       {"classes", json_list(signature.classes)},
       {signature.input_key(), signature.input_json()},
-      {"config", config},
+      {"config", without_paths(config)},
       {"metrics", metrics},
       {"epoch", fmt::format("{}", epoch)},
       {"whisker_version", version},

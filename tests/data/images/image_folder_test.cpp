@@ -51,6 +51,26 @@ TEST(ImageFolder, TakesLabelsFromFolders) {
   EXPECT_EQ(found.use(), "6 of 12 files used: 4 hidden, 2 not an image");
 }
 
+TEST(ImageFolder, FoldersOfRunsAreNoData) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "runs/a/maps/1.jpg", "dog/deep/b/1.jpg"}) {
+    folder.write(name);
+  }
+  for (const char* run : {"runs/a", "runs/a-2", "dog/deep/b"}) {
+    folder.write(std::string(run) + "/last/state.json",
+                 R"({"version":1,"model":{"name":"model-3.safetensors"}})");
+  }
+  folder.write("runs/cache/0123456789abcdef");
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
+  int runs = 0;
+  for (const SkippedFile& file : found.skipped) runs += file.reason == "a run folder";
+  EXPECT_EQ(runs, 3);
+  folder.write("bird/last/1.jpg");  // a folder of this name alone is none
+  EXPECT_EQ(open_image_folder(folder.path()).classes, (Names{"bird", "cat", "dog"}));
+}
+
 // The first bytes tell, and the name only where they tell nothing.
 TEST(ImageFolder, LeavesOutImagesOfOtherFormatsWhateverTheirNames) {
   TemporaryFolder folder;
