@@ -281,7 +281,7 @@ LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
 int classify_row_files(const Network& network, const ClassifyArguments& arguments,
                        RankGroup& ranks) {
   const auto& input = network.input<RowsInput>();
-  require_same_files(ranks, arguments.inputs);
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   Printer printer(arguments, network, "place", ranks.leads());
   InputNames names(arguments.inputs);
   for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
@@ -325,7 +325,7 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
 }
 
 int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks) {
-  require_same_files(ranks, arguments.inputs);
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   const bool as_json = arguments.json || arguments.jsonl;
   std::string together;
   const auto print = [&](const std::string& text) {

@@ -313,7 +313,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
          "data, and neither --csv nor --label-pattern.",
          network.signature().examples());
   }
-  require_same_files(ranks, sequence_files(arguments, run));
+  require_same_files(ranks, sequence_files(arguments, run), "DATA");
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
       split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)

@@ -16,11 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view own_options[] = {"--device", "--gpus", "--workers", "--max-restarts"};
-// Where something is: what is there is compared once it is read. CONFIG stands before overrides,
-// which are part of the configuration.
+// Where something is: what is there is compared once it is read.
 constexpr std::string_view path_options[] = {
-    "CONFIG", "DATA",  "INPUTS", "WEIGHTS",      "--data",        "--weights", "--init",
-    "--csv",  "--cam", "--out",  "--embeddings", "--predictions", "--resume",  "--classes"};
+    "DATA",  "INPUTS", "WEIGHTS",      "--data",        "--weights", "--init",   "--csv",
+    "--cam", "--out",  "--embeddings", "--predictions", "--resume",  "--classes"};
 
 constexpr Agreement same_inputs{.kind = ErrorKind::data, .what = "list of inputs"};
 
@@ -53,6 +52,7 @@ void require_same_command(RankGroup& ranks, const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (std::ranges::count(own_options, name) > 0) continue;
+    if (name == "CONFIG") continue;  // and its overrides: the configuration is compared
     const std::vector<std::string> words = option->results();
     if (std::ranges::count(path_options, name) > 0) {
       const bool by_rank_0 = std::ranges::count(words, "-") > 0;
@@ -61,9 +61,11 @@ void require_same_command(RankGroup& ranks, const CLI::App& command) {
                                 : by_rank_0   ? "standard input"
                                               : "given"});
     } else {
+      const std::string defaults = option->get_default_str();
       facts.push_back({.name = name,
-                       .value = words.empty() ? option->get_default_str()
-                                              : fmt::format("{}", fmt::join(words, " "))});
+                       .value = !words.empty()     ? fmt::format("{}", fmt::join(words, " "))
+                                : defaults.empty() ? "not given"
+                                                   : defaults});
     }
   }
   require_same(ranks, facts, {.kind = ErrorKind::usage, .what = "command"});
@@ -106,9 +108,10 @@ void require_same_paths(RankGroup& ranks, std::span<const std::string> paths,
   require_same(ranks, facts, same_inputs);
 }
 
-void require_same_files(RankGroup& ranks, std::span<const std::string> paths) {
+void require_same_files(RankGroup& ranks, std::span<const std::string> paths,
+                        std::string_view what) {
   if (ranks.world() == 1) return;
-  require_same(ranks, facts_of_files(paths), same_inputs);
+  require_same(ranks, facts_of_files(paths, what), same_inputs);
 }
 
 std::vector<std::string> prefixes_of(std::vector<std::string> inputs, const fs::path& csv) {

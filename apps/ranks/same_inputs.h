@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -30,8 +31,9 @@ void require_same_images(RankGroup& ranks, const ImageFolder& images,
 /// Images: names and sizes, likewise.
 void require_same_paths(RankGroup& ranks, std::span<const std::string> paths,
                         std::span<const std::string> prefixes);
-/// Other files, or all files of folders: names and contents. Throws data.
-void require_same_files(RankGroup& ranks, std::span<const std::string> paths);
+/// Other files, or all files of folders: contents. Throws data.
+void require_same_files(RankGroup& ranks, std::span<const std::string> paths,
+                        std::string_view what);
 
 /// The folders that names of images may begin with.
 std::vector<std::string> prefixes_of(std::vector<std::string> inputs,

@@ -13,7 +13,7 @@ namespace whisker {
 namespace {
 
 constexpr size_t most_pending = 512;  // strangers do not use up all descriptors: 1024 as a rule
-constexpr size_t header = sizeof(uint64_t);  // the size, as send_message() writes it
+constexpr size_t size_bytes = sizeof(uint64_t);  // of the size, as send_message() writes it
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::optional<Greetings::Guest> Greetings::next(Deadline deadline) {
       Pending one = std::move(pending_[i]);
       pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
       if (reading == Reading::complete) {
-        return Guest{.socket = std::move(one.socket), .greeting = one.bytes.substr(header)};
+        return Guest{.socket = std::move(one.socket), .greeting = one.bytes.substr(size_bytes)};
       }
     }
     if (sockets[0].revents != 0) accept_one();
@@ -59,14 +59,14 @@ Greetings::Reading Greetings::read_some(Pending& one) const {
   std::array<char, 4096> block;
   const auto size_of_message = [&] {
     uint64_t size = 0;
-    std::memcpy(&size, one.bytes.data(), header);
+    std::memcpy(&size, one.bytes.data(), size_bytes);
     return size;
   };
   for (;;) {
-    size_t wanted = header - std::min(header, one.bytes.size());
+    size_t wanted = size_bytes - std::min(size_bytes, one.bytes.size());
     if (wanted == 0) {
       if (size_of_message() > longest_) return Reading::useless;
-      wanted = header + size_of_message() - one.bytes.size();
+      wanted = size_bytes + size_of_message() - one.bytes.size();
       if (wanted == 0) return Reading::complete;
     }
     const ssize_t got =

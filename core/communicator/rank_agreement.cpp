@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 namespace whisker {
 namespace {
@@ -27,7 +26,7 @@ Facts facts_of(std::vector<std::string> texts) {
   return facts;
 }
 
-bool has(const Facts& facts, const std::string& name) {
+bool has_fact(const Facts& facts, const std::string& name) {
   return std::ranges::any_of(facts, [&](const Fact& fact) { return fact.name == name; });
 }
 
@@ -41,11 +40,11 @@ std::string first_difference(const Facts& own, const Facts& leaders) {
       return fmt::format("{} is {}, on rank 0 {}", printable(here->name), excerpt(here->value),
                          excerpt(there->value));
     }
-    if (there && !has(own, there->name)) {
+    if (there && !has_fact(own, there->name)) {
       return fmt::format("{} is missing, on rank 0 it is {}", printable(there->name),
                          excerpt(there->value));
     }
-    if (here && !has(leaders, here->name)) {
+    if (here && !has_fact(leaders, here->name)) {
       return fmt::format("{} is {}, on rank 0 it is missing", printable(here->name),
                          excerpt(here->value));
     }

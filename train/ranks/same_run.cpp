@@ -68,7 +68,7 @@ Facts facts_of_checkpoint(const fs::path& file) {
   return facts;
 }
 
-Facts facts_of(const Config& config, const RunData& data) {
+Facts facts_of_data(const Config& config, const RunData& data) {
   Facts facts = {{.name = "number of training examples", .value = std::to_string(data.train_size)},
                  {.name = "number of validation examples", .value = std::to_string(data.val_size)}};
   const auto add = [&](const Facts& more) { facts.insert(facts.end(), more.begin(), more.end()); };
@@ -80,9 +80,8 @@ Facts facts_of(const Config& config, const RunData& data) {
     }
     return facts;
   }
-  for (const std::string& path : {config.data.train, config.data.val}) {
-    if (!path.empty()) add(facts_of_files(std::span(&path, 1)));
-  }
+  add(facts_of_files(std::span(&config.data.train, 1), "data.train"));
+  if (!config.data.val.empty()) add(facts_of_files(std::span(&config.data.val, 1), "data.val"));
   facts.push_back({.name = "fingerprint of the data", .value = data.fingerprint});
   return facts;
 }
@@ -117,10 +116,10 @@ void require_same_start(RankGroup& ranks, const Config& config, const RunData& d
   if (ranks.world() == 1) return;
   std::string hashed = data.fingerprint;
   for (const Fact& fact : first_contents(data.images.train)) hashed += fact.value;
-  require_same(ranks, hash64(hashed), [&] { return facts_of(config, data); },
+  require_same(ranks, hash64(hashed), [&] { return facts_of_data(config, data); },
                {.kind = ErrorKind::data, .what = "set of training and validation data"});
   if (!config.init.from.empty()) {
-    require_same(ranks, {{.name = "init.from", .value = content_of(config.init.from)}},
+    require_same(ranks, Facts{{.name = "init.from", .value = content_of(config.init.from)}},
                  {.kind = ErrorKind::checkpoint, .what = "weights file to start from"});
   }
   Facts facts = facts_of_ranks(config);
@@ -165,16 +164,20 @@ std::string content_of(const fs::path& file) {
   }
 }
 
-Facts facts_of_files(std::span<const std::string> paths) {
+Facts facts_of_files(std::span<const std::string> paths, std::string_view what) {
   Facts facts;
-  for (const fs::path path : paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const fs::path path(paths[i]);
+    const std::string name =
+        paths.size() == 1 ? std::string(what) : fmt::format("{} {}", what, i + 1);
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      facts.push_back({.name = path.filename().string(), .value = content_of(path)});
+      facts.push_back({.name = name, .value = content_of(path)});
       continue;
     }
-    for (const WalkedFile& file : walk_files(path, path.string(), OnUnreadable::list).files) {
-      facts.push_back({.name = file.path, .value = content_of(path / file.path)});
+    for (const WalkedFile& file : walk_files(path, what, OnUnreadable::list).files) {
+      facts.push_back({.name = fmt::format("{} in {}", file.path, name),
+                       .value = content_of(path / file.path)});
     }
   }
   return facts;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace whisker {
 
@@ -33,8 +34,9 @@ Facts facts_of(const ImageFolder& folder, std::string_view in);
 /// ("cat/1.jpg", its content) of each class's first file, up to a hundred of them: all files of a
 /// set may have the same size.
 Facts first_contents(const ImageFolder& folder);
-/// Each file, or all files of a folder: name, size and a hash of its content.
-Facts facts_of_files(std::span<const std::string> paths);
+/// The content of each file, named `what` and its number, and of all files of each folder, whatever
+/// the paths are called.
+Facts facts_of_files(std::span<const std::string> paths, std::string_view what);
 /// "3072 bytes, hash 0123456789abcdef"; "missing".
 std::string content_of(const std::filesystem::path& file);
 
