@@ -12,6 +12,7 @@
 #include "train/metrics/evaluate.h"
 #include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
+#include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
@@ -179,6 +180,11 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
 
   const DeviceChoice choice = choose_device(device_of_rank(config.device, *group));
   device = choice.device;
+  const DType precision = compute_dtype(config.precision, choice);
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_start(*group, config, data,
+                     {{.name = "device", .value = gpu ? "a GPU" : "a CPU"},
+                      {.name = "precision", .value = fmt::format("{}", precision)}});
   ranks = make_communicator(std::move(group), device);
   if (ranks->world() > 1) {
     notes.push_back(fmt::format("{} ranks, {}: each trains on {} of the {} examples of a batch",
@@ -186,7 +192,6 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  const DType precision = compute_dtype(config.precision, choice);
   std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));

@@ -5,6 +5,7 @@
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -220,6 +221,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
   };
   if (ranks.world() > 1) {
     const std::vector<std::string> paths = next_names(std::numeric_limits<size_t>::max());
+    require_same_paths(ranks, paths, prefixes_of(arguments.inputs));
     any = !paths.empty();
     classify_divided(
         ranks, paths, arguments.batch_size,
@@ -294,6 +296,7 @@ LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
 int classify_row_files(const Network& network, const ClassifyArguments& arguments,
                        RankGroup& ranks) {
   const auto& input = network.input<RowsInput>();
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   Printer printer(arguments, network, "place", ranks.leads());
   InputNames names(arguments.inputs);
   for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
@@ -337,6 +340,7 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
 }
 
 int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks) {
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   const bool as_json = arguments.json || arguments.jsonl;
   std::string together;
   const auto print = [&](const std::string& text) {
@@ -409,6 +413,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   brief ? compute_briefly(device) : load_algorithms(device);
   Network network =
       Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
+  require_same_weights(ranks, arguments.weights, network.signature());
   if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);
@@ -451,14 +456,15 @@ int classify_lines(const ClassifyArguments& arguments, RankGroup& ranks, Invocat
 }
 
 int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
-  if (arguments.inputs.empty() && arguments.texts.empty()) {
-    fail(ErrorKind::usage,
-         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
-  }
   const int count = ranks_to_start(arguments.gpus, arguments.device);
   if (count > 0 && !arguments.reads_stdin()) return start_ranks(count);
   RunRanks ranks;
   return ranks.run([&] {
+    require_same_command(*ranks.group(), *invocation.command);
+    if (arguments.inputs.empty() && arguments.texts.empty()) {
+      fail(ErrorKind::usage,
+           "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
+    }
     return arguments.reads_stdin() ? classify_lines(arguments, *ranks.group(), invocation)
                                    : classify_as_rank(arguments, *ranks.group(), invocation);
   });

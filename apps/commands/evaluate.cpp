@@ -7,6 +7,7 @@
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -219,8 +220,9 @@ std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const
   return images;
 }
 
-// Rank 0 reads standard input.
+// Rank 0 reads standard input for all.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
+  if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
   if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
   return gather_texts(ranks, {})[0];
 }
@@ -234,6 +236,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                                       .label_pattern = arguments.label_pattern,
                                                       .csv = arguments.csv})
           : images_of_split(network, *run, part_of(arguments));
+  require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
   reports.add_inputs(files, !arguments.split.empty());
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
@@ -295,6 +298,15 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   return code;
 }
 
+// What evaluate_sequences() reads.
+std::vector<std::string> sequence_files(const EvaluateArguments& arguments,
+                                        const std::optional<PastRun>& run) {
+  if (!arguments.inputs.empty()) return arguments.inputs;
+  std::vector<std::string> paths = {run->config.data.train};
+  if (!run->config.data.val.empty()) paths.push_back(run->config.data.val);
+  return paths;
+}
+
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
                        const std::optional<PastRun>& run, RankGroup& ranks) {
   if (!arguments.predictions.empty() || !arguments.out.empty()) {
@@ -310,6 +322,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
          "data, and neither --csv nor --label-pattern.",
          network.signature().examples());
   }
+  require_same_files(ranks, sequence_files(arguments, run), "DATA");
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
       split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)
@@ -349,6 +362,7 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 }
 
 int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+  require_same_command(ranks, *invocation.command);
   if ((arguments.worst > 0) != !arguments.out.empty()) {
     fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
   }
@@ -364,6 +378,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read(),
                                   compute_dtype(arguments.precision, device));
+  require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
   tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;

@@ -1,6 +1,7 @@
 // whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
@@ -20,6 +21,7 @@
 #include "train/planning/dry_run.h"
 #include "train/planning/find_lr.h"
 #include "train/planning/memory_advice.h"
+#include "train/ranks/same_run.h"
 
 #include <algorithm>
 #include <csignal>
@@ -228,12 +230,10 @@ int logged(RunFolder& folder, const Work& work) {
   }
 }
 
-// The run folder that rank 0 makes or opens with `folder`, and the others read.
-template <class Folder>
-RunFolder folder_of_rank(RankGroup& ranks, const Folder& folder) {
-  if (ranks.world() == 1) return folder();
+// A new run's folder, which rank 0 makes.
+RunFolder new_folder(RankGroup& ranks, const Config& config) {
   std::optional<RunFolder> own;
-  if (ranks.leads()) own = folder();
+  if (ranks.leads()) own = RunFolder::create(config.runs, config.name);
   const std::string path = ranks.from_leader(own ? own->path().string() : "");
   return own ? std::move(*own) : RunFolder::of_rank_0(path);
 }
@@ -273,13 +273,16 @@ void check_resume(const TrainArguments& arguments) {
 
 int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
                Invocation& invocation) {
-  RunFolder folder = folder_of_rank(*ranks, [&] { return RunFolder::open(arguments.resume); });
+  RunFolder folder =
+      ranks->leads() ? RunFolder::open(arguments.resume) : RunFolder::of_rank_0(arguments.resume);
+  require_same_checkpoint(*ranks, folder);
   Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0) {
     folder.close();
     return start_ranks(count, restarts_of(arguments, invocation));
   }
+  require_same_config(*ranks, config);
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   return logged(folder, [&] {
     Experiment experiment(std::move(config), StartFrom::checkpoint, ranks);
@@ -322,6 +325,10 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
     fail(ErrorKind::usage, "train: --dry-run and --find-lr are for one process, got {} ranks.",
          ranks->world());
   }
+  require_same_config(*ranks, config,
+                      arguments.one_command.data.empty()
+                          ? ""
+                          : "With --data, the number of images there decides some of its keys.");
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
@@ -332,8 +339,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
-  RunFolder folder = folder_of_rank(
-      *ranks, [&] { return RunFolder::create(experiment.config.runs, experiment.config.name); });
+  RunFolder folder = new_folder(*ranks, experiment.config);
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
 }
 
@@ -356,13 +362,14 @@ void check_one_command(const TrainArguments& arguments) {
 }
 
 int run_train(const TrainArguments& arguments, Invocation& invocation) {
-  if (!arguments.resume.empty()) check_resume(arguments);
-  check_one_command(arguments);
-  if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
-    fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
-  }
   RunRanks ranks;
   return ranks.run([&] {
+    require_same_command(*ranks.group(), *invocation.command);
+    if (!arguments.resume.empty()) check_resume(arguments);
+    check_one_command(arguments);
+    if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
+      fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
+    }
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
                                     : resume_run(arguments, ranks.group(), invocation);
   });

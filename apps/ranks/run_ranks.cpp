@@ -30,8 +30,9 @@ RunRanks::RunRanks() {
   const RankEnvironment environment = rank_environment();
   group_ = join_ranks(environment);
   if (group_->world() == 1) return;
-  watch_ =
-      std::make_unique<RankWatch>(*group_, environment.address, end_process, environment.silence_s);
+  watch_ = std::make_unique<RankWatch>(
+      *group_, environment.address, end_process,
+      RankWatchOptions{.silence_s = static_cast<double>(environment.silence_s)});
 }
 
 void RunRanks::leave() {

@@ -3,6 +3,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "data/codec/unsupported_formats.h"
 
 #include <algorithm>
@@ -43,6 +44,7 @@ bool LineReader::fill(bool wait) {
   constexpr size_t longest_line = 16 << 20;
   std::array<char, 65536> block;
   while (!ended_) {
+    const WaitScope waits(Waiting::outside);
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
     const int count = ::poll(&ready, 1, wait ? -1 : 0);
     if (count == 0) return false;

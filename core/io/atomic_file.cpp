@@ -2,7 +2,9 @@
 #include "core/io/atomic_file.h"
 
 #include "core/io/temporaries.h"
+#include "core/work_progress.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -13,6 +15,8 @@ namespace whisker {
 namespace {
 
 constexpr size_t buffer_bytes = 64 * 1024;  // larger pieces go straight to write()
+// At a time, so that a slow disk shows progress (core/work_progress.h).
+constexpr size_t flushed_bytes = 64 << 20;
 constexpr std::string_view temporary_suffix = ".whisker-tmp";
 
 }  // namespace
@@ -45,10 +49,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   hash_.update(bytes);
   size_ += bytes.size();
   if (buffer_.size() + bytes.size() > buffer_bytes) flush();
-  if (bytes.size() > buffer_bytes) {
-    write_all(calls_, fd_, bytes, path_);
-  } else {
+  if (bytes.size() <= buffer_bytes) {
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), flushed_bytes))) {
+    write_all(calls_, fd_, bytes.first(std::min(bytes.size(), flushed_bytes)), path_);
+    if (bytes.size() > flushed_bytes) sync();
   }
 }
 
@@ -57,9 +64,14 @@ void AtomicFile::flush() {
   buffer_.clear();
 }
 
+void AtomicFile::sync() {
+  if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
+  count_progress();
+}
+
 void AtomicFile::commit() {
   flush();
-  if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
+  sync();
   if (calls_.close(std::exchange(fd_, -1)) != 0) fail_disk("close", path_, errno);
   if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail_disk("rename", path_, errno);
   forget_temporary(temporary_);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "data/codec/decode_formats.h"
 #include "data/codec/exif.h"
 #include "data/codec/unsupported_formats.h"
@@ -157,6 +158,7 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_bmp(bytes, out.image);
   }
   make_upright(out.image, stored.orientation, out.scratch);
+  count_progress();
 }
 
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels) {

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/run_files.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <array>
@@ -67,6 +68,7 @@ class Walker {
   // `name` in the open folder `at` is `path` below the root. Looking up the last name only is a
   // fifth faster than the whole path, and a data set is walked before the first step.
   void visit_entry(int at, const std::string& name, const std::string& path, bool follow) {
+    count_progress();
     struct stat info {};
     if (::fstatat(at, name.c_str(), &info, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
       found_.skipped.push_back({path, follow ? "broken link" : reason(errno)});
