@@ -6,6 +6,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/config/memory_limit.h"
+#include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
 #include "train/device/device_start.h"
@@ -150,6 +151,21 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
+// Settings without effect, of the configuration and of the model for this task.
+void add_unused(const Config& config, const Model& model, const Signature& signature,
+                std::vector<std::string>& notes) {
+  const std::vector<std::string> keys = unused_settings(config);
+  notes.insert(notes.end(), keys.begin(), keys.end());
+  notes.insert(notes.end(), model.unused.begin(), model.unused.end());
+  if (signature.task() == Task::classification || !model.named_output) return;
+  const bool softmax = *model.named_output == OutputKind::softmax;
+  if (signature.task() == Task::language_model && softmax) return;  // it is the loss's
+  notes.push_back(fmt::format(
+      "the last layer's {} has no effect: {}", softmax ? "softmax" : "sigmoid",
+      signature.task() == Task::regression ? "a forecast's outputs are numbers of any size"
+                                           : "the loss of a language model has a softmax"));
+}
+
 }  // namespace
 
 Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup> group)
@@ -167,6 +183,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
+  add_unused(config, model, signature, notes);
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",

@@ -325,7 +325,7 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
   const auto& input = network.input<SeriesInput>();
   const std::vector<double> values = forecast(network, read_series(path, input, 1));
   if (as_json) {
-    JsonWriter json;
+    JsonWriter json(NonFinite::null);  // exp() of a forecast of logarithms may overflow
     json.begin_object().field("path", path).list("targets", input.targets).list("values", values);
     return json.end_object().str();
   }

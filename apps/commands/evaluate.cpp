@@ -123,7 +123,7 @@ class Unreadable {
 int print_metrics(const Network& network, const Metrics& metrics, const Unreadable& unreadable,
                   bool as_json, std::optional<int64_t> trained = std::nullopt) {
   if (as_json) {
-    JsonWriter json;
+    JsonWriter json(NonFinite::null);
     json.begin_object().field("schema_version", 2);
     metrics.write(json);
     if (trained) json.field("trained_on", *trained);

@@ -57,8 +57,8 @@ std::string closing_line(const TrainResult& result) {
       fmt::format("{} after {} and {} step{}", reasons[static_cast<size_t>(result.reason)],
                   human_seconds(result.seconds), result.steps, result.steps == 1 ? "" : "s");
   if (result.best_epoch >= 0) {
-    line += fmt::format("; best validation {} {:.4f} in epoch {}", result.best_figure,
-                        result.best_metric, result.best_epoch + 1);
+    line += fmt::format("; best validation {} {} in epoch {}", result.best_figure,
+                        figure_text(result.best_metric), result.best_epoch + 1);
   }
   return line;
 }
@@ -128,7 +128,7 @@ void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_
   progress.on_message(fmt::format("test: {} {}  {}",
                                   own.data.kind == DataKind::images ? "images" : "examples",
                                   test->count(), test->line()));
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object().field("kind", "test").field("data", own.data.test);
   json.field("epoch", best_epoch + 1);
   test->write(json);

@@ -37,6 +37,8 @@ class LayerListBuilder {
   void add_list(const YamlNode& list, Sequential& target, Flow& flow, LayerNames& names, bool tail);
   /// When all lists are added: the rates of stochastic depth, linear from 0 to the largest.
   void set_drop_paths();
+  /// Likewise: which of the model's settings no layer reads.
+  void note_unused();
 
  private:
   using Part = std::pair<std::string, std::shared_ptr<Sequential>>;  // name and layers
@@ -73,6 +75,7 @@ class LayerListBuilder {
   int drop_path_count_ = 0;
   int64_t repeat_index_ = -1;
   int layers_ = 0;
+  bool uses_width_ = false, uses_depth_ = false, uses_grid_ = false, uses_drop_path_ = false;
 };
 
 }  // namespace whisker

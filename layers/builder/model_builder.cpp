@@ -90,6 +90,13 @@ void check_output(const YamlNode& section, const BuildOptions& options, const Mo
   if (two_in_one) return;
   if (y.rank() == 2 && y[1] == options.classes && model.output_kind == OutputKind::softmax) return;
   const int64_t samples = options.input[options.batch_axis];
+  if (y.rank() == 2 && y[1] == options.classes) {
+    fail(ErrorKind::usage,
+         "{}: a sigmoid for each of {} classes would be several labels per example, and examples "
+         "have one. Leave the sigmoid out, or use softmax{}.",
+         place_of(section), options.classes,
+         options.classes == 2 ? "; for two classes also `units: 1` with the sigmoid" : "");
+  }
   fail(ErrorKind::usage,
        "{}: for {} classes expected ({},{}) at the end{}, got {}{}. Use `units: classes` in the "
        "last dense layer.",
@@ -135,11 +142,17 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   builder.add_list(*layers, *model.net, flow, names, head == nullptr);
   if (head) builder.add_list(*head, *model.net, flow, names, true);
   builder.set_drop_paths();
+  builder.note_unused();
   model.net->set_fuse(!fuse || fuse->as_bool());
   note_head(model);
   if (model.net->size() == 0) layers->fail_expected("at least one layer");
   model.output = flow.shape;
   if (flow.shape.rank() == 2 && flow.shape[1] == 1) model.output_kind = OutputKind::sigmoid;
+  if (options.classes > 0 && model.named_output.value_or(model.output_kind) != model.output_kind) {
+    model.unused.emplace_back(
+        "softmax over one unit would always be 1: taken as a sigmoid of two classes. Say "
+        "`activation: sigmoid`, or `units: classes`");
+  }
   check_output(section, options, model);
   return model;
 }

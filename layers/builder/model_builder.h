@@ -31,6 +31,9 @@ struct Model {
   OutputKind output_kind = OutputKind::softmax;
   std::string preset = {};              ///< "" when the file listed the layers
   std::vector<std::string> notes = {};  ///< what became the loss's: "softmax into the loss"
+  /// Settings without effect, a line each: "lstm_1: dropout has no effect: ...".
+  std::vector<std::string> unused = {};
+  std::optional<OutputKind> named_output = {};  ///< the last layer's activation, where it has one
   std::vector<std::string> head = {};   ///< names of the layers that decide the number of classes
 };
 

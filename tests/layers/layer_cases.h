@@ -29,6 +29,7 @@ inline constexpr LayerCase layer_cases[] = {
     {"dense: {units: 5, activation: tanh}"},
     {"max_pool2d: 2"},
     {"max_pool2d: {kernel: 3, strides: 2, ceil: true}"},
+    {"max_pool2d: {kernel: 9, strides: 2, ceil: true}"},
     {"avg_pool2d: 2"},
     {"adaptive_avg_pool2d: 4"},
     {"global_avg_pool2d"},

@@ -47,7 +47,10 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   return metrics;
 }
 
+// A metric that overflowed is worse than any other. So a resumed run decides as the run did: its
+// state has null for it.
 bool Trainer::better(double metric, double than, double margin) const {
+  if (!std::isfinite(metric) || !std::isfinite(than)) return std::isfinite(metric);
   return best_figure_.higher_is_better ? metric > than + margin : metric < than - margin;
 }
 
@@ -78,7 +81,7 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   state_.best_epoch = state_.epoch;
   if (!folder_.writes()) return true;
   const StageTimer timer(times_, Stage::checkpoint);
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object();
   metrics->write(json);
   json.end_object();

@@ -7,6 +7,7 @@
 #include "core/io/utf8.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace whisker {
@@ -35,6 +36,11 @@ int64_t confusion_width(std::span<const std::string> names, std::span<const int6
 }
 
 }  // namespace
+
+std::string figure_text(double value) {
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  return std::isnan(value) ? "not a number" : fmt::format("{:.4f}", value);
+}
 
 std::string Metrics::table(int) const {
   return {};
@@ -66,8 +72,10 @@ Figure Metrics::figure(std::string_view name) const {
 }
 
 std::string Metrics::line() const {
-  std::string text = fmt::format("loss {:.4f}", loss());
-  for (const Figure& one : figures()) text += fmt::format(" {} {:.4f}", one.name, one.value);
+  std::string text = fmt::format("loss {}", figure_text(loss()));
+  for (const Figure& one : figures()) {
+    text += fmt::format(" {} {}", one.name, figure_text(one.value));
+  }
   return text;
 }
 

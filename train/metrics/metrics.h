@@ -22,6 +22,9 @@ struct Figure {
   bool higher_is_better = false;
 };
 
+/// "0.9102"; a word for a value that overflowed, which JSON has as null.
+std::string figure_text(double value);
+
 /// A number that metrics count, to read or to add to.
 using Count = std::variant<int64_t*, double*>;
 
