@@ -21,14 +21,28 @@ ImageFolder open_train_folder(const DataConfig& data) {
       data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
 }
 
+// A validation set may lack classes; one that training does not know is refused by its name.
+void note_missing_classes(const ImageFolder& val, std::vector<std::string>& notes) {
+  std::vector<std::string> missing;
+  const std::vector<int64_t> counts = val.counts();
+  for (size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) missing.push_back(val.classes[c]);
+  }
+  if (missing.empty()) return;
+  notes.push_back(fmt::format(
+      "data.val has no images of {} of the {} classes, on which validation is silent: {}",
+      missing.size(), counts.size(), quoted_list(missing)));
+}
+
 ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
   const DataConfig& data = config.data;
   ImageFolders folders;
   folders.train = open_train_folder(data);
   if (!data.val.empty()) {
-    folders.val =
-        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
-    check_same_classes(folders.train, folders.val);
+    folders.val = open_image_folder(data.val, {.label_pattern = data.label_pattern,
+                                               .classes = folders.train.classes,
+                                               .name = "data.val"});
+    note_missing_classes(folders.val, notes);
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));

@@ -1,5 +1,6 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
+#include "train/loop/average_statistics.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
@@ -11,7 +12,9 @@ namespace whisker {
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
+  if (experiment_.average) experiment_.average->copy_buffers();
   const AverageScope averaged(experiment_.average.get());
+  if (experiment_.average) measure_average();
   take_buffers_of_rank_0(experiment_);
   std::shared_ptr<Metrics> metrics =
       evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
@@ -25,6 +28,12 @@ std::shared_ptr<const Metrics> Trainer::validate() {
              weights.empty() ? "the network's outputs there" : weights);
   }
   return metrics;
+}
+
+// Of the epoch that follows, whose batches are made again after this.
+void Trainer::measure_average() {
+  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1);
+  if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
 }
 
 bool Trainer::better(double metric, double than, double margin) const {
@@ -67,6 +76,12 @@ void Trainer::count_stalled(double metric) {
   }
   if (state_.epoch < experiment_.config.unfreeze_at) state_.stalled = 0;
   experiment_.schedule->observe(metric);
+}
+
+// Whether early stopping ends the run.
+bool Trainer::stalled() const {
+  const int64_t patience = experiment_.config.train.early_stopping.patience;
+  return patience > 0 && state_.stalled >= patience;
 }
 
 // The time is up between validations: what has been learned since the last one counts, too. Early
