@@ -13,6 +13,7 @@
 #include "train/metrics/evaluate.h"
 #include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
+#include "train/model/norm_batches.h"
 #include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
@@ -127,6 +128,34 @@ void check_last_batch(const Config& config, const RunData& data, int world) {
        world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
 }
 
+RunBatches batches_of(const Config& config, const RunData& data, int world) {
+  const bool alike = config.data.kind == DataKind::language;
+  return {.examples = alike ? config.train.batch_size : data.train_size,
+          .batch_size = config.train.batch_size,
+          .drop_last = config.train.drop_last,
+          .world = world,
+          .sync_norms = config.train.sync_batch_norm};
+}
+
+std::vector<std::string> norm_notes(const Config& config, const Model& model) {
+  if (!has_batch_statistics(model)) return {};
+  std::vector<std::string> notes;
+  if (config.train.accumulate > 1) {
+    notes.push_back(fmt::format(
+        "train.accumulate: batch_norm normalises each batch of {} with statistics of its own, not "
+        "the {} batches of a step with one; group_norm, layer_norm or freeze_norm=true avoid that",
+        config.train.batch_size, config.train.accumulate));
+  }
+  if (config.ema.decay > 0) {
+    notes.push_back(fmt::format(
+        "ema: before each validation, batch_norm's statistics are measured for the averaged "
+        "weights on about {} training examples, or all of fewer; ema.decay=0 or freeze_norm=true "
+        "avoids that",
+        examples_to_measure));
+  }
+  return notes;
+}
+
 // The loaders compute the first, frozen layers once per image.
 void cache_features(Experiment& experiment) {
   const Config& config = experiment.config;
@@ -180,6 +209,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
     if (config.data.rules > 1) config.data.png_bits.value = found->rules.png_bits;
   }
   check_last_batch(config, data, group->world());
+  data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
+                                    "train.positive_class");
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
@@ -192,6 +223,10 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   if (const std::string note = freeze_layers(config, model); !note.empty()) {
     notes.push_back(note);
   }
+  if (start == StartFrom::initial_weights) {
+    check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
+  }
+  for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
@@ -242,7 +277,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
 }
 
 Figure Experiment::best_figure(const Metrics& metrics) const {
-  constexpr std::string_view names[] = {"", "accuracy", "f1", "mae", "rmse", "loss"};
+  constexpr std::string_view names[] = {"",     "accuracy", "f1",       "mae",
+                                        "rmse", "loss",     "f1_macro", "f1_class"};
   const std::string_view name = names[static_cast<size_t>(config.train.metric)];
   if (!name.empty()) return metrics.figure(name);
   const bool language = network->signature().task() == Task::language_model;

@@ -207,6 +207,21 @@ void follow_weights(Config& config, Notes& notes) {
   }
 }
 
+// --- metric --------------------------------------------------------------------------------------
+
+void choose_f1(TrainSettings& train, Notes& notes) {
+  if (train.metric != MetricKind::f1) return;
+  const bool of_one = !train.positive_class.empty();
+  train.metric = of_one ? MetricKind::f1_class : MetricKind::f1_macro;
+  notes.push_back(
+      of_one
+          ? fmt::format("train.metric: f1 is f1_class, that of train.positive_class {}; the mean "
+                        "over the classes is train.metric=f1_macro",
+                        printable(train.positive_class))
+          : std::string("train.metric: f1 is f1_macro, the mean over the classes; that of one "
+                        "class is train.positive_class=NAME train.metric=f1_class"));
+}
+
 // --- data ----------------------------------------------------------------------------------------
 
 // Whether a test folder is labelled as the training data are; an archive's often is not.
@@ -306,6 +321,7 @@ Config resolve_config(Config config, std::vector<std::string>* notes) {
   Notes unread;
   Notes& told = notes ? *notes : unread;
   follow_weights(config, told);
+  choose_f1(config.train, told);
   find_parts(config.data, told);
   split_off_validation(config.data, told);
   if (config.schedule.restart == 0 && config.unfreeze_at < config.train.epochs) {

@@ -46,7 +46,7 @@ struct EvaluateArguments {
   std::string split;  // "": what `inputs` name
   std::string label_pattern;
   std::string csv;
-  std::string label_column, text_column;
+  std::string label_column, text_column, positive_class;
   std::string predictions, out;
   size_t worst = 0;
   bool force = false;
@@ -124,7 +124,7 @@ int print_metrics(const Network& network, const Metrics& metrics, const Unreadab
                   bool as_json, std::optional<int64_t> trained = std::nullopt) {
   if (as_json) {
     JsonWriter json(NonFinite::null);
-    json.begin_object().field("schema_version", 2);
+    json.begin_object().field("schema_version", 3);
     metrics.write(json);
     if (trained) json.field("trained_on", *trained);
     unreadable.write(json);
@@ -376,7 +376,9 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
                          ranks.leads() ? arguments.out : "");
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
-  Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read(),
+  GivenFacts facts = arguments.facts.read();
+  facts.positive_class = arguments.positive_class;
+  Network network = Network::load(weights_file(arguments.weights), device, facts,
                                   compute_dtype(arguments.precision, device));
   require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
@@ -439,6 +441,8 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--label-column", arguments->label_column,
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
+  evaluate->add_option("--positive-class", arguments->positive_class,
+                       "Class whose F1 is f1_class (that of the training run)");
   evaluate
       ->add_option("--predictions", arguments->predictions,
                    "Write a CSV of every image: label, prediction, loss, probabilities")

@@ -12,6 +12,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
+#include "train/data/validation_overlap.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/inference/test_set.h"
@@ -152,6 +153,11 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     progress.on_message(table);
   }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+  if (folder.writes()) {
+    for (const std::string& note : validation_overlap(config, experiment.data.images)) {
+      progress.on_message("  " + note);
+    }
+  }
   for (const std::string& detail : experiment.details) progress.on_detail(detail);
   if (config.train.log_ranks || config.train.profile > 0) {
     const std::string note = unreachable_note(folder, experiment.ranks->group());

@@ -51,7 +51,7 @@ class Evaluate(ProgramTest):
 
     def test_every_way_to_name_the_images_gives_the_same(self):
         whole = self.measured("val")
-        self.assertEqual(whole["schema_version"], 2)
+        self.assertEqual(whole["schema_version"], 3)
         self.assertEqual(whole["images"], 10)
         self.assertEqual(whole["unreadable"], [])
         self.assertEqual([sum(row) for row in whole["confusion"]], [5, 5])

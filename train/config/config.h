@@ -26,7 +26,8 @@ enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
 enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
-enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss };
+/// f1: f1_macro or f1_class in a new run (resolve_config), its own definition in an old one.
+enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss, f1_macro, f1_class };
 enum class FeatureKind : uint8_t { computed, cached };
 enum class MemoryMode : uint8_t { growth, preallocate };
 
@@ -121,6 +122,7 @@ struct TrainSettings {
   bool sync_batch_norm = false;
   double time_budget_minutes = 0;  // 0: none
   MetricKind metric = MetricKind::automatic;
+  std::string positive_class;
   EarlyStopping early_stopping;
   int64_t log_every = 50;       // steps
   int64_t validate_every = 1;   // epochs

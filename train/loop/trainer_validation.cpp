@@ -2,6 +2,7 @@
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "train/loop/average_statistics.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
@@ -31,7 +32,9 @@ std::string problem_of_best(const std::filesystem::path& best) {
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
+  if (experiment_.average) experiment_.average->copy_buffers();
   const AverageScope averaged(experiment_.average.get());
+  if (experiment_.average) measure_average();
   take_buffers_of_rank_0(experiment_);
   std::shared_ptr<Metrics> metrics =
       evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
@@ -45,6 +48,12 @@ std::shared_ptr<const Metrics> Trainer::validate() {
              weights.empty() ? "the network's outputs there" : weights);
   }
   return metrics;
+}
+
+// Of the epoch that follows, whose batches are made again after this.
+void Trainer::measure_average() {
+  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1);
+  if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
 }
 
 // A metric that overflowed is worse than any other. So a resumed run decides as the run did: its
@@ -106,6 +115,12 @@ void Trainer::count_stalled(double metric) {
   }
   if (state_.epoch < experiment_.config.unfreeze_at) state_.stalled = 0;
   experiment_.schedule->observe(metric);
+}
+
+// Whether early stopping ends the run.
+bool Trainer::stalled() const {
+  const int64_t patience = experiment_.config.train.early_stopping.patience;
+  return patience > 0 && state_.stalled >= patience;
 }
 
 // Of a run that has no epoch left.

@@ -41,8 +41,9 @@ std::unique_ptr<Metrics> make_metrics(const Network& network) {
       break;
   }
   constexpr int64_t top_k = 5;
-  return std::make_unique<ClassificationMetrics>(
-      signature.classes, std::ssize(signature.classes) > top_k ? top_k : 0, signature.examples());
+  return std::make_unique<ClassificationMetrics>(signature.classes,
+                                                 std::ssize(signature.classes) > top_k ? top_k : 0,
+                                                 signature.examples(), signature.positive_class);
 }
 
 int64_t batches_read_at_once(Device device) {

@@ -11,6 +11,8 @@
 #include "train/config/preprocess_config.h"
 #include "train/model/imagenet_classes.h"
 
+#include <algorithm>
+
 namespace whisker {
 
 Tensor Network::run_layers(LayerRange layers, const Tensor& inputs, const Pass& pass) const {
@@ -123,6 +125,7 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
       {"whisker_version", version},
   };
   if (!arch.empty()) metadata["arch"] = arch;
+  if (!signature.positive_class.empty()) metadata["positive_class"] = signature.positive_class;
   return metadata;
 }
 
@@ -137,6 +140,10 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
            file.name(), given.classes.size());
     }
     metadata["classes"] = json_list(given.classes);
+    const auto positive = std::ranges::find(stored, metadata["positive_class"]);
+    if (positive != stored.end()) {
+      metadata["positive_class"] = given.classes[static_cast<size_t>(positive - stored.begin())];
+    }
   }
   const auto find = [&](const char* key) { return has(metadata, key) ? metadata[key] : ""; };
   WeightsInfo info{.signature = Signature::from_metadata(metadata, file.name()),
@@ -144,6 +151,9 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
                    .arch = find("arch"),
                    .metrics = find("metrics"),
                    .notes = std::move(notes)};
+  if (!given.positive_class.empty()) {
+    info.signature.set_positive_class(given.positive_class, ErrorKind::usage, "--positive-class");
+  }
   if (info.config.empty() && info.arch.empty()) {
     fail(ErrorKind::checkpoint,
          "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "

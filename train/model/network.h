@@ -21,6 +21,7 @@ namespace whisker {
 struct GivenFacts {
   std::vector<std::string> classes = {};
   std::vector<std::string> preprocess = {};  ///< "image_size=288": see changed_preprocess()
+  std::string positive_class = {};
 };
 
 class Network {

@@ -70,6 +70,13 @@ TEST(StepState, ClipsToTheNormAndCorrectsTheBias) {
   EXPECT_DOUBLE_EQ(s.correction1, 1 - 0.81);
 }
 
+TEST(StepState, GradientsAreDividedByTheWeightOfTheirBatches) {
+  StepState s{.loss_scale = 4, .group_weight = 2.5F};
+  begin_update(s, {.clip_norm = 100}, 30);
+  EXPECT_DOUBLE_EQ(s.gradient_norm, 3);
+  EXPECT_DOUBLE_EQ(s.gradient_factor, 0.1);
+}
+
 TEST(StepState, ANormThatIsNotFiniteIsTheEnd) {
   StepState s;
   s.inputs.batch = 9;
