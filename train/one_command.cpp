@@ -5,6 +5,7 @@
 #include "data/files/split_folders.h"
 #include "data/images/image_folder.h"
 #include "layers/builder/presets.h"
+#include "layers/weights/preset_name.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
@@ -74,7 +75,11 @@ int64_t training_images(const std::string& data, const DataConfig& config) {
 Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides) {
   std::vector<std::string> assignments = {assignment("data.train", command.data),
                                           "data.val=", assignment("name", name_of(command.data))};
-  if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
+  if (!command.model.empty()) {
+    const auto name = find_preset_name(command.model);  // "timm/resnet18.a1_in1k" too
+    const bool spelled = !find_preset(command.model) && name && !name->presets.empty();
+    assignments.push_back(assignment("model", spelled ? name->presets[0] : command.model));
+  }
   const Config before = config_before_the_recipe(command.data, overrides);
   const int64_t images = training_images(command.data, before.data);
   const bool batch_is_set =

@@ -31,11 +31,22 @@ bool names_weights(const YamlNode& model) {
   return model.is_scalar() && model.text() == "from_weights";
 }
 
-// The preset that a file made elsewhere names or has the tensors of.
-std::string preset_in(const SafetensorsFile& file) {
+std::string stored_arch(const SafetensorsFile& file) {
   const auto arch = file.metadata().find("arch");
-  if (arch != file.metadata().end() && find_preset(arch->second)) return arch->second;
-  if (const auto preset = preset_of_file(file)) return preset->name;
+  return arch == file.metadata().end() ? "" : arch->second;
+}
+
+// The preset that a file made elsewhere names or has the tensors of.
+std::string preset_in(const SafetensorsFile& file, Notes& notes) {
+  const std::string arch = stored_arch(file);
+  if (find_preset(arch) && file.metadata().contains("preprocess")) return arch;
+  if (const auto preset = preset_of_file(file, {.metadata = arch})) {
+    notes.push_back(fmt::format("{}: recognised by {} as {}", printable(file.name()), preset->by,
+                                preset->name));
+    if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
+    return preset->name;
+  }
+  if (find_preset(arch)) return arch;
   fail(
       ErrorKind::checkpoint,
       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
@@ -43,18 +54,39 @@ std::string preset_in(const SafetensorsFile& file) {
       file.name(), fmt::join(preset_names(), ", "));
 }
 
-YamlNode model_in(const SafetensorsFile& file, InitConfig& init) {
-  if (!file.metadata().contains("config")) return preset_to_fine_tune(preset_in(file), init);
+YamlNode model_in(const SafetensorsFile& file, InitConfig& init, Notes& notes) {
+  if (!file.metadata().contains("config")) {
+    return preset_to_fine_tune(preset_in(file, notes), init);
+  }
   return WeightsInfo::from_file(file).build(file.name()).section;
 }
-
-// --- preprocessing -------------------------------------------------------------------------------
 
 std::string preset_of(const YamlNode& model) {
   if (model.is_scalar()) return model.text();
   const YamlNode* preset = model.find("preset");
   return preset ? preset->text() : "";
 }
+
+// Weights from elsewhere that are said to be another network than the configuration's load into it
+// where the tensors are equal.
+void warn_of_other_network(const SafetensorsFile& file, const YamlNode& model, Notes& notes) {
+  const Preset* const preset = find_preset(preset_of(model));
+  if (!preset || file.metadata().contains("config")) return;
+  std::optional<PresetOfFile> found;
+  try {
+    found = preset_of_file(file, {.metadata = stored_arch(file)});
+  } catch (const Error&) {  // other tensors: loading them says what differs
+    return;
+  }
+  if (!found || found->name == preset->name) return;
+  if (std::ranges::count(found->others, preset->name) > 0) return;
+  notes.push_back(fmt::format(
+      "warning: {} is {} by {}, not the configuration's {}, which computes or prepares images "
+      "otherwise. model={} follows the weights.",
+      printable(file.name()), found->name, found->by, preset->name, found->name));
+}
+
+// --- preprocessing -------------------------------------------------------------------------------
 
 // How images became the input of these weights: as the file says or, where it is silent, as the
 // preset's ImageNet weights expect. Nothing for weights of sequences.
@@ -195,7 +227,11 @@ void follow_weights(Config& config, Notes& notes) {
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
   const SafetensorsFile file = open_weights(config.init.from);
-  if (network) config.model = model_in(file, config.init);
+  if (network) {
+    config.model = model_in(file, config.init, notes);
+  } else {
+    warn_of_other_network(file, config.model, notes);
+  }
   if (config.data.kind != DataKind::images) return;
   if (const auto stored = preprocess_in(file, config.model)) {
     follow_preprocess(config, *stored, file.name(), notes);

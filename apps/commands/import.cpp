@@ -8,6 +8,7 @@
 #include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
+#include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/tensor_names.h"
 #include "train/model/network.h"
@@ -62,15 +63,20 @@ std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
   return tensors;
 }
 
+std::string arch_of(const SafetensorsFile& file) {
+  const auto arch = file.metadata().find("arch");
+  return arch == file.metadata().end() ? "" : arch->second;
+}
+
 std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
                                                const ImportArguments& arguments,
                                                const Invocation& invocation) {
   const GivenFacts given = arguments.facts.read();
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
-  const bool described = metadata.contains("config") || metadata.contains("arch");
-  const bool asked = !given.classes.empty() || !given.preprocess.empty();
-  if (!described && !asked && !preset_of_file(file)) {
+  const bool described = metadata.contains("config") || find_preset(arch_of(file));
+  const bool asked = !given.classes.empty() || !given.preprocess.empty() || !given.model.empty();
+  if (!described && !asked && !preset_of_file(file, {.metadata = arch_of(file)})) {
     if (invocation.verbosity >= 0) {
       tell(fmt::format(
           "{}: no preset has its tensors: the result does not say which network it is\n",

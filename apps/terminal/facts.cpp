@@ -52,6 +52,9 @@ void tell_notes(const std::vector<std::string>& notes, const Invocation& invocat
 }
 
 void FactOptions::add_to(CLI::App* command) {
+  command->add_option("--model", model,
+                      "Which network WEIGHTS from elsewhere are: a preset, or timm's or "
+                      "torchvision's name (tf_efficientnet_b0)");
   command->add_option(
       "--classes", classes,
       "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
@@ -63,7 +66,7 @@ void FactOptions::add_to(CLI::App* command) {
 }
 
 GivenFacts FactOptions::read() const {
-  GivenFacts facts{.classes = {}, .preprocess = preprocess};
+  GivenFacts facts{.classes = {}, .preprocess = preprocess, .model = model};
   if (classes == "imagenet") {
     facts.classes = imagenet_classes();
   } else if (!classes.empty()) {

@@ -22,8 +22,9 @@ struct Invocation;
 /// Messages about what was recognised, on stderr unless --quiet.
 void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation);
 
-/// `--classes` and `--input`.
+/// `--classes`, `--input` and `--model`.
 struct FactOptions {
+  std::string model;    ///< preset of a file from elsewhere
   std::string classes;  ///< imagenet, or a file with a name per line
   std::vector<std::string> preprocess;
 

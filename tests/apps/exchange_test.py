@@ -166,8 +166,16 @@ class Exchange(ProgramTest):
         expected = self.probabilities(best, *images)
         self.assertEqual(self.probabilities("s.pth", *images, options=options), expected)
         done = self.whisker("classify", "s.pth", *images)
-        self.assertIn("recognised as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
+        self.assertIn("recognised by its tensors as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
         self.assertIn("as the preset squeezenet1_1 expects them", done.stderr)
+        for command in (["classify", "s.pth", *images], ["evaluate", "s.pth", "val"],
+                        ["import", "s.pth", "-o", "named.safetensors"], ["export", "s.pth", "-o", "named.onnx"]):
+            done = self.whisker(*command, "--model", "squeezenet1_1", "--classes", "names.txt")
+            self.assertIn("recognised by --model as squeezenet1_1", done.stderr)
+        (self.folder / "s.pth").rename(self.folder / "resnet18-f37072fd.pth")
+        self.refused(4, "its file name says resnet18, but its tensors are those of another network",
+                     "classify", "resnet18-f37072fd.pth", *images)
+        (self.folder / "resnet18-f37072fd.pth").rename(self.folder / "s.pth")
         self.whisker("evaluate", "s.pth", "val", *options)
         self.whisker("import", "s.pth", "-o", "s.safetensors", *options)
         self.assertEqual(self.metadata("s.safetensors")["arch"], "squeezenet1_1")

@@ -16,12 +16,11 @@ std::optional<Preprocess> preset_preprocess(std::string_view preset) {
   const Preset* found = find_preset(preset);
   if (!found) return std::nullopt;
   const std::string name = fmt::format("preset {}", preset);
-  const YamlNode file = YamlNode::parse(found->text, name);
-  const YamlNode* data = file.find("data");
-  if (!data) return std::nullopt;
+  const YamlNode data = merged_key(preset_sections(*found), "data");
+  if (data.is_null()) return std::nullopt;
   YamlNode root;
   root.set("model", YamlNode::parse(preset, name));
-  root.set("data", *data);
+  root.set("data", data);
   return preprocess_of(read_config_text(root.emit(), name).data);
 }
 
