@@ -21,10 +21,11 @@ struct Invocation;
 /// Messages about what was recognised, on stderr unless --quiet.
 void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation);
 
-/// `--classes` and `--input`.
+/// `--classes`, `--input` and `--weights-key`.
 struct FactOptions {
   std::string classes;  ///< imagenet, or a file with a name per line
   std::vector<std::string> preprocess;
+  std::string weights_key;
 
   void add_to(CLI::App* command);
   /// Throws usage or data for a file of names that is none.

@@ -4,6 +4,7 @@
 #include "layers/builder/presets.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
+#include "layers/weights/wrapped_names.h"
 
 #include <map>
 
@@ -37,6 +38,22 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file) {
   return std::nullopt;
 }
 
+std::string nearest_preset(const SafetensorsFile& file) {
+  constexpr double least = 0.3;  // of the names of either
+  double best = least;
+  std::string text;
+  for (const Preset& preset : presets()) {
+    const std::optional<Model> model = imagenet_model(preset);
+    if (!model) continue;
+    const WeightsDifference difference = difference_of_weights(file, *model);
+    if (difference.likeness() <= best) continue;
+    best = difference.likeness();
+    text = fmt::format("the nearest is {}, with {} of its {} tensors: {}", preset.name,
+                       difference.fitting, difference.parameters, difference.first);
+  }
+  return text;
+}
+
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
                                                  const SafetensorsFile& file) {
   const Preset* preset = find_preset(arch);
@@ -51,7 +68,8 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
   for (const SafetensorsTensor& tensor : file.tensors()) {
     names.push_back(bare_tensor_name(tensor.name));
   }
-  names = translated_names(names, [&](std::string_view name) { return shapes.contains(name); });
+  names =
+      unwrapped_names(names, [&](std::string_view name) { return shapes.contains(name); }).names;
   std::vector<SafetensorsTensor> tensors = file.tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].name = names[i];
@@ -62,6 +80,7 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
       tensors[i].shape.assign(found->second.begin(), found->second.end());
     }
   }
+  std::erase_if(tensors, [](const SafetensorsTensor& tensor) { return tensor.name.empty(); });
   return tensors;
 }
 
