@@ -6,12 +6,15 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/config/memory_limit.h"
+#include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
 #include "train/device/device_start.h"
 #include "train/metrics/evaluate.h"
 #include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
+#include "train/model/norm_batches.h"
+#include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
@@ -125,6 +128,34 @@ void check_last_batch(const Config& config, const RunData& data, int world) {
        world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
 }
 
+RunBatches batches_of(const Config& config, const RunData& data, int world) {
+  const bool alike = config.data.kind == DataKind::language;
+  return {.examples = alike ? config.train.batch_size : data.train_size,
+          .batch_size = config.train.batch_size,
+          .drop_last = config.train.drop_last,
+          .world = world,
+          .sync_norms = config.train.sync_batch_norm};
+}
+
+std::vector<std::string> norm_notes(const Config& config, const Model& model) {
+  if (!has_batch_statistics(model)) return {};
+  std::vector<std::string> notes;
+  if (config.train.accumulate > 1) {
+    notes.push_back(fmt::format(
+        "train.accumulate: batch_norm normalises each batch of {} with statistics of its own, not "
+        "the {} batches of a step with one; group_norm, layer_norm or freeze_norm=true avoid that",
+        config.train.batch_size, config.train.accumulate));
+  }
+  if (config.ema.decay > 0) {
+    notes.push_back(fmt::format(
+        "ema: before each validation, batch_norm's statistics are measured for the averaged "
+        "weights on about {} training examples, or all of fewer; ema.decay=0 or freeze_norm=true "
+        "avoids that",
+        examples_to_measure));
+  }
+  return notes;
+}
+
 // The loaders compute the first, frozen layers once per image.
 void cache_features(Experiment& experiment) {
   const Config& config = experiment.config;
@@ -149,6 +180,21 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
+// Settings without effect, of the configuration and of the model for this task.
+void add_unused(const Config& config, const Model& model, const Signature& signature,
+                std::vector<std::string>& notes) {
+  const std::vector<std::string> keys = unused_settings(config);
+  notes.insert(notes.end(), keys.begin(), keys.end());
+  notes.insert(notes.end(), model.unused.begin(), model.unused.end());
+  if (signature.task() == Task::classification || !model.named_output) return;
+  const bool softmax = *model.named_output == OutputKind::softmax;
+  if (signature.task() == Task::language_model && softmax) return;  // it is the loss's
+  notes.push_back(fmt::format(
+      "the last layer's {} has no effect: {}", softmax ? "softmax" : "sigmoid",
+      signature.task() == Task::regression ? "a forecast's outputs are numbers of any size"
+                                           : "the loss of a language model has a softmax"));
+}
+
 }  // namespace
 
 Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup> group)
@@ -159,10 +205,16 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   check_ranks(config, group->world());
   data = open_data(config, {.rank = group->rank(), .world = group->world()});
+  if (const auto* found = std::get_if<Preprocess>(&data.signature.input)) {
+    if (config.data.rules > 1) config.data.png_bits.value = found->rules.png_bits;
+  }
   check_last_batch(config, data, group->world());
+  data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
+                                    "train.positive_class");
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
+  add_unused(config, model, signature, notes);
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
@@ -171,11 +223,20 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   if (const std::string note = freeze_layers(config, model); !note.empty()) {
     notes.push_back(note);
   }
+  if (start == StartFrom::initial_weights) {
+    check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
+  }
+  for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
   const DeviceChoice choice = choose_device(device_of_rank(config.device, *group));
   device = choice.device;
+  const DType precision = compute_dtype(config.precision, choice);
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_start(*group, config, data,
+                     {{.name = "device", .value = gpu ? "a GPU" : "a CPU"},
+                      {.name = "precision", .value = fmt::format("{}", precision)}});
   ranks = make_communicator(std::move(group), device);
   if (ranks->world() > 1) {
     notes.push_back(fmt::format("{} ranks, {}: each trains on {} of the {} examples of a batch",
@@ -183,7 +244,6 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  const DType precision = compute_dtype(config.precision, choice);
   std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
@@ -217,7 +277,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
 }
 
 Figure Experiment::best_figure(const Metrics& metrics) const {
-  constexpr std::string_view names[] = {"", "accuracy", "f1", "mae", "rmse", "loss"};
+  constexpr std::string_view names[] = {"",     "accuracy", "f1",       "mae",
+                                        "rmse", "loss",     "f1_macro", "f1_class"};
   const std::string_view name = names[static_cast<size_t>(config.train.metric)];
   if (!name.empty()) return metrics.figure(name);
   const bool language = network->signature().task() == Task::language_model;

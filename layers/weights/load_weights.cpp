@@ -252,15 +252,14 @@ WeightsDifference difference_of_weights(const SafetensorsFile& file, const Model
   Tensors tensors = tensors_by_name(file, parameters);
   WeightsDifference difference;
   difference.parameters = std::ssize(parameters);
-  const auto tell = [&](std::string text) {
+  const auto differs = [&](std::string text) {
     if (difference.first.empty()) difference.first = std::move(text);
   };
   for (const auto& parameter : parameters) {
     const std::string& name = parameter->name();
     const auto found = tensors.find(name);
-    const Shape shape = file_shape(*parameter);
     if (found == tensors.end()) {
-      tell(fmt::format("{} {} is missing", excerpt(name), shape));
+      differs(fmt::format("{} is missing", name));
       continue;
     }
     const SafetensorsTensor& tensor = *found->second;
@@ -268,22 +267,16 @@ WeightsDifference difference_of_weights(const SafetensorsFile& file, const Model
     if (is_floating(tensor.dtype) && (head || fits(tensor, *parameter))) {
       ++difference.fitting;
     } else {
-      tell(fmt::format("{} is {} of {}, expected {}", excerpt(name), tensor.dtype,
-                       shape_text(tensor.shape), shape));
+      differs(fmt::format("{} is {} in the file, {} in the network", name, shape_text(tensor.shape),
+                          file_shape(*parameter)));
     }
     tensors.erase(found);
   }
-  std::string other;
-  for (const auto& [name, tensor] : tensors) {
-    if (is_counter(name)) continue;
-    ++difference.others;
-    if (other.empty()) other = fmt::format("{} {}", excerpt(name), shape_text(tensor->shape));
+  std::erase_if(tensors, [](const auto& tensor) { return is_counter(tensor.first); });
+  difference.others = std::ssize(tensors);
+  if (!tensors.empty()) {
+    differs(fmt::format("{} is in the file alone", printable(tensors.begin()->first)));
   }
-  if (!other.empty()) {
-    difference.first += fmt::format("{}the file has {}, which is not of it",
-                                    difference.first.empty() ? "" : "; ", other);
-  }
-  if (difference.first.empty()) difference.first = "the outputs of its head differ";
   return difference;
 }
 

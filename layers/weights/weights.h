@@ -76,7 +76,9 @@ struct WeightsDifference {
   int64_t fitting = 0;     ///< of the model's parameters
   int64_t parameters = 0;  ///< of the model
   int64_t others = 0;      ///< tensors of the file that are none of them
-  std::string first;       ///< "'fc.weight' (10,512) is missing; the file has ..."
+  /// The first of the model's tensors that the file lacks or has in another shape, else the first
+  /// that only the file has: "layer1.0.bn1.bias is missing". "" when none differs.
+  std::string first;
 
   /// From 0 to 1: the part of all names that fit.
   double likeness() const {

@@ -6,10 +6,13 @@
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
 #include "core/version.h"
+#include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/weights.h"
 #include "train/config/preprocess_config.h"
 #include "train/model/imagenet_classes.h"
+
+#include <algorithm>
 
 namespace whisker {
 
@@ -69,12 +72,34 @@ bool has(const Metadata& metadata, const char* key) {
   return found != metadata.end() && !found->second.empty();
 }
 
+// The preset that a file holds, where its metadata do not say it or the user says another one.
+std::optional<PresetOfFile> recognised(const SafetensorsFile& file, const std::string& model,
+                                       Metadata& metadata) {
+  const auto arch = metadata.find("arch");
+  const std::string stored = arch == metadata.end() ? "" : arch->second;
+  if (has(metadata, "config") || has(metadata, "sequence")) {
+    const Preset* const asked = find_preset(model);
+    if (!model.empty() && (!asked || asked->name != stored)) {
+      fail(ErrorKind::usage,
+           "--model: {} says which network `whisker train` trained{}; leave --model out, got {}",
+           file.name(), stored.empty() ? "" : ", " + printable(stored), excerpt(model));
+    }
+    return std::nullopt;
+  }
+  const bool described = find_preset(stored) && has(metadata, "classes");
+  if (model.empty() && described) return std::nullopt;
+  auto preset = preset_of_file(file, {.model = model, .metadata = stored});
+  // What the file says follows from another network.
+  if (preset && described && preset->name != stored) metadata.erase("preprocess");
+  return preset;
+}
+
 // What a file of 1,000 classes and a preset's tensors need not say.
 void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metadata& metadata,
                     std::vector<std::string>& notes) {
-  if (has(metadata, "config") || has(metadata, "arch") || has(metadata, "sequence")) return;
-  const std::optional<PresetOfFile> preset = preset_of_file(file);
+  const std::optional<PresetOfFile> preset = recognised(file, given.model, metadata);
   if (!preset) {
+    if (has(metadata, "config") || has(metadata, "arch") || has(metadata, "sequence")) return;
     const std::string nearest = nearest_preset(file);
     fail(ErrorKind::checkpoint,
          "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "
@@ -88,8 +113,8 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   if (one_logit) {
     metadata["config"] = fmt::format("model: {{preset: {}, one_logit: true}}\n", preset->name);
   }
-  std::string note = fmt::format("{}: recognised as {} of {} classes", printable(file.name()),
-                                 preset->name, classes);
+  std::string note = fmt::format("{}: recognised by {} as {} of {} classes", printable(file.name()),
+                                 preset->by, preset->name, classes);
   if (classes == std::ssize(imagenet_classes()) + 1) {
     note += " (one more than ImageNet's: TensorFlow's begin with a background class)";
   }
@@ -109,25 +134,54 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
     note += fmt::format("; images as the preset {} expects them", preset->name);
   }
   notes.push_back(note);
+  if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
   if (!given.classes.empty() && classes != std::ssize(given.classes)) {
     fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", classes, file.name(),
          given.classes.size());
   }
 }
 
+// Weights are shared; where their user's data and runs lie is nobody's business. What evaluates or
+// resumes a run reads config.yaml in its folder.
+std::string without_paths(const std::string& config) {
+  constexpr std::string_view keys[] = {"runs",     "data.train",      "data.val", "data.test",
+                                       "data.csv", "data.cache_file", "init.from"};
+  try {
+    YamlNode root = YamlNode::parse(config, "config");
+    bool changed = false;
+    for (const std::string_view key : keys) {
+      const YamlNode* value = root.is_map() ? root.find_path(key) : nullptr;
+      if (!value || !value->is_scalar() || value->text().empty()) continue;
+      root.set(key, YamlNode::parse(key == "runs" ? "runs" : "\"\"", "config"));
+      changed = true;
+    }
+    return changed ? root.emit() : config;
+  } catch (const Error&) {  // of a file made elsewhere, whose 'config' is another format's
+    return config;
+  }
+}
+
 }  // namespace
+
+std::string other_presets_note(const std::string& file, const PresetOfFile& preset) {
+  return fmt::format(
+      "{}: {} is assumed; its tensors are those of {} too, which compute or prepare images "
+      "otherwise: --model NAME (of a configuration: model=NAME) says which it is",
+      printable(file), preset.name, fmt::join(preset.others, ", "));
+}
 
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"classes", json_list(signature.classes)},
       {signature.input_key(), signature.input_json()},
-      {"config", config},
+      {"config", without_paths(config)},
       {"metrics", metrics},
       {"epoch", fmt::format("{}", epoch)},
       {"whisker_version", version},
   };
   if (!arch.empty()) metadata["arch"] = arch;
+  if (!signature.positive_class.empty()) metadata["positive_class"] = signature.positive_class;
   return metadata;
 }
 
@@ -142,6 +196,10 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
            file.name(), given.classes.size());
     }
     metadata["classes"] = json_list(given.classes);
+    const auto positive = std::ranges::find(stored, metadata["positive_class"]);
+    if (positive != stored.end()) {
+      metadata["positive_class"] = given.classes[static_cast<size_t>(positive - stored.begin())];
+    }
   }
   const auto find = [&](const char* key) { return has(metadata, key) ? metadata[key] : ""; };
   WeightsInfo info{.signature = Signature::from_metadata(metadata, file.name()),
@@ -149,6 +207,9 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
                    .arch = find("arch"),
                    .metrics = find("metrics"),
                    .notes = std::move(notes)};
+  if (!given.positive_class.empty()) {
+    info.signature.set_positive_class(given.positive_class, ErrorKind::usage, "--positive-class");
+  }
   if (info.config.empty() && info.arch.empty()) {  // of sequences
     fail(ErrorKind::checkpoint,
          "{}: neither 'config' nor 'arch' in the file's metadata describes the network",

@@ -38,10 +38,12 @@ TEST(WeightsInfo, OneLogitIsOfTwoClasses) {
   const WeightsInfo info = WeightsInfo::from_file(file);
   EXPECT_THAT(info.signature.classes, ElementsAre("0", "1"));
   EXPECT_EQ(info.arch, "squeezenet1_1");
-  EXPECT_THAT(info.notes,
-              ElementsAre("w.pth: recognised as squeezenet1_1 of 2 classes, whose one logit is the "
-                          "second's before a sigmoid, numbered from 0: --classes FILE names them, "
-                          "one per line; images as the preset squeezenet1_1 expects them"));
+  EXPECT_THAT(
+      info.notes,
+      ElementsAre(
+          "w.pth: recognised by its tensors as squeezenet1_1 of 2 classes, whose one logit is the "
+          "second's before a sigmoid, numbered from 0: --classes FILE names them, "
+          "one per line; images as the preset squeezenet1_1 expects them"));
   const Model model = info.build("w.pth").model;
   EXPECT_EQ(model.output_kind, OutputKind::sigmoid);
   EXPECT_EQ(model.output, (Shape{1, 1}));
@@ -59,7 +61,7 @@ TEST(WeightsInfo, ANearMissIsNamedWithItsFirstDifference) {
   EXPECT_EQ(message_of(ErrorKind::checkpoint, [&] { WeightsInfo::from_file(file); }),
             "w.pth: neither 'config' nor 'arch' in the file's metadata describes the network, and "
             "no preset has its tensors; the nearest is squeezenet1_1, with 52 of its 52 tensors: "
-            "the file has 'features.2.weight' (4), which is not of it. Describe the network in a "
+            "features.2.weight is in the file alone. Describe the network in a "
             "configuration, and use the file as --init of a training run.");
 }
 
