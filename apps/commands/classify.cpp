@@ -398,8 +398,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const GivenFacts given = arguments.facts.read();
-  const WeightsInfo info =
-      WeightsInfo::from_file(open_weights(weights_file(arguments.weights)), given);
+  const WeightsInfo info = WeightsInfo::from_file(
+      open_weights(weights_file(arguments.weights), given.weights_key), given);
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());

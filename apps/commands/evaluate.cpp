@@ -267,16 +267,17 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
   std::vector<OwnImage> own;
+  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
   const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    const float* row = outputs.data<const float>().data();
+    auto rest = outputs.data<const float>();
     for (const int64_t number : batch.indices) {
-      own.push_back({.number = number, .probabilities = {row, row + width}});
-      row += width;
+      const auto row = rest.first(width);
+      network.check_outputs(row, files.file(number).string());
+      if (each) own.push_back({.number = number, .probabilities = {row.begin(), row.end()}});
+      rest = rest.subspan(width);
     }
   };
-  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
-  const auto metrics =
-      evaluate(network, objective, *loader, nullptr, each ? observe : OutputObserver());
+  const auto metrics = evaluate(network, objective, *loader, nullptr, observe);
   add_other_ranks(*metrics, ranks);
   for (const auto& [index, reason] : bad_files(*loader, ranks)) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
@@ -341,7 +342,11 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   // A language model's states go from batch to batch: its ranks divide each batch's rows.
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
-  const auto metrics = evaluate(network, objective, rows ? *data.source : own);
+  const OutputObserver observe = [&](const Tensor& outputs, const Batch&) {
+    network.check_outputs(outputs.data<const float>(),
+                          split ? "the run's data" : arguments.inputs.front());
+  };
+  const auto metrics = evaluate(network, objective, rows ? *data.source : own, nullptr, observe);
   add_other_ranks(*metrics, ranks);
   if (!ranks.leads()) return 0;
   return print_metrics(network, *metrics, unreadable, arguments.json);

@@ -295,7 +295,8 @@ TEST(PresetOfFile, RefusesANameThatTheTensorsContradict) {
               HasSubstr("--model: expected a preset with ImageNet weights, got 'resnet19'; did you "
                         "mean 'resnet18'?"));
   EXPECT_EQ(
-      first_difference(library_file(family_row("resnet34"), "w"), family_network("resnet18", 0)),
+      difference_of_weights(library_file(family_row("resnet34"), "w"), family_network("resnet18", 0))
+          .first,
       "layer1.2.bn1.bias is in the file alone");
 }
 

@@ -138,6 +138,7 @@ struct CheckpointConfig {
 
 struct InitConfig {
   std::string from;
+  std::string key;  // of a checkpoint: see open_weights()
   std::vector<std::string> skip;
   bool new_head = true;
 };
