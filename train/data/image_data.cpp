@@ -21,19 +21,6 @@ ImageFolder open_train_folder(const DataConfig& data) {
       data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
 }
 
-// A validation set may lack classes; one that training does not know is refused by its name.
-void note_missing_classes(const ImageFolder& val, std::vector<std::string>& notes) {
-  std::vector<std::string> missing;
-  const std::vector<int64_t> counts = val.counts();
-  for (size_t c = 0; c < counts.size(); ++c) {
-    if (counts[c] == 0) missing.push_back(val.classes[c]);
-  }
-  if (missing.empty()) return;
-  notes.push_back(fmt::format(
-      "data.val has no images of {} of the {} classes, on which validation is silent: {}",
-      missing.size(), counts.size(), quoted_list(missing)));
-}
-
 ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
   const DataConfig& data = config.data;
   ImageFolders folders;
@@ -42,7 +29,8 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     folders.val = open_image_folder(data.val, {.label_pattern = data.label_pattern,
                                                .classes = folders.train.classes,
                                                .name = "data.val"});
-    note_missing_classes(folders.val, notes);
+    std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images");
+    if (!missing.empty()) notes.push_back(std::move(missing));
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
