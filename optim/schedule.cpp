@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace whisker {
@@ -71,9 +72,10 @@ double Schedule::after_warmup(int64_t step, int64_t length) const {
       const double first = base_ / options_.start_divisor;
       const double last = first / options_.final_divisor;
       const double peak = options_.peak_at * total - 1;
-      const double end = std::max(total - 1, peak + 1);
+      const double end = total - 1;
       const auto now = std::min(static_cast<double>(step), end);
       if (now <= peak && peak > 0) return cosine_between(first, base_, now / peak);
+      if (end <= peak) return base_;  // one step, which is the peak
       return cosine_between(base_, last, (now - peak) / (end - peak));
     }
     case ScheduleKind::plateau:
@@ -84,9 +86,13 @@ double Schedule::after_warmup(int64_t step, int64_t length) const {
 
 void Schedule::observe(double metric) {
   if (options_.kind != ScheduleKind::plateau) return;
-  const double margin = options_.threshold * std::abs(state_.best);
-  const bool better = !state_.any || (options_.maximise ? metric > state_.best + margin
-                                                        : metric < state_.best - margin);
+  // As PyTorch's, the first best is infinite: what is not finite is never better.
+  const double worst = options_.maximise ? -std::numeric_limits<double>::infinity()
+                                         : std::numeric_limits<double>::infinity();
+  const double best = state_.any ? state_.best : worst;
+  const double margin = std::isfinite(best) ? options_.threshold * std::abs(best) : 0;
+  const bool better = std::isfinite(metric) &&
+                      (options_.maximise ? metric > best + margin : metric < best - margin);
   if (better) {
     state_.best = metric;
     state_.any = true;

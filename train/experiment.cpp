@@ -6,6 +6,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/config/memory_limit.h"
+#include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
 #include "train/device/device_start.h"
@@ -13,6 +14,7 @@
 #include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
 #include "train/model/norm_batches.h"
+#include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
@@ -178,6 +180,21 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
+// Settings without effect, of the configuration and of the model for this task.
+void add_unused(const Config& config, const Model& model, const Signature& signature,
+                std::vector<std::string>& notes) {
+  const std::vector<std::string> keys = unused_settings(config);
+  notes.insert(notes.end(), keys.begin(), keys.end());
+  notes.insert(notes.end(), model.unused.begin(), model.unused.end());
+  if (signature.task() == Task::classification || !model.named_output) return;
+  const bool softmax = *model.named_output == OutputKind::softmax;
+  if (signature.task() == Task::language_model && softmax) return;  // it is the loss's
+  notes.push_back(fmt::format(
+      "the last layer's {} has no effect: {}", softmax ? "softmax" : "sigmoid",
+      signature.task() == Task::regression ? "a forecast's outputs are numbers of any size"
+                                           : "the loss of a language model has a softmax"));
+}
+
 }  // namespace
 
 Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup> group)
@@ -188,12 +205,16 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   check_ranks(config, group->world());
   data = open_data(config, {.rank = group->rank(), .world = group->world()});
+  if (const auto* found = std::get_if<Preprocess>(&data.signature.input)) {
+    if (config.data.rules > 1) config.data.png_bits.value = found->rules.png_bits;
+  }
   check_last_batch(config, data, group->world());
   data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
                                     "train.positive_class");
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
+  add_unused(config, model, signature, notes);
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
@@ -211,6 +232,11 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
 
   const DeviceChoice choice = choose_device(device_of_rank(config.device, *group));
   device = choice.device;
+  const DType precision = compute_dtype(config.precision, choice);
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_start(*group, config, data,
+                     {{.name = "device", .value = gpu ? "a GPU" : "a CPU"},
+                      {.name = "precision", .value = fmt::format("{}", precision)}});
   ranks = make_communicator(std::move(group), device);
   if (ranks->world() > 1) {
     notes.push_back(fmt::format("{} ranks, {}: each trains on {} of the {} examples of a batch",
@@ -218,7 +244,6 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  const DType precision = compute_dtype(config.precision, choice);
   std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));

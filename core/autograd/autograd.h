@@ -26,7 +26,10 @@ struct BackwardOptions {
 /// Accumulates d(root)/d(leaf) into every leaf that `root` depends on. Throws usage when root has
 /// no graph, has several elements and no gradient is given, or its graph was already freed. A
 /// closure or hook may call it on a graph of its own, which may share leaves with the one being
-/// walked.
+/// walked. Threads may run it, and grad(), at the same time over graphs that share leaves: each sum
+/// is complete once all have returned, and its order is theirs. Throws usage for results of
+/// operators that another thread's run is walking, and on a GPU where another thread runs it;
+/// on_leaf needs leaves that no other run adds to.
 void backward(const Tensor& root, const BackwardOptions& options = {});
 
 /// Returns d(root)/d(input) for each input without touching any leaf; undefined where root does not

@@ -6,6 +6,7 @@
 #include "core/ops/ops.h"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_set>
 #include <utility>
 
@@ -16,21 +17,32 @@ bool younger_last(const Node* a, const Node* b) {
   return a->sequence() < b->sequence();
 }
 
+constinit thread_local const Engine* innermost = nullptr;
+
 }  // namespace
 
 Engine::Engine(const BackwardOptions& options, std::span<RequestedGrad> requested)
-    : retain_(options.retain_graph || options.create_graph),
+    : outer_(innermost),
+      retain_(options.retain_graph || options.create_graph),
       recording_(options.create_graph),
       requested_(requested),
       on_leaf_(options.on_leaf) {
   for (const RequestedGrad& one : requested_) {
     oldest_ = std::min(oldest_, one.edge.node->sequence_);
   }
+  innermost = this;
 }
 
-Engine::~Engine() {  // something is left only when an operator threw
-  if (current_) reset(*current_);
-  for (Node* node : heap_) reset(*node);
+Engine::~Engine() {
+  innermost = outer_;
+  // Nodes are left only when an operator threw.
+  const auto drop = [this](Node& node) {
+    const bool own = node.engine_.load(std::memory_order_relaxed) == this;
+    if (own && node.is_leaf()) static_cast<Leaf&>(node).abandon();
+    reset(node);
+  };
+  if (current_) drop(*current_);
+  for (Node* node : heap_) drop(*node);
 }
 
 void Engine::run(const Tensor& root, Tensor gradient) {
@@ -45,7 +57,7 @@ void Engine::run(const Tensor& root, Tensor gradient) {
     std::pop_heap(heap_.begin(), heap_.end(), younger_last);
     Node* const youngest = heap_.back();
     heap_.pop_back();
-    if (youngest->engine_ != this) continue;  // a leaf, done already
+    if (!holds(*youngest)) continue;  // a leaf, done already
     current_ = youngest;
     step(*current_);
     current_ = nullptr;
@@ -74,7 +86,7 @@ void Engine::count_uses(const Node& root) {
 void Engine::finish_leaves(const Node& node) {
   for (const Edge& edge : node.inputs()) {
     const auto found = uses_.find(edge.node.get());
-    if (found != uses_.end() && --found->second == 0 && edge.node->engine_ == this) {
+    if (found != uses_.end() && --found->second == 0 && holds(*edge.node)) {
       step(*edge.node);
     }
   }
@@ -87,13 +99,12 @@ bool Engine::wants(const Edge& edge) const {
 }
 
 void Engine::contribute(const Edge& edge, Tensor gradient) {
-  Node& node = *edge.node;
-  Node::Output& output = node.outputs_[edge.output];
+  const Node& node = *edge.node;
+  Node::Output& output = claim(edge);
   if (!(gradient.shape() == output.shape) || gradient.dtype() != output.dtype) {
     fail(ErrorKind::internal, "backward: gradient {} {} arrived for a result {} {} of {}",
          gradient.shape(), gradient.dtype(), output.shape, output.dtype, node.name_);
   }
-  queue(node);
   if (!output.gradient.defined()) {
     output.gradient = std::move(gradient);
   } else if (!output.unsummed.defined() && !node.is_leaf() && !recording_) {
@@ -105,13 +116,12 @@ void Engine::contribute(const Edge& edge, Tensor gradient) {
 }
 
 void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
-  Node& node = *edge.node;
-  Node::Output& output = node.outputs_[edge.output];
+  const Node& node = *edge.node;
+  Node::Output& output = claim(edge);
   if (gradient.shape() == output.shape || gradient.dtype() != output.dtype ||
       !output.gradient.defined()) {
     return contribute(edge, broadcast_to(gradient, output.shape));
   }
-  queue(node);  // refuses a node of another run
   if (output.factor.defined()) {
     if (!output.unsummed.defined() && gradient.shape() == output.factor.shape()) {
       output.unsummed = gradient;
@@ -123,15 +133,14 @@ void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
 }
 
 void Engine::contribute_product(const Edge& edge, const Tensor& gradient, const Tensor& factor) {
-  Node& node = *edge.node;
-  Node::Output& output = node.outputs_[edge.output];
-  const Shape& shape = output.shape;
-  if (output.gradient.defined() || node.is_leaf() || recording_ || shape.rank() != 4 ||
-      !(gradient.shape() == shape) || !(factor.shape() == shape.with(1, 1).with(2, 1))) {
+  const Node& node = *edge.node;
+  const Shape& shape = node.outputs_[edge.output].shape;
+  if (shape.rank() != 4 || node.is_leaf() || recording_ || !(gradient.shape() == shape) ||
+      !(factor.shape() == shape.with(1, 1).with(2, 1)) || claim(edge).gradient.defined()) {
     return contribute(edge, sum_products_to(gradient, factor, shape));
   }
   contribute(edge, gradient);
-  output.factor = factor;
+  claim(edge).factor = factor;
 }
 
 void Engine::complete(const Node& node, Node::Output& output) const {
@@ -146,15 +155,10 @@ void Engine::complete(const Node& node, Node::Output& output) const {
 
 Tensor Engine::grad_buffer(const Edge& edge) {
   Node& node = *edge.node;
-  Node::Output& output = node.outputs_[edge.output];
+  Node::Output& output = claim(edge);
   if (output.gradient.defined()) return {};
-  queue(node);
-  if (node.is_leaf() && requested_.empty()) {
-    const auto& leaf = static_cast<const Leaf&>(node);
-    const Tensor& slot = leaf.slot_;
-    if (slot.defined() && slot.dtype() == output.dtype && !leaf.gradient_.defined()) {
-      output.gradient = slot;
-    }
+  if (node.is_leaf() && requested_.empty() && &output == node.outputs_.span().data()) {
+    output.gradient = static_cast<Leaf&>(node).begin_writing();
   }
   if (!output.gradient.defined()) {
     output.gradient = empty(output.shape, {.dtype = output.dtype, .device = output.device});
@@ -163,10 +167,25 @@ Tensor Engine::grad_buffer(const Edge& edge) {
 }
 
 void Engine::reset(Node& node) {
-  node.engine_ = nullptr;
+  if (node.engine_.load(std::memory_order_relaxed) != this) {
+    apart_.erase(&node);
+    return;
+  }
   for (Node::Output& output : node.outputs_.span()) {
     output.gradient = output.unsummed = output.factor = {};
   }
+  node.engine_.store(nullptr, std::memory_order_release);
+}
+
+bool Engine::holds(const Node& node) const {
+  return node.engine_.load(std::memory_order_relaxed) == this ||
+         (!apart_.empty() && apart_.contains(&node));
+}
+
+bool Engine::is_inside(const Engine* run) const {
+  const Engine* around = outer_;
+  while (around && around != run) around = around->outer_;
+  return around;
 }
 
 bool Engine::is_requested(const Node& node) const {
@@ -189,22 +208,48 @@ void Engine::accumulate(const Node& node, Tensor& sum, const Tensor& term) const
                  {.a = sum, .b = term}, sum);
 }
 
-void Engine::queue(Node& node) {
-  if (node.engine_ == this) return;
-  if (node.engine_) {
-    // An outer run will come to a leaf anyway; other nodes hold that run's gradients.
-    if (node.is_leaf() && requested_.empty() && node.engine_->requested_.empty()) return;
-    fail(ErrorKind::usage,
-         "backward: {} belongs to a graph that an outer backward() is walking. A hook or closure "
-         "may only walk a graph of its own.",
-         node.name_);
+Node::Output* Engine::outputs_of(Node& node) {
+  if (!apart_.empty()) {
+    if (const auto found = apart_.find(&node); found != apart_.end()) return &found->second;
   }
+  return node.outputs_.span().data();
+}
+
+Node::Output& Engine::claim(const Edge& edge) {
+  Node& node = *edge.node;
+  if (node.engine_.load(std::memory_order_relaxed) == this) return node.outputs_[edge.output];
+  queue(node);
+  return outputs_of(node)[edge.output];
+}
+
+void Engine::queue(Node& node) {
+  if (holds(node)) return;
   heap_.push_back(&node);
+  const Engine* owner = nullptr;
+  if (!node.engine_.compare_exchange_strong(owner, this, std::memory_order_acquire)) {
+    const bool nested = is_inside(owner);
+    // An outer run will come to a leaf anyway.
+    if (nested && node.is_leaf() && requested_.empty() && owner->requested_.empty()) {
+      heap_.pop_back();
+      return;
+    }
+    if (nested || !node.is_leaf()) {  // other nodes hold that run's gradients
+      heap_.pop_back();
+      fail(
+          ErrorKind::usage,
+          "backward: {} belongs to a graph that {} backward() is walking. {} may only walk a graph "
+          "of its own.",
+          node.name_, nested ? "an outer" : "another thread's",
+          nested ? "A hook or closure" : "A thread");
+    }
+    const Node::Output& leaf = node.outputs_[0];
+    apart_.emplace(&node, Node::Output{leaf.shape, leaf.dtype, leaf.device, {}, {}, {}});
+  }
   std::push_heap(heap_.begin(), heap_.end(), younger_last);
-  node.engine_ = this;
 }
 
 void Engine::step(Node& node) {
+  Node::Output* const outputs = outputs_of(node);
   if (node.released()) {
     fail(ErrorKind::usage,
          "backward: the graph of {} was already used and freed. Pass retain_graph to the first "
@@ -212,34 +257,33 @@ void Engine::step(Node& node) {
          node.name_);
   }
   if (node.hooks_ || node.is_leaf() || !requested_.empty() || grad_mode.observer) {
-    for (Node::Output& output : node.outputs_.span()) complete(node, output);
+    for (size_t i = 0; i < node.outputs_.size(); ++i) complete(node, outputs[i]);
   }
   if (grad_mode.observer) grad_mode.observer->on_backward_begin(node);
-  if (node.hooks_) run_hooks(node);
+  if (node.hooks_) run_hooks(node, outputs[0].gradient);
   bool onward = requested_.empty();
   if (!onward) {
     for (RequestedGrad& one : requested_) {
       if (one.edge.node.get() == &node) {
-        one.gradient = node.outputs_[one.edge.output].gradient;
+        one.gradient = outputs[one.edge.output].gradient;
       }
     }
     const auto inputs = node.inputs();
     onward = std::any_of(inputs.begin(), inputs.end(), [&](const Edge& e) { return wants(e); });
   }
   if (onward) {
-    Gradients gradients(*this, node);
+    Gradients gradients(*this, node, outputs);
     node.run(gradients);
     gradients.finish();
   }
   if (grad_mode.observer) grad_mode.observer->on_backward_end(node);
+  if (!retain_) node.release();
   reset(node);
   if (on_leaf_ && node.is_leaf()) on_leaf_(static_cast<const Leaf&>(node).gradient());
   if (on_leaf_) finish_leaves(node);
-  if (!retain_) node.release();
 }
 
-void Engine::run_hooks(Node& node) {
-  Tensor& gradient = node.outputs_[0].gradient;
+void Engine::run_hooks(Node& node, Tensor& gradient) {
   for (size_t i = 0; gradient.defined() && i < node.hooks_->size(); ++i) {
     const Tensor replaced = (*node.hooks_)[i](gradient);
     if (!replaced.defined()) continue;
@@ -249,57 +293,6 @@ void Engine::run_hooks(Node& node) {
     }
     gradient = replaced;
   }
-}
-
-namespace {
-
-Tensor root_gradient(const Tensor& root, const BackwardOptions& options, const char* op) {
-  if (!root.requires_grad()) {
-    fail(ErrorKind::usage, "{}: the root has no graph: no leaf it depends on requires a gradient",
-         op);
-  }
-  if (options.gradient.defined()) {
-    const Tensor& gradient = options.gradient;
-    if (!(gradient.shape() == root.shape()) || gradient.dtype() != root.dtype() ||
-        !(gradient.device() == root.device())) {
-      fail(ErrorKind::usage, "{}: the gradient is {} {} on {}, the root {} {} on {}", op,
-           gradient.shape(), gradient.dtype(), gradient.device(), root.shape(), root.dtype(),
-           root.device());
-    }
-    return gradient;
-  }
-  if (root.count() != 1) {
-    fail(ErrorKind::usage,
-         "{}: the root has shape {}; pass the gradient of a root that is not one element", op,
-         root.shape());
-  }
-  return ones(root.shape(), root.options());
-}
-
-}  // namespace
-
-void backward(const Tensor& root, const BackwardOptions& options) {
-  if (options.create_graph) {
-    fail(ErrorKind::usage,
-         "backward: create_graph belongs to grad(), which returns gradients that are on the tape");
-  }
-  Engine(options, {}).run(root, root_gradient(root, options, "backward"));
-}
-
-std::vector<Tensor> grad(const Tensor& root, std::span<const Tensor> inputs,
-                         const BackwardOptions& options) {
-  std::vector<Engine::RequestedGrad> requested;
-  for (const Tensor& input : inputs) {
-    if (!input.requires_grad()) {
-      fail(ErrorKind::usage, "grad: an input of shape {} requires no gradient", input.shape());
-    }
-    requested.push_back({{input.node(), input.output_index()}, {}});
-  }
-  if (requested.empty()) return {};
-  Engine(options, requested).run(root, root_gradient(root, options, "grad"));
-  std::vector<Tensor> gradients;
-  for (Engine::RequestedGrad& one : requested) gradients.push_back(std::move(one.gradient));
-  return gradients;
 }
 
 }  // namespace whisker

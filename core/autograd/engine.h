@@ -1,5 +1,11 @@
 // The engine of backward(): a heap of nodes ordered by age. Every consumer of a value is younger
 // than the value, so the youngest queued node always has its gradient complete.
+//
+// Note [Threads of backward] The threads of a process may run backward at the same time over graphs
+// that share leaves. A node's outputs hold the gradients of one run, which claims the node by
+// engine_. A run that comes to a leaf of another thread's run keeps its gradient in apart_. Each
+// run adds to the leaf's sum under the leaf's lock. A parameter's first gradient is written
+// straight into its memory, without the lock: what other runs add meanwhile waits in the leaf.
 #pragma once
 
 #include "core/autograd/autograd.h"
@@ -44,18 +50,27 @@ class Engine {
  private:
   bool is_requested(const Node& node) const;
   void accumulate(const Node& node, Tensor& sum, const Tensor& term) const;
+  /// The outputs of `node` as this run has them, once claim() returned.
+  Node::Output* outputs_of(Node& node);
+  bool holds(const Node& node) const;
+  /// Whether `run` is this thread's, and around this one.
+  bool is_inside(const Engine* run) const;
+  /// Queues the node of `edge`; returns where its gradient is collected.
+  Node::Output& claim(const Edge& edge);
   void queue(Node& node);
   void count_uses(const Node& root);
   void finish_leaves(const Node& node);
   void step(Node& node);
-  static void reset(Node& node);
-  static void run_hooks(Node& node);
+  void reset(Node& node);
+  static void run_hooks(Node& node, Tensor& gradient);
 
+  const Engine* outer_;  // the run that a closure or hook started this one in
   bool retain_;
   bool recording_;
   std::span<RequestedGrad> requested_;
   const std::function<void(const Tensor&)>& on_leaf_;
   std::unordered_map<const Node*, int> uses_;  // of a leaf by operators to come; with on_leaf_ only
+  std::unordered_map<const Node*, Node::Output> apart_;  // leaves that another run has claimed
   uint64_t oldest_ = UINT64_MAX;
   Node* current_ = nullptr;
   std::vector<Node*> heap_;  // the youngest on top

@@ -5,7 +5,7 @@
 namespace whisker {
 
 const Tensor& Gradients::dy(size_t output) {
-  Node::Output& slot = node_->outputs_[output];
+  Node::Output& slot = outputs_[output];
   engine_->complete(*node_, slot);
   if (!slot.gradient.defined()) {
     slot.gradient = zeros(slot.shape, {.dtype = slot.dtype, .device = slot.device});
@@ -14,13 +14,13 @@ const Tensor& Gradients::dy(size_t output) {
 }
 
 UnsummedGrads Gradients::unsummed_grads(size_t output) {
-  const Node::Output& slot = node_->outputs_[output];
+  const Node::Output& slot = outputs_[output];
   if (slot.unsummed.defined() && !slot.factor.defined()) return {slot.gradient, slot.unsummed};
   return {dy(output), {}};
 }
 
 UnsummedGrads Gradients::scaled_grads(size_t output) {
-  const Node::Output& slot = node_->outputs_[output];
+  const Node::Output& slot = outputs_[output];
   if (slot.factor.defined() && slot.unsummed.defined() &&
       slot.unsummed.shape() == slot.factor.shape()) {
     return {slot.gradient, slot.unsummed, slot.factor};
@@ -29,7 +29,7 @@ UnsummedGrads Gradients::scaled_grads(size_t output) {
 }
 
 bool Gradients::has_dy(size_t output) const {
-  return node_->outputs_[output].gradient.defined();
+  return outputs_[output].gradient.defined();
 }
 
 bool Gradients::needs(size_t input) const {

@@ -57,11 +57,14 @@ class Gradients {
 
  private:
   friend class Engine;
-  Gradients(Engine& engine, Node& node) : engine_(&engine), node_(&node) {}
+  friend class Leaf;
+  Gradients(Engine& engine, Node& node, Node::Output* outputs)
+      : engine_(&engine), node_(&node), outputs_(outputs) {}
   void finish();
 
   Engine* engine_;
   Node* node_;
+  Node::Output* outputs_;  // the node's, as this run has them
   // Targets of inputs that already had a gradient: added once the closure is done.
   std::vector<std::pair<size_t, Tensor>> later_;
 };

@@ -1,5 +1,6 @@
 #include "core/autograd/node.h"
 
+#include "core/autograd/gradients.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
 #include "core/ops/ops.h"
@@ -55,26 +56,64 @@ Leaf::Leaf(const Tensor& value, Tensor slot) : Node("leaf"), slot_(std::move(slo
   outputs_[0].device = value.device();
 }
 
+Tensor Leaf::gradient() const {
+  const std::lock_guard lock(mutex_);
+  return gradient_;
+}
+
 void Leaf::clear() {
+  const std::lock_guard lock(mutex_);
   gradient_ = {};
 }
 
-void Leaf::run(Gradients&) {
-  Tensor& arrived = outputs_[0].gradient;
+Tensor Leaf::begin_writing() {
+  if (!slot_.defined() || slot_.dtype() != outputs_[0].dtype) return {};
+  const std::lock_guard lock(mutex_);
+  if (gradient_.defined()) return {};
+  writing_ = true;
+  return slot_;
+}
+
+void Leaf::run(Gradients& gradients) {
+  Tensor& arrived = gradients.outputs_[0].gradient;
+  const std::lock_guard lock(mutex_);
+  if (!writing_) return add(arrived);
+  if (gradients.outputs_ == outputs_.span().data()) {  // by this run
+    writing_ = false;
+    add(arrived);
+    return add_waiting();
+  }
+  const Tensor term = arrived.to(slot_.dtype());
+  waiting_ = waiting_.defined() ? whisker::add(waiting_, term) : term.clone();
+}
+
+void Leaf::abandon() {
+  const std::lock_guard lock(mutex_);
+  if (!writing_) return;
+  writing_ = false;
+  add_waiting();
+}
+
+void Leaf::add_waiting() {
+  if (waiting_.defined()) add(waiting_);
+  waiting_ = {};
+}
+
+void Leaf::add(Tensor& term) {
   if (slot_.defined()) {
-    const Tensor term = arrived.to(slot_.dtype());  // a slot may be wider than the gradients
+    const Tensor wide = term.to(slot_.dtype());  // a slot may be wider than the gradients
     if (gradient_.defined()) {
-      backend_of(slot_.device()).elementwise().accumulate(term, slot_);
-    } else if (!term.same(slot_)) {
-      slot_.copy_(term);
+      backend_of(slot_.device()).elementwise().accumulate(wide, slot_);
+    } else if (!wide.same(slot_)) {
+      slot_.copy_(wide);
     }
     gradient_ = slot_;
   } else if (!gradient_.defined()) {
-    gradient_ = arrived.exclusive() ? std::move(arrived) : arrived.clone();
+    gradient_ = term.exclusive() ? std::move(term) : term.clone();
   } else if (gradient_.exclusive()) {
-    backend_of(gradient_.device()).elementwise().accumulate(arrived, gradient_);
+    backend_of(gradient_.device()).elementwise().accumulate(term, gradient_);
   } else {
-    gradient_ = add(gradient_, arrived);  // somebody holds the old sum
+    gradient_ = whisker::add(gradient_, term);  // somebody holds the old sum
   }
 }
 

@@ -10,10 +10,12 @@
 #include "core/autograd/inline_list.h"
 #include "core/autograd/observer.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -71,7 +73,7 @@ class Node : public RefCounted {
 
   const char* name_;
   uint64_t sequence_;
-  const Engine* engine_ = nullptr;  // the run that has this node in its heap
+  std::atomic<const Engine*> engine_{nullptr};  // the run whose gradients outputs_ holds
   Node* next_dying_ = nullptr;
   InlineList<Edge, 2> inputs_;
   InlineList<Output, 1> outputs_;
@@ -126,7 +128,7 @@ class Leaf final : public Node {
   explicit Leaf(const Tensor& value, Tensor slot = {});
   bool is_leaf() const override { return true; }
   /// Undefined until a gradient has arrived.
-  const Tensor& gradient() const { return gradient_; }
+  Tensor gradient() const;
   /// The next contribution overwrites. The memory of a slot stays.
   void clear();
 
@@ -135,8 +137,18 @@ class Leaf final : public Node {
   friend class Gradients;
   void run(Gradients& gradients) override;
   void release() override {}
-  Tensor slot_;
+  /// The leaf's own memory, if a first contribution may overwrite it; run() or abandon() ends that.
+  Tensor begin_writing();
+  /// The run that began to write has failed.
+  void abandon();
+  void add(Tensor& term);
+  void add_waiting();
+
+  const Tensor slot_;
+  mutable std::mutex mutex_;  // guards all below: see Note [Threads of backward]
   Tensor gradient_;
+  Tensor waiting_;        // what other threads' runs add while one writes to slot_
+  bool writing_ = false;  // into slot_, by the run that engine_ names
 };
 
 }  // namespace whisker

@@ -15,7 +15,7 @@ struct AttentionInputs {
 
 struct AttentionOutputs {
   const Tensor& y;            ///< (batch, tokens, heads * head_size)
-  const Tensor& log_sum_exp;  ///< f32 (batch, heads, tokens), of the rows of scores
+  const Tensor& log_sum_exp;  ///< f32 (batch, heads, tokens), of the rows of scores; or unwritten
 
   AttentionOutputs map(auto&& fn) const { return {fn(y), fn(log_sum_exp)}; }
 };

@@ -1,6 +1,7 @@
 // Attention in blocks of queries: of the scores only one block by all tokens exists at a time, and
-// backward computes it again from the rows' log of the sum of exponentials (Dao et al. 2022,
-// "FlashAttention", algorithms 1 and 4; blocks of keys are left whole). Threads share the heads.
+// backward computes it again (Dao et al. 2022, "FlashAttention", algorithms 1 and 4; blocks of keys
+// are left whole). Its rows are whole, so it needs no log of the sum of exponentials, which would
+// be rounded where scores are huge. Threads share the heads.
 #include "core/backend/attention.h"
 
 #include "core/backend/dropout_mask.h"
@@ -39,6 +40,11 @@ WHISKER_VECTORIZE double exponentials(float* x, float shift, int64_t count) {
 WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+}
+
+void softmax_scores(float* x, int64_t count) {
+  const double sum = exponentials(x, largest_of(x, count), count);
+  scale_row(x, static_cast<float>(1 / sum), count);
 }
 
 WHISKER_VECTORIZE void add_row(const float* term, int64_t stride, float* sum, int64_t count) {
@@ -133,19 +139,13 @@ class Attention final : public AttentionKernels, CpuKernels {
     }
     const AttentionGeometry g = on_host(given);
     const float *qkv = f32(in.qkv), *bias = g.bias ? f32(in.bias) : nullptr;
-    float *y = f32(out.y), *log_sum_exp = f32(out.log_sum_exp);
+    float* const y = f32(out.y);
     for_each_head(g, 1, [&](int64_t unit, float* p) {
       const Head head(g, unit, qkv, bias);
       for (int64_t first = 0; first < g.tokens; first += block_queries) {
         const int64_t rows = std::min(block_queries, g.tokens - first);
         head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) {
-          float* const of_query = p + i * g.tokens;
-          const float largest = largest_of(of_query, g.tokens);
-          const double sum = exponentials(of_query, largest, g.tokens);
-          scale_row(of_query, static_cast<float>(1 / sum), g.tokens);
-          log_sum_exp[unit * g.tokens + first + i] = largest + static_cast<float>(std::log(sum));
-        }
+        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
         head.drop(first, rows, p);
         gemm({.m = rows,
               .n = g.head_size,
@@ -174,7 +174,7 @@ class Attention final : public AttentionKernels, CpuKernels {
     }
     const AttentionGeometry g = on_host(given);
     const float *qkv = f32(saved.qkv), *bias = g.bias ? f32(saved.bias) : nullptr;
-    const float *y = f32(saved.y), *log_sum_exp = f32(saved.log_sum_exp), *gradient = f32(dy);
+    const float *y = f32(saved.y), *gradient = f32(dy);
     float* const to = f32(dqkv);
     const int64_t block = block_queries * g.tokens;
     for_each_head(g, g.dropout > 0 ? 3 : 2, [&](int64_t unit, float* p) {
@@ -189,9 +189,7 @@ class Attention final : public AttentionKernels, CpuKernels {
         const int64_t at = head.in_y() + first * g.width();
         const float beta = first > 0 ? 1.0f : 0.0f;  // of sums over the blocks
         head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) {
-          exponentials(p + i * g.tokens, log_sum_exp[unit * g.tokens + first + i], g.tokens);
-        }
+        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
         if (dropped != p) {
           std::copy_n(p, rows * g.tokens, dropped);
           head.drop(first, rows, dropped);

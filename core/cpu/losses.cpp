@@ -103,7 +103,11 @@ struct CrossEntropyRow {
   double operator()(const float* logits, int64_t label, const float* soft, float* gradient) const {
     const float largest = largest_of(logits, g.classes);
     const double sum = exponentials(logits, largest, gradient, g.classes);
-    const double log_sum = static_cast<double>(largest) + std::log(sum);
+    const double log_sum = std::log(sum);
+    // -log softmax; largest + log_sum would be rounded to the largest where logits are huge.
+    const auto surprise = [&](int64_t c) {
+      return (static_cast<double>(largest) - static_cast<double>(logits[c])) + log_sum;
+    };
     const double smooth = g.label_smoothing / static_cast<double>(g.classes);
     const auto target = [&](int64_t c) {
       const double wanted = soft ? static_cast<double>(soft[c]) : static_cast<double>(c == label);
@@ -113,13 +117,13 @@ struct CrossEntropyRow {
     double target_sum = 0;
     if (!soft && g.label_smoothing == 0) {
       target_sum = weight(label);
-      loss = target_sum == 0 ? 0 : target_sum * (log_sum - static_cast<double>(logits[label]));
+      loss = target_sum == 0 ? 0 : target_sum * surprise(label);
     } else {
       for (int64_t c = 0; c < g.classes; ++c) {
         const double t = target(c);
         target_sum += t;
         // A class without weight adds nothing, even where its log probability is -infinity.
-        if (t != 0) loss += t * (log_sum - static_cast<double>(logits[c]));
+        if (t != 0) loss += t * surprise(c);
       }
     }
     if (!gradient) return loss;

@@ -47,6 +47,11 @@ WHISKER_VECTORIZE void add_row(const float* x, int64_t x_stride, float* y, int64
   for (int64_t i = 0; i < count; ++i) y[i * y_stride] += x[i * x_stride];
 }
 
+WHISKER_VECTORIZE void add_entry(const float* row, double* sum, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(row[i]);
+}
+
 /// Calls fn(source_at, target_at) for every row of the last axis; in parallel over the first axis.
 template <class Fn>
 void for_each_copy_row(const CopyGeometry& g, Fn&& fn) {
@@ -131,15 +136,17 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
     const float* from = f32(dy);
     float* to = f32(dx);
-    std::fill_n(to, dx.count(), 0.0f);
+    const Scratch<double> sums = scratch<double>(dx.count());
+    std::fill_n(sums.data(), dx.count(), 0.0);
     for (int64_t o = 0; o < g.outer; ++o) {
       for (int64_t p = 0; p < g.picks; ++p) {
         const int64_t row = (o * g.picks + p) * g.inner;
         for (int64_t i = 0; i < g.inner; ++i) {
-          to[(o * g.extent + picks[row + i]) * g.inner + i] += from[row + i];
+          sums[(o * g.extent + picks[row + i]) * g.inner + i] += static_cast<double>(from[row + i]);
         }
       }
     }
+    for (int64_t i = 0; i < dx.count(); ++i) to[i] = static_cast<float>(sums[i]);
   }
 
   void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override {
@@ -159,14 +166,36 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
     if (!in_f32("embedding", dtable)) {
       return via_f32([&](ViaF32& t) { embedding_backward(index, t.in(dy), t.out(dtable)); });
     }
-    const int64_t features = dtable.count() / std::max<int64_t>(dtable.extent(0), 1);
+    const int64_t entries = dtable.extent(0), count = index.count();
+    const int64_t features = dtable.count() / std::max<int64_t>(entries, 1);
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
     const float* from = f32(dy);
     float* to = f32(dtable);
-    std::fill_n(to, dtable.count(), 0.0f);
-    for (int64_t i = 0; i < index.count(); ++i) {
-      add_row(from + i * features, 1, to + picks[i] * features, 1, features);
-    }
+    // Rows by entry, so that those of a frequent token are added in f64: [ends[e - 1], ends[e]).
+    const Scratch<int64_t> memory = scratch<int64_t>(entries + 1 + count);
+    int64_t *const ends = memory.data() + 1, *const rows = ends + entries;
+    std::fill_n(memory.data(), entries + 1, int64_t{0});
+    for (int64_t i = 0; i < count; ++i) ++ends[picks[i]];
+    for (int64_t e = 0; e < entries; ++e) ends[e] += ends[e - 1];
+    for (int64_t i = count - 1; i >= 0; --i) rows[--ends[picks[i]]] = i;
+    for (int64_t e = 0; e + 1 < entries; ++e) ends[e] = ends[e + 1];
+    if (entries > 0) ends[entries - 1] = count;
+    const int team = team_size(entries, rows_grain(features));
+    const Scratch<double> sums = scratch<double>(team * features);
+    parallel_ranges(entries, rows_grain(features), [&](int64_t begin, int64_t end, int thread) {
+      double* const sum = sums.data() + thread * features;
+      for (int64_t e = begin; e < end; ++e) {
+        if (ends[e - 1] == ends[e]) {
+          std::fill_n(to + e * features, features, 0.0f);
+          continue;
+        }
+        std::fill_n(sum, features, 0.0);
+        for (int64_t r = ends[e - 1]; r < ends[e]; ++r) {
+          add_entry(from + rows[r] * features, sum, features);
+        }
+        for (int64_t f = 0; f < features; ++f) to[e * features + f] = static_cast<float>(sum[f]);
+      }
+    });
   }
 
   void one_hot(const Tensor& index, const Tensor& y) override {

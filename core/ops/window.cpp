@@ -25,13 +25,14 @@ WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a
     places.before = places.after = places.after_padding = a.padding;
   }
   const int64_t last_start = a.extent + places.before + places.after - reach;
-  if (last_start < 0) {
+  // Rounded up, a window that is larger than the axis by less than a stride is the only one.
+  if (a.ceil ? last_start <= -a.stride : last_start < 0) {
     fail(ErrorKind::usage,
          "{}: a window of {} (kernel {}, dilation {}) does not fit the {} of {} with padding {}. "
          "Use a smaller kernel or padding: same.",
          op, reach, a.kernel, a.dilation, axis, a.extent, places.before);
   }
-  places.count = last_start / a.stride + 1;
+  places.count = last_start < 0 ? 0 : last_start / a.stride + 1;
   if (a.ceil && last_start % a.stride != 0 && places.count * a.stride < a.extent + places.before) {
     places.after = places.count * a.stride + reach - a.extent - places.before;
     ++places.count;

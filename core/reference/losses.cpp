@@ -13,14 +13,20 @@
 namespace whisker::reference {
 namespace {
 
-/// log of the sum of exp over `count` values.
+/// log(sum(exp(x))) = largest + log_sum; two numbers, since their sum would be rounded.
+struct LogSumExp {
+  double largest, log_sum;
+  double log_probability(double x) const { return (x - largest) - log_sum; }
+};
+
+/// Over `count` values.
 template <class T>
-double log_sum_exp(const T* values, int64_t count, int64_t stride) {
+LogSumExp log_sum_exp(const T* values, int64_t count, int64_t stride) {
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < count; ++i) largest = std::fmax(largest, double{values[i * stride]});
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += std::exp(double{values[i * stride]} - largest);
-  return largest + std::log(sum);
+  return {largest, std::log(sum)};
 }
 
 class Losses final : public LossKernels {
@@ -32,9 +38,9 @@ class Losses final : public LossKernels {
           const int64_t first = o * g.classes * g.inner + i;
           const T* in = elements<T>(x) + first;  // (outer, classes, inner)
           T* out = elements<T>(y) + first;       // (outer, classes, inner)
-          const double log_sum = log_sum_exp(in, g.classes, g.inner);
+          const LogSumExp norm = log_sum_exp(in, g.classes, g.inner);
           for (int64_t c = 0; c < g.classes; ++c) {
-            const double log_probability = double{in[c * g.inner]} - log_sum;
+            const double log_probability = norm.log_probability(double{in[c * g.inner]});
             out[c * g.inner] = convert<T>(g.log ? log_probability : std::exp(log_probability));
           }
         }
@@ -95,7 +101,7 @@ class Losses final : public LossKernels {
       std::vector<double> t(static_cast<size_t>(g.classes));
       for (int64_t r = 0; r < g.rows; ++r) {
         const T* row = x + r * g.classes;
-        const double log_sum = log_sum_exp(row, g.classes, 1);
+        const LogSumExp norm = log_sum_exp(row, g.classes, 1);
         double t_sum = 0;
         for (int64_t c = 0; c < g.classes; ++c) {
           const double wanted = g.soft ? double{elements<T>(in.target)[r * g.classes + c]}
@@ -104,10 +110,10 @@ class Losses final : public LossKernels {
           t_c = weight_of(c) * ((1 - g.label_smoothing) * wanted + smooth);
           t_sum += t_c;
           // A class without weight adds nothing, even where its log probability is -infinity.
-          if (t_c != 0) total -= t_c * (double{row[c]} - log_sum);
+          if (t_c != 0) total -= t_c * norm.log_probability(double{row[c]});
         }
         for (int64_t c = 0; gradient && c < g.classes; ++c) {
-          const double probability = std::exp(double{row[c]} - log_sum);
+          const double probability = std::exp(norm.log_probability(double{row[c]}));
           gradient[r * g.classes + c] =
               convert<T>((probability * t_sum - t[static_cast<size_t>(c)]) / divisor);
         }

@@ -1,11 +1,12 @@
 #include "data/codec/png_chunks.h"
 
 #include "core/error.h"
-#include "data/codec/exif.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace whisker::formats {
 namespace {
@@ -74,6 +75,33 @@ void read_transparency(std::span<const uint8_t> body, PngChunks& png) {
   png.transparency = body;
 }
 
+// What comes before the first zero byte, and what behind it.
+std::pair<std::span<const uint8_t>, std::span<const uint8_t>> cut_at_zero(
+    std::span<const uint8_t> bytes) {
+  const auto zero = std::ranges::find(bytes, uint8_t{0});
+  if (zero == bytes.end()) return {bytes, {}};
+  const auto before = static_cast<size_t>(zero - bytes.begin());
+  return {bytes.first(before), bytes.subspan(before + 1)};
+}
+
+// Sections 11.3.3.2 to 11.3.3.4. What is malformed is left out: no pixel depends on it.
+void read_text(std::string_view type, std::span<const uint8_t> body, PngChunks& png) {
+  const auto [key, rest] = cut_at_zero(body);
+  const std::string_view keyword(reinterpret_cast<const char*>(key.data()), key.size());
+  PngText* const text = keyword == "Raw profile type exif" ? &png.exif_profile
+                        : keyword == "XML:com.adobe.xmp"   ? &png.xmp
+                                                           : nullptr;
+  if (!text) return;
+  if (type == "tEXt") {
+    *text = {.bytes = rest};
+  } else if (type == "zTXt" && !rest.empty() && rest[0] == 0) {
+    *text = {.bytes = rest.subspan(1), .compressed = true};
+  } else if (type == "iTXt" && rest.size() >= 2 && rest[0] <= 1 && rest[1] == 0) {
+    const auto after_language = cut_at_zero(rest.subspan(2)).second;
+    *text = {.bytes = cut_at_zero(after_language).second, .compressed = rest[0] == 1};
+  }
+}
+
 }  // namespace
 
 uint32_t crc32(std::span<const uint8_t> bytes) {
@@ -119,7 +147,9 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
     } else if (type == "tRNS") {
       if (png.deflate.empty()) read_transparency(body, png);
     } else if (type == "eXIf") {
-      png.orientation = exif_orientation(body);
+      png.exif = body;
+    } else if (type == "tEXt" || type == "zTXt" || type == "iTXt") {
+      read_text(type, body, png);
     } else if (type == "IDAT") {
       if (!body.empty()) png.deflate.push_back(body);
     } else if (type == "IEND") {

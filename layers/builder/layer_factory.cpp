@@ -261,7 +261,13 @@ MadeLayer make_recurrent(LayerArguments& arguments, const LayerContext& context)
       .bias = arguments.boolean({"use_bias", "bias"}, true),
       .batch_first = arguments.boolean({"batch_first"}, false),
       .keras_start = context.keras_start};
-  return {std::make_shared<Recurrent>(options), {}, units.head};
+  MadeLayer made{std::make_shared<Recurrent>(options), {}, units.head};
+  if (options.dropout > 0 && options.layers == 1) {
+    made.unused =
+        "dropout has no effect: it acts between `layers`, and there is one. Set layers: 2, or "
+        "put a dropout layer behind it";
+  }
+  return made;
 }
 
 MadeLayer make_activation(LayerArguments& arguments, const LayerContext& context) {
@@ -286,7 +292,9 @@ MadeLayer make_plain(LayerArguments&, const LayerContext& context) {
 
 MadeLayer make_softmax(LayerArguments&, const LayerContext& context) {
   if (context.tail) return {.output = OutputKind::softmax};
-  return {std::make_shared<Softmax>()};
+  MadeLayer made{std::make_shared<Softmax>()};
+  if (context.flow.channels() == 1) made.unused = "softmax over one unit is always 1";
+  return made;
 }
 
 using Maker = MadeLayer (*)(LayerArguments&, const LayerContext&);

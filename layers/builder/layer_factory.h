@@ -40,6 +40,7 @@ struct MadeLayer {
   std::shared_ptr<Module> module = {};    ///< null: only `output` was said
   std::optional<OutputKind> output = {};  ///< of the tail
   bool head = false;                      ///< its extent is `classes`
+  std::string unused = {};  ///< a setting without effect: "dropout has no effect: ..."
 };
 
 /// "conv2d" for Conv2D, conv_2d, Convolution2D, ...; "" for an unknown type.

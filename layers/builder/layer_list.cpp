@@ -39,6 +39,14 @@ Item read_item(const YamlNode& node) {
   return {type, node[0]};
 }
 
+// A type's settings among those of several types, which may be null.
+const YamlNode* settings_of(const std::string& type, const YamlNode* types) {
+  for (size_t i = 0; types && i < types->size(); ++i) {
+    if (canonical_layer_type(types->keys()[i]) == type) return &(*types)[i];
+  }
+  return nullptr;
+}
+
 // The output's shape; what does not fit is said with place, layer and input.
 void pass_through(const Module& module, const std::string& place, const std::string& name,
                   Flow& flow) {
@@ -86,7 +94,8 @@ void LayerListBuilder::add_item(const YamlNode& node, const Target& target) {
     fail(ErrorKind::usage, "{}: more than {} layers", place_of(node), most_layers);
   }
   const auto [type, settings] = read_item(node);
-  LayerArguments arguments(node, settings, defaults_of(type), short_setting_of(type));
+  LayerArguments arguments(node, settings, settings_of(type, options_.defaults),
+                           short_setting_of(type), settings_of(type, options_.overrides));
   if (type == "repeat") {
     add_repeat(arguments, target);
   } else if (type == "sequential") {
@@ -100,14 +109,6 @@ void LayerListBuilder::add_item(const YamlNode& node, const Target& target) {
   } else {
     add_layer(type, node, arguments, target);
   }
-}
-
-const YamlNode* LayerListBuilder::defaults_of(const std::string& type) const {
-  const YamlNode* defaults = options_.defaults;
-  for (size_t i = 0; defaults && i < defaults->size(); ++i) {
-    if (canonical_layer_type(defaults->keys()[i]) == type) return &(*defaults)[i];
-  }
-  return nullptr;
 }
 
 void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
@@ -126,7 +127,9 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
     if (says_place(error, node)) throw;
     fail(error.kind(), "{}: {}", arguments.place(), error.what());
   }
-  if (made.output) model_.output_kind = *made.output;
+  if (made.output) model_.named_output = model_.output_kind = *made.output;
+  uses_width_ = uses_width_ || type == "conv2d";
+  uses_grid_ = uses_grid_ || type == "position_embedding";
   if (!made.module) {
     model_.notes.push_back(type + " into the loss");
     arguments.find({"name"});
@@ -140,6 +143,7 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
   arguments.finish();
   const std::string full = target.names.full(name);
   refuse_flatten_of_sequence(type, arguments.place(), target.flow.shape);
+  if (!made.unused.empty()) model_.unused.push_back(full + ": " + made.unused);
   const Shape before = target.flow.shape;
   pass_through(*made.module, arguments.place(), full, target.flow);
   note_flatten(type, before, target.flow);
@@ -181,6 +185,7 @@ void LayerListBuilder::add_repeat(LayerArguments& arguments, const Target& targe
   } else {
     const auto n = static_cast<double>(times->as_int({.min = 0, .max = 1000}));
     count = static_cast<int64_t>(std::ceil(n * options_.depth));
+    uses_depth_ = true;
   }
   const int64_t outer = repeat_index_;
   for (int64_t i = 0; i < count; ++i) {
@@ -199,6 +204,7 @@ void LayerListBuilder::add_repeat(LayerArguments& arguments, const Target& targe
 
 void LayerListBuilder::add_drop_path(const YamlNode& rate, Sequential& body) {
   const bool grows = rate.text() == "auto";
+  uses_drop_path_ = uses_drop_path_ || grows;
   const double fixed = grows ? options_.drop_path : rate.as_double({.min = 0, .max = 0.999});
   if (fixed == 0) return;  // so that the addition can be fused
   const auto layer = std::make_shared<DropPath>(fixed);
@@ -212,6 +218,17 @@ void LayerListBuilder::set_drop_paths() {
     drop_paths_[i]->set_rate(options_.drop_path * static_cast<double>(i) /
                              static_cast<double>(drop_paths_.size() - 1));
   }
+}
+
+void LayerListBuilder::note_unused() {
+  const auto note = [&](bool is_set, bool is_used, std::string_view key, std::string_view needs) {
+    if (!is_set || is_used) return;
+    model_.unused.push_back(fmt::format("model.{} has no effect: the model has no {}", key, needs));
+  };
+  note(options_.width != 1, uses_width_, "width", "conv2d");
+  note(options_.depth != 1, uses_depth_, "depth", "`repeat: {n: ...}`");
+  note(options_.grid != 0, uses_grid_, "grid", "position_embedding");
+  note(options_.drop_path != 0, uses_drop_path_, "drop_path", "residual with `drop_path: auto`");
 }
 
 template <class Fn>

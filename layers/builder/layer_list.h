@@ -16,13 +16,14 @@
 namespace whisker {
 
 struct LayerListOptions {
-  const YamlNode* defaults = nullptr;  ///< settings per layer type, or null
-  bool keras_start = false;            ///< see LayerContext
-  int64_t classes = 0;                 ///< see LayerContext
-  int64_t vocabulary = 0;              ///< likewise
-  double width = 1;                    ///< likewise
-  int64_t grid = 0;                    ///< likewise
-  double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
+  const YamlNode* defaults = nullptr;   ///< settings per layer type, or null
+  const YamlNode* overrides = nullptr;  ///< the same, stronger than what layers say
+  bool keras_start = false;             ///< see LayerContext
+  int64_t classes = 0;                  ///< see LayerContext
+  int64_t vocabulary = 0;               ///< likewise
+  double width = 1;                     ///< likewise
+  int64_t grid = 0;                     ///< likewise
+  double depth = 1;                     ///< multiplies the `n` of repeats, rounded up
   double drop_path = 0;  ///< rate of the last residual that asks for `drop_path: auto`
 };
 
@@ -37,6 +38,8 @@ class LayerListBuilder {
   void add_list(const YamlNode& list, Sequential& target, Flow& flow, LayerNames& names, bool tail);
   /// When all lists are added: the rates of stochastic depth, linear from 0 to the largest.
   void set_drop_paths();
+  /// Likewise: which of the model's settings no layer reads.
+  void note_unused();
 
  private:
   using Part = std::pair<std::string, std::shared_ptr<Sequential>>;  // name and layers
@@ -65,7 +68,6 @@ class LayerListBuilder {
   Part build_layers(LayerArguments& arguments, Flow& flow, LayerNames& names, bool tail);
   // From a list of layers, or {name, layers}: branches, bodies and projections.
   Part build_part(const YamlNode& node, Flow& flow, LayerNames& names);
-  const YamlNode* defaults_of(const std::string& type) const;
 
   LayerListOptions options_;
   Model& model_;
@@ -73,6 +75,7 @@ class LayerListBuilder {
   int drop_path_count_ = 0;
   int64_t repeat_index_ = -1;
   int layers_ = 0;
+  bool uses_width_ = false, uses_depth_ = false, uses_grid_ = false, uses_drop_path_ = false;
 };
 
 }  // namespace whisker

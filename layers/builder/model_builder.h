@@ -31,13 +31,18 @@ struct Model {
   OutputKind output_kind = OutputKind::softmax;
   std::string preset = {};              ///< "" when the file listed the layers
   std::vector<std::string> notes = {};  ///< what became the loss's: "softmax into the loss"
+  /// Settings without effect, a line each: "lstm_1: dropout has no effect: ...".
+  std::vector<std::string> unused = {};
+  std::optional<OutputKind> named_output = {};  ///< the last layer's activation, where it has one
   std::vector<std::string> head = {};   ///< names of the layers that decide the number of classes
 };
 
 /// Builds the network of `section`: a preset's name, a list of layers, {preset: name, ...} or
 /// {layers: [...]}, with
 /// - `layers`, `head`: lists, one after the other; either replaces the preset's;
-/// - `defaults`: settings per layer type;
+/// - `defaults`: settings per layer type; in place of the preset's;
+/// - `overrides`: settings per layer type, stronger than the layers' own; beside the preset's;
+/// - `values`: the texts of `{words}` in the layers; beside the preset's;
 /// - `initializer`: pytorch (default) or keras;
 /// - `width`, `depth`: multiply the filters of convolutions and the counts of repeats;
 /// - `drop_path`: the largest rate of stochastic depth (`drop_path: auto` of residuals);

@@ -218,6 +218,26 @@ std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model
   return all ? classes : std::nullopt;
 }
 
+std::string first_difference(const SafetensorsFile& file, const Model& model) {
+  const ParameterList parameters = model.net->parameters();
+  Tensors tensors = tensors_by_name(file, parameters);
+  for (const auto& parameter : parameters) {
+    const std::string& name = parameter->name();
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) return fmt::format("{} is missing", name);
+    const SafetensorsTensor& tensor = *found->second;
+    const bool head = selected(model.head, name) && differs_in_classes(tensor, *parameter);
+    if (!is_floating(tensor.dtype) || (!fits(tensor, *parameter) && !head)) {
+      return fmt::format("{} is {} in the file, {} in the network", name,
+                         shape_text(tensor.shape), file_shape(*parameter));
+    }
+    tensors.erase(found);
+  }
+  std::erase_if(tensors, [](const auto& tensor) { return is_batch_count(tensor.first); });
+  if (tensors.empty()) return "";
+  return fmt::format("{} is in the file alone", printable(tensors.begin()->first));
+}
+
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options) {
   const ParameterList& parameters = arena.parameters();

@@ -64,4 +64,9 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
 /// first axis; else nothing.
 std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model);
 
+/// The first of the model's tensors that the file lacks or has in another shape, else the first
+/// that only the file has: "layer1.0.bn1.bias is missing". "" when there is none but for the
+/// classes.
+std::string first_difference(const SafetensorsFile& file, const Model& model);
+
 }  // namespace whisker

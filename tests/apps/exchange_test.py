@@ -110,14 +110,14 @@ class Exchange(ProgramTest):
         torch_files.save(state, self.folder / "w.pth")
         torch_files.save_old(wrapped, self.folder / "w.pt")
         for name in ("w.pth", "w.pt"):
-            done = self.whisker("import", name, "-o", "w.safetensors")
+            done = self.whisker("import", name, "-o", "w.safetensors", "--force")
             self.assertIn("no preset has its tensors", done.stderr)
             tensors = tensors_of(self.folder / "w.safetensors")
             self.assertEqual(sorted(tensors), sorted(state))
             self.assertEqual(tensors["transposed"],
                              ("F32", [4, 3], struct.pack("<12f", 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)))
             self.assertEqual(tensors["half"], ("F16", [2], struct.pack("<2e", 0.5, -2)))
-        self.refused(2, "expected another file as the result", "import", "w.pth", "-o", "./w.pth")
+        self.refused(2, "is an input of this command", "import", "w.pth", "-o", "./w.pth", "--force")
 
     def test_dense_layers_of_vgg_are_convolutions_in_timm(self):
         shapes = {"features.0.weight": [2, 3, 3, 3], "classifier.0.weight": [4, 98], "classifier.0.bias": [4],
@@ -166,8 +166,16 @@ class Exchange(ProgramTest):
         expected = self.probabilities(best, *images)
         self.assertEqual(self.probabilities("s.pth", *images, options=options), expected)
         done = self.whisker("classify", "s.pth", *images)
-        self.assertIn("recognised as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
+        self.assertIn("recognised by its tensors as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
         self.assertIn("as the preset squeezenet1_1 expects them", done.stderr)
+        for command in (["classify", "s.pth", *images], ["evaluate", "s.pth", "val"],
+                        ["import", "s.pth", "-o", "named.safetensors"], ["export", "s.pth", "-o", "named.onnx"]):
+            done = self.whisker(*command, "--model", "squeezenet1_1", "--classes", "names.txt")
+            self.assertIn("recognised by --model as squeezenet1_1", done.stderr)
+        (self.folder / "s.pth").rename(self.folder / "resnet18-f37072fd.pth")
+        self.refused(4, "its file name says resnet18, but its tensors are those of another network",
+                     "classify", "resnet18-f37072fd.pth", *images)
+        (self.folder / "resnet18-f37072fd.pth").rename(self.folder / "s.pth")
         self.whisker("evaluate", "s.pth", "val", *options)
         self.whisker("import", "s.pth", "-o", "s.safetensors", *options)
         self.assertEqual(self.metadata("s.safetensors")["arch"], "squeezenet1_1")

@@ -14,6 +14,10 @@
 namespace whisker {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 Model build(const std::string& text, const Shape& input = {2, 32, 32, 3}, int64_t classes = 0) {
   return build_model(YamlNode::parse(text, "m.yaml"), {.input = input, .classes = classes});
 }
@@ -270,6 +274,35 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
   for (const BadModel& row : rows) EXPECT_EQ(error_of(row.text), row.expected) << row.text;
 }
 
+TEST(ModelBuilder, ValuesAndOverridesAddToThePresets) {
+  const auto build = [](const std::string& section) {
+    return build_model(YamlNode::parse(section, "m.yaml"), {.input = {1, 64, 64, 3}, .classes = 3});
+  };
+  const auto described = [&](const std::string& section) {
+    std::string all;
+    for (const auto& parameter : build(section).net->parameters()) {
+      all += fmt::format("{} {}\n", parameter->name(), parameter->shape());
+    }
+    return all;
+  };
+  EXPECT_EQ(described("{preset: resnet50, values: {n3: 22}}"), described("resnet101"));
+  EXPECT_NE(described("resnet50"), described("resnet101"));
+  const auto norm = [&](const std::string& section) {
+    const Model model = build(section);
+    return dynamic_cast<const BatchNorm&>(*model.net->children()[1].module).options();
+  };
+  EXPECT_EQ(norm("mobilenet_v3_large").epsilon, 1e-3);
+  EXPECT_EQ(norm("mobilenetv3_large_100").epsilon, 1e-5);
+  EXPECT_EQ(norm("{preset: mobilenetv3_large_100, overrides: {batch_norm: {momentum: 1}}}").epsilon,
+            1e-5);
+  EXPECT_EQ(error_of("preset: resnet50\nvalues: {n5: 3}\n"),
+            "m.yaml:2:10: values.n5: unknown value of resnet50; did you mean 'n1'?");
+  EXPECT_EQ(error_of("layers: [flatten]\noverrides: {flaten: {}}\n"),
+            "m.yaml:2:13: overrides.flaten: unknown layer; did you mean 'flatten'?");
+  EXPECT_EQ(error_of("layers:\n  - relu\n  - batch_norm\noverrides: {batch_norm: {epsilom: 1}}\n"),
+            "m.yaml:4:26: overrides.batch_norm.epsilom: unknown key; did you mean 'epsilon'?");
+}
+
 TEST(ModelBuilder, RepeatsReplaceWordsAndScaleWithWidthAndDepth) {
   const Model model = build_model(YamlNode::parse(R"(
 width: 1.5
@@ -304,6 +337,45 @@ layers:
                                                    "stage2.2 40 3x3", "deep2.2 40 1x1 groups 40",
                                                    "stage2.3 40 3x3", "deep2.3 40 1x1 groups 40",
                                                    "stage2.4 40 3x3", "deep2.4 40 1x1 groups 40"));
+}
+
+// What nothing reads is said; what has an effect is not.
+TEST(ModelBuilder, SettingsWithoutEffectAreSaid) {
+  const auto unused = [](const std::string& text, const Shape& input, int64_t classes = 0) {
+    return fmt::format("{}", fmt::join(build(text, input, classes).unused, "; "));
+  };
+  const Shape sequence{5, 2, 3}, image{2, 8, 8, 3};
+  EXPECT_THAT(unused("layers: [lstm: {name: a, units: 4, dropout: 0.3}]", sequence),
+              HasSubstr("a: dropout has no effect: it acts between `layers`, and there is one"));
+  EXPECT_EQ(unused("layers: [lstm: {units: 4, dropout: 0.3, layers: 2}]", sequence), "");
+  EXPECT_EQ(unused("layers: [gru: {units: 4}]", sequence), "");
+  EXPECT_THAT(unused("layers: [flatten, dense: {units: 1, activation: softmax}]", image, 2),
+              HasSubstr("softmax over one unit would always be 1: taken as a sigmoid"));
+  EXPECT_THAT(unused("layers: [flatten, {dense: 1}, softmax]", image, 2),
+              HasSubstr("softmax over one unit would always be 1"));
+  EXPECT_THAT(unused("layers: [flatten, {dense: 1}, softmax, {dense: classes}]", image, 2),
+              HasSubstr("softmax over one unit is always 1"));
+  EXPECT_EQ(unused("layers: [flatten, dense: {units: 1, activation: sigmoid}]", image, 2), "");
+  EXPECT_EQ(unused("layers: [flatten, dense: {units: 2, activation: softmax}]", image, 2), "");
+  EXPECT_EQ(
+      unused("{width: 2, depth: 2, grid: 7, drop_path: 0.1, layers: [flatten, {dense: 3}]}", image),
+      "model.width has no effect: the model has no conv2d; "
+      "model.depth has no effect: the model has no `repeat: {n: ...}`; "
+      "model.grid has no effect: the model has no position_embedding; "
+      "model.drop_path has no effect: the model has no residual with `drop_path: auto`");
+  for (const char* preset : {"resnet18", "efficientnet_b0", "vit_b_16", "convnext_tiny"}) {
+    EXPECT_EQ(unused(preset, {2, 224, 224, 3}, 10), "") << preset;
+  }
+}
+
+TEST(ModelBuilder, ASigmoidPerClassIsNotAnsweredWithItsOwnRemedy) {
+  const auto error = [](int64_t classes) {
+    return error_of("layers: [flatten, dense: {units: classes, activation: sigmoid}]", {2, 8, 8, 3},
+                    classes);
+  };
+  EXPECT_THAT(error(3), AllOf(HasSubstr("a sigmoid for each of 3 classes would be several labels"),
+                              HasSubstr("use softmax."), Not(HasSubstr("units: classes"))));
+  EXPECT_THAT(error(2), HasSubstr("also `units: 1` with the sigmoid"));
 }
 
 TEST(ModelBuilder, StochasticDepthGrowsLinearly) {

@@ -4,6 +4,8 @@
 #include "tests/optim/traces.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -84,6 +86,46 @@ TEST(Schedule, PlateauCountsWhatIsBetterByMoreThanItsMargin) {
       }
     }
   }
+}
+
+// As PyTorch's, which begins with an infinite best.
+TEST(Schedule, PlateauGoesOnBehindAMetricThatIsNotFinite) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  for (const bool maximise : {false, true}) {
+    for (const double first : {maximise ? -infinite : infinite, std::nan("")}) {
+      Schedule schedule(
+          {.kind = ScheduleKind::plateau, .gamma = 0.5, .patience = 1, .maximise = maximise}, 1.0,
+          10, 1);
+      const double better = maximise ? 1 : -1;
+      schedule.observe(first);
+      schedule.observe(3);
+      EXPECT_EQ(schedule.state().best, 3);
+      schedule.observe(3 + better);
+      EXPECT_EQ(schedule.at(5), 1) << first;
+      for (int i = 0; i < 2; ++i) schedule.observe(first);
+      EXPECT_EQ(schedule.state().best, 3 + better);
+      EXPECT_EQ(schedule.at(5), 0.5) << first << " is never better";
+      for (int i = 0; i < 2; ++i) schedule.observe(std::nan(""));
+      EXPECT_EQ(schedule.at(5), 0.25);
+    }
+  }
+}
+
+// Rates of torch 2's OneCycleLR with max_lr 1.
+TEST(Schedule, OneCycleEndsAtItsLastRate) {
+  const auto last = [](double peak_at, int64_t steps) {
+    const Schedule schedule({.kind = ScheduleKind::one_cycle, .peak_at = peak_at}, 1.0, steps, 1);
+    return schedule.at(steps - 1);
+  };
+  for (const auto& [peak_at, steps] :
+       {std::pair<double, int64_t>{0.95, 10}, {0.99, 10}, {0.9, 4}, {0.3, 1}, {0.9, 1}, {0.9, 2}}) {
+    EXPECT_NEAR(last(peak_at, steps), 4e-6, 1e-12) << peak_at << " of " << steps;
+  }
+  const Schedule late({.kind = ScheduleKind::one_cycle, .peak_at = 0.95}, 1.0, 10, 1);
+  EXPECT_NEAR(late.at(8), 0.9918270878482729, 1e-12);
+  const Schedule two({.kind = ScheduleKind::one_cycle}, 1.0, 2, 1);
+  EXPECT_NEAR(two.at(0), 0.811745653949763, 1e-12);
+  EXPECT_EQ(last(1, 1), 1) << "one step, at the peak";
 }
 
 TEST(Schedule, LengthsAreEpochs) {

@@ -2,7 +2,9 @@
 
 #include "core/backend/step_state.h"
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -12,6 +14,15 @@ constexpr int64_t most = int64_t{1} << 53;
 
 int64_t count(const JsonValue& object, const char* key, int64_t high = most) {
   return object.at(key).as_int(0, high);
+}
+
+// A metric that overflowed is null.
+std::optional<double> known(double metric) {
+  return std::isfinite(metric) ? std::optional(metric) : std::nullopt;
+}
+
+double metric_of(const JsonValue& json) {
+  return json.is_null() ? std::numeric_limits<double>::infinity() : json.as_double();
 }
 
 }  // namespace
@@ -25,8 +36,8 @@ void TrainState::write(JsonWriter& json) const {
   json.key("logged").begin_object().field("loss_sum", logged.loss);
   json.field("correct", logged.correct).field("examples", logged.rows).end_object();
   json.field("initial_batches", initial_batches);
-  json.field("best_metric", best_metric).field("best_epoch", best_epoch);
-  json.field("validations", validations).field("stall_metric", stall_metric);
+  json.field("best_metric", known(best_metric)).field("best_epoch", best_epoch);
+  json.field("validations", validations).field("stall_metric", known(stall_metric));
   json.field("stalled", stalled).field("ema_updates", ema_updates);
   json.key("schedule").begin_object().field("factor", schedule.factor);
   json.field("best", schedule.best).field("any", schedule.any);
@@ -62,10 +73,10 @@ TrainState TrainState::read(const JsonValue& json) {
     s.logged.correct = logged->at("correct").as_int(-most, s.correct);
   }
   if (json.find("initial_batches")) s.initial_batches = count(json, "initial_batches");
-  s.best_metric = json.at("best_metric").as_double();
+  s.best_metric = metric_of(json.at("best_metric"));
   s.best_epoch = json.at("best_epoch").as_int(-1, s.epoch);
   s.validations = count(json, "validations");
-  s.stall_metric = json.at("stall_metric").as_double();
+  s.stall_metric = metric_of(json.at("stall_metric"));
   s.stalled = count(json, "stalled", s.validations);
   s.ema_updates = count(json, "ema_updates");
   const JsonValue& schedule = json.at("schedule");

@@ -85,6 +85,8 @@ struct DataConfig {
   SamplingKind sampling = SamplingKind::shuffle;
   double max_bad = 0.01;
   int64_t max_pixels = 100'000'000;
+  int64_t rules = newest_data_rules;  // Note [Data rules]; of an older run, without the key: 1
+  AutoInt png_bits;                   // DecodeRules; auto: as the training images have them
   int64_t buckets = 8;
   std::string label_column = "1";
   TextConfig text;
@@ -191,9 +193,9 @@ void visit_fields(FieldVisitor& visitor, Config& config);
 enum class OtherTrain : uint8_t { drops_val, keeps_val };
 
 /// Reads a file and applies `overrides` ("train.epochs=3"). An override of data.train drops the
-/// file's data.val and data.test, which belong to other data, unless keeps_val: the data only
-/// moved. One of train.batch_size drops the file's train.batch_size_per_gpu, and the other way
-/// round. Throws
+/// file's data.val and data.test, which belong to other data. With keeps_val the file is that of a
+/// run, whose data only moved; without data.rules it keeps the rules of before that key. One of
+/// train.batch_size drops the file's train.batch_size_per_gpu, and the other way round. Throws
 /// usage with file:line:column, the key's path, expected and got, and the nearest known key.
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train = OtherTrain::drops_val);
@@ -208,7 +210,8 @@ bool may_change_on_resume(std::string_view key);
 /// Everything else of the configuration, as YAML.
 std::string config_kept_on_resume(const Config& config);
 /// The first key in which `now` differs from `before` (from config_kept_on_resume()), with both
-/// values; "" when the run may be resumed with it. Keys missing in `before` had their defaults.
+/// values; "" when the run may be resumed with it. Keys missing in `before` had their defaults,
+/// data.rules 1.
 /// Throws checkpoint when `before` cannot be read.
 std::string changed_on_resume(const std::string& before, const Config& now);
 

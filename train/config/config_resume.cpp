@@ -60,6 +60,7 @@ std::string changed_on_resume(const std::string& before, const Config& now) {
     const YamlNode defaults = YamlNode::parse(print_config({}), "defaults");
     for (const std::string_view key : free_keys) root.set(key, *defaults.find_path(key));
     then = read_config_text(root.emit(), "state.json: config");
+    if (!then.given.contains("data.rules")) then.data.rules = 1;
   } catch (const Error& error) {
     fail(ErrorKind::checkpoint,
          "{} A newer version of whisker may have written it; 'whisker version' says which this is.",

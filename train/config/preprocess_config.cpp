@@ -16,12 +16,11 @@ std::optional<Preprocess> preset_preprocess(std::string_view preset) {
   const Preset* found = find_preset(preset);
   if (!found) return std::nullopt;
   const std::string name = fmt::format("preset {}", preset);
-  const YamlNode file = YamlNode::parse(found->text, name);
-  const YamlNode* data = file.find("data");
-  if (!data) return std::nullopt;
+  const YamlNode data = merged_key(preset_sections(*found), "data");
+  if (data.is_null()) return std::nullopt;
   YamlNode root;
   root.set("model", YamlNode::parse(preset, name));
-  root.set("data", *data);
+  root.set("data", data);
   return preprocess_of(read_config_text(root.emit(), name).data);
 }
 
@@ -38,6 +37,8 @@ Preprocess preprocess_of(const DataConfig& data) {
   preprocess.interpolation = data.interpolation;
   preprocess.antialias = data.antialias;
   preprocess.channels = static_cast<int>(data.channels);
+  preprocess.rules = {.version = static_cast<int>(data.rules),
+                      .png_bits = static_cast<int>(data.png_bits.value.value_or(16))};
   preprocess.normalisation.scale = data.scale;
   for (size_t c = 0; c < 3; ++c) {
     preprocess.normalisation.mean[c] = data.mean[std::min(c, data.mean.size() - 1)];
@@ -70,12 +71,13 @@ std::string data_text(const Preprocess& preprocess) {
   return fmt::format(
       "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: "
       "{}, "
-      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}]}}\n",
+      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}], rules: {}, png_bits: {}}}\n",
       side, short_side > side ? short_side : 0, modes[static_cast<size_t>(preprocess.resize_mode)],
       preprocess.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
       preprocess.antialias, preprocess.channels, normal.scale,
       fmt::join(std::span(normal.mean).first(channels), ", "),
-      fmt::join(std::span(normal.std).first(channels), ", "));
+      fmt::join(std::span(normal.std).first(channels), ", "), preprocess.rules.version,
+      preprocess.rules.png_bits);
 }
 
 }  // namespace
@@ -93,9 +95,10 @@ Preprocess changed_preprocess(const Preprocess& preprocess,
   bool other_size = false, other_short = false;
   for (const std::string& setting : settings) {
     const std::string key = "data." + setting.substr(0, setting.find('='));
-    if (std::ranges::find(preprocess_keys, key) == preprocess_keys.end()) {
-      std::vector<std::string> known;
-      for (const std::string_view one : preprocess_keys) known.emplace_back(one.substr(5));
+    std::vector<std::string> known;
+    for (const std::string_view one : preprocess_keys) known.emplace_back(one.substr(5));
+    known.emplace_back("png_bits");
+    if (std::ranges::find(known, key.substr(5)) == known.end()) {
       fail(ErrorKind::usage, "--input: expected KEY=VALUE with one of the keys {}, got {}",
            fmt::join(known, ", "), excerpt(setting));
     }

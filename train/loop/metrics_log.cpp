@@ -17,7 +17,7 @@ void MetricsLog::append(const std::string& line) {
 }
 
 void MetricsLog::step(const StepEvent& event, double seconds) {
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object()
       .field("kind", "step")
       .field("step", event.step)
@@ -38,7 +38,7 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
 }
 
 void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
   json.field("step", step).field("train_loss", event.train_loss);
   if (event.train_accuracy) json.field("train_accuracy", *event.train_accuracy);
@@ -55,7 +55,7 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
 }
 
 void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step) {
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object().field("kind", "validation").field("epoch", epoch + 1);
   json.field("step", step);
   write_validation(json, metrics.loss(), metrics.figures());

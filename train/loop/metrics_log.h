@@ -1,4 +1,4 @@
-// metrics.jsonl: one object per logged step, epoch and extra validation
+// metrics.jsonl: one object per logged step, epoch and extra validation; what overflowed is null
 // (docs/reference/formats.md).
 #pragma once
 

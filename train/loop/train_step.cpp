@@ -7,6 +7,7 @@
 #include "core/backend/device_copy.h"
 #include "core/backend/training_step.h"
 #include "core/ops/ops.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <utility>
@@ -321,6 +322,7 @@ bool TrainStep::replay(const Batch& batch, Part part) {
     return false;
   }
   graph->replay();
+  count_progress();
   ++replays_;
   experiment_.arena->bump_epoch();
   return true;

@@ -65,6 +65,7 @@ void Trainer::resume() {
   const bool unfrozen =
       state_.epoch > config.unfreeze_at || (state_.epoch == config.unfreeze_at && state_.batch > 0);
   if (config.unfreeze_at > 0 && unfrozen) unfreeze();
+  check_best();
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(
         fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
@@ -93,6 +94,7 @@ TrainResult Trainer::run() {
   start_ = Clock::now();
   epoch_start_ = now();
   start_from_rank_0(experiment_);
+  if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }

@@ -66,6 +66,8 @@ class Trainer {
   void tell_notes();
   bool finish_epoch();
   void validate_at_stop();
+  void validate_last_epoch();
+  void check_best();
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }
@@ -98,6 +100,7 @@ class Trainer {
   std::optional<StopReason> stop_reason_;
   int signal_ = 0;     // the first to any rank, once all know of it
   bool late_ = false;  // the time is up by rank 0's clock, likewise
+  bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
   int64_t validated_epoch_ = -1;

@@ -4,6 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/recurrent_operands.h"
+#include "core/work_progress.h"
 
 namespace whisker {
 namespace {
@@ -60,6 +61,7 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
   CarriedStates states;
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
+    count_progress();
     if (batch->size() == 0) continue;  // its rows are other ranks'
     if (!batch->continues) states.clear();
     const bool carries = network.signature().task() == Task::language_model;

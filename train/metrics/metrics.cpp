@@ -8,6 +8,7 @@
 #include "data/files/file_walk.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace whisker {
@@ -36,6 +37,11 @@ int64_t confusion_width(std::span<const std::string> names, std::span<const int6
 }
 
 }  // namespace
+
+std::string figure_text(double value) {
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  return std::isnan(value) ? "not a number" : fmt::format("{:.4f}", value);
+}
 
 std::string Metrics::table(int) const {
   return {};
@@ -71,9 +77,11 @@ std::string Figure::label() const {
 }
 
 std::string Metrics::line() const {
-  std::string text = fmt::format("loss {:.4f}", loss());
+  std::string text = fmt::format("loss {}", figure_text(loss()));
   for (const std::vector<Figure>& some : {figures(), more_figures()}) {
-    for (const Figure& one : some) text += fmt::format(" {} {:.4f}", one.label(), one.value);
+    for (const Figure& one : some) {
+      text += fmt::format(" {} {}", one.label(), figure_text(one.value));
+    }
   }
   return text;
 }

@@ -25,6 +25,9 @@ struct Figure {
   std::string label() const;
 };
 
+/// "0.9102"; a word for a value that overflowed, which JSON has as null.
+std::string figure_text(double value);
+
 /// A number that metrics count, to read or to add to.
 using Count = std::variant<int64_t*, double*>;
 

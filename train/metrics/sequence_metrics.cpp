@@ -62,8 +62,8 @@ void RegressionMetrics::write(JsonWriter& json) const {
 
 std::string RegressionMetrics::table(int) const {
   if (naive_.count == 0) return {};
-  return fmt::format("naive forecast (the value a season before): mae {:.4f} rmse {:.4f}\n",
-                     naive_.mae(), naive_.rmse());
+  return fmt::format("naive forecast (the value a season before): mae {} rmse {}\n",
+                     figure_text(naive_.mae()), figure_text(naive_.rmse()));
 }
 
 void LanguageMetrics::add(const Tensor& outputs, const Batch& batch) {

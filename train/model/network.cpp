@@ -6,6 +6,7 @@
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
 #include "core/version.h"
+#include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/weights.h"
 #include "train/config/preprocess_config.h"
@@ -62,15 +63,36 @@ bool has(const Metadata& metadata, const char* key) {
   return found != metadata.end() && !found->second.empty();
 }
 
+// The preset that a file holds, where its metadata do not say it or the user says another one.
+std::optional<PresetOfFile> recognised(const SafetensorsFile& file, const std::string& model,
+                                       Metadata& metadata) {
+  const auto arch = metadata.find("arch");
+  const std::string stored = arch == metadata.end() ? "" : arch->second;
+  if (has(metadata, "config") || has(metadata, "sequence")) {
+    const Preset* const asked = find_preset(model);
+    if (!model.empty() && (!asked || asked->name != stored)) {
+      fail(ErrorKind::usage,
+           "--model: {} says which network `whisker train` trained{}; leave --model out, got {}",
+           file.name(), stored.empty() ? "" : ", " + printable(stored), excerpt(model));
+    }
+    return std::nullopt;
+  }
+  const bool described = find_preset(stored) && has(metadata, "classes");
+  if (model.empty() && described) return std::nullopt;
+  auto preset = preset_of_file(file, {.model = model, .metadata = stored});
+  // What the file says follows from another network.
+  if (preset && described && preset->name != stored) metadata.erase("preprocess");
+  return preset;
+}
+
 // What a file of 1,000 classes and a preset's tensors need not say.
 void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metadata& metadata,
                     std::vector<std::string>& notes) {
-  if (has(metadata, "config") || has(metadata, "arch") || has(metadata, "sequence")) return;
-  const std::optional<PresetOfFile> preset = preset_of_file(file);
+  const std::optional<PresetOfFile> preset = recognised(file, given.model, metadata);
   if (!preset) return;
   metadata["arch"] = preset->name;
-  std::string note = fmt::format("{}: recognised as {} of {} classes", printable(file.name()),
-                                 preset->name, preset->classes);
+  std::string note = fmt::format("{}: recognised by {} as {} of {} classes", printable(file.name()),
+                                 preset->by, preset->name, preset->classes);
   if (!has(metadata, "classes") && given.classes.empty()) {
     std::vector<std::string> names = imagenet_classes();
     if (preset->classes == std::ssize(names)) {
@@ -86,20 +108,48 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
     note += fmt::format("; images as the preset {} expects them", preset->name);
   }
   notes.push_back(note);
+  if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
   if (!given.classes.empty() && preset->classes != std::ssize(given.classes)) {
     fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", preset->classes,
          file.name(), given.classes.size());
   }
 }
 
+// Weights are shared; where their user's data and runs lie is nobody's business. What evaluates or
+// resumes a run reads config.yaml in its folder.
+std::string without_paths(const std::string& config) {
+  constexpr std::string_view keys[] = {"runs",     "data.train",      "data.val", "data.test",
+                                       "data.csv", "data.cache_file", "init.from"};
+  try {
+    YamlNode root = YamlNode::parse(config, "config");
+    bool changed = false;
+    for (const std::string_view key : keys) {
+      const YamlNode* value = root.is_map() ? root.find_path(key) : nullptr;
+      if (!value || !value->is_scalar() || value->text().empty()) continue;
+      root.set(key, YamlNode::parse(key == "runs" ? "runs" : "\"\"", "config"));
+      changed = true;
+    }
+    return changed ? root.emit() : config;
+  } catch (const Error&) {  // of a file made elsewhere, whose 'config' is another format's
+    return config;
+  }
+}
+
 }  // namespace
+
+std::string other_presets_note(const std::string& file, const PresetOfFile& preset) {
+  return fmt::format(
+      "{}: {} is assumed; its tensors are those of {} too, which compute or prepare images "
+      "otherwise: --model NAME (of a configuration: model=NAME) says which it is",
+      printable(file), preset.name, fmt::join(preset.others, ", "));
+}
 
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"classes", json_list(signature.classes)},
       {signature.input_key(), signature.input_json()},
-      {"config", config},
+      {"config", without_paths(config)},
       {"metrics", metrics},
       {"epoch", fmt::format("{}", epoch)},
       {"whisker_version", version},

@@ -6,6 +6,7 @@
 #include "core/parameters/parameters.h"
 #include "data/dataset.h"
 #include "layers/builder/model_builder.h"
+#include "layers/weights/preset_of_file.h"
 #include "train/model/output_graphs.h"
 #include "train/model/signature.h"
 
@@ -22,6 +23,7 @@ struct GivenFacts {
   std::vector<std::string> classes = {};
   std::vector<std::string> preprocess = {};  ///< "image_size=288": see changed_preprocess()
   std::string positive_class = {};
+  std::string model = {};                    ///< the preset that the file holds
 };
 
 class Network {
@@ -82,6 +84,9 @@ class Network {
   std::shared_ptr<OutputGraphs> graphs_;  // null: outputs() runs eagerly
 };
 
+/// Says that `preset` was assumed and what else `file` may hold.
+std::string other_presets_note(const std::string& file, const PresetOfFile& preset);
+
 /// A weights file's description, in the keys of its safetensors metadata.
 struct WeightsInfo {
   Signature signature;
@@ -92,8 +97,9 @@ struct WeightsInfo {
   std::vector<std::string> notes = {};  ///< messages for the user: what was recognised
 
   std::map<std::string, std::string> to_metadata() const;
-  /// From the metadata; of a file that does not describe its network from its tensors' names and
-  /// shapes (preset_of_file), the preset's preprocessing and, of 1,000 classes, ImageNet's names.
+  /// From the metadata; of a file that does not describe its network, or of which `given` says
+  /// another one, from preset_of_file, the preset's preprocessing and, of 1,000 classes, ImageNet's
+  /// names. Throws usage where `given` contradicts a network that `whisker train` made.
   static WeightsInfo from_file(const SafetensorsFile& file, const GivenFacts& given = {});
 
   /// The model section of `config`, else of `arch`, and the network built from it and the

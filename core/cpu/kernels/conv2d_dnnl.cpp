@@ -119,7 +119,7 @@ template <class T>
 bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
                              const Tensor& dx, const Tensor& dw, const Tensor& db) {
   const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
-  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, db.defined(), false);
+  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, false, false);
   const bool depthwise = possible_ && takes_depthwise(g_, y_.block);
   if (!possible_ || (!depthwise && ((dx.defined() && algorithms_->hopeless(for_x)) ||
                                     (dw.defined() && algorithms_->hopeless(for_w))))) {
@@ -140,11 +140,10 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
                                static_cast<T*>(memory(dw)));
   } else if (dw.defined()) {
     const LayoutInput in(*allocator_, x, x_);
-    const ConvolutionOperands operands{
-        .x = in.data<T>(), .w = memory(dw), .bias = memory(db), .y = dz};
+    const ConvolutionOperands operands{.x = in.data<T>(), .w = memory(dw), .y = dz};
     if (!run(for_w, operands)) return false;
   }
-  if (db.defined() && (depthwise || !dw.defined())) {
+  if (db.defined()) {  // oneDNN's sum over all positions is one f32
     const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
     const Scratch<double> sums(*allocator_, p.lanes() * 2);
     const Scratch<float> zero(*allocator_, p.lanes());

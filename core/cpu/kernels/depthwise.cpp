@@ -79,16 +79,17 @@ WHISKER_VECTORIZE void input_plane(const Conv2dGeometry& g, const float* w, cons
   }
 }
 
-// dw (kernel_h Width, Inner) = the sums over one plane.
+// dw (kernel_h Width, Inner) = the sums over the windows of rows [first, end) of one plane.
 template <int Inner, int Width, class T>
-WHISKER_VECTORIZE void weights_plane(const Conv2dGeometry& g, const T* x, const T* dy, float* dw) {
+WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T* dy, int64_t first,
+                                    int64_t end, float* dw) {
   using P = Pixel<Inner>;
   // Windows in [left, right) lie between the sides of the image.
   const int64_t left = std::min((g.pad_left + g.stride_w - 1) / g.stride_w, g.w_out);
   const int64_t last = g.w + g.pad_left - Width;
   const int64_t right = std::clamp(last < 0 ? 0 : last / g.stride_w + 1, left, g.w_out);
   std::fill_n(dw, g.kernel_h * Width * Inner, 0.0f);
-  for (int64_t i = 0; i < g.h_out; ++i) {
+  for (int64_t i = first; i < end; ++i) {
     for (int64_t r = 0; r < g.kernel_h; ++r) {
       const int64_t h = i * g.stride_h - g.pad_top + r;
       if (h < 0 || h >= g.h) continue;
@@ -171,6 +172,7 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   const int64_t of_block = taps * p.inner;
   const int64_t from = g.h * g.w * p.inner;
   const int64_t to = g.h_out * g.w_out * p.inner;
+  const int64_t band = std::max<int64_t>(1, 2048 / g.w_out);  // rows that are added in f32
   const int team = team_size(p.outer(), rows_grain(from));
   // (team, blocks, taps, inner)
   const Scratch<double> memory(allocator, team * p.blocks * of_block);
@@ -183,9 +185,12 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
       parallel_ranges(p.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
         float* const part = parts + thread * of_block;
         for (int64_t i = begin; i < end; ++i) {
-          weights_plane<Inner, Width>(g, x + i * from, dy + i * to, part);
           double* const total = totals + (thread * p.blocks + i % p.blocks) * of_block;
-          for (int64_t k = 0; k < of_block; ++k) total[k] += static_cast<double>(part[k]);
+          for (int64_t row = 0; row < g.h_out; row += band) {
+            weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
+                                       std::min(row + band, g.h_out), part);
+            for (int64_t k = 0; k < of_block; ++k) total[k] += static_cast<double>(part[k]);
+          }
         }
       });
     });

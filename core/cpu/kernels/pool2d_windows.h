@@ -98,17 +98,30 @@ template <class T>
 inline __attribute__((always_inline)) void average_window(const WindowRow& r,
                                                           const WindowColumns& c, int64_t inner,
                                                           int64_t width, const T* x, T* y) {
+  constexpr int64_t stretch = 64;  // elements added in f32
+  const bool is_large = (r.bottom - r.top) * (c.right - c.left) > stretch;
   float sum[pool_lanes] = {};
+  double total[pool_lanes] = {};
   for (int64_t row = r.top; row < r.bottom; ++row) {
-    for (int64_t column = c.left; column < c.right; ++column) {
-      const T* v = x + (row * r.g.w + column) * inner;
+    for (int64_t first = c.left; first < c.right; first += stretch) {
+      const int64_t end = std::min(first + stretch, c.right);
+      for (int64_t column = first; column < end; ++column) {
+        const T* v = x + (row * r.g.w + column) * inner;
 #pragma omp simd
-      for (int64_t i = 0; i < width; ++i) sum[i] += load(v[i]);
+        for (int64_t i = 0; i < width; ++i) sum[i] += load(v[i]);
+      }
+      if (!is_large) continue;
+      for (int64_t i = 0; i < width; ++i) {
+        total[i] += static_cast<double>(sum[i]);
+        sum[i] = 0;
+      }
     }
   }
   const float divisor = divisor_of(r, c);
   const float scale = divisor > 0 ? 1.0f / divisor : 0.0f;
-  for (int64_t i = 0; i < width; ++i) store(y[i], sum[i] * scale);
+  for (int64_t i = 0; i < width; ++i) {
+    store(y[i], (is_large ? static_cast<float>(total[i]) : sum[i]) * scale);
+  }
 }
 
 template <class T>

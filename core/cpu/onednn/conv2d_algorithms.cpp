@@ -128,12 +128,14 @@ Conv2dAlgorithms::Plan Conv2dAlgorithms::smaller(const CpuOptions& options,
 }
 
 bool Conv2dAlgorithms::hopeless(const ConvolutionRequest& request) const {
+  const std::lock_guard lock(mutex_);
   const auto found = algorithms_.find(request);
   return found != algorithms_.end() && !found->second.plan;
 }
 
 bool Conv2dAlgorithms::run(Allocator& allocator, const CpuOptions& options,
                            ConvolutionRequest request, const ConvolutionOperands& operands) {
+  const std::lock_guard lock(mutex_);
   request.algorithm = ConvolutionAlgorithm::direct;  // the key names no algorithm
   auto found = algorithms_.find(request);
   if (found == algorithms_.end()) {

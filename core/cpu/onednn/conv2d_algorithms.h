@@ -6,6 +6,7 @@
 #include "core/cpu/support/allocator.h"
 #include "core/cpu/support/options.h"
 
+#include <mutex>
 #include <unordered_map>
 
 namespace whisker::cpu {
@@ -14,7 +15,7 @@ struct RequestHash {
   size_t operator()(const ConvolutionRequest& request) const;
 };
 
-/// Compiled convolutions by request. Only the computing thread uses it.
+/// Compiled convolutions by request. Threads that compute at the same time take turns.
 class Conv2dAlgorithms {
  public:
   /// Computes `request` on the operands, with the algorithm chosen here; false when oneDNN does not
@@ -54,6 +55,7 @@ class Conv2dAlgorithms {
                 const ConvolutionOperands& operands);
   static Plan smaller(const CpuOptions& options, ConvolutionRequest request, int64_t than);
 
+  mutable std::mutex mutex_;  // in run() and hopeless(): a plan holds its operands' addresses
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> algorithms_;
   AutotuneTable table_;
 };

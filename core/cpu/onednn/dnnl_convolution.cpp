@@ -160,7 +160,6 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
     impl->primitive = DnnlBackwardWeights(pd);
     arguments = {
         {DNNL_ARG_SRC, impl->x}, {DNNL_ARG_DIFF_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
-    if (r.bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, impl->bias = dnnl_unbound(s.bias));
   }
   arguments.emplace(DNNL_ARG_SCRATCHPAD, impl->scratchpad);
   return std::unique_ptr<DnnlConvolution>(new DnnlConvolution(std::move(impl)));

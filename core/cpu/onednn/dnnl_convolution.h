@@ -20,13 +20,13 @@ struct ConvolutionRequest {
   ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
   Layout x = Layout::plain;
   Layout y = Layout::plain;
-  bool bias = false;  // forward: added; backward_weights: its gradient is computed
+  bool bias = false;              // forward: added
   bool constant_weights = false;  // their reorder is no part of a run
   bool operator==(const ConvolutionRequest&) const = default;
 };
 
-/// Operands by role, all of the geometry's dtype; for a gradient pass x, w, bias and y name the
-/// memory of the gradients it computes (dx; dw and db) or reads (dy). Weights are (c_out, kernel_h,
+/// Operands by role, all of the geometry's dtype; for a gradient pass x, w and y name the memory of
+/// the gradient it computes (dx or dw) or reads (dy). Weights are (c_out, kernel_h,
 /// kernel_w, c / groups).
 struct ConvolutionOperands {
   void* x = nullptr;

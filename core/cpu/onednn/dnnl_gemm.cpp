@@ -92,6 +92,7 @@ DnnlGemm* GemmAlgorithms::find(const GemmRequest& request) {
 
 void GemmAlgorithms::run(Allocator& allocator, const GemmRequest& request, const void* a,
                          const void* b, void* y) {
+  const std::lock_guard lock(mutex_);
   DnnlGemm* gemm = find(request);
   const Scratch<char> scratch(allocator, gemm->scratch_bytes());
   gemm->run(a, b, y, scratch.data());

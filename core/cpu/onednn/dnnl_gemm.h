@@ -41,11 +41,14 @@ struct GemmHash {
   size_t operator()(const GemmRequest& request) const;
 };
 
-/// Compiled gemms by request. Only the computing thread uses it.
+/// Compiled gemms by request. Threads that compute at the same time take turns.
 class GemmAlgorithms {
  public:
   /// True when `request` can be run.
-  bool has(const GemmRequest& request) { return find(request) != nullptr; }
+  bool has(const GemmRequest& request) {
+    const std::lock_guard lock(mutex_);
+    return find(request) != nullptr;
+  }
   /// Requires has(request).
   void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b, void* y);
   /// Forgets all gemms: after a change of threads.
@@ -54,6 +57,7 @@ class GemmAlgorithms {
  private:
   DnnlGemm* find(const GemmRequest& request);
 
+  std::mutex mutex_;  // in has() and run(): a compiled gemm holds its operands' addresses
   std::unordered_map<GemmRequest, std::unique_ptr<DnnlGemm>, GemmHash> algorithms_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/cuda/attention/cudnn_attention.h"
 #include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/kernels/losses.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/runtime/add_time.h"
 
@@ -27,7 +28,9 @@ class Attention final : public AttentionKernels, CudaKernels {
   void attention(const AttentionGeometry& g, const AttentionInputs& in,
                  const AttentionOutputs& out) override {
     context_.enter();
-    const AlignedInput qkv(context_, allocator_, in.qkv), bias(context_, allocator_, in.bias);
+    const AlignedInput qkv(context_, allocator_, in.qkv);
+    const Scratch bias(allocator_, in.bias.defined() ? in.bias.bytes() : 0);
+    move_near_zero(g, in.bias, bias.data());
     run(g, AttentionPass::forward,
         {.qkv = qkv.data(),
          .bias = bias.data(),
@@ -38,7 +41,9 @@ class Attention final : public AttentionKernels, CudaKernels {
   void attention_backward(const AttentionGeometry& g, const AttentionSaved& saved, const Tensor& dy,
                           const Tensor& dqkv) override {
     context_.enter();
-    const AlignedInput qkv(context_, allocator_, saved.qkv), bias(context_, allocator_, saved.bias);
+    const AlignedInput qkv(context_, allocator_, saved.qkv);
+    const Scratch bias(allocator_, saved.bias.defined() ? saved.bias.bytes() : 0);
+    move_near_zero(g, saved.bias, bias.data());
     const AlignedInput gradient(context_, allocator_, dy);
     AlignedOutput result(context_, allocator_, dqkv);
     run(g, AttentionPass::backward,
@@ -52,6 +57,15 @@ class Attention final : public AttentionKernels, CudaKernels {
   }
 
  private:
+  // cuDNN keeps log(sum(exp(score))) of a row as one f32, which a mask of -1e9 over all keys rounds
+  // to -1e9: backward's probabilities would be too large by the number of keys. Its engines have a
+  // bias for every key.
+  void move_near_zero(const AttentionGeometry& g, const Tensor& bias, void* to) {
+    if (!bias.defined()) return;
+    kernels::rows_near_zero(context_.stream(), bias.dtype(), bias.count() / g.tokens, g.tokens,
+                            bias.raw(), to);
+  }
+
   /// Null where cuDNN has none.
   const CudnnAttention* compiled(const AttentionGeometry& g, AttentionPass pass) {
     const AttentionSite site{.capability = context_.capability(),

@@ -83,6 +83,20 @@ void with_group(int64_t columns, int64_t classes, int64_t inner, const Run& run)
   }
 }
 
+// 1024 is where the rounding of an f32 sum reaches that of an f16 probability.
+template <class T, int G>
+__global__ void __launch_bounds__(block_threads)
+    near_zero_kernel(int64_t rows, int64_t columns, const T* x, T* y) {
+  for_each_column<G>({.outer = rows, .classes = columns, .inner = 1}, [&](int64_t first, int lane) {
+    const auto at = [&](int64_t c) { return to_f32(x[first + c]); };
+    const float largest = largest_of<G>(columns, lane, at);
+    const bool far = fabsf(largest) > 1024 && !isinf(largest);
+    for (int64_t c = lane; c < columns; c += G) {
+      y[first + c] = far ? from_f32<T>(at(c) - largest) : x[first + c];
+    }
+  });
+}
+
 // Sum of the class weights of all labels: the divisor of a weighted mean over hard targets.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
@@ -192,6 +206,17 @@ void softmax_backward(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype
     });
   });
   check_launch("softmax_backward");
+}
+
+void rows_near_zero(cudaStream_t stream, DType dtype, int64_t rows, int64_t columns, const void* x,
+                    void* y) {
+  visit_real(dtype, [&]<class T>() {
+    with_group(rows, columns, 1, [&]<int G>(unsigned blocks) {
+      near_zero_kernel<T, G><<<blocks, block_threads, 0, stream>>>(
+          rows, columns, static_cast<const T*>(x), static_cast<T*>(y));
+    });
+  });
+  check_launch("rows_near_zero");
 }
 
 void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeometry& g,

@@ -15,6 +15,11 @@ void softmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const v
 void softmax_backward(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* y,
                       const void* dy, void* dx);
 
+/// y (rows, columns) has the softmax of x: rows whose largest number is far from 0 are moved there,
+/// so that f32 still holds the log of their sum of exponentials beside the largest.
+void rows_near_zero(cudaStream_t stream, DType dtype, int64_t rows, int64_t columns, const void* x,
+                    void* y);
+
 /// Device memory of one cross entropy; null where the geometry has none.
 struct CrossEntropy {
   const void* logits = nullptr;        // (rows, classes)

@@ -97,6 +97,36 @@ TEST(Windows, AgreeWithCounting) {
   }
 }
 
+// PyTorch's pooling_output_shape: the extent is rounded up, but the last window starts before the
+// end padding. A window larger than the axis may be the only one.
+TEST(Windows, AreRoundedUpAsPyTorchDoes) {
+  for (int64_t extent = 1; extent <= 9; ++extent) {
+    for (int64_t kernel = 1; kernel <= 12; ++kernel) {
+      for (int64_t stride = 1; stride <= 5; ++stride) {
+        for (int64_t padding = 0; padding <= kernel / 2; ++padding) {
+          const int64_t over = extent + 2 * padding - kernel + stride - 1;
+          int64_t wanted = (over >= 0 ? over / stride : -1) + 1;
+          if ((wanted - 1) * stride >= extent + padding) --wanted;
+          const WindowAxis a{.extent = extent,
+                             .kernel = kernel,
+                             .stride = stride,
+                             .padding = padding,
+                             .ceil = true};
+          SCOPED_TRACE(fmt::format("{} {} {} {}", extent, kernel, stride, padding));
+          if (wanted < 1) {
+            EXPECT_THAT(error_of([&] { place_windows("op", "w", a); }), HasSubstr("does not fit"));
+            continue;
+          }
+          const WindowPlaces up = place_windows("op", "w", a);
+          EXPECT_EQ(up.count, wanted);
+          EXPECT_EQ(up.count, counted(a, up)) << "the end that windows reach is that of the last";
+          EXPECT_EQ(up.after_padding, padding);
+        }
+      }
+    }
+  }
+}
+
 TEST(Windows, RefuseWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { place_windows("conv2d", "width", {.extent = 4, .kernel = 5}); }),
               testing::AllOf(HasSubstr("2: conv2d:"), HasSubstr("width"), HasSubstr("same")));

@@ -139,7 +139,7 @@ TEST(StepState, AveragesForgetTheStart) {
 
 // --- the kernels -----------------------------------------------------------------------------
 
-class StepKernels : public ::testing::TestWithParam<Device> {
+class StepKernels : public OnDevice {
  protected:
   TensorOptions options(DType dtype = DType::f32) const {
     return {.dtype = dtype, .device = GetParam()};
@@ -147,7 +147,7 @@ class StepKernels : public ::testing::TestWithParam<Device> {
   Backend& backend() const { return backend_of(GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, StepKernels, ::testing::ValuesIn(test_devices()),
+INSTANTIATE_TEST_SUITE_P(, StepKernels, ::testing::ValuesIn(every_device),
                          [](const auto& device) { return test_name(device.param); });
 
 TEST_P(StepKernels, MemoryIsWrittenAndReadInParts) {

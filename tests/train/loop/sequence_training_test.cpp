@@ -1,5 +1,6 @@
 // Whole runs on sequences: learned, evaluated, saved, loaded, resumed.
 #include "core/autograd/autograd.h"
+#include "core/io/file.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
 #include "tests/support/error_of.h"
@@ -13,6 +14,7 @@
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
+#include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,6 +46,39 @@ TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const LabelledSequences again = open_labelled(network, folder / "words", {}, 16);
   const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
   EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
+}
+
+// A bias so large that exp() of the forecast overflows while the loss is finite: the run goes on,
+// also behind a resume, and any finite metric is better.
+TEST(SequenceTraining, GoesOnBehindAMetricThatOverflowed) {
+  const TemporaryFolder folder;
+  const Config config =
+      series_config(folder, {"data.series.log=true", "data.series.difference=0", "train.epochs=4",
+                             "schedule.kind=plateau", "train.early_stopping.patience=3"});
+  TestRun first(config);
+  const int64_t steps = first.experiment.batches_per_epoch();
+  first.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step == steps) poison(first.experiment, "dense.bias", 1e4F);
+    if (event.step == steps + 1) first.stop = SIGTERM;
+  };
+  const TrainResult stopped = first.train();
+  EXPECT_EQ(stopped.best_epoch, 0);
+  EXPECT_TRUE(std::isinf(stopped.best_metric));
+  const auto has = [&](const char* file, const char* text) {
+    return read_file(first.folder.path() / file, 1 << 24, ErrorKind::data).find(text) !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(has("metrics.jsonl", "\"val_mae\":null,\"val_rmse\":null"));
+  EXPECT_TRUE(has("last/state.json", "\"best_metric\":null"));
+  EXPECT_TRUE(has("last/state.json", "\"stall_metric\":null"));
+  TestRun second(config, first.folder.path());
+  second.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step == steps + 2) poison(second.experiment, "dense.bias", 0);
+  };
+  const TrainResult result = second.train();
+  EXPECT_GE(result.best_epoch, 1);
+  EXPECT_TRUE(std::isfinite(result.best_metric));
+  EXPECT_TRUE(std::isfinite(second.experiment.schedule->state().best));
 }
 
 TEST(SequenceTraining, ResumesBitForBit) {
@@ -200,7 +235,7 @@ TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
   EXPECT_EQ(run.experiment.data.train_size, 16);
   EXPECT_EQ(run.experiment.data.val_size, 4);
   EXPECT_THAT(run.experiment.notes,
-              testing::Contains(HasSubstr("skipped 1 files beside the class folders")));
+              testing::Contains(HasSubstr("data.train: 20 of 21 files used: 1 not in a class folder")));
   run.train();
   const Network trained = Network::load(run.folder.best(), cpu_device);
   const auto source = open_labelled(trained, folder / "reviews", {}, 8).source;

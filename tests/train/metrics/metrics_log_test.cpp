@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker::test {
@@ -31,6 +32,28 @@ TEST(MetricsLog, ASkippedStepHasNoGradientNorm) {
   EXPECT_EQ(skipped.find("gradient_norm"), nullptr);
   EXPECT_EQ(skipped.at("loss").as_double(), 0.5);
   EXPECT_EQ(skipped.at("epoch_loss").as_double(), 0.75);
+}
+
+TEST(MetricsLog, AMetricThatOverflowedIsNull) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  LogFile file(path);
+  MetricsLog log(&file);
+  LanguageMetrics metrics(true);
+  metrics.add_loss(800, 10);  // exp(800) is above the largest double
+  log.epoch({.val_loss = metrics.loss(), .val_figures = metrics.figures()}, 5, 1);
+  log.validation(metrics, true, 0, 5);
+  EXPECT_THAT(metrics.line(), testing::HasSubstr("loss 800.0000 perplexity infinite bits"));
+  std::ifstream lines(path);
+  for (const char* kind : {"epoch", "validation"}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    const JsonValue json = JsonValue::parse(line, {});
+    EXPECT_EQ(json.at("kind").as_string(), kind);
+    EXPECT_TRUE(json.at("val_perplexity").is_null()) << line;
+    EXPECT_EQ(json.at("val_loss").as_double(), 800);
+    EXPECT_EQ(json.at("val_accuracy").as_double(), 0);
+  }
 }
 
 }  // namespace
