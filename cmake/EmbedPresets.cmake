@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY as string literals.
+# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY and its variants.yaml as string literals.
 # Usage: cmake -DDIRECTORY=configs/presets -DNAMES=chollet,vgg16 -DOUTPUT=x.cpp -P EmbedPresets.cmake
 string(REPLACE "," ";" names "${NAMES}")
 set(entries "")
@@ -6,6 +6,7 @@ foreach(name IN LISTS names)
   file(READ "${DIRECTORY}/${name}.yaml" text)
   string(APPEND entries "    {\"${name}\", R\"preset(${text})preset\"},\n")
 endforeach()
+file(READ "${DIRECTORY}/variants.yaml" variants)
 file(WRITE "${OUTPUT}.new" "// Made from configs/presets by cmake/EmbedPresets.cmake.
 #include \"layers/builder/presets.h\"
 
@@ -18,6 +19,8 @@ ${entries}};
 }  // namespace
 
 std::span<const Preset> presets() { return embedded; }
+
+std::string_view preset_variants_text() { return R\"preset(${variants})preset\"; }
 
 }  // namespace whisker
 ")

@@ -77,9 +77,9 @@ function(whisker_test name)
     return()
   endif()
   if(arg_ALONE)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_FILTER "${arg_ALONE}" TEST_LIST ${name}_ALONE
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_FILTER "${arg_ALONE}" TEST_LIST ${name}_ALONE
       PROPERTIES ${properties} RUN_SERIAL TRUE)
     set(others TEST_FILTER "-${arg_ALONE}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST ${others} PROPERTIES ${properties})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${others} PROPERTIES ${properties})
 endfunction()

@@ -16,6 +16,9 @@ WeightAverage::WeightAverage(ParameterArena& arena, double decay, bool warmup)
     fail(ErrorKind::usage, "ema.decay: expected a number between 0 and 1, got {}", decay);
   }
   average_.copy_(arena.values());
+  for (const auto& parameter : arena.parameters()) {
+    if (parameter->is_buffer()) buffers_.push_back(parameter->master().clone());
+  }
 }
 
 void WeightAverage::update(const int32_t* applies) {
@@ -29,8 +32,20 @@ void WeightAverage::update(const int32_t* applies) {
                        .average = average_});
 }
 
+void WeightAverage::copy_buffers() {
+  auto buffer = buffers_.begin();
+  for (const auto& parameter : arena_.parameters()) {
+    if (parameter->is_buffer()) (buffer++)->copy_(parameter->master());
+  }
+}
+
 void WeightAverage::swap() {
-  backend_of(arena_.device()).training_step().swap(arena_.values(), average_);
+  TrainingStepKernels& kernels = backend_of(arena_.device()).training_step();
+  kernels.swap(arena_.values(), average_);
+  auto buffer = buffers_.begin();
+  for (const auto& parameter : arena_.parameters()) {
+    if (parameter->is_buffer()) kernels.swap(parameter->master(), *buffer++);
+  }
   arena_.refresh();
 }
 

@@ -1,8 +1,12 @@
 // Exponential moving average of the weights (Polyak and Juditsky 1992): kept beside the arena,
-// swapped in for validation and saving.
+// swapped in for validation and saving. Buffers are no averages: the running statistics of batch
+// norms go with the live weights, and those of the averaged ones have to be measured while they are
+// live (train/loop/average_statistics.h).
 #pragma once
 
 #include "core/parameters/parameters.h"
+
+#include <vector>
 
 namespace whisker {
 
@@ -14,7 +18,9 @@ class WeightAverage {
 
   /// After each optimizer step. Does nothing when *applies (in device memory) is 0.
   void update(const int32_t* applies = nullptr);
-  /// Exchanges the average and the live values; call twice to undo.
+  /// The live buffers become the average's as well, until it is given others.
+  void copy_buffers();
+  /// Exchanges the average and the live values, and the buffers of each; call twice to undo.
   void swap();
 
   const Tensor& flat() const { return average_; }
@@ -28,6 +34,7 @@ class WeightAverage {
   bool warmup_;
   Tensor updates_;  // i64 (), on the device
   Tensor average_;
+  std::vector<Tensor> buffers_;  // of the averaged weights, in the arena's order
 };
 
 /// The averaged weights are live while one exists.

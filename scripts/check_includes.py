@@ -75,6 +75,7 @@ ORDER = {
         train/checkpoint train/config
         train/device train/model
         train/data train/metrics train/onnx
+        train/ranks
         train train/inference
         train/loop
         train/planning""",

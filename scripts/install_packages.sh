@@ -9,7 +9,7 @@ packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann
           libjpeg-dev libstb-dev libwebp-dev libdnnl-dev ocl-icd-opencl-dev
           libonnx-dev libprotobuf-dev)
 if [ "${1:-build}" = test ]; then
-  packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 curl
+  packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 python3-venv curl
              openmpi-bin libjpeg-turbo-progs webp unzip clang-16 libclang-rt-16-dev
              zsh fish)
 fi

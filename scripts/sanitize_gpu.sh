@@ -10,17 +10,7 @@
 # finish, or nothing that used a GPU; 2 for a wrong call.
 set -ufo pipefail  # -f: patterns are of tests, not of files
 
-# Programs, and the patterns of those of their tests that use a GPU: the others take their time on the CPU. Those with
-# the longest tests come first, so that none of them is what all processes wait for at the end.
-programs=(
-  "core/whisker_core_cuda_tests|*"
-  "layers/whisker_layers_tests|*Cuda* */cuda_0 *Fused* Fusion.* RecurrentTraces.*"
-  "train/whisker_train_run_tests|*Cuda* *Gpu* */cuda_0"
-  "core/whisker_core_op_tests|*"
-  "core/whisker_core_cuda_few_channels_tests|*"
-  "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
-  "data/whisker_data_image_tests|DeviceImages.*"
-)
+. "$(dirname "$0")/gpu_test_programs.sh"
 
 # What a tool cannot do: TOOL|PATTERNS|OPTION. Tests of these patterns run apart, with this option of the tool or this
 # VARIABLE=VALUE in their environment; without either they are left out; "none" is for tests that a later rule would
@@ -267,7 +257,7 @@ main() {
   commit=$(git -C "$root" describe --always --dirty=+changes --abbrev=8 2>/dev/null) || commit=unknown
   say '%s\n' "commit $commit: ${tools[*]} over $folder, $jobs processes, $limit s each, filter $filter"
   for tool in "${tools[@]}"; do
-    for entry in "${programs[@]}"; do
+    for entry in "${gpu_test_programs[@]}"; do
       program=$folder/tests/${entry%%|*}
       [ -x "$program" ] || wrong "no test program $program. Build with WHISKER_CUDA and WHISKER_TESTS on."
       plan "$tool" "$program" ${entry#*|}

@@ -13,6 +13,8 @@
 #include "train/metrics/evaluate.h"
 #include "train/model/freeze_layers.h"
 #include "train/model/initial_weights.h"
+#include "train/model/norm_batches.h"
+#include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
@@ -126,6 +128,34 @@ void check_last_batch(const Config& config, const RunData& data, int world) {
        world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
 }
 
+RunBatches batches_of(const Config& config, const RunData& data, int world) {
+  const bool alike = config.data.kind == DataKind::language;
+  return {.examples = alike ? config.train.batch_size : data.train_size,
+          .batch_size = config.train.batch_size,
+          .drop_last = config.train.drop_last,
+          .world = world,
+          .sync_norms = config.train.sync_batch_norm};
+}
+
+std::vector<std::string> norm_notes(const Config& config, const Model& model) {
+  if (!has_batch_statistics(model)) return {};
+  std::vector<std::string> notes;
+  if (config.train.accumulate > 1) {
+    notes.push_back(fmt::format(
+        "train.accumulate: batch_norm normalises each batch of {} with statistics of its own, not "
+        "the {} batches of a step with one; group_norm, layer_norm or freeze_norm=true avoid that",
+        config.train.batch_size, config.train.accumulate));
+  }
+  if (config.ema.decay > 0) {
+    notes.push_back(fmt::format(
+        "ema: before each validation, batch_norm's statistics are measured for the averaged "
+        "weights on about {} training examples, or all of fewer; ema.decay=0 or freeze_norm=true "
+        "avoids that",
+        examples_to_measure));
+  }
+  return notes;
+}
+
 // The loaders compute the first, frozen layers once per image.
 void cache_features(Experiment& experiment) {
   const Config& config = experiment.config;
@@ -175,7 +205,12 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   check_ranks(config, group->world());
   data = open_data(config, {.rank = group->rank(), .world = group->world()});
+  if (const auto* found = std::get_if<Preprocess>(&data.signature.input)) {
+    if (config.data.rules > 1) config.data.png_bits.value = found->rules.png_bits;
+  }
   check_last_batch(config, data, group->world());
+  data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
+                                    "train.positive_class");
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
@@ -188,11 +223,20 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   if (const std::string note = freeze_layers(config, model); !note.empty()) {
     notes.push_back(note);
   }
+  if (start == StartFrom::initial_weights) {
+    check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
+  }
+  for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
   const DeviceChoice choice = choose_device(device_of_rank(config.device, *group));
   device = choice.device;
+  const DType precision = compute_dtype(config.precision, choice);
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_start(*group, config, data,
+                     {{.name = "device", .value = gpu ? "a GPU" : "a CPU"},
+                      {.name = "precision", .value = fmt::format("{}", precision)}});
   ranks = make_communicator(std::move(group), device);
   if (ranks->world() > 1) {
     notes.push_back(fmt::format("{} ranks, {}: each trains on {} of the {} examples of a batch",
@@ -200,7 +244,6 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  const DType precision = compute_dtype(config.precision, choice);
   std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
@@ -234,7 +277,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
 }
 
 Figure Experiment::best_figure(const Metrics& metrics) const {
-  constexpr std::string_view names[] = {"", "accuracy", "f1", "mae", "rmse", "loss"};
+  constexpr std::string_view names[] = {"",     "accuracy", "f1",       "mae",
+                                        "rmse", "loss",     "f1_macro", "f1_class"};
   const std::string_view name = names[static_cast<size_t>(config.train.metric)];
   if (!name.empty()) return metrics.figure(name);
   const bool language = network->signature().task() == Task::language_model;

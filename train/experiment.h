@@ -15,6 +15,7 @@
 #include "train/metrics/objective.h"
 #include "train/model/network.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ struct Experiment {
 DType compute_dtype(PrecisionKind precision, Device device);
 /// The same where `card` is the GPU of a CUDA device.
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card);
+/// Number of training examples, rounded up to batches, that batch norms of averaged weights are
+/// measured on: see train/loop/average_statistics.h.
+inline constexpr int64_t examples_to_measure = 4096;
 /// Applies the configuration of `device` (runtime, deterministic) to its backend.
 void configure_backend(const Config& config, Device device);
 /// Lets `device` time algorithms from now on, for a few seconds in total and no longer than `steps`

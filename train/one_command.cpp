@@ -2,13 +2,16 @@
 
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
+#include "data/files/split_folders.h"
 #include "data/images/image_folder.h"
 #include "layers/builder/presets.h"
+#include "layers/weights/preset_name.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <system_error>
 
 namespace whisker {
@@ -25,7 +28,8 @@ std::string name_of(const std::string& data) {
   std::error_code error;
   fs::path path = fs::absolute(data, error).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  if (path.filename() == "train" && path.parent_path().has_filename()) path = path.parent_path();
+  const bool split = split_of_name(path.filename().string()) == Split::train;
+  if (split && path.parent_path().has_filename()) path = path.parent_path();
   return path.filename().empty() ? "run" : path.filename().string();
 }
 
@@ -54,15 +58,16 @@ bool trains_on_gpu(const std::string& device) {
 }
 
 int64_t training_images(const std::string& data, const DataConfig& config) {
-  std::error_code error;
-  const fs::path train = fs::path(data) / "train", val = fs::path(data) / "val";
-  const bool parts = fs::is_directory(train, error) && fs::is_directory(val, error);
+  std::optional<SplitFolders> splits;
+  if (config.csv.empty() && config.label_pattern.find('/') == std::string::npos) {
+    splits = find_splits(data, "--data", holds_images);
+  }
   const int64_t images =
       open_image_folder(
-          parts ? train : fs::path(data),
+          splits ? splits->train : fs::path(data),
           {.label_pattern = config.label_pattern, .csv = config.csv, .name = "--data"})
           .size();
-  return parts ? images : images - images / 5;
+  return splits && !splits->val.empty() ? images : images - images / 5;
 }
 
 }  // namespace
@@ -70,7 +75,11 @@ int64_t training_images(const std::string& data, const DataConfig& config) {
 Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides) {
   std::vector<std::string> assignments = {assignment("data.train", command.data),
                                           "data.val=", assignment("name", name_of(command.data))};
-  if (!command.model.empty()) assignments.push_back(assignment("model", command.model));
+  if (!command.model.empty()) {
+    const auto name = find_preset_name(command.model);  // "timm/resnet18.a1_in1k" too
+    const bool spelled = !find_preset(command.model) && name && !name->presets.empty();
+    assignments.push_back(assignment("model", spelled ? name->presets[0] : command.model));
+  }
   const Config before = config_before_the_recipe(command.data, overrides);
   const int64_t images = training_images(command.data, before.data);
   const bool batch_is_set =

@@ -3,7 +3,9 @@
 
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
-#include "data/files/file_walk.h"
+#include "data/files/split_folders.h"
+#include "data/images/image_folder.h"
+#include "data/sequences/labelled_text.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "train/data/run_data.h"
@@ -29,30 +31,63 @@ bool names_weights(const YamlNode& model) {
   return model.is_scalar() && model.text() == "from_weights";
 }
 
-// The preset that a file made elsewhere names or has the tensors of.
-std::string preset_in(const SafetensorsFile& file) {
+std::string stored_arch(const SafetensorsFile& file) {
   const auto arch = file.metadata().find("arch");
-  if (arch != file.metadata().end() && find_preset(arch->second)) return arch->second;
-  if (const auto preset = preset_of_file(file)) return preset->name;
+  return arch == file.metadata().end() ? "" : arch->second;
+}
+
+// The preset that a file made elsewhere names or has the tensors of.
+std::string preset_in(const SafetensorsFile& file, Notes& notes) {
+  const std::string arch = stored_arch(file);
+  if (find_preset(arch) && file.metadata().contains("preprocess")) return arch;
+  if (const auto preset = preset_of_file(file, {.metadata = arch})) {
+    notes.push_back(fmt::format("{}: recognised by {} as {}", printable(file.name()), preset->by,
+                                preset->name));
+    if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
+    return preset->name;
+  }
+  if (find_preset(arch)) return arch;
+  const std::string nearest = nearest_preset(file);
   fail(
       ErrorKind::checkpoint,
       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
-      "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
-      file.name(), fmt::join(preset_names(), ", "));
+      "has its tensors' names and shapes{}{}. Name the network: model: one of {}, or its layers.",
+      file.name(), nearest.empty() ? "" : "; ", nearest, fmt::join(preset_names(), ", "));
 }
 
-YamlNode model_in(const SafetensorsFile& file, InitConfig& init) {
-  if (!file.metadata().contains("config")) return preset_to_fine_tune(preset_in(file), init);
+YamlNode model_in(const SafetensorsFile& file, InitConfig& init, Notes& notes) {
+  if (!file.metadata().contains("config")) {
+    return preset_to_fine_tune(preset_in(file, notes), init);
+  }
   return WeightsInfo::from_file(file).build(file.name()).section;
 }
-
-// --- preprocessing -------------------------------------------------------------------------------
 
 std::string preset_of(const YamlNode& model) {
   if (model.is_scalar()) return model.text();
   const YamlNode* preset = model.find("preset");
   return preset ? preset->text() : "";
 }
+
+// Weights from elsewhere that are said to be another network than the configuration's load into it
+// where the tensors are equal.
+void warn_of_other_network(const SafetensorsFile& file, const YamlNode& model, Notes& notes) {
+  const Preset* const preset = find_preset(preset_of(model));
+  if (!preset || file.metadata().contains("config")) return;
+  std::optional<PresetOfFile> found;
+  try {
+    found = preset_of_file(file, {.metadata = stored_arch(file)});
+  } catch (const Error&) {  // other tensors: loading them says what differs
+    return;
+  }
+  if (!found || found->name == preset->name) return;
+  if (std::ranges::count(found->others, preset->name) > 0) return;
+  notes.push_back(fmt::format(
+      "warning: {} is {} by {}, not the configuration's {}, which computes or prepares images "
+      "otherwise. model={} follows the weights.",
+      printable(file.name()), found->name, found->by, preset->name, found->name));
+}
+
+// --- preprocessing -------------------------------------------------------------------------------
 
 // How images became the input of these weights: as the file says or, where it is silent, as the
 // preset's ImageNet weights expect. Nothing for weights of sequences.
@@ -65,7 +100,8 @@ std::optional<Preprocess> preprocess_in(const SafetensorsFile& file, const YamlN
 }
 
 std::vector<double> per_channel(const std::array<double, 3>& values, int64_t channels) {
-  const bool one = channels == 1 || (values[0] == values[1] && values[1] == values[2]);
+  if (channels == 1) return {gray_of(values)};
+  const bool one = values[0] == values[1] && values[1] == values[2];
   return {values.begin(), values.begin() + (one ? 1 : 3)};
 }
 
@@ -192,8 +228,12 @@ void follow_weights(Config& config, Notes& notes) {
   }
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
-  const SafetensorsFile file = open_weights(config.init.from);
-  if (network) config.model = model_in(file, config.init);
+  const SafetensorsFile file = open_weights(config.init.from, config.init.key);
+  if (network) {
+    config.model = model_in(file, config.init, notes);
+  } else {
+    warn_of_other_network(file, config.model, notes);
+  }
   if (config.data.kind != DataKind::images) return;
   if (const auto stored = preprocess_in(file, config.model)) {
     follow_preprocess(config, *stored, file.name(), notes);
@@ -205,20 +245,85 @@ void follow_weights(Config& config, Notes& notes) {
   }
 }
 
+// --- metric --------------------------------------------------------------------------------------
+
+void choose_f1(TrainSettings& train, Notes& notes) {
+  if (train.metric != MetricKind::f1) return;
+  const bool of_one = !train.positive_class.empty();
+  train.metric = of_one ? MetricKind::f1_class : MetricKind::f1_macro;
+  notes.push_back(
+      of_one
+          ? fmt::format("train.metric: f1 is f1_class, that of train.positive_class {}; the mean "
+                        "over the classes is train.metric=f1_macro",
+                        printable(train.positive_class))
+          : std::string("train.metric: f1 is f1_macro, the mean over the classes; that of one "
+                        "class is train.positive_class=NAME train.metric=f1_class"));
+}
+
 // --- data ----------------------------------------------------------------------------------------
 
-// DIR/train and DIR/val for DIR.
+// Whether a test folder is labelled as the training data are; an archive's often is not.
+bool is_labelled(const fs::path& test, const fs::path& train, const DataConfig& data) {
+  if (data.kind == DataKind::text) {
+    const auto has_folders = [](const fs::path& root) {
+      return !walk_files(root, "data.test", OnUnreadable::list).folders.empty();
+    };
+    return has_folders(test) == has_folders(train) && holds_texts(test);
+  }
+  std::vector<std::string> ignored;
+  try {
+    return open_image_folder(test, {.label_pattern = data.label_pattern,
+                                    .name = "data.test",
+                                    .on_unreadable = OnUnreadable::list,
+                                    .problems = &ignored})
+               .size() > 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return false;
+  }
+}
+
+// The splits that data.train holds, for data.train, data.val and data.test.
 void find_parts(DataConfig& data, Notes& notes) {
-  const bool folders = data.kind == DataKind::images || data.kind == DataKind::text;
-  if (!folders || data.train.empty() || !data.val.empty() || !data.csv.empty()) return;
-  if (data.val_split > 0) return;
-  std::error_code error;
-  const fs::path train = fs::path(data.train) / "train", val = fs::path(data.train) / "val";
-  if (!fs::is_directory(train, error) || !fs::is_directory(val, error)) return;
-  data.train = train.string();
-  data.val = val.string();
-  notes.push_back(
-      fmt::format("data.val is {}, found next to {}", printable(data.val), printable(data.train)));
+  const bool images = data.kind == DataKind::images;
+  if ((!images && data.kind != DataKind::text) || data.train.empty() || !data.val.empty()) return;
+  const bool by_path = data.label_pattern.find('/') != std::string::npos;  // says what is read
+  if (!data.csv.empty() || by_path) return;
+  const auto found =
+      find_splits(data.train, "data.train", images ? HoldsExamples(holds_images) : holds_texts);
+  if (!found) return;
+  const std::string root = printable(data.train);
+  if (data.val_split > 0 && !found->val.empty()) {
+    fail(ErrorKind::data,
+         "data.val_split: {} holds {}: either that validates (data.val_split=0), or a fraction of "
+         "the training folder (data.train={}).",
+         root, printable(found->val.string()), printable(found->train.string()));
+  }
+  data.train = found->train.string();
+  data.val = found->val.string();
+  std::string note = fmt::format("{} holds splits: data.train is {}", root, printable(data.train));
+  if (!data.val.empty()) note += fmt::format(", data.val is {}", printable(data.val));
+  std::string unused;
+  if (!found->test.empty() && data.test.empty()) {
+    if (is_labelled(found->test, found->train, data)) {
+      data.test = found->test.string();
+      note += fmt::format(", data.test is {}", printable(data.test));
+    } else {
+      unused = fmt::format("{} without labels", printable(found->test.string()));
+    }
+  }
+  if (!found->others.empty()) {
+    unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quoted_list(found->others));
+  }
+  if (data.val.empty() && data.val_split == 0) {
+    data.val_split = 0.2;
+    note += "; a fifth of data.train validates";
+    if (!data.test.empty()) {
+      note += fmt::format(" (data.val={} validates on the test set)", printable(data.test));
+    }
+  }
+  if (!unused.empty()) note += fmt::format("; not used: {}", unused);
+  notes.push_back(std::move(note));
 }
 
 void split_off_validation(DataConfig& data, Notes& notes) {
@@ -254,6 +359,7 @@ Config resolve_config(Config config, std::vector<std::string>* notes) {
   Notes unread;
   Notes& told = notes ? *notes : unread;
   follow_weights(config, told);
+  choose_f1(config.train, told);
   find_parts(config.data, told);
   split_off_validation(config.data, told);
   if (config.schedule.restart == 0 && config.unfreeze_at < config.train.epochs) {

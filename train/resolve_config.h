@@ -12,7 +12,7 @@ namespace whisker {
 /// run:
 /// - the network of `model: from_weights`;
 /// - the keys of preprocessing (preprocess_keys) that are not given, from init.from;
-/// - data.train and data.val from a folder that holds train/ and val/;
+/// - data.train, data.val and data.test from a folder that holds splits: find_splits();
 /// - data.val_split, where no validation data are given;
 /// - schedule.restart from unfreeze_at.
 /// Adds messages about these to `notes`, unless null, and warnings about given keys that differ

@@ -1,58 +1,155 @@
 #include "apps/commands/classified_images.h"
 
-#include "core/io/atomic_file.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/text.h"
+#include "core/io/utf8.h"
 #include "data/codec/encode_jpeg.h"
 #include "data/files/csv.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 namespace whisker {
 namespace {
 
-// A line of the CSV file, after its header: the path, then the values.
-void add_embedding(const Prediction& result, std::string& csv) {
-  if (csv.empty()) {
-    csv = "path";
-    for (size_t i = 0; i < result.embedding.size(); ++i) csv += fmt::format(",{}", i);
-    csv += "\n";
+namespace fs = std::filesystem;
+
+constexpr std::string_view heat_map_comment = "heat map by whisker classify --cam";
+constexpr int most_jpeg_side = 65500;  // libjpeg's JPEG_MAX_DIMENSION
+constexpr OutputFormat heat_map_format{.name = "a heat map of classify --cam",
+                                       .is_own = is_heat_map};
+constexpr OutputFormat embeddings_format{.name = "a CSV of classify --embeddings",
+                                         .is_own = is_embeddings_csv};
+
+// `text` as part of a file's name, of at most `most` bytes.
+std::string file_name_part(std::string_view text, size_t most) {
+  std::string part;
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(utf8_sequence_length(text), 1);
+    if (part.size() + length > most) break;
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool kept = first >= 0x20 && first != 0x7f && first != '/';
+    part += kept ? text.substr(0, length) : std::string_view("_");
+    text.remove_prefix(length);
   }
-  csv += csv_field(result.name);
-  for (const float value : result.embedding) csv += fmt::format(",{}", value);
-  csv += "\n";
+  return part;
 }
 
 }  // namespace
 
 std::string heat_map_jpeg(const Prediction& result) {
-  if (result.heat_map.rgb.empty()) return {};
-  const std::vector<uint8_t> bytes = encode_jpeg(result.heat_map, {});
+  const Image& image = result.heat_map;
+  if (image.rgb.empty() || std::max(image.height, image.width) > most_jpeg_side) return {};
+  const std::vector<uint8_t> bytes = encode_jpeg(image, {.comment = std::string(heat_map_comment)});
   return {bytes.begin(), bytes.end()};
 }
 
-ClassifiedImages::ClassifiedImages(std::string heat_maps, std::string embeddings)
-    : heat_maps_(std::move(heat_maps)), embeddings_(std::move(embeddings)) {
-  if (!heat_maps_.empty()) std::filesystem::create_directories(heat_maps_);
-}
-
-void ClassifiedImages::add(const Prediction& result, const std::string& jpeg) {
-  if (!result.error.empty()) return;
-  if (!heat_maps_.empty()) write_heat_map(result.name, jpeg);
-  if (!embeddings_.empty()) add_embedding(result, csv_);
-}
-
-void ClassifiedImages::finish() const {
-  if (!embeddings_.empty()) write_file_atomically(embeddings_, csv_);
-}
-
-void ClassifiedImages::write_heat_map(const std::filesystem::path& image, const std::string& jpeg) {
-  const std::string stem = image.stem().string();
-  std::string name = stem;
-  for (int number = 2; !names_.insert(name).second; ++number) {
-    name = fmt::format("{}-{}", stem, number);
+bool is_heat_map(std::string_view begin) {
+  const auto byte = [&](size_t at) -> unsigned {
+    return at < begin.size() ? static_cast<unsigned char>(begin[at]) : 0;
+  };
+  if (byte(0) != 0xff || byte(1) != 0xd8) return false;
+  constexpr unsigned comment = 0xfe, start_of_scan = 0xda;
+  for (size_t at = 2; byte(at) == 0xff && byte(at + 1) != start_of_scan;) {
+    const size_t length = byte(at + 2) << 8 | byte(at + 3);  // with its own two bytes
+    if (length < 2) return false;
+    if (byte(at + 1) == comment && at + 2 + length <= begin.size()) {
+      return begin.substr(at + 4, length - 2) == heat_map_comment;
+    }
+    at += 2 + length;
   }
-  write_file_atomically(std::filesystem::path(heat_maps_) / (name + ".jpg"), jpeg);
+  return false;
+}
+
+bool is_embeddings_csv(std::string_view begin) {
+  std::string header = "path";
+  for (int i = 0; header.size() < begin.size(); ++i) {
+    header += fmt::format(",{}", i);
+    if (i >= 0 && begin.starts_with(header + "\n")) return true;
+  }
+  return begin.size() >= 4096 && header.starts_with(begin);  // cut within the header
+}
+
+fs::path heat_map_name(const fs::path& image, std::span<const std::string> folders,
+                       std::string_view class_name, float probability) {
+  fs::path below;
+  for (const std::string& folder : folders) {
+    const fs::path relative = image.lexically_relative(folder);
+    const bool inside = !relative.empty() && *relative.begin() != ".." && relative != ".";
+    if (inside && (below.empty() || relative.native().size() < below.native().size())) {
+      below = relative;
+    }
+  }
+  if (below.empty()) below = image;
+  fs::path name;
+  for (const fs::path& part : below.parent_path()) {
+    if (part != "/" && part != "." && part != "..") name /= part;
+  }
+  constexpr size_t most_stem = 150, most_class = 80;  // of the 255 bytes of a name
+  return name / fmt::format("{}_{}_{:.4f}", file_name_part(image.stem().string(), most_stem),
+                            file_name_part(class_name, most_class), probability);
+}
+
+ClassifiedImages::ClassifiedImages(Outputs& outputs, const std::string& heat_maps,
+                                   const std::string& embeddings, const std::string& folder)
+    : outputs_(outputs), heat_maps_(heat_maps), folders_{folder} {
+  if (!embeddings.empty()) {
+    embeddings_ = outputs_.open("--embeddings", embeddings, embeddings_format);
+  }
+  if (!heat_maps_.empty()) outputs_.open_folder("--cam", heat_maps_);
+}
+
+void ClassifiedImages::add_inputs(std::span<const std::string> images,
+                                  std::span<const std::string> folders) {
+  if (heat_maps_.empty() && !embeddings_) return;
+  for (const std::string& folder : folders.subspan(folders_.size() - 1)) {
+    outputs_.add_data(folder);
+    folders_.push_back(folder);
+  }
+  for (const std::string& image : images) outputs_.add_data(image);
+}
+
+void ClassifiedImages::add(const Prediction& result, const std::string& jpeg,
+                           std::span<const std::string> classes) {
+  if (!result.error.empty() || failed_) return;
+  try {
+    if (embeddings_) write_embedding(result);
+    if (heat_maps_.empty()) return;
+    if (jpeg.empty()) {
+      return tell(fmt::format("{}: skipped by --cam: a JPEG file has at most {} pixels a side\n",
+                              printable(result.name), most_jpeg_side));
+    }
+    const auto most = std::ranges::max_element(result.probabilities);
+    const auto predicted = static_cast<size_t>(most - result.probabilities.begin());
+    const fs::path stem = heat_map_name(result.name, folders_, classes[predicted], *most);
+    fs::path name = stem;
+    for (int number = 2; !names_.insert(name).second; ++number) {
+      name = fmt::format("{}-{}", stem.string(), number);
+    }
+    outputs_.write("--cam", heat_maps_, name += ".jpg", jpeg, heat_map_format);
+  } catch (const Error&) {
+    failed_ = std::current_exception();
+  }
+}
+
+void ClassifiedImages::finish() {
+  if (failed_) std::rethrow_exception(failed_);
+  if (embeddings_) outputs_.commit(*embeddings_, "--embeddings", embeddings_format);
+}
+
+// A line of the CSV file, after its header: the path, then the values.
+void ClassifiedImages::write_embedding(const Prediction& result) {
+  std::string text;
+  if (!std::exchange(has_header_, true)) {
+    text = "path";
+    for (size_t i = 0; i < result.embedding.size(); ++i) text += fmt::format(",{}", i);
+    text += "\n";
+  }
+  text += csv_field(result.name);
+  for (const float value : result.embedding) text += fmt::format(",{}", value);
+  embeddings_->write(text + "\n");
 }
 
 }  // namespace whisker

@@ -2,36 +2,61 @@
 // CSV file with its embedding.
 #pragma once
 
+#include "core/io/outputs.h"
 #include "train/inference/image_classifier.h"
 
+#include <exception>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace whisker {
 
-/// The heat map of a result as a JPEG file's bytes; empty without one.
+/// The heat map of a result as a JPEG file's bytes, with a comment that says so; empty without one,
+/// and where it is larger than a JPEG file can be.
 std::string heat_map_jpeg(const Prediction& result);
+/// Whether a file that begins so is one.
+bool is_heat_map(std::string_view begin);
+/// Whether a file that begins so is a CSV file of embeddings.
+bool is_embeddings_csv(std::string_view begin);
+
+/// The name of a heat map: the image's path below the longest of `folders` that it lies in, with
+/// the class and its probability: "cat/0_tabby cat_0.9312.jpg".
+std::filesystem::path heat_map_name(const std::filesystem::path& image,
+                                    std::span<const std::string> folders,
+                                    std::string_view class_name, float probability);
 
 /// A JPEG file per image in the folder `heat_maps`, and the CSV file `embeddings`; of an empty
 /// path, nothing.
 class ClassifiedImages {
  public:
-  /// Makes the folder.
-  ClassifiedImages(std::string heat_maps, std::string embeddings);
+  /// Opens them: throws as Outputs. `folder` is that of images given one by one.
+  ClassifiedImages(Outputs& outputs, const std::string& heat_maps, const std::string& embeddings,
+                   const std::string& folder);
 
-  /// Of an image that could be read: writes the heat map under the image's name, with a number
-  /// where two would have the same; keeps the embedding.
-  void add(const Prediction& result, const std::string& jpeg);
-  /// Writes the embeddings.
-  void finish() const;
+  /// Images that come next, and all folders that were walked so far: throws usage where an output
+  /// lies among them.
+  void add_inputs(std::span<const std::string> images, std::span<const std::string> folders);
+  /// Of an image that could be read: writes the heat map, with a number where two would have the
+  /// same name; adds the embedding. What fails is thrown by finish(): the results go on.
+  void add(const Prediction& result, const std::string& jpeg, std::span<const std::string> classes);
+  /// Puts the embeddings in their place; throws what could not be written.
+  void finish();
 
  private:
-  void write_heat_map(const std::filesystem::path& image, const std::string& jpeg);
+  void write_embedding(const Prediction& result);
 
-  std::string heat_maps_, embeddings_;
-  std::set<std::string> names_;  // of heat maps
-  std::string csv_;
+  Outputs& outputs_;
+  std::string heat_maps_;
+  std::vector<std::string> folders_;  // that names begin with: the images' own, then those walked
+  std::unique_ptr<OutputFile> embeddings_;
+  bool has_header_ = false;
+  std::set<std::filesystem::path> names_;  // of heat maps
+  std::exception_ptr failed_;
 };
 
 }  // namespace whisker

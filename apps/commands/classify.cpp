@@ -5,6 +5,7 @@
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -15,6 +16,7 @@
 #include "core/io/torch_file.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/images/png_bits.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -43,6 +45,7 @@ struct ClassifyArguments {
   bool json = false;
   bool jsonl = false;
   std::string cam, embeddings;
+  bool force = false;
   bool flip = false;
   double threshold = 0;  // below it an input's class is unknown
   std::string device = "auto";
@@ -177,15 +180,14 @@ void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int
   rounds.finish();
 }
 
-// Reports images in unsupported formats; fails where there is no image at all.
+// Reports which files of folders are no inputs; fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
-  const std::string unsupported = unsupported_formats(names.skipped(), !any);
   if (!any) {
+    const std::string unsupported = unsupported_formats(names.skipped(), true);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
          supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
   }
-  if (unsupported.empty()) return;
-  tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = names.use(); !use.empty()) tell(use + "\n");
 }
 
 // False for standard input, where an answer may be awaited before the next line comes, and on a
@@ -194,24 +196,32 @@ bool reads_ahead(const Network& network, const InputNames& names, const RankGrou
   return network.arena().device().kind == DeviceKind::cuda && names.count() && ranks.world() == 1;
 }
 
-int classify_image_files(const Network& network, InputNames& names,
+int classify_image_files(const Network& network, InputNames& names, ClassifiedImages& files,
                          const ClassifyArguments& arguments, RankGroup& ranks) {
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
-  const ImageClassifierOptions options{.batch_size = arguments.batch_size,
-                                       .flip = arguments.flip,
-                                       .embedding = !arguments.embeddings.empty(),
-                                       .heat_map = !arguments.cam.empty(),
-                                       .read_ahead = reads_ahead(network, names, ranks)};
-  ClassifiedImages files(ranks.leads() ? arguments.cam : "",
-                         ranks.leads() ? arguments.embeddings : "");
+  int64_t dark = 0;
+  const ImageClassifierOptions options{
+      .batch_size = arguments.batch_size,
+      .flip = arguments.flip,
+      .embedding = !arguments.embeddings.empty(),
+      .heat_map = !arguments.cam.empty(),
+      // Whole images wait with their heat maps: one batch.
+      .read_ahead = arguments.cam.empty() && reads_ahead(network, names, ranks),
+      .dark_pngs = &dark};
   const auto take = [&](const Prediction& result, const std::string& heat_map) {
     any = true;
     printer.print(result);
-    files.add(result, heat_map);
+    files.add(result, heat_map, network.classes());
+  };
+  const auto next_names = [&](size_t most) {
+    std::vector<std::string> some = names.next(most);
+    files.add_inputs(some, names.folders());
+    return some;
   };
   if (ranks.world() > 1) {
-    const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
+    const std::vector<std::string> paths = next_names(std::numeric_limits<size_t>::max());
+    require_same_paths(ranks, paths, prefixes_of(arguments.inputs));
     any = !paths.empty();
     classify_divided(
         ranks, paths, arguments.batch_size,
@@ -223,13 +233,20 @@ int classify_image_files(const Network& network, InputNames& names,
           take(result, heat_map);
         });
   } else {
-    classify_images(
-        network, [&](size_t most) { return names.next(most); }, options,
-        [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
+    classify_images(network, next_names, options,
+                    [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
   }
-  files.finish();
+  int64_t all_dark = 0;
+  for (const auto count : ranks.gather(static_cast<uint64_t>(dark))) {
+    all_dark += static_cast<int64_t>(count);
+  }
+  if (const std::string note = dark_pngs_note(all_dark); !note.empty() && ranks.leads()) {
+    tell(note + "\n");
+  }
   if (ranks.leads() || !any) check_found(arguments, names, any);
-  return printer.finish();
+  const int code = printer.finish();  // also where writing failed
+  files.finish();
+  return code;
 }
 
 int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
@@ -279,6 +296,7 @@ LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
 int classify_row_files(const Network& network, const ClassifyArguments& arguments,
                        RankGroup& ranks) {
   const auto& input = network.input<RowsInput>();
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   Printer printer(arguments, network, "place", ranks.leads());
   InputNames names(arguments.inputs);
   for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
@@ -322,6 +340,7 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
 }
 
 int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks) {
+  require_same_files(ranks, arguments.inputs, "INPUTS");
   const bool as_json = arguments.json || arguments.jsonl;
   std::string together;
   const auto print = [&](const std::string& text) {
@@ -367,13 +386,20 @@ void compute_briefly(Device device) {
 int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
+  Outputs outputs = make_outputs("classify", arguments.force, invocation);
+  outputs.add_input(arguments.weights);
+  outputs.add_input(arguments.facts.classes);
+  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  ClassifiedImages files(outputs, ranks.leads() ? arguments.cam : "",
+                         ranks.leads() ? arguments.embeddings : "",
+                         common_folder(arguments.inputs));
   const std::string device_name = device_of_rank(arguments.device, ranks);
   const bool alone = ranks.world() == 1 && arguments.gpus.empty();
   if (!ranks.leads()) invocation.verbosity = -1;
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const GivenFacts given = arguments.facts.read();
-  const WeightsInfo info =
-      WeightsInfo::from_file(open_weights(weights_file(arguments.weights)), given);
+  const WeightsInfo info = WeightsInfo::from_file(
+      open_weights(weights_file(arguments.weights), given.weights_key), given);
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
@@ -387,6 +413,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   brief ? compute_briefly(device) : load_algorithms(device);
   Network network =
       Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
+  require_same_weights(ranks, arguments.weights, network.signature());
   if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");
   tell_notes(network.notes(), invocation);
@@ -410,7 +437,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments, ranks);
   } else {
-    code = classify_image_files(network, names, arguments, ranks);
+    code = classify_image_files(network, names, files, arguments, ranks);
   }
   start.mark("inputs classified");
   if (!brief && ranks.leads()) save_algorithms(device);
@@ -429,14 +456,15 @@ int classify_lines(const ClassifyArguments& arguments, RankGroup& ranks, Invocat
 }
 
 int run_classify(const ClassifyArguments& arguments, Invocation& invocation) {
-  if (arguments.inputs.empty() && arguments.texts.empty()) {
-    fail(ErrorKind::usage,
-         "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
-  }
   const int count = ranks_to_start(arguments.gpus, arguments.device);
   if (count > 0 && !arguments.reads_stdin()) return start_ranks(count);
   RunRanks ranks;
   return ranks.run([&] {
+    require_same_command(*ranks.group(), *invocation.command);
+    if (arguments.inputs.empty() && arguments.texts.empty()) {
+      fail(ErrorKind::usage,
+           "classify: expected files, folders, '-' for a list on standard input, or --text TEXT.");
+    }
     return arguments.reads_stdin() ? classify_lines(arguments, *ranks.group(), invocation)
                                    : classify_as_rank(arguments, *ranks.group(), invocation);
   });
@@ -461,11 +489,15 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--threshold", arguments->threshold,
                    "Below this probability the class is unknown")
       ->check(CLI::Range(0.0, 1.0));
-  classify->add_option(
-      "--cam", arguments->cam,
-      "Images: write where the network sees the class, a JPEG each, to this folder");
-  classify->add_option("--embeddings", arguments->embeddings,
-                       "Images: write what the last layer takes of each to this CSV file");
+  classify
+      ->add_option("--cam", arguments->cam,
+                   "Images: write where the network sees the class, a JPEG each, to this folder")
+      ->check(check_output_name);
+  classify
+      ->add_option("--embeddings", arguments->embeddings,
+                   "Images: write what the last layer takes of each to this CSV file")
+      ->check(check_output_name);
+  add_force(classify, arguments->force);
   classify->add_flag("--tta", arguments->flip,
                      "Images: average each image and its mirror image (test-time augmentation)");
   classify->add_option("--device", arguments->device, std::string(device_names))

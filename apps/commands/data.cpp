@@ -7,6 +7,9 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/files/split_folders.h"
+#include "data/images/png_bits.h"
+#include "data/sequences/labelled_text.h"
 #include "data/synthetic/generate.h"
 #include "data/tools/check.h"
 #include "data/tools/statistics.h"
@@ -28,21 +31,11 @@ std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation
   };
 }
 
-// Whether a folder holds text files and no images.
-bool holds_texts(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) return false;
-  const std::vector<WalkedFile> files = walk_files(folder, "data", OnUnreadable::list).files;
-  std::vector<SkippedFile> others;
-  return std::ranges::any_of(files,
-                             [](const WalkedFile& file) { return file.path.ends_with(".txt"); }) &&
-         take_images(folder, files, others).empty();
-}
-
 struct FolderArguments {
   std::string train, val, label_pattern;
   std::vector<std::string> overrides;
   bool json = false;
+  std::string splits = {};  // what settle_splits() found, for the user
 
   /// The configuration that `train` names, or one made for a folder of texts; nothing for images.
   /// Overrides go with a file only.
@@ -52,12 +45,32 @@ struct FolderArguments {
       fail(ErrorKind::usage, "data: '{}': overrides go with a YAML file, not with a folder.",
            overrides[0]);
     }
-    if (!holds_texts(train)) return std::nullopt;
+    std::error_code error;
+    const bool folder = std::filesystem::is_directory(train, error);
+    if (!folder || !holds_texts(train) || holds_images(train)) return std::nullopt;
     Config config;
     config.data.kind = DataKind::text;
     config.data.train = train;
     config.data.val = val;
     return config;
+  }
+  // Takes the splits that a folder of images holds; without validation folder the test folder
+  // stands for it.
+  void settle_splits() {
+    if (!val.empty() || label_pattern.find('/') != std::string::npos) return;
+    const auto found = find_splits(train, "data", holds_images);
+    if (!found) return;
+    train = found->train.string();
+    val = (found->val.empty() ? found->test : found->val).string();
+    splits = fmt::format("splits     training {}", printable(train));
+    if (!val.empty()) {
+      splits += fmt::format(", {} {}", found->val.empty() ? "test" : "validation", printable(val));
+    }
+    if (!found->val.empty() && !found->test.empty()) {
+      splits += fmt::format("; not read: {}", printable(found->test.string()));
+    }
+    if (!found->others.empty()) splits += fmt::format("; not used: {}", quoted_list(found->others));
+    splits += "\n";
   }
   void add_to(CLI::App& command) {
     command
@@ -132,9 +145,13 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
       text += fmt::format("             {}\n", printable(name_of_file(train, val, file)));
     }
   }
-  if (const std::string skipped = unsupported_formats(skipped_files(train, val));
-      !skipped.empty()) {
-    text += fmt::format("skipped    {}: {}\n", skipped, supported_formats);
+  for (const ImageFolder* folder : {&train, val}) {
+    const std::string use = folder ? folder->use() : "";
+    if (use.empty()) continue;
+    text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
+  }
+  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
+    text += "depth      " + depth.note() + "\n";
   }
   std::map<std::string, std::vector<std::string>> reasons;  // of images that are skipped
   for (const SkippedFile& file : skipped_files(train, val)) {
@@ -163,6 +180,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
     if (auto config = arguments->sequences()) {
       return report_on_sequences(*arguments, std::move(*config), true);
     }
+    arguments->settle_splits();
     // A problem of one folder does not keep the other from being checked.
     std::vector<std::string> problems;
     const auto open = [&](const std::string& root, const char* name) {
@@ -185,7 +203,8 @@ void add_check(CLI::App& data, Invocation& invocation) {
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
     JsonWriter json;
     if (arguments->json) write_check(json, result, train, val_folder);
-    print_result(arguments->json ? json.str() + "\n" : check_text(result, train, val_folder));
+    print_result(arguments->json ? json.str() + "\n"
+                                 : arguments->splits + check_text(result, train, val_folder));
     const bool sound = result.problems.empty() && result.bad.empty();
     return sound ? 0 : static_cast<int>(ErrorKind::data);
   });
@@ -239,13 +258,19 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     if (auto config = arguments->sequences()) {
       return report_on_sequences(*arguments, std::move(*config), false);
     }
+    arguments->settle_splits();
     const ImageFolder folder = open_image_folder(
         arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
+    const PngBits depth = find_png_bits(folder, -1);  // as training reads them
     const FolderStatistics result =
-        folder_statistics(folder, {.progress = scan_progress(invocation)});
+        folder_statistics(folder, {.rules = {.png_bits = depth.bits},
+                                   .progress = scan_progress(invocation)});
     JsonWriter json;
     if (arguments->json) write_stats(json, result);
-    print_result(arguments->json ? json.str() + "\n" : stats_text(result));
+    std::string text = arguments->splits;
+    if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
+    if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
+    print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));
     for (const SkippedFile& file : result.unreadable) {
       tell_unreadable((folder.root / file.path).string(), file.reason);
     }

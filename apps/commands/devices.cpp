@@ -8,6 +8,7 @@
 #include "apps/devices/rank_check.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/signals.h"
 #include "core/backend/backend.h"
@@ -191,9 +192,10 @@ void fail_unless_right(const std::vector<DeviceReport>& reports) {
 }
 
 // As one rank of several.
-int check_as_rank(const std::string& gpus, bool json) {
+int check_as_rank(const std::string& gpus, bool json, const CLI::App& command) {
   RunRanks run;
   return run.run([&] {
+    require_same_command(*run.group(), command);
     const bool on_cpus = gpus.empty() && rank_environment().launcher == Launcher::mpirun;
     const Device device = Device::parse(device_of_rank(on_cpus ? "cpu" : "cuda", *run.group()));
     const auto ranks = make_communicator(run.group(), device);
@@ -239,7 +241,7 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
   devices->add_flag("--csv", arguments->csv, "With --watch: as CSV")->needs(watch);
   watch->excludes(devices->get_option("--check"));
   devices->get_option("--csv")->excludes(devices->get_option("--json"));
-  set_action(devices, invocation, [arguments, watch] {
+  set_action(devices, invocation, [arguments, watch, devices] {
     if (watch->count() > 0) {
       const Nvml nvml;
       watch_devices(nvml,
@@ -251,7 +253,9 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
       return 0;
     }
     if (arguments->check) {
-      if (rank_environment().world > 1) return check_as_rank(arguments->gpus, arguments->json);
+      if (rank_environment().world > 1) {
+        return check_as_rank(arguments->gpus, arguments->json, *devices);
+      }
       const int count = arguments->gpus.empty() ? 0 : ranks_to_start(arguments->gpus, "cuda");
       if (count > 0) return start_ranks(count);
     }

@@ -7,16 +7,16 @@
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/atomic_file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "data/codec/unsupported_formats.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
+#include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
 #include "train/config/device_name.h"
@@ -29,6 +29,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -45,9 +46,10 @@ struct EvaluateArguments {
   std::string split;  // "": what `inputs` name
   std::string label_pattern;
   std::string csv;
-  std::string label_column, text_column;
+  std::string label_column, text_column, positive_class;
   std::string predictions, out;
   size_t worst = 0;
+  bool force = false;
   bool json = false;
   std::string device = "auto";
   std::string gpus;
@@ -122,7 +124,7 @@ int print_metrics(const Network& network, const Metrics& metrics, const Unreadab
                   bool as_json, std::optional<int64_t> trained = std::nullopt) {
   if (as_json) {
     JsonWriter json(NonFinite::null);
-    json.begin_object().field("schema_version", 2);
+    json.begin_object().field("schema_version", 3);
     metrics.write(json);
     if (trained) json.field("trained_on", *trained);
     unreadable.write(json);
@@ -218,29 +220,36 @@ std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const
   return images;
 }
 
-// Rank 0 reads standard input.
+// Rank 0 reads standard input for all.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
+  if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
   if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
   return gather_texts(ranks, {})[0];
 }
 
 int evaluate_images(const Network& network, const EvaluateArguments& arguments,
-                    const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
+                    const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                    int verbosity) {
   const ImageFolder files =
       arguments.split.empty()
           ? label_files(inputs_of(arguments, ranks), {.classes = network.classes(),
                                                       .label_pattern = arguments.label_pattern,
                                                       .csv = arguments.csv})
           : images_of_split(network, *run, part_of(arguments));
+  require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
+  reports.add_inputs(files, !arguments.split.empty());
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
   Unreadable unreadable;
   for (const SkippedFile& file : files.unreadable) {
     if (ranks.leads()) unreadable.add(file.path, file.reason);
   }
-  const std::string unsupported = unsupported_formats(files.skipped);
-  if (!unsupported.empty() && verbosity >= 0) {
-    tell(fmt::format("skipped {}: {}\n", unsupported, supported_formats));
+  if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
+    tell(use + "\n");
+  }
+  if (network.preprocess().rules.png_bits == 16 && verbosity >= 0) {
+    const PngBits depth = find_png_bits(files, arguments.workers);
+    if (depth.bits <= 12) tell(dark_pngs_note(depth.read) + "\n");
   }
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
@@ -258,16 +267,17 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
   std::vector<OwnImage> own;
+  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
   const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    const float* row = outputs.data<const float>().data();
+    auto rest = outputs.data<const float>();
     for (const int64_t number : batch.indices) {
-      own.push_back({.number = number, .probabilities = {row, row + width}});
-      row += width;
+      const auto row = rest.first(width);
+      network.check_outputs(row, files.file(number).string());
+      if (each) own.push_back({.number = number, .probabilities = {row.begin(), row.end()}});
+      rest = rest.subspan(width);
     }
   };
-  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
-  const auto metrics =
-      evaluate(network, objective, *loader, nullptr, each ? observe : OutputObserver());
+  const auto metrics = evaluate(network, objective, *loader, nullptr, observe);
   add_other_ranks(*metrics, ranks);
   for (const auto& [index, reason] : bad_files(*loader, ranks)) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
@@ -276,14 +286,26 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   std::vector<EvaluatedImage> images;
   if (each) images = images_of_all_ranks(std::move(own), files, width, ranks);
   if (!ranks.leads()) return 0;
-  if (!arguments.predictions.empty()) {
-    write_file_atomically(arguments.predictions, predictions_csv(images, network.classes()));
+  // Whatever cannot be written, the metrics are printed; whatever cannot be printed, files are.
+  std::exception_ptr unprinted;
+  int code = 0;
+  try {
+    code = print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  } catch (...) {
+    unprinted = std::current_exception();
   }
-  if (!arguments.out.empty()) {
-    write_file_atomically(
-        arguments.out, worst_page(network, std::move(images), arguments.worst, arguments.weights));
-  }
-  return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  reports.write(network, std::move(images), arguments.worst, arguments.weights);
+  if (unprinted) std::rethrow_exception(unprinted);
+  return code;
+}
+
+// What evaluate_sequences() reads.
+std::vector<std::string> sequence_files(const EvaluateArguments& arguments,
+                                        const std::optional<PastRun>& run) {
+  if (!arguments.inputs.empty()) return arguments.inputs;
+  std::vector<std::string> paths = {run->config.data.train};
+  if (!run->config.data.val.empty()) paths.push_back(run->config.data.val);
+  return paths;
 }
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
@@ -301,6 +323,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
          "data, and neither --csv nor --label-pattern.",
          network.signature().examples());
   }
+  require_same_files(ranks, sequence_files(arguments, run), "DATA");
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
       split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)
@@ -308,6 +331,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                   network, arguments.inputs.front(),
                   {.label_column = arguments.label_column, .text_column = arguments.text_column},
                   arguments.batch_size, part);
+  if (!data.use.empty() && ranks.leads()) tell(data.use + "\n");
   Unreadable unreadable;
   for (const BadRow& row : data.bad) {
     if (ranks.leads()) unreadable.add(row.place, row.reason);
@@ -318,7 +342,11 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   // A language model's states go from batch to batch: its ranks divide each batch's rows.
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
-  const auto metrics = evaluate(network, objective, rows ? *data.source : own);
+  const OutputObserver observe = [&](const Tensor& outputs, const Batch&) {
+    network.check_outputs(outputs.data<const float>(),
+                          split ? "the run's data" : arguments.inputs.front());
+  };
+  const auto metrics = evaluate(network, objective, rows ? *data.source : own, nullptr, observe);
   add_other_ranks(*metrics, ranks);
   if (!ranks.leads()) return 0;
   return print_metrics(network, *metrics, unreadable, arguments.json);
@@ -339,14 +367,25 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 }
 
 int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+  require_same_command(ranks, *invocation.command);
   if ((arguments.worst > 0) != !arguments.out.empty()) {
     fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
   }
   if (!ranks.leads()) invocation.verbosity = -1;
+  Outputs outputs = make_outputs("evaluate", arguments.force, invocation);
+  for (const std::string& file : {arguments.weights, arguments.csv, arguments.facts.classes}) {
+    outputs.add_input(file);
+  }
+  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  EvaluatedFiles reports(outputs, ranks.leads() ? arguments.predictions : "",
+                         ranks.leads() ? arguments.out : "");
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
-  Network network = Network::load(weights_file(arguments.weights), device, arguments.facts.read(),
+  GivenFacts facts = arguments.facts.read();
+  facts.positive_class = arguments.positive_class;
+  Network network = Network::load(weights_file(arguments.weights), device, facts,
                                   compute_dtype(arguments.precision, device));
+  require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
   tell_notes(network.notes(), invocation);
   std::optional<PastRun> run;
@@ -364,8 +403,9 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
          network.signature().examples());
   }
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
-  const int code = images ? evaluate_images(network, arguments, run, ranks, invocation.verbosity)
-                          : evaluate_sequences(network, arguments, run, ranks);
+  const int code =
+      images ? evaluate_images(network, arguments, run, reports, ranks, invocation.verbosity)
+             : evaluate_sequences(network, arguments, run, ranks);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -406,13 +446,19 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--label-column", arguments->label_column,
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
-  evaluate->add_option("--predictions", arguments->predictions,
-                       "Write a CSV of every image: label, prediction, loss, probabilities");
+  evaluate->add_option("--positive-class", arguments->positive_class,
+                       "Class whose F1 is f1_class (that of the training run)");
+  evaluate
+      ->add_option("--predictions", arguments->predictions,
+                   "Write a CSV of every image: label, prediction, loss, probabilities")
+      ->check(check_output_name);
   evaluate
       ->add_option("--worst", arguments->worst,
                    "Write a page of so many images of the largest loss, and the most confused")
       ->check(CLI::Range(1, 10'000));
-  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file");
+  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file")
+      ->check(check_output_name);
+  add_force(evaluate, arguments->force);
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");
   evaluate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -20,6 +21,10 @@
 namespace whisker {
 namespace {
 
+constexpr std::string_view csv_columns = "path,label,predicted,loss";
+constexpr OutputFormat csv_format{.name = "a CSV of evaluate --predictions",
+                                  .is_own = is_predictions_csv};
+constexpr OutputFormat page_format{.name = "a page of evaluate --worst", .is_own = is_worst_page};
 constexpr size_t most_pairs = 6;
 constexpr size_t images_per_pair = 6;
 
@@ -92,8 +97,11 @@ class Page {
     if (found != made_.end()) return found->second;
     std::string text;
     try {
-      const Image image =
-          decode(bytes_of(read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream)));
+      const std::string bytes =
+          read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream);
+      Decoded decoded;
+      decode(bytes_of(bytes), {.rules = network_.preprocess().rules}, decoded);
+      const Image& image = decoded.image;
       const Image seen = seen_image(network_.preprocess(), image);
       ImageInput input(network_);
       ImageInput::Batch batch = input.batch(1);
@@ -122,6 +130,7 @@ constexpr std::string_view page_head = R"html(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="whisker evaluate --worst">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <title>What the network gets wrong</title>
@@ -185,9 +194,19 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
           .probabilities = std::move(probabilities)};
 }
 
+bool is_predictions_csv(std::string_view begin) {
+  if (!begin.starts_with(csv_columns)) return false;
+  begin.remove_prefix(csv_columns.size());
+  return begin.starts_with(",probability ") || begin.starts_with(",\"probability ");
+}
+
+bool is_worst_page(std::string_view begin) {
+  return begin.starts_with(page_head.substr(0, page_head.find("<meta name=\"viewport\"")));
+}
+
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
                             const std::vector<std::string>& classes) {
-  std::string text = "path,label,predicted,loss";
+  std::string text(csv_columns);
   for (const std::string& name : classes) text += "," + csv_field("probability " + name);
   text += "\n";
   for (const EvaluatedImage& one : images) {
@@ -242,6 +261,39 @@ std::string worst_page(const Network& network, std::vector<EvaluatedImage> image
     text += "</section>\n";
   }
   return text + "</main>\n</body>\n</html>\n";
+}
+
+EvaluatedFiles::EvaluatedFiles(Outputs& outputs, const std::string& predictions,
+                               const std::string& out)
+    : outputs_(outputs) {
+  if (!predictions.empty()) {
+    predictions_ = outputs_.open("--predictions", predictions, csv_format);
+  }
+  if (!out.empty()) page_ = outputs_.open("--out", out, page_format);
+}
+
+void EvaluatedFiles::add_inputs(const ImageFolder& images, bool whole_folder) {
+  if (!predictions_ && !page_) return;
+  if (whole_folder) outputs_.add_data(images.root);
+  for (int64_t i = 0; i < images.size(); ++i) outputs_.add_data(images.file(i));
+}
+
+void EvaluatedFiles::write(const Network& network, std::vector<EvaluatedImage> images, size_t worst,
+                           const std::string& weights) {
+  std::exception_ptr failed;
+  if (predictions_) {
+    try {
+      predictions_->write(predictions_csv(images, network.classes()));
+      outputs_.commit(*predictions_, "--predictions", csv_format);
+    } catch (const Error&) {
+      failed = std::current_exception();
+    }
+  }
+  if (page_) {
+    page_->write(worst_page(network, std::move(images), worst, weights));
+    outputs_.commit(*page_, "--out", page_format);
+  }
+  if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace whisker

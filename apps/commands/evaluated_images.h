@@ -1,11 +1,14 @@
 // What `whisker evaluate` writes about each image: a CSV file of all, and a page of the worst.
 #pragma once
 
+#include "core/io/outputs.h"
 #include "data/images/image_folder.h"
 #include "train/model/network.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -25,10 +28,31 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
                             const std::vector<std::string>& classes);
 
+/// Whether a file that begins so is such a CSV file, or such a page.
+bool is_predictions_csv(std::string_view begin);
+bool is_worst_page(std::string_view begin);
+
 /// One HTML file without scripts and without references to others: the `count` images of the
 /// largest loss and the pairs of classes most often mistaken for each other, as the network sees
 /// them and with the class-activation maps of the predicted class.
 std::string worst_page(const Network& network, std::vector<EvaluatedImage> images, size_t count,
                        const std::string& weights);
+
+/// The CSV file of `predictions` and the page `out`; of an empty path, nothing.
+class EvaluatedFiles {
+ public:
+  /// Opens them: throws as Outputs.
+  EvaluatedFiles(Outputs& outputs, const std::string& predictions, const std::string& out);
+
+  /// Throws usage where an output is one of the images or, with `whole_folder`, lies in theirs.
+  void add_inputs(const ImageFolder& images, bool whole_folder);
+  /// Writes both, the second one also where the first one fails; throws what failed first.
+  void write(const Network& network, std::vector<EvaluatedImage> images, size_t worst,
+             const std::string& weights);
+
+ private:
+  Outputs& outputs_;
+  std::unique_ptr<OutputFile> predictions_, page_;
+};
 
 }  // namespace whisker

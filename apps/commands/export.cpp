@@ -3,12 +3,15 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/atomic_file.h"
+#include "core/io/outputs.h"
 #include "core/io/text.h"
 #include "core/tensor/device.h"
 #include "train/onnx/export_onnx.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <string_view>
 
 namespace whisker {
 namespace {
@@ -16,19 +19,34 @@ namespace {
 struct ExportArguments {
   std::string weights;
   std::string out;
+  bool force = false;
   OnnxOptions options;
   FactOptions facts;
 };
+
+// The producer is the second field of an ONNX file (onnx.proto: ModelProto), after the version.
+bool is_own_onnx(std::string_view begin) {
+  constexpr std::string_view producer = "\x12\x07whisker";
+  return begin.starts_with('\x08') &&
+         begin.substr(std::min<size_t>(2, begin.size())).starts_with(producer);
+}
+
+constexpr OutputFormat onnx_format{.name = "an ONNX file of export", .is_own = is_own_onnx};
 
 int run_export(const ExportArguments& arguments, const Invocation& invocation) {
   if (std::filesystem::path(arguments.out).extension() != ".onnx") {
     fail(ErrorKind::usage, "export: expected a result named *.onnx, got {}", arguments.out);
   }
+  Outputs outputs = make_outputs("export", arguments.force, invocation);
+  outputs.add_input(arguments.weights);
+  outputs.add_input(arguments.facts.classes);
+  const std::unique_ptr<OutputFile> file = outputs.open("-o", arguments.out, onnx_format);
   const GivenFacts given = arguments.facts.read();
   const Network network = Network::load(weights_file(arguments.weights), cpu_device, given);
   tell_notes(network.notes(), invocation);
   const std::string bytes = export_onnx(network, arguments.options);
-  write_file_atomically(arguments.out, bytes);
+  file->write(bytes);
+  outputs.commit(*file, "-o", onnx_format);
   if (invocation.verbosity >= 0) {
     tell(fmt::format("{}: {}\n", printable(arguments.out), human_bytes(bytes.size())));
   }
@@ -42,6 +60,7 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   auto arguments = std::make_shared<ExportArguments>();
   command->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")->required();
+  add_force(command, arguments->force);
   command->add_flag("--probabilities", arguments->options.probabilities,
                     "End with probabilities in place of logits");
   command->add_flag(

@@ -1,5 +1,6 @@
 // whisker generate WEIGHTS --prompt TEXT: continues a text with a language model.
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "train/config/device_name.h"
 #include "train/inference/text_generator.h"
@@ -35,6 +36,7 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
   set_action(generate, invocation, [&invocation, arguments] {
     const Network network = Network::load(weights_file(arguments->weights),
                                           chosen_device(arguments->device, invocation));
+    tell_notes(network.notes(), invocation);
     std::string text = arguments->prompt;
     generate_text(network, arguments->prompt, arguments->options,
                   [&](std::string_view piece) { text += piece; });

@@ -4,16 +4,21 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/outputs.h"
+#include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
+#include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/tensor_names.h"
 #include "train/model/network.h"
 
-#include <filesystem>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
-#include <system_error>
+#include <span>
 
 namespace whisker {
 namespace {
@@ -21,9 +26,12 @@ namespace {
 struct ImportArguments {
   std::string file;
   std::string out;
+  bool force = false;
   std::string names = "preset";
   FactOptions facts;
 };
+
+constexpr OutputFormat import_format{.name = "import"};
 
 // timm's VGG has convolutions for torchvision's first two dense layers: the same values, (O, C k k)
 // there and (O, C, k, k) here.
@@ -55,20 +63,24 @@ std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
   return tensors;
 }
 
-std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
-                                               const ImportArguments& arguments,
+std::string arch_of(const SafetensorsFile& file) {
+  const auto arch = file.metadata().find("arch");
+  return arch == file.metadata().end() ? "" : arch->second;
+}
+
+std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, const GivenFacts& given,
                                                const Invocation& invocation) {
-  const GivenFacts given = arguments.facts.read();
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
-  const bool described = metadata.contains("config") || metadata.contains("arch");
-  const bool asked = !given.classes.empty() || !given.preprocess.empty();
-  if (!described && !asked && !preset_of_file(file)) {
-    if (invocation.verbosity >= 0) {
-      tell(fmt::format(
-          "{}: no preset has its tensors: the result does not say which network it is\n",
-          printable(file.name())));
-    }
+  const bool described = metadata.contains("config") || find_preset(arch_of(file));
+  const bool asked = !given.classes.empty() || !given.preprocess.empty() || !given.model.empty();
+  if (!described && !asked && !preset_of_file(file, {.metadata = arch_of(file)})) {
+    const std::string nearest = nearest_preset(file);
+    std::vector<std::string> notes = file.notes();
+    notes.push_back(fmt::format(
+        "{}: no preset has its tensors: the result does not say which network it is{}{}",
+        printable(file.name()), nearest.empty() ? "" : "; ", printable(nearest)));
+    tell_notes(notes, invocation);
     return metadata;
   }
   const WeightsInfo info = WeightsInfo::from_file(file, given);
@@ -81,16 +93,25 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
 }
 
 int run_import(const ImportArguments& arguments, const Invocation& invocation) {
-  std::error_code error;
-  if (std::filesystem::equivalent(arguments.file, arguments.out, error)) {
-    fail(ErrorKind::usage, "import: expected another file as the result, got {} twice",
-         arguments.out);
-  }
-  const SafetensorsFile file = open_weights(weights_file(arguments.file));
-  const auto metadata = metadata_of(file, arguments, invocation);
+  Outputs outputs = make_outputs("import", arguments.force, invocation);
+  outputs.add_input(arguments.file);
+  outputs.add_input(arguments.facts.classes);
+  const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
+  const GivenFacts given = arguments.facts.read();
+  const SafetensorsFile file = open_weights(weights_file(arguments.file), given.weights_key);
+  const auto metadata = metadata_of(file, given, invocation);
   const auto arch = metadata.find("arch");
+  if (arch != metadata.end() || metadata.contains("config")) {  // a network that can be used
+    for (const SafetensorsTensor& tensor : file.tensors()) check_finite(file, tensor);
+  }
   const std::vector<SafetensorsTensor> tensors =
       result_tensors(file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
+  if (const size_t beside = file.tensors().size() - tensors.size(); beside > 0) {
+    tell_notes({fmt::format("{}: {} tensors beside the network are left out; --names file keeps "
+                            "them",
+                            printable(file.name()), beside)},
+               invocation);
+  }
   std::vector<SafetensorsEntry> entries;
   std::set<std::string_view> seen;
   for (const SafetensorsTensor& tensor : tensors) {
@@ -103,10 +124,17 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
            return tensor.bytes;
          }});
   }
-  const WrittenFile written = write_safetensors(arguments.out, metadata, std::move(entries));
+  uint64_t bytes = 0;
+  write_safetensors(
+      [&](std::span<const std::byte> some) {
+        out->write(some);
+        bytes += some.size();
+      },
+      arguments.out, metadata, std::move(entries));
+  outputs.commit(*out, "-o", import_format);
   if (invocation.verbosity >= 0) {
     tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), tensors.size(),
-                     human_bytes(written.bytes)));
+                     human_bytes(bytes)));
   }
   return 0;
 }
@@ -118,6 +146,7 @@ void add_import_command(CLI::App& app, Invocation& invocation) {
   auto arguments = std::make_shared<ImportArguments>();
   command->add_option("FILE", arguments->file, weights_help)->required();
   command->add_option("-o,--output", arguments->out, "The safetensors file to write")->required();
+  add_force(command, arguments->force);
   command
       ->add_option("--names", arguments->names,
                    "Tensor names: those of the preset, timm's, torchvision's, or the file's own")

@@ -2,13 +2,15 @@
 #include "apps/study/gradcheck_report.h"
 #include "apps/study/study_network.h"
 #include "apps/terminal/command.h"
-#include "core/io/atomic_file.h"
+#include "apps/terminal/facts.h"
 #include "core/io/json.h"
+#include "core/io/outputs.h"
 #include "core/trace/tape_graph.h"
 #include "train/experiment.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
+#include <memory>
 
 namespace whisker {
 namespace {
@@ -17,6 +19,7 @@ struct StudyArguments {
   std::string target;  // CONFIG, or what gradcheck is to check
   std::vector<std::string> overrides;
   std::string output;
+  bool force = false;
   StudyOptions network;
   GradcheckRequest gradcheck;
   bool json = false;
@@ -32,13 +35,17 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-StudyNetwork make_network(const StudyArguments& arguments, const Invocation& invocation) {
-  Config config = resolve_config(read_config(arguments.target, arguments.overrides));
+StudyNetwork make_network(Config config, const StudyArguments& arguments,
+                          const Invocation& invocation) {
+  config = resolve_config(std::move(config));
   StudyOptions options = arguments.network;
   options.tensor = {.device = chosen_device(config.device, invocation)};
   configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
 }
+
+constexpr OutputFormat svg_format{.name = "an SVG of study graph", .is_own = is_tape_svg};
+constexpr OutputFormat dot_format{.name = "a DOT file of study graph", .is_own = is_tape_dot};
 
 constexpr std::string_view kind_names[] = {"op", "leaf", "constant"};
 
@@ -61,7 +68,8 @@ std::string trace_json(const StudyNetwork& network, const TapeListing& listing) 
 }
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
-  const StudyNetwork network = make_network(arguments, invocation);
+  const StudyNetwork network =
+      make_network(read_config(arguments.target, arguments.overrides), arguments, invocation);
   {
     TapeListing warm_up;  // the first pass pays for memory and threads
     network.run(warm_up);
@@ -80,16 +88,28 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
     fail(ErrorKind::usage, "study graph: -o: expected a name ending in .svg or .dot, got '{}'",
          arguments.output);
   }
+  const OutputFormat format = svg ? svg_format : dot_format;
+  Outputs outputs = make_outputs("study graph", arguments.force, invocation);
+  std::unique_ptr<OutputFile> file;
+  Config config = read_config(arguments.target, arguments.overrides);
+  if (!path.empty()) {
+    outputs.add_input(arguments.target);
+    outputs.add_input(config.init.from);
+    outputs.add_input(config.data.csv);
+    for (const std::string& data : {config.data.train, config.data.val}) outputs.add_data(data);
+    file = outputs.open("-o", path, format);
+  }
   if (arguments.network.batch == 0) arguments.network.batch = 2;
-  const StudyNetwork network = make_network(arguments, invocation);
+  const StudyNetwork network = make_network(std::move(config), arguments, invocation);
   TapeListing listing({.gradient_norms = true});
   network.run(listing);
   const std::string text =
       svg ? tape_svg(listing, network.describe()) : tape_dot(listing, network.describe());
-  if (path.empty()) {
-    print_result(text);
+  if (file) {
+    file->write(text);
+    outputs.commit(*file, "-o", format);
   } else {
-    write_file_atomically(path, text);
+    print_result(text);
   }
   return 0;
 }
@@ -130,7 +150,9 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
   add_config_arguments(graph, *arguments);
   add_network_options(graph, *arguments, "Examples in the batch (2)");
-  graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)");
+  graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)")
+      ->check(check_output_name);
+  add_force(graph, arguments->force);
   set_action(graph, invocation,
              [&invocation, arguments] { return run_graph(*arguments, invocation); });
 

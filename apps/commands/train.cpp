@@ -1,6 +1,7 @@
 // whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
+#include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
@@ -11,6 +12,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
+#include "train/data/validation_overlap.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/inference/test_set.h"
@@ -20,6 +22,7 @@
 #include "train/planning/dry_run.h"
 #include "train/planning/find_lr.h"
 #include "train/planning/memory_advice.h"
+#include "train/ranks/same_run.h"
 
 #include <algorithm>
 #include <csignal>
@@ -34,7 +37,7 @@ namespace {
 struct TrainArguments {
   std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
   std::string resume;
-  std::string init;
+  std::string init, weights_key;
   std::string gpus;
   int max_restarts = 0;
   OneCommand one_command;  // where there is no CONFIG
@@ -68,6 +71,24 @@ std::string validation_heading(const TrainResult& result) {
                      best
                          ? ", the best"
                          : fmt::format("; best.safetensors is of epoch {}", result.best_epoch + 1));
+}
+
+// That a run lies in its own data, which is easily meant otherwise; "" where it does not.
+std::string inside_data_note(const RunFolder& folder, const DataConfig& data) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path run = fs::weakly_canonical(folder.path(), error);
+  for (const auto& [key, path] :
+       {std::pair{"data.train", &data.train}, {"data.val", &data.val}, {"data.test", &data.test}}) {
+    if (path->empty() || !fs::is_directory(*path, error)) continue;
+    const fs::path below = run.lexically_relative(fs::canonical(*path, error));
+    if (below.empty() || *below.begin() == "..") continue;
+    return fmt::format(
+        "the run folder lies in {} ({}): folders of runs are never data. runs=FOLDER puts them "
+        "elsewhere.",
+        key, printable(*path));
+  }
+  return "";
 }
 
 // Collective. The ranks whose log and profile are left out, and why; "" for none.
@@ -125,10 +146,18 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
                     folder.writes() ? invocation.verbosity : -1);
   progress.on_message(fmt::format("{}: {}; {}", printable(folder.path().string()),
                                   experiment.data.describe(), experiment.device));
+  if (const std::string note = inside_data_note(folder, config.data); !note.empty()) {
+    progress.on_message(note);
+  }
   if (const std::string table = experiment.data.class_table(); !table.empty()) {
     progress.on_message(table);
   }
   for (const std::string& note : experiment.notes) progress.on_message("  " + note);
+  if (folder.writes()) {
+    for (const std::string& note : validation_overlap(config, experiment.data.images)) {
+      progress.on_message("  " + note);
+    }
+  }
   for (const std::string& detail : experiment.details) progress.on_detail(detail);
   if (config.train.log_ranks || config.train.profile > 0) {
     const std::string note = unreachable_note(folder, experiment.ranks->group());
@@ -207,12 +236,10 @@ int logged(RunFolder& folder, const Work& work) {
   }
 }
 
-// The run folder that rank 0 makes or opens with `folder`, and the others read.
-template <class Folder>
-RunFolder folder_of_rank(RankGroup& ranks, const Folder& folder) {
-  if (ranks.world() == 1) return folder();
+// A new run's folder, which rank 0 makes.
+RunFolder new_folder(RankGroup& ranks, const Config& config) {
   std::optional<RunFolder> own;
-  if (ranks.leads()) own = folder();
+  if (ranks.leads()) own = RunFolder::create(config.runs, config.name);
   const std::string path = ranks.from_leader(own ? own->path().string() : "");
   return own ? std::move(*own) : RunFolder::of_rank_0(path);
 }
@@ -230,8 +257,10 @@ Restarts restarts_of(const TrainArguments& arguments, const Invocation& invocati
 }
 
 void check_resume(const TrainArguments& arguments) {
-  if (arguments.dry_run || arguments.find_lr || !arguments.init.empty()) {
-    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init, nor with --find-lr");
+  const bool starts = !arguments.init.empty() || !arguments.weights_key.empty();
+  if (arguments.dry_run || arguments.find_lr || starts) {
+    fail(ErrorKind::usage,
+         "--resume: not together with --dry-run or --init, nor with --find-lr or --weights-key");
   }
   for (const std::string& assignment : arguments.words) {
     const std::string key = assignment.substr(0, assignment.find('='));
@@ -252,13 +281,16 @@ void check_resume(const TrainArguments& arguments) {
 
 int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
                Invocation& invocation) {
-  RunFolder folder = folder_of_rank(*ranks, [&] { return RunFolder::open(arguments.resume); });
+  RunFolder folder =
+      ranks->leads() ? RunFolder::open(arguments.resume) : RunFolder::of_rank_0(arguments.resume);
+  require_same_checkpoint(*ranks, folder);
   Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0) {
     folder.close();
     return start_ranks(count, restarts_of(arguments, invocation));
   }
+  require_same_config(*ranks, config);
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   return logged(folder, [&] {
     Experiment experiment(std::move(config), StartFrom::checkpoint, ranks);
@@ -293,6 +325,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
             Invocation& invocation) {
   Config config = new_config(arguments);
   if (!arguments.init.empty()) config.init.from = arguments.init;
+  if (!arguments.weights_key.empty()) config.init.key = arguments.weights_key;
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0 && !arguments.dry_run && !arguments.find_lr) {
     return start_ranks(count, restarts_of(arguments, invocation));
@@ -301,6 +334,10 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
     fail(ErrorKind::usage, "train: --dry-run and --find-lr are for one process, got {} ranks.",
          ranks->world());
   }
+  require_same_config(*ranks, config,
+                      arguments.one_command.data.empty()
+                          ? ""
+                          : "With --data, the number of images there decides some of its keys.");
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
@@ -311,8 +348,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
-  RunFolder folder = folder_of_rank(
-      *ranks, [&] { return RunFolder::create(experiment.config.runs, experiment.config.name); });
+  RunFolder folder = new_folder(*ranks, experiment.config);
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
 }
 
@@ -335,13 +371,14 @@ void check_one_command(const TrainArguments& arguments) {
 }
 
 int run_train(const TrainArguments& arguments, Invocation& invocation) {
-  if (!arguments.resume.empty()) check_resume(arguments);
-  check_one_command(arguments);
-  if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
-    fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
-  }
   RunRanks ranks;
   return ranks.run([&] {
+    require_same_command(*ranks.group(), *invocation.command);
+    if (!arguments.resume.empty()) check_resume(arguments);
+    check_one_command(arguments);
+    if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
+      fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
+    }
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
                                     : resume_run(arguments, ranks.group(), invocation);
   });
@@ -363,6 +400,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
       "With --data: a preset, where --weights does not say or a new network is wanted");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
+  train->add_option("--weights-key", arguments->weights_key,
+                    "Of a checkpoint in --weights or --init: the key of the weights, as model_ema "
+                    "(init.key)");
   train->add_option("--gpus", arguments->gpus,
                     "Train on so many GPUs of this machine, or all: one process each");
   train

@@ -35,6 +35,9 @@ namespace {
 // After a rank failed, the others have so long to end by themselves, as their watch makes them
 // (core/communicator/rank_watch.h), before they are killed.
 constexpr double patience_s = 5;
+// A rank that is stopped (SIGSTOP, a debugger) continues when all are asked to end. One that is
+// stopped still after so long is killed; others may take their time to save.
+constexpr double stopped_s = 5;
 constexpr auto pause = std::chrono::milliseconds(20);
 constexpr auto before_restart = std::chrono::seconds(1);
 constexpr int stopped_and_saved = 75;  // exit code
@@ -111,6 +114,18 @@ void send_all(const std::vector<Rank>& ranks, int signal) {
   }
 }
 
+// "T" or "t" after the program's name in parentheses.
+bool is_stopped(pid_t process) {
+  try {
+    const std::string stat =
+        read_file(fmt::format("/proc/{}/stat", process), 4096, ErrorKind::device, Source::stream);
+    const size_t state = stat.rfind(')') + 2;
+    return state < stat.size() && (stat[state] == 'T' || stat[state] == 't');
+  } catch (const Error&) {  // it has just ended
+    return false;
+  }
+}
+
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -156,13 +171,21 @@ Outcome run_once(int count, const RankProgram& program, const std::atomic<int>& 
   }
   report = FileDescriptor();
   Outcome outcome;
-  std::optional<Deadline> killed_at;
+  std::optional<Deadline> killed_at, stopped_until;
   bool ended_by_us = false, one_killed = false;
   while (std::ranges::any_of(ranks, &Rank::running)) {
     std::this_thread::sleep_for(pause);
     if (const int signal = stop.load(); signal != outcome.signal) {
       send_all(ranks, signal);
+      send_all(ranks, SIGCONT);
       outcome.signal = signal;
+      stopped_until = in_seconds(stopped_s);
+    }
+    if (stopped_until && std::chrono::steady_clock::now() > *stopped_until) {
+      for (const Rank& rank : ranks) {
+        if (rank.running && is_stopped(rank.process)) ::kill(rank.process, SIGKILL);
+      }
+      stopped_until = in_seconds(1);
     }
     for (Rank& rank : ranks) {
       int status = 0;

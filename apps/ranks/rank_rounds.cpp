@@ -1,42 +1,9 @@
 #include "apps/ranks/rank_rounds.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <utility>
 
 namespace whisker {
-
-std::string pack_texts(std::span<const std::string> texts) {
-  std::string packed;
-  for (const std::string& text : texts) {
-    const uint64_t size = text.size();
-    packed.append(reinterpret_cast<const char*>(&size), sizeof size);
-    packed += text;
-  }
-  return packed;
-}
-
-std::vector<std::string> unpack_texts(std::string_view packed) {
-  std::vector<std::string> texts;
-  while (packed.size() >= sizeof(uint64_t)) {
-    uint64_t size = 0;
-    std::memcpy(&size, packed.data(), sizeof size);
-    packed.remove_prefix(sizeof size);
-    texts.emplace_back(packed.substr(0, size));
-    packed.remove_prefix(std::min<size_t>(size, packed.size()));
-  }
-  return texts;
-}
-
-std::vector<std::vector<std::string>> gather_texts(RankGroup& ranks,
-                                                   std::span<const std::string> texts) {
-  std::vector<std::vector<std::string>> all;
-  for (const std::string& packed : ranks.all_gather(pack_texts(texts))) {
-    all.push_back(unpack_texts(packed));
-  }
-  return all;
-}
 
 RankRounds::RankRounds(RankGroup& ranks, size_t count, size_t block,
                        std::function<void(const std::string&)> report)

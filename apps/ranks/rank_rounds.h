@@ -1,22 +1,13 @@
 // A command's inputs divided among ranks, and their results in the order of one rank.
 #pragma once
 
-#include "core/communicator/rank_group.h"
+#include "core/communicator/rank_agreement.h"
 
 #include <functional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace whisker {
-
-/// Several texts, of any bytes, as one; and back.
-std::string pack_texts(std::span<const std::string> texts);
-std::vector<std::string> unpack_texts(std::string_view packed);
-/// Collective: the texts of each rank, by rank.
-std::vector<std::vector<std::string>> gather_texts(RankGroup& ranks,
-                                                   std::span<const std::string> texts);
 
 /// Each round every rank takes a block of inputs, rank 0 the first one, and rank 0 reports the
 /// round's results. Blocks are those that one rank would take, one after another.

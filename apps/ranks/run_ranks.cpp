@@ -4,6 +4,7 @@
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
+#include "core/io/temporaries.h"
 
 #include <csignal>
 #include <exception>
@@ -19,6 +20,7 @@ void end_process(const RankFailure& failure) {
     tell_error(fmt::format("rank {} on {} {}. All ranks end.", failure.rank, failure.host,
                            failure.reason));
   }
+  remove_temporaries();
   ::_exit(failure.code);
 }
 
@@ -28,8 +30,9 @@ RunRanks::RunRanks() {
   const RankEnvironment environment = rank_environment();
   group_ = join_ranks(environment);
   if (group_->world() == 1) return;
-  watch_ =
-      std::make_unique<RankWatch>(*group_, environment.address, end_process, environment.silence_s);
+  watch_ = std::make_unique<RankWatch>(
+      *group_, environment.address, end_process,
+      RankWatchOptions{.silence_s = static_cast<double>(environment.silence_s)});
 }
 
 void RunRanks::leave() {

@@ -3,6 +3,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "train/device/device_choice.h"
 
 #include <cerrno>
@@ -13,7 +14,10 @@
 namespace whisker {
 
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action) {
-  command->callback([&invocation, action = std::move(action)] { invocation.run = action; });
+  command->callback([&invocation, command, action = std::move(action)] {
+    invocation.run = action;
+    invocation.command = command;
+  });
 }
 
 Device chosen_device(const std::string& text, const Invocation& invocation) {
@@ -25,6 +29,7 @@ Device chosen_device(const std::string& text, const Invocation& invocation) {
 // Results go through here, so that a full disk or a closed pipe is an error and not silence.
 void print_result(const std::string& result) {
   const std::string text = printable(result, KeptLines::all);
+  const WaitScope waits(Waiting::outside);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (errno == EPIPE) throw BrokenPipe();
     fail(ErrorKind::disk, "standard output: cannot be written: {}", std::strerror(errno));

@@ -19,6 +19,7 @@ struct Invocation {
   int verbosity = 0;           ///< -1 quiet, 0 normal, 1 and more verbose
   std::string color = "auto";  ///< auto, always, never
   std::function<int()> run;    ///< returns the exit code
+  const CLI::App* command = nullptr;  ///< the chosen one
   /// Starts the GPU that `run` will use. Stored here so that errors are reported without waiting
   /// for it.
   std::optional<DeviceStart> device_start = {};

@@ -1,6 +1,7 @@
 #include "apps/terminal/facts.h"
 
 #include "apps/terminal/command.h"
+#include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
@@ -51,6 +52,9 @@ void tell_notes(const std::vector<std::string>& notes, const Invocation& invocat
 }
 
 void FactOptions::add_to(CLI::App* command) {
+  command->add_option("--model", model,
+                      "Which network WEIGHTS from elsewhere are: a preset, or timm's or "
+                      "torchvision's name (tf_efficientnet_b0)");
   command->add_option(
       "--classes", classes,
       "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");
@@ -59,16 +63,37 @@ void FactOptions::add_to(CLI::App* command) {
                    "KEY=VALUE of the data section (image_size, resize_short, interpolation, mean, "
                    "std, ...) in place of the weights' own; repeatable")
       ->allow_extra_args(false);
+  command->add_option("--weights-key", weights_key,
+                      "Of a checkpoint in WEIGHTS: the key of the weights, as model_ema, or the "
+                      "words before a dot in their tensors' names (the likeliest, which is told)");
 }
 
 GivenFacts FactOptions::read() const {
-  GivenFacts facts{.classes = {}, .preprocess = preprocess};
+  GivenFacts facts{
+      .classes = {}, .preprocess = preprocess, .model = model, .weights_key = weights_key};
   if (classes == "imagenet") {
     facts.classes = imagenet_classes();
   } else if (!classes.empty()) {
     facts.classes = read_names(classes);
   }
   return facts;
+}
+
+void add_force(CLI::App* command, bool& force) {
+  command->add_flag("--force", force,
+                    "Replace files that are not this command's own, and weights; never inputs or a "
+                    "run's files");
+}
+
+Outputs make_outputs(const char* command, bool force, const Invocation& invocation) {
+  remove_outputs_on_stop();
+  return Outputs(command, force, [told = invocation.verbosity >= 0](const std::string& note) {
+    if (told) tell(note + "\n");
+  });
+}
+
+std::string check_output_name(const std::string& name) {
+  return name.empty() ? "expected a name, got ''" : "";
 }
 
 void add_precision(CLI::App* command, PrecisionKind& precision) {

@@ -1,6 +1,7 @@
 // The options with which a user says what a weights file lacks, and in what its network computes.
 #pragma once
 
+#include "core/io/outputs.h"
 #include "train/config/config.h"
 #include "train/model/network.h"
 
@@ -21,15 +22,25 @@ struct Invocation;
 /// Messages about what was recognised, on stderr unless --quiet.
 void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation);
 
-/// `--classes` and `--input`.
+/// `--classes`, `--input`, `--model` and `--weights-key`.
 struct FactOptions {
+  std::string model;    ///< preset of a file from elsewhere
   std::string classes;  ///< imagenet, or a file with a name per line
   std::vector<std::string> preprocess;
+  std::string weights_key;
 
   void add_to(CLI::App* command);
   /// Throws usage or data for a file of names that is none.
   GivenFacts read() const;
 };
+
+/// `--force` of a command with outputs.
+void add_force(CLI::App* command, bool& force);
+/// The outputs of `command`, which says on stderr what they replaced. From now on a signal that
+/// ends the program removes those that are not finished.
+Outputs make_outputs(const char* command, bool force, const Invocation& invocation);
+/// Refuses an empty name of an output, which would write nothing without a word.
+std::string check_output_name(const std::string& name);
 
 /// `--precision`.
 void add_precision(CLI::App* command, PrecisionKind& precision);

@@ -3,6 +3,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "data/codec/unsupported_formats.h"
 
 #include <algorithm>
@@ -43,6 +44,7 @@ bool LineReader::fill(bool wait) {
   constexpr size_t longest_line = 16 << 20;
   std::array<char, 65536> block;
   while (!ended_) {
+    const WaitScope waits(Waiting::outside);
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
     const int count = ::poll(&ready, 1, wait ? -1 : 0);
     if (count == 0) return false;
@@ -111,11 +113,14 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   std::error_code error;
   if (!walk_ || !std::filesystem::is_directory(name, error)) return {name};
   const std::filesystem::path folder(name);
+  folders_.push_back(name);
   const FileWalk walk = walk_files(folder, name, OnUnreadable::list);
   std::vector<SkippedFile> skipped;
   std::vector<std::string> paths;
   for (const WalkedFile& image : take_images(folder, walk.files, skipped)) {
     paths.push_back((folder / image.path).string());
+    ++used_;
+    links_ += image.link ? 1 : 0;
   }
   for (SkippedFile& file : skipped) {
     file.path = (folder / file.path).string();
@@ -123,6 +128,24 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   }
   for (const SkippedFile& part : walk.unreadable) paths.push_back((folder / part.path).string());
   return paths;
+}
+
+std::string common_folder(const std::vector<std::string>& words) {
+  namespace fs = std::filesystem;
+  std::optional<fs::path> common;
+  std::error_code error;
+  for (const std::string& word : words) {
+    if (word == "-" || fs::is_directory(word, error)) continue;
+    const fs::path folder = fs::path(word).parent_path();
+    if (!common) common = folder;
+    fs::path shared;
+    for (auto a = common->begin(), b = folder.begin();
+         a != common->end() && b != folder.end() && *a == *b; ++a, ++b) {
+      shared /= *a;
+    }
+    common = shared;
+  }
+  return common ? common->string() : "";
 }
 
 std::string weights_file(const std::string& path) {

@@ -49,17 +49,27 @@ class InputNames {
   std::vector<std::string> next(size_t most);
   /// Number of names; unset when standard input decides.
   std::optional<size_t> count() const;
+  /// The folders walked so far, as given.
+  const std::vector<std::string>& folders() const { return folders_; }
   /// Paths of files in folders that are not images, so far.
   const std::vector<SkippedFile>& skipped() const { return skipped_; }
+  /// Of the files in folders: see use_of_files().
+  std::string use() const { return use_of_files(used_, links_, skipped_); }
 
  private:
   std::vector<std::string> expanded(const std::string& name);
 
   bool walk_;
   std::deque<std::optional<std::string>> pending_;  // nullopt: the lines of standard input
+  int64_t used_ = 0, links_ = 0;                    // files in folders
+  std::vector<std::string> folders_;
   std::vector<SkippedFile> skipped_;
   LineReader lines_;
 };
+
+/// The folder that all files among `words` lie in; "" where there is none. Other words are folders
+/// and `-`.
+std::string common_folder(const std::vector<std::string>& words);
 
 /// `path`; throws checkpoint when it is a folder, with the weights file in a run folder as the
 /// remedy.

@@ -167,7 +167,7 @@ void Progress::on_epoch(const EpochEvent& event) {
   if (event.val_loss) {
     std::string val = fmt::format("val loss {:.4f}", *event.val_loss);
     for (const Figure& one : event.val_figures) {
-      val += fmt::format(" {} {}", one.name, figure_text(one.value));
+      val += fmt::format(" {} {}", one.label(), figure_text(one.value));
     }
     parts.push_back(val + (event.best ? " (best)" : ""));
   }

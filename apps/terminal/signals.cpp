@@ -8,6 +8,8 @@
 // for the same reason. A child process inherits the blocked signals: see deliver_stop_signals().
 #include "apps/terminal/signals.h"
 
+#include "core/io/temporaries.h"
+
 #include <csignal>
 #include <initializer_list>
 #include <thread>
@@ -25,6 +27,23 @@ static_assert(std::atomic<int>::is_always_lock_free);
 void on_signal(int signal) {
   int none = 0;
   if (!stop_signal.compare_exchange_strong(none, signal) && signal == SIGINT) _exit(130);
+}
+
+void remove_and_end(int signal) {
+  remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // blocked until this handler returns
+}
+
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : stop_signals) {
+    struct sigaction inherited = {};
+    sigaction(signal, nullptr, &inherited);
+    if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace
@@ -50,15 +69,12 @@ void deliver_stop_signals() {
 }
 
 std::atomic<int>& catch_stop_signals() {
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : stop_signals) {
-    struct sigaction inherited = {};
-    sigaction(signal, nullptr, &inherited);
-    if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
-  }
+  handle_stop_signals(on_signal);
   return stop_signal;
+}
+
+void remove_outputs_on_stop() {
+  handle_stop_signals(remove_and_end);
 }
 
 }  // namespace whisker

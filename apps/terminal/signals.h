@@ -20,4 +20,8 @@ void deliver_stop_signals();
 /// script's background job) stay ignored.
 std::atomic<int>& catch_stop_signals();
 
+/// From now on these signals, unless ignored at program start, end the program as they do to any,
+/// after removing the files that it has not finished (core/io/temporaries.h).
+void remove_outputs_on_stop();
+
 }  // namespace whisker

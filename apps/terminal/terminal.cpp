@@ -2,6 +2,7 @@
 #include "apps/terminal/terminal.h"
 
 #include "core/io/text.h"
+#include "core/work_progress.h"
 
 #include <cstdlib>
 #include <string>
@@ -22,6 +23,7 @@ bool shows_color() {
 }
 
 void write_raw(std::string_view text) {
+  const WaitScope waits(Waiting::outside);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }

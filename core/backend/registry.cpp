@@ -4,6 +4,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/reference/reference_backend.h"
+#include "core/work_progress.h"
 
 #include <array>
 #include <atomic>
@@ -22,6 +23,7 @@ Backend& cuda_backend_of(Device device) {
   std::atomic<Backend*>& slot = backends[static_cast<size_t>(device.index)];
   if (Backend* const made = slot.load(std::memory_order_acquire)) return *made;
   const std::lock_guard lock(making);
+  const WaitScope starts(Waiting::start);
   if (!slot.load()) slot.store(make_cuda_backend(device.index).release());
   return *slot.load();
 }
@@ -34,7 +36,9 @@ std::atomic<Backend*>& reference_slot() {
 
 }  // namespace
 
+// Every operator asks for its backend.
 Backend& backend_of(Device device) {
+  count_progress();
   switch (device.kind) {
     case DeviceKind::reference:
       return *reference_slot().load(std::memory_order_acquire);

@@ -13,7 +13,7 @@ namespace whisker {
 struct StepInputs {
   int64_t batch = 0;          ///< since training began: what RandomKey::offset points to
   double learning_rate = 0;   ///< of the update, before a group's factor
-  double gradient_scale = 1;  ///< 1 / batches accumulated
+  double gradient_scale = 1;  ///< of an optimizer's caller; 1 in a run
 };
 
 enum class OptimizerKind : uint8_t { sgd, adam, adamw, rmsprop };
@@ -50,6 +50,9 @@ struct StepState {
   int32_t sound = 1;     ///< no loss since the last update was NaN or Inf: buffers may be committed
   int32_t applies = 0;   ///< begin_update's verdict: optimizer and average do nothing when 0
   float loss_scale = 1;  ///< multiplies the loss before backward
+  /// Of the batches accumulated for an update, see Note [Accumulated batches] in
+  /// train/loop/train_step.h; begin_update divides the gradients by it.
+  float group_weight = 1;
   int32_t good_steps = 0;      ///< since the scale last changed
   int32_t skipped_in_row = 0;  ///< updates skipped since the last one that was done
   int64_t skipped = 0;         ///< updates skipped in all
@@ -117,7 +120,8 @@ constexpr void adapt_loss_scale(StepState& s) {
 /// Decides whether the update is done, and with which factors. `root` is sqrt(square_sum). Clipping
 /// as torch.nn.utils.clip_grad_norm_, bias corrections as Kingma and Ba 2015.
 constexpr void begin_update(StepState& s, const StepRule& rule, double root) {
-  const double scale = s.inputs.gradient_scale / static_cast<double>(s.loss_scale);
+  const double scale = s.inputs.gradient_scale /
+                       (static_cast<double>(s.loss_scale) * static_cast<double>(s.group_weight));
   s.gradient_norm = root * scale;
   s.square_sum = 0;
   s.applies = s.failure == StepFailure::none && s.sound && is_finite(s.gradient_norm);

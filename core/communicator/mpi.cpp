@@ -1,6 +1,7 @@
 #include "core/communicator/mpi.h"
 
 #include "core/error.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <chrono>
@@ -86,6 +87,7 @@ void all_reduce(void* data, int64_t count, Handle type, Handle op) {
   const auto width = static_cast<int64_t>(type == mpi().f64 ? sizeof(double) : sizeof(float));
   for (int64_t begin = 0; begin < count; begin += most_elements) {
     const auto part = static_cast<int>(std::min(most_elements, count - begin));
+    const WaitScope waits(Waiting::ranks);
     mpi().all_reduce(in_place(), static_cast<char*>(data) + begin * width, part, type, op,
                      mpi().world);
   }
@@ -110,6 +112,7 @@ MpiGroup::MpiGroup(const RankEnvironment& environment) : RankGroup(environment) 
 }
 
 std::vector<std::string> MpiGroup::all_gather(std::string_view bytes) {
+  const WaitScope waits(Waiting::ranks);
   const auto own = static_cast<int>(bytes.size());
   std::vector<int> sizes(static_cast<size_t>(world())), offsets(sizes.size());
   mpi().all_gather(&own, 1, mpi().int32, sizes.data(), 1, mpi().int32, mpi().world);
@@ -165,6 +168,7 @@ void MpiCommunicator::reduce(const Tensor& tensor, ReduceKind kind) {
 }
 
 void MpiCommunicator::all_gather(const Tensor& own, const Tensor& all) {
+  const WaitScope waits(Waiting::ranks);
   const auto bytes = static_cast<int>(own.bytes());
   mpi().all_gather(own.raw(), bytes, mpi().byte, all.raw(), bytes, mpi().byte, mpi().world);
 }
@@ -172,6 +176,7 @@ void MpiCommunicator::all_gather(const Tensor& own, const Tensor& all) {
 void MpiCommunicator::broadcast(const Tensor& tensor) {
   for (int64_t begin = 0; begin < tensor.bytes(); begin += most_elements) {
     const auto part = static_cast<int>(std::min(most_elements, tensor.bytes() - begin));
+    const WaitScope waits(Waiting::ranks);
     mpi().broadcast(static_cast<char*>(tensor.raw()) + begin, part, mpi().byte, 0, mpi().world);
   }
 }

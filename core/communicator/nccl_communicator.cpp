@@ -1,6 +1,7 @@
 #include "core/communicator/nccl_communicator.h"
 
 #include "core/backend/backend.h"
+#include "core/work_progress.h"
 
 #include <chrono>
 #include <exception>
@@ -37,7 +38,10 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<RankGroup> ranks, Device devi
   Nccl::Id id = {};
   if (rank() == 0) id = nccl_.make_id();
   id = group().gather(id)[0];
-  communicator_ = nccl_.join(id, rank(), world());
+  {
+    const WaitScope starts(Waiting::start);
+    communicator_ = nccl_.join(id, rank(), world());
+  }
   group().watch_collectives(this);
 }
 

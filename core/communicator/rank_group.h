@@ -56,6 +56,11 @@ class RankGroup {
     const std::lock_guard lock(collectives_mutex_);
     collectives_ = collectives;
   }
+  /// Whether a device may wait for other ranks, while this process seems to work.
+  bool has_collectives() {
+    const std::lock_guard lock(collectives_mutex_);
+    return collectives_ != nullptr;
+  }
   std::string collectives_error() {
     const std::lock_guard lock(collectives_mutex_);
     return collectives_ ? collectives_->error() : "";

@@ -1,11 +1,15 @@
-// Messages: "beat" once a second; "fail RANK CODE REASON", which rank 0 passes on.
+// Messages: "beat COUNT WAITING ON_DEVICE" (work_progress.h) once a second; "fail RANK CODE
+// REASON", which rank 0 passes on.
 #include "core/communicator/rank_watch.h"
 
+#include "core/communicator/greetings.h"
 #include "core/error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <random>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,7 +18,7 @@
 namespace whisker {
 namespace {
 
-constexpr double beat_s = 1;
+constexpr double longest_beat_s = 1;
 constexpr double connect_s = 60;
 constexpr double farewell_s = 2;
 constexpr auto abort_time = std::chrono::seconds(2);
@@ -33,10 +37,11 @@ std::string random_token() {
 }  // namespace
 
 RankWatch::RankWatch(RankGroup& group, std::string address,
-                     std::function<void(const RankFailure&)> on_failure, double silence_s)
+                     std::function<void(const RankFailure&)> on_failure, RankWatchOptions options)
     : group_(group),
       rank_(group.rank()),
-      silence_s_(silence_s),
+      options_(std::move(options)),
+      silence_s_(options_.silence_s),
       on_failure_(std::move(on_failure)) {
   if (group.world() == 1) return;
   hosts_ = group.all_gather(host_name());
@@ -70,16 +75,16 @@ void RankWatch::connect(const std::string& address, bool from_others) {
     }
     peers_.push_back({.rank = 0, .socket = std::move(*socket), .silent_until = deadline});
   }
+  Greetings greetings(listener, longest_report);
   while (group_.leads() && std::ssize(peers_) + 1 < group_.world()) {
-    auto socket = accept_until(listener, deadline);
-    if (!socket) {
+    auto guest = greetings.next(deadline);
+    if (!guest) {
       whisker::fail(ErrorKind::device, "rank 0 on {}: only {} of {} ranks connected at {}.",
                     hosts_[0], peers_.size() + 1, group_.world(), address);
     }
-    const auto greeting = receive_message(*socket, longest_report, in_seconds(5));
-    if (!greeting || !greeting->starts_with(token + " ")) continue;
-    peers_.push_back({.rank = std::stoi(greeting->substr(token.size() + 1)),
-                      .socket = std::move(*socket),
+    if (!guest->greeting.starts_with(token + " ")) continue;
+    peers_.push_back({.rank = std::stoi(guest->greeting.substr(token.size() + 1)),
+                      .socket = std::move(guest->socket),
                       .silent_until = deadline});
   }
 }
@@ -123,19 +128,23 @@ void RankWatch::tell_all(const std::string& message) {
 }
 
 void RankWatch::run(const std::stop_token& stop) {
-  for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
+  const auto begin = [&] {
+    for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
+    if (courses_) courses_->restart(in_seconds(0));
+  };
+  if (rank_ == 0) courses_.emplace(hosts_.size(), silence_s_);
+  begin();
   Deadline next_beat = in_seconds(0);
   Deadline last_turn = in_seconds(0);
   while (!stop.stop_requested()) {
     // A process that was stopped itself heard nobody meanwhile.
-    if (in_seconds(-silence_s_ / 2) > last_turn) {
-      for (Peer& peer : peers_) peer.silent_until = in_seconds(silence_s_);
-    }
+    if (in_seconds(-silence_s_ / 2) > last_turn) begin();
     last_turn = in_seconds(0);
     if (std::chrono::steady_clock::now() >= next_beat) {
-      tell_all("beat");
-      next_beat = in_seconds(beat_s);
+      beat();
+      next_beat = in_seconds(std::min(longest_beat_s, silence_s_ / 4));
       check_collectives();
+      check_progress();
     }
     std::vector<pollfd> sockets;
     for (const Peer& peer : peers_) {
@@ -155,6 +164,21 @@ void RankWatch::run(const std::stop_token& stop) {
   }
 }
 
+void RankWatch::beat() {
+  const WorkProgress own = options_.progress();
+  const bool on_device = group_.has_collectives();
+  tell_all(fmt::format("beat {} {} {}", own.count, static_cast<int>(own.waiting),
+                       static_cast<int>(on_device)));
+  if (courses_) courses_->follow(0, own, on_device, in_seconds(0));
+}
+
+void RankWatch::check_progress() {
+  if (!courses_) return;
+  if (const auto hang = courses_->hang(in_seconds(0))) {
+    report({.rank = hang->rank, .tell = true, .reason = hang->reason});
+  }
+}
+
 void RankWatch::read_from(Peer& peer) {
   const auto message = receive_message(peer.socket, longest_report, in_seconds(silence_s_ / 4));
   if (!message) {
@@ -163,6 +187,13 @@ void RankWatch::read_from(Peer& peer) {
                    .reason = "ended without a message: killed, or crashed"});
   }
   peer.silent_until = in_seconds(silence_s_);
+  unsigned long long count = 0;
+  int waiting = 0, on_device = 0;
+  if (std::sscanf(message->c_str(), "beat %llu %d %d", &count, &waiting, &on_device) == 3) {
+    const WorkProgress progress{.count = count, .waiting = static_cast<Waiting>(waiting)};
+    if (courses_) courses_->follow(peer.rank, progress, on_device != 0, in_seconds(0));
+    return;
+  }
   int rank = 0, code = 1, read = 0;
   if (std::sscanf(message->c_str(), "fail %d %d %n", &rank, &code, &read) != 2) return;
   if (rank < 0 || rank >= std::ssize(hosts_)) return;

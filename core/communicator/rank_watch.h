@@ -1,13 +1,17 @@
 // Ends this process soon after another rank of the run failed, was killed or hangs, or a link
 // between GPUs broke, wherever it waits then: in a collective above all. Each rank keeps a
-// connection with rank 0 for that, whatever carries the group's messages.
+// connection with rank 0 for that, whatever carries the group's messages. See Note [Hanging ranks]
+// in rank_courses.h.
 #pragma once
 
+#include "core/communicator/rank_courses.h"
 #include "core/communicator/rank_group.h"
 #include "core/communicator/socket.h"
+#include "core/work_progress.h"
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,12 +28,17 @@ struct RankFailure {
   std::string reason = {};
 };
 
+struct RankWatchOptions {
+  double silence_s = 20;  ///< so long without a beat, or without progress, a rank hangs
+  std::function<WorkProgress()> progress = work_progress;
+};
+
 class RankWatch {
  public:
-  /// Collective. `on_failure` is called in the watch's own thread and does not return. A rank that
-  /// was not heard for `silence_s` seconds hangs. `group` outlives the watch.
+  /// Collective. `on_failure` is called in the watch's own thread and does not return. `group`
+  /// outlives the watch.
   RankWatch(RankGroup& group, std::string address,
-            std::function<void(const RankFailure&)> on_failure, double silence_s);
+            std::function<void(const RankFailure&)> on_failure, RankWatchOptions options = {});
   /// Without leave() or fail(), the others take it for a crash.
   ~RankWatch() { stop(); }
 
@@ -51,7 +60,9 @@ class RankWatch {
   void connect(const std::string& address, bool from_others);
   void run(const std::stop_token& stop);
   void stop();
+  void beat();
   void read_from(Peer& peer);
+  void check_progress();
   void check_collectives();
   void abort_collectives();
   void report(RankFailure failure);
@@ -61,11 +72,13 @@ class RankWatch {
 
   RankGroup& group_;
   int rank_;
+  RankWatchOptions options_;
   double silence_s_;
   std::function<void(const RankFailure&)> on_failure_;
   std::vector<std::string> hosts_;
   std::mutex mutex_;         // held while something is sent
   std::vector<Peer> peers_;  // of rank 0: all others; of others: rank 0
+  std::optional<RankCourses> courses_;  // of rank 0
   std::jthread thread_;
 };
 

@@ -1,6 +1,8 @@
 #include "core/communicator/tcp_group.h"
 
+#include "core/communicator/greetings.h"
 #include "core/error.h"
+#include "core/work_progress.h"
 
 #include <charconv>
 
@@ -59,28 +61,26 @@ void TcpGroup::wait_for_others(const RankEnvironment& environment, double second
   std::vector<int> missing;
   for (int rank = 1; rank < world(); ++rank) missing.push_back(rank);
   std::string refused;
+  Greetings greetings(listener, longest_greeting);
   while (!missing.empty()) {
-    std::optional<FileDescriptor> socket = accept_until(listener, deadline);
-    if (!socket) {
+    std::optional<Greetings::Guest> next = greetings.next(deadline);
+    if (!next) {
       fail(ErrorKind::device,
            "rank 0 waited {:.0f} s at {}:{} for {} ranks, but rank{} {} did not come{}. Start all "
            "ranks with the same MASTER_ADDR and MASTER_PORT.",
            seconds, environment.address, environment.port, world(), missing.size() == 1 ? "" : "s",
            fmt::format("{}", fmt::join(missing, ", ")), refused);
     }
-    // Whoever connects and says nothing does not keep the others waiting.
-    const auto text = receive_message(*socket, longest_greeting, in_seconds(5));
-    if (!text) continue;
-    Guest guest = guest_of(*text, environment);
+    Guest guest = guest_of(next->greeting, environment);
     if (guest.refusal.empty() && std::erase(missing, guest.rank) == 0) {
       guest.refusal = fmt::format("rank {} is there already", guest.rank);
     }
     if (!guest.refusal.empty()) {
       refused = fmt::format(" (a connection was refused: {})", guest.refusal);
-      send_message(*socket, guest.refusal);
+      send_message(next->socket, guest.refusal);
       continue;
     }
-    sockets_[static_cast<size_t>(guest.rank)] = std::move(*socket);
+    sockets_[static_cast<size_t>(guest.rank)] = std::move(next->socket);
   }
   for (int rank = 1; rank < world(); ++rank) {
     send_message(sockets_[static_cast<size_t>(rank)], welcome);
@@ -109,6 +109,7 @@ void TcpGroup::join(const RankEnvironment& environment, double seconds) {
 }
 
 std::vector<std::string> TcpGroup::all_gather(std::string_view bytes) {
+  const WaitScope waits(Waiting::ranks);
   std::vector<std::string> all(static_cast<size_t>(world()));
   const auto receive = [&](size_t socket, int from) {
     std::optional<std::string> message = receive_message(sockets_[socket], longest_message);

@@ -1,6 +1,10 @@
 // See Note [Order on disk] in the header.
 #include "core/io/atomic_file.h"
 
+#include "core/io/temporaries.h"
+#include "core/work_progress.h"
+
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -11,6 +15,8 @@ namespace whisker {
 namespace {
 
 constexpr size_t buffer_bytes = 64 * 1024;  // larger pieces go straight to write()
+// At a time, so that a slow disk shows progress (core/work_progress.h).
+constexpr size_t flushed_bytes = 64 << 20;
 constexpr std::string_view temporary_suffix = ".whisker-tmp";
 
 }  // namespace
@@ -23,12 +29,15 @@ AtomicFile::AtomicFile(std::filesystem::path path, const FileCalls& calls)
     fd_ = calls_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST && errno != EINTR) fail_disk("create", path_, errno);
   }
+  remember_temporary(temporary_);
   buffer_.reserve(buffer_bytes);
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) calls_.close(fd_);
-  if (!temporary_.empty()) calls_.unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  calls_.unlink(temporary_.c_str());
+  forget_temporary(temporary_);
 }
 
 std::filesystem::path AtomicFile::folder() const {
@@ -40,10 +49,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   hash_.update(bytes);
   size_ += bytes.size();
   if (buffer_.size() + bytes.size() > buffer_bytes) flush();
-  if (bytes.size() > buffer_bytes) {
-    write_all(calls_, fd_, bytes, path_);
-  } else {
+  if (bytes.size() <= buffer_bytes) {
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), flushed_bytes))) {
+    write_all(calls_, fd_, bytes.first(std::min(bytes.size(), flushed_bytes)), path_);
+    if (bytes.size() > flushed_bytes) sync();
   }
 }
 
@@ -52,11 +64,17 @@ void AtomicFile::flush() {
   buffer_.clear();
 }
 
+void AtomicFile::sync() {
+  if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
+  count_progress();
+}
+
 void AtomicFile::commit() {
   flush();
-  if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
+  sync();
   if (calls_.close(std::exchange(fd_, -1)) != 0) fail_disk("close", path_, errno);
   if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail_disk("rename", path_, errno);
+  forget_temporary(temporary_);
   temporary_.clear();
   sync_folder(calls_, folder());
 }

@@ -40,6 +40,7 @@ class AtomicFile {
 
  private:
   void flush();
+  void sync();
   std::filesystem::path folder() const;
 
   std::filesystem::path path_;

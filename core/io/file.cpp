@@ -2,7 +2,9 @@
 #include "core/io/file.h"
 
 #include "core/io/text.h"
+#include "core/work_progress.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -82,8 +84,10 @@ void fail_disk(std::string_view doing, const std::filesystem::path& path, int er
 
 void write_all(const FileCalls& calls, int fd, std::span<const std::byte> bytes,
                const std::filesystem::path& path) {
+  constexpr size_t mib = 1 << 20;  // at a time: each is progress
   while (!bytes.empty()) {
-    const ssize_t written = calls.write(fd, bytes.data(), bytes.size());
+    const ssize_t written = calls.write(fd, bytes.data(), std::min(bytes.size(), mib));
+    count_progress();
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_disk("write", path, errno);
     if (written == 0) fail_disk("write", path, EIO);
@@ -136,6 +140,7 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes, Error
   std::array<char, 65536> block;
   for (;;) {
     const ssize_t got = ::read(fd.get(), block.data(), block.size());
+    count_progress();
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(kind, "{}: cannot read: {}.", printable(path.string()), std::strerror(errno));
     if (got == 0) return content;

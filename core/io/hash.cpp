@@ -1,6 +1,8 @@
 // XXH64: four lanes over 32-byte stripes, merged and mixed with the tail at the end.
 #include "core/io/hash.h"
 
+#include "core/work_progress.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -49,7 +51,13 @@ void Hash64::update(std::span<const std::byte> bytes) {
     consume_stripe(pending_.data());
     pending_bytes_ = 0;
   }
-  for (; bytes.size() >= 32; bytes = bytes.subspan(32)) consume_stripe(bytes.data());
+  while (bytes.size() >= 32) {
+    constexpr size_t mib = 1 << 20;  // of a file that is read meanwhile, page by page
+    const size_t stripes = std::min(bytes.size(), mib) / 32;
+    for (size_t i = 0; i < stripes; ++i) consume_stripe(bytes.data() + 32 * i);
+    bytes = bytes.subspan(32 * stripes);
+    if (stripes == mib / 32) count_progress();
+  }
   std::copy(bytes.begin(), bytes.end(), pending_.begin());
   pending_bytes_ = bytes.size();
 }

@@ -29,6 +29,22 @@ std::string owner_in(const std::filesystem::path& lock) {
 
 }  // namespace
 
+bool is_run_folder(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (::stat((folder / "last").c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+  const auto has = [&](const char* name) {
+    return ::lstat((folder / name).c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  };
+  if (has("lock") && has("metrics.jsonl")) return true;
+  if (!has("last/state.json")) return false;
+  constexpr std::string_view first = R"({"version":)", second = R"("model":{"name":"model-)";
+  std::string begin(128, '\0');
+  const FileDescriptor fd(::open((folder / "last/state.json").c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = fd ? ::read(fd.get(), begin.data(), begin.size()) : 0;
+  begin.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return begin.starts_with(first) && begin.find(second) != std::string::npos;
+}
+
 FileDescriptor open_own_file(const FileCalls& calls, const std::filesystem::path& path, int flags) {
   const auto refuse = [&](std::string_view got) {
     fail(ErrorKind::checkpoint,

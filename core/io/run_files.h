@@ -10,6 +10,10 @@
 
 namespace whisker {
 
+/// Whether a run wrote this folder: it has a last/state.json of ours or, before the first
+/// checkpoint, the logs and the lock of one.
+bool is_run_folder(const std::filesystem::path& folder);
+
 /// Opens `path` for writing, and creates it where it is not. Throws checkpoint when a link stands
 /// there, or anything but a regular file with this one name; usage or disk as fail_disk.
 FileDescriptor open_own_file(const FileCalls& calls, const std::filesystem::path& path, int flags);

@@ -1,11 +1,12 @@
 // The writer of safetensors files: sizes are known first, so the header goes out before any tensor.
 #include "core/io/json.h"
-#include "core/io/safetensors.h"
+#include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -55,42 +56,52 @@ std::string make_header(const std::map<std::string, std::string>& metadata,
 
 }  // namespace
 
-WrittenFile write_safetensors(const std::filesystem::path& path,
-                              const std::map<std::string, std::string>& metadata,
-                              std::vector<SafetensorsEntry> entries, const FileCalls& calls) {
-  const std::string file_name = path.string();
+void write_safetensors(const std::function<void(std::span<const std::byte>)>& write,
+                       const std::string& name, const std::map<std::string, std::string>& metadata,
+                       std::vector<SafetensorsEntry> entries) {
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     const size_t a_alignment = size_of(a.dtype), b_alignment = size_of(b.dtype);
     return a_alignment != b_alignment ? a_alignment > b_alignment : a.name < b.name;
   });
   std::vector<std::string_view> names;
   for (const SafetensorsEntry& entry : entries) {
-    check_text(entry.name, "tensor names", file_name);
+    check_text(entry.name, "tensor names", name);
     names.push_back(entry.name);
   }
   names.push_back("__metadata__");
   std::sort(names.begin(), names.end());
   if (const auto twin = std::adjacent_find(names.begin(), names.end()); twin != names.end()) {
     fail(ErrorKind::usage, "{}: expected every tensor once and none named __metadata__, got {}.",
-         file_name, excerpt(*twin));
+         name, excerpt(*twin));
   }
 
-  const std::string header = make_header(metadata, entries, file_name);
+  const std::string header = make_header(metadata, entries, name);
   const uint64_t header_bytes = header.size();
-  AtomicFile file(path, calls);
-  file.write(std::as_bytes(std::span(&header_bytes, 1)));
-  file.write(header);
+  write(std::as_bytes(std::span(&header_bytes, 1)));
+  write(std::as_bytes(std::span(header)));
   for (const SafetensorsEntry& entry : entries) {
     const std::span<const std::byte> bytes = entry.bytes();
-    if (bytes.size() != byte_count(entry, file_name)) {
-      fail(ErrorKind::usage, "{}: tensor {}: expected {} bytes for {} of shape ({}), got {}.",
-           file_name, excerpt(entry.name), byte_count(entry, file_name),
-           safetensors_name(entry.dtype), fmt::join(entry.shape, ","), bytes.size());
+    if (bytes.size() != byte_count(entry, name)) {
+      fail(ErrorKind::usage, "{}: tensor {}: expected {} bytes for {} of shape ({}), got {}.", name,
+           excerpt(entry.name), byte_count(entry, name), safetensors_name(entry.dtype),
+           fmt::join(entry.shape, ","), bytes.size());
     }
-    file.write(bytes);
+    write(bytes);
   }
-  file.commit();
-  return {file.size(), file.hash().value()};
+}
+
+WrittenFile write_safetensors(const std::filesystem::path& path,
+                              const std::map<std::string, std::string>& metadata,
+                              std::vector<SafetensorsEntry> entries, const FileCalls& calls) {
+  std::optional<AtomicFile> file;  // made once the header is known to be right
+  write_safetensors(
+      [&](std::span<const std::byte> bytes) {
+        if (!file) file.emplace(path, calls);
+        file->write(bytes);
+      },
+      path.string(), metadata, std::move(entries));
+  file->commit();
+  return {file->size(), file->hash().value()};
 }
 
 }  // namespace whisker

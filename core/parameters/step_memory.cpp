@@ -16,6 +16,12 @@ Tensor StepMemory::loss_scale() const {
   return Tensor(memory_.storage(), offsetof(StepState, loss_scale) / sizeof(float), {}, DType::f32);
 }
 
+Tensor StepMemory::group_weight() const {
+  static_assert(offsetof(StepState, group_weight) % sizeof(float) == 0);
+  return Tensor(memory_.storage(), offsetof(StepState, group_weight) / sizeof(float), {},
+                DType::f32);
+}
+
 Tensor StepMemory::sound() const {
   static_assert(offsetof(StepState, sound) % sizeof(int32_t) == 0);
   return Tensor(memory_.storage(), offsetof(StepState, sound) / sizeof(int32_t), {}, DType::i32);

@@ -15,6 +15,8 @@ class StepMemory {
   StepState* state() const { return static_cast<StepState*>(memory_.raw()); }
   /// StepState::loss_scale, a scalar f32 on the device.
   Tensor loss_scale() const;
+  /// StepState::group_weight, likewise.
+  Tensor group_weight() const;
   /// StepState::sound, a scalar i32 on the device.
   Tensor sound() const;
 

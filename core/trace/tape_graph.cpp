@@ -43,10 +43,17 @@ std::string_view style_of(const TapeEntry& entry) {
   return "";
 }
 
+constexpr std::string_view dot_comment = "// by whisker study graph\n";
+
 }  // namespace
 
+bool is_tape_dot(std::string_view begin) {
+  return begin.starts_with(dot_comment);
+}
+
 std::string tape_dot(const TapeListing& listing, const std::string& title) {
-  std::string text = "digraph tape {\n";
+  std::string text(dot_comment);
+  text += "digraph tape {\n";
   text += fmt::format("  label={}; labelloc=t;\n", dot_string(title));
   text += "  node [shape=box, fontname=\"monospace\", fontsize=11];\n";
   const std::vector<TapeEntry> entries = listing.entries();

@@ -4,6 +4,7 @@
 #include "core/trace/tape_listing.h"
 
 #include <string>
+#include <string_view>
 
 namespace whisker {
 
@@ -13,5 +14,9 @@ std::string tape_dot(const TapeListing& listing, const std::string& title);
 /// The listing as an SVG document: operators as boxes with number, layer, output shape and, where
 /// computed, the norm of the gradient; parameters beside the operator that uses them.
 std::string tape_svg(const TapeListing& listing, const std::string& title);
+
+/// Whether a file that begins so was made by one of these, by the comment in it.
+bool is_tape_dot(std::string_view begin);
+bool is_tape_svg(std::string_view begin);
 
 }  // namespace whisker

@@ -250,6 +250,8 @@ rect { stroke-width: 1.2; }
  orient="auto"><path d="M0,0.6 L8,4 L0,7.4 L1.8,4 Z" fill="#5c6a78"/></marker></defs>
 )";
 
+constexpr std::string_view svg_comment = "<!-- by whisker study graph -->\n";
+
 std::string Drawing::svg(const std::string& title) const {
   const Line heading{title, "title", 17};
   const Line legend{
@@ -261,9 +263,9 @@ std::string Drawing::svg(const std::string& title) const {
   const double height = layout_.height + title_height + 2 * margin;
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n{2}<rect width=\"100%\" height=\"100%\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n{3}{2}<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n",
-      width, height, style_sheet);
+      width, height, style_sheet, svg_comment);
   double y = margin + 14;
   for (const Line& line : {heading, legend}) {
     text += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", line.style, margin, y,
@@ -278,6 +280,12 @@ std::string Drawing::svg(const std::string& title) const {
 }
 
 }  // namespace
+
+bool is_tape_svg(std::string_view begin) {
+  const size_t line = begin.find('\n');
+  return begin.starts_with("<svg ") && line != std::string_view::npos &&
+         begin.substr(line + 1).starts_with(svg_comment);
+}
 
 std::string tape_svg(const TapeListing& listing, const std::string& title) {
   return Drawing(listing).svg(title);

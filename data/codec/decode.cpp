@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "data/codec/decode_formats.h"
 #include "data/codec/exif.h"
 #include "data/codec/unsupported_formats.h"
@@ -69,13 +70,15 @@ ImageKind kind_of(Bytes bytes) {
   if (has(bytes, 0, "\x89PNG\r\n\x1A\n"sv)) return ImageKind::png;
   if (has(bytes, 0, "BM"sv) && bytes.size() >= 18) return ImageKind::bmp;
   if (has(bytes, 0, "RIFF"sv) && has(bytes, 8, "WEBP"sv)) return ImageKind::webp;
+  if (begins_as_pnm(bytes)) return ImageKind::pnm;
   fail_unknown(bytes);
 }
 
-formats::StoredHeader stored_header(ImageKind kind, Bytes bytes, int64_t max_pixels) {
-  const auto header = kind == ImageKind::jpeg   ? formats::jpeg_header(bytes)
-                      : kind == ImageKind::png  ? formats::png_header(bytes)
-                      : kind == ImageKind::webp ? formats::webp_header(bytes)
+formats::StoredHeader stored_header(ImageKind kind, Bytes bytes, int64_t max_pixels, int rules) {
+  const auto header = kind == ImageKind::jpeg   ? formats::jpeg_header(bytes, rules)
+                      : kind == ImageKind::png  ? formats::png_header(bytes, rules)
+                      : kind == ImageKind::webp ? formats::webp_header(bytes, rules)
+                      : kind == ImageKind::pnm  ? formats::pnm_header(bytes)
                                                 : formats::bmp_header(bytes);
   formats::check_extents(header.width, header.height, max_pixels);
   return header;
@@ -108,18 +111,20 @@ void check_crop(const Rect& crop, const ImageHeader& header) {
 
 }  // namespace
 
-ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels) {
+ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels,
+                        const DecodeRules& rules) {
   const ImageKind kind = kind_of(bytes);
-  return upright_header(kind, stored_header(kind, bytes, max_pixels));
+  return upright_header(kind, stored_header(kind, bytes, max_pixels, rules.version));
 }
 
 void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decoded& out) {
   const ImageKind kind = kind_of(bytes);
-  const auto stored = stored_header(kind, bytes, options.max_pixels);
+  const auto stored = stored_header(kind, bytes, options.max_pixels, options.rules.version);
   const ImageHeader header = upright_header(kind, stored);
   out.full_height = header.height;
   out.full_width = header.width;
   out.scale = 1;
+  out.largest_sample = 0;
   out.origin_x = 0;
   out.origin_y = 0;
   if (options.fast) check_crop(options.fast->crop, header);
@@ -144,13 +149,16 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_jpeg(bytes, stored_rect(part, stored.orientation, stored.width, stored.height),
                          out.image);
   } else if (kind == ImageKind::png) {
-    formats::decode_png(bytes, out.image);
+    out.largest_sample = formats::decode_png(bytes, options.rules.png_bits, out.image);
   } else if (kind == ImageKind::webp) {
     formats::decode_webp(bytes, out.image);
+  } else if (kind == ImageKind::pnm) {
+    formats::decode_pnm(bytes, out.image);
   } else {
     formats::decode_bmp(bytes, out.image);
   }
   make_upright(out.image, stored.orientation, out.scratch);
+  count_progress();
 }
 
 Image decode(std::span<const uint8_t> bytes, int64_t max_pixels) {

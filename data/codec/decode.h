@@ -1,9 +1,11 @@
-// Decodes the bytes of a JPEG, PNG, BMP or WebP file to upright 8-bit RGB. The first bytes decide
-// the format, never a name. Any bytes yield pixels or one ErrorKind::data error (reason in the
-// first line; the caller adds the file's name) in bounded time and memory. See Note [Image rules].
+// Decodes the bytes of a JPEG, PNG, BMP, WebP, PBM, PGM or PPM file to upright 8-bit RGB. The first
+// bytes decide the format, never a name. Any bytes yield pixels or one ErrorKind::data error
+// (reason in the first line; the caller adds the file's name) in bounded time and memory. See Note
+// [Image rules].
 #pragma once
 
 #include "data/codec/image.h"
+#include "data/files/decode_rules.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +17,13 @@ namespace whisker {
 
 // Note [Image rules]
 // - Gray, palette and 1/2/4-bit images become RGB by replication and the palette; palette indices
-//   past its end are black; 16-bit samples keep their high byte.
+//   past its end are black; 16-bit samples keep their high byte, or that of their lowest
+//   DecodeRules::png_bits, of which larger ones are white.
 // - Alpha (also tRNS) is composited over white.
 // - CMYK and YCCK become RGB as R = (255 - C)(255 - K) / 255; with an Adobe marker the file holds
 //   the complements, as Photoshop writes them. Embedded colour profiles are ignored.
-// - All eight EXIF orientations are applied (JPEG APP1, PNG eXIf, WebP EXIF); orientation in XMP
-//   alone is not.
+// - All eight orientations are applied, from EXIF (JPEG APP1, PNG eXIf and raw profiles, WebP EXIF)
+//   or else XMP, as Pillow's exif_transpose finds them.
 // - Animated PNGs give their default image, animated WebPs are refused. Bytes after the image's
 //   end are ignored.
 // - An image that ends early is an error, also where libjpeg would only warn: unreadable codes, a
@@ -31,7 +34,7 @@ namespace whisker {
 //   32 x pixels + 1 MiB + 2 x file, WebP memory to 32 x pixels + 64 MiB, files to 1 GiB: 2 s up to
 //   25 megapixels, above in proportion.
 
-enum class ImageKind { jpeg, png, bmp, webp };
+enum class ImageKind { jpeg, png, bmp, webp, pnm };
 
 inline constexpr int64_t default_max_pixels = 100'000'000;
 /// Largest file that is read as an image.
@@ -59,6 +62,7 @@ struct CropRequest {
 
 struct DecodeOptions {
   int64_t max_pixels = default_max_pixels;
+  DecodeRules rules = {};
   /// The upright pixels that are needed; nothing: all. Ignored beside `fast`. The other pixels of a
   /// JPEG are unspecified. The file is checked to its end all the same.
   std::optional<Rect> part = {};
@@ -75,11 +79,18 @@ struct Decoded {
   int scale = 1;  ///< 1, 2, 4 or 8
   double origin_x = 0;
   double origin_y = 0;
-  Image scratch;  ///< for make_upright()
+  uint32_t largest_sample = 0;  ///< of a PNG of 16 bits per sample; else 0
+  Image scratch;                ///< for make_upright()
+
+  /// Whether samples of 12 bits or fewer were read as 16: nearly black.
+  bool is_dark(const DecodeRules& rules) const {
+    return rules.png_bits == 16 && largest_sample > 0 && largest_sample < 4096;
+  }
 };
 
 /// Kind and upright extents, or throws data as decode() would for the same header.
-ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels);
+ImageHeader read_header(std::span<const uint8_t> bytes, int64_t max_pixels = default_max_pixels,
+                        const DecodeRules& rules = {});
 
 /// Decodes into `out`, reusing its buffers. Throws data unless `bytes` are a complete image, usage
 /// for a crop or part outside the image, and std::bad_alloc, which is not the file's fault.

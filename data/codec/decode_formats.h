@@ -1,4 +1,4 @@
-// What the four decoders share with decode.cpp: headers in stored orientation, and pixels.
+// What the decoders share with decode.cpp: headers in stored orientation, and pixels.
 #pragma once
 
 #include "data/codec/image.h"
@@ -24,14 +24,18 @@ struct JpegPart {
   int scale = 1;
 };
 
-StoredHeader jpeg_header(Bytes bytes);
-StoredHeader png_header(Bytes bytes);
+/// `rules` find the orientation: see Note [Data rules].
+StoredHeader jpeg_header(Bytes bytes, int rules);
+StoredHeader png_header(Bytes bytes, int rules);
+StoredHeader webp_header(Bytes bytes, int rules);
 StoredHeader bmp_header(Bytes bytes);
-StoredHeader webp_header(Bytes bytes);
+StoredHeader pnm_header(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
-void decode_png(Bytes bytes, Image& out);
+/// Returns the largest sample of 16 bits; 0 for other PNGs.
+uint32_t decode_png(Bytes bytes, int png_bits, Image& out);
 void decode_bmp(Bytes bytes, Image& out);
+void decode_pnm(Bytes bytes, Image& out);
 void decode_webp(Bytes bytes, Image& out);
 /// Gives `out` the whole image's extents, and decodes at least the stored pixels of `part`; the
 /// others are unspecified. The file is read to its end.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <vector>
 
 // jerror.h lists the codes that jpeglib.h was configured with, so it comes second.
@@ -28,12 +29,15 @@ constexpr uint8_t marker_app1 = 0xE1;
 
 struct JpegMarkers {
   StoredHeader header;
+  OrientationTags tags;
   size_t scan_at = 0;  // where the first scan's segment starts
 };
 
-// Walks the segments up to the first scan: extents, and the orientation of the first EXIF block.
+// Walks the segments up to the first scan: extents, the first EXIF block and the last XMP packet.
 JpegMarkers walk_markers(Bytes bytes) {
   JpegMarkers found;
+  constexpr std::string_view exif_prefix("Exif\0", 5);
+  constexpr std::string_view xmp_prefix("http://ns.adobe.com/xap/1.0/\0", 29);
   bool seen_exif = false;
   size_t at = 2;
   for (;;) {
@@ -78,11 +82,13 @@ JpegMarkers walk_markers(Bytes bytes) {
              found.header.height);
       }
     }
-    constexpr size_t prefix = 6;  // "Exif\0\0"
-    if (marker == marker_app1 && !seen_exif && body.size() > prefix &&
-        std::memcmp(body.data(), "Exif\0", 5) == 0) {
+    const std::string_view text(reinterpret_cast<const char*>(body.data()), body.size());
+    if (marker == marker_app1 && !seen_exif && body.size() > exif_prefix.size() + 1 &&
+        text.starts_with(exif_prefix)) {
       seen_exif = true;
-      found.header.orientation = exif_orientation(body.subspan(prefix));
+      found.tags.exif = body.subspan(exif_prefix.size() + 1);  // a second zero, or padding
+    } else if (marker == marker_app1 && text.starts_with(xmp_prefix)) {
+      found.tags.xmp = body.subspan(xmp_prefix.size());
     }
     at += length;
   }
@@ -262,8 +268,10 @@ class JpegReader {
 
 }  // namespace
 
-StoredHeader jpeg_header(Bytes bytes) {
-  return walk_markers(bytes).header;
+StoredHeader jpeg_header(Bytes bytes, int rules) {
+  JpegMarkers found = walk_markers(bytes);
+  found.header.orientation = exif_orientation(found.tags, rules);
+  return found.header;
 }
 
 void decode_jpeg(Bytes bytes, const Rect& part, Image& out) {

@@ -2,6 +2,7 @@
 // with a full palette, and allocates from a budget. See PngChunks and Note [Image rules].
 #include "core/error.h"
 #include "data/codec/decode_formats.h"
+#include "data/codec/exif.h"
 #include "data/codec/png_chunks.h"
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker::formats {
@@ -146,6 +149,57 @@ std::vector<uint8_t> rebuild(const PngChunks& png) {
   return bytes;
 }
 
+// The text of a chunk, at most its first MiB; "" where it cannot be unpacked.
+std::string text_of(const PngText& text) {
+  constexpr size_t most = size_t{1} << 20;
+  if (!text.compressed) {
+    const auto shown = text.bytes.first(std::min(text.bytes.size(), most));
+    return {shown.begin(), shown.end()};
+  }
+  stb_budget.open(size_t{1} << 20);
+  std::string unpacked(most, '\0');
+  const int bytes = stbi_zlib_decode_buffer(
+      unpacked.data(), static_cast<int>(most), reinterpret_cast<const char*>(text.bytes.data()),
+      static_cast<int>(std::min<size_t>(text.bytes.size(), std::numeric_limits<int>::max())));
+  unpacked.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
+  return unpacked;
+}
+
+// ImageMagick's text: an empty line, a name, a length, then lines of hexadecimal digits.
+std::vector<uint8_t> profile_bytes(std::string_view text) {
+  for (int line = 0; line < 3; ++line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  std::vector<uint8_t> bytes;
+  int high = -1;
+  for (const char c : text) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) continue;
+    if (high < 0) {
+      high = digit;
+    } else {
+      bytes.push_back(static_cast<uint8_t>(16 * high + digit));
+      high = -1;
+    }
+  }
+  return bytes;
+}
+
+int orientation_of(const PngChunks& png, int rules) {
+  if (rules == 1) return exif_orientation({.exif = png.exif}, rules);
+  OrientationTags tags{.exif = png.exif};
+  std::vector<uint8_t> profile;
+  if (png.exif.empty() && !png.exif_profile.bytes.empty()) {
+    profile = profile_bytes(text_of(png.exif_profile));
+    tags.exif = profile;
+  }
+  const std::string xmp = text_of(png.xmp);
+  tags.xmp = Bytes(reinterpret_cast<const uint8_t*>(xmp.data()), xmp.size());
+  return exif_orientation(tags, rules);
+}
+
 struct BudgetRelease {
   void operator()(uint8_t* pixels) const { stb_budget.release(pixels); }
 };
@@ -168,34 +222,66 @@ void to_rgb(const uint8_t* from, int channels, Image& out) {
 
 }  // namespace
 
-StoredHeader png_header(Bytes bytes) {
+StoredHeader png_header(Bytes bytes, int rules) {
   const PngChunks png = read_png_chunks(bytes);
   check_extents(png.width, png.height, std::numeric_limits<int64_t>::max());
-  return {static_cast<int>(png.height), static_cast<int>(png.width), png.orientation};
+  return {static_cast<int>(png.height), static_cast<int>(png.width), orientation_of(png, rules)};
 }
 
-void decode_png(Bytes bytes, Image& out) {
-  const PngChunks png = read_png_chunks(bytes);
+namespace {
+
+// stb_image's pixels as it gives them: 8 or, where `deep`, 16 bits per sample.
+struct Unpacked {
+  std::unique_ptr<uint8_t, BudgetRelease> samples = nullptr;
+  int width = 0, height = 0, channels = 0;
+
+  const uint16_t* deep() const { return reinterpret_cast<const uint16_t*>(samples.get()); }
+};
+
+Unpacked unpack(Bytes bytes, const PngChunks& png, bool deep) {
   const std::vector<uint8_t> stream = rebuild(png);
   const auto pixels = static_cast<size_t>(png.width) * static_cast<size_t>(png.height);
   stb_budget.open(32 * pixels + (size_t{1} << 20) + 2 * bytes.size());
   stbi__g_failure_reason = nullptr;  // some failures give none, and would show the last one's
-  int width = 0;
-  int height = 0;
-  int channels = 0;
-  const std::unique_ptr<uint8_t, BudgetRelease> decoded(stbi_load_from_memory(
-      stream.data(), static_cast<int>(stream.size()), &width, &height, &channels, 0));
-  if (!decoded) {
-    if (stb_budget.system_has_none()) throw std::bad_alloc();
-    if (stb_budget.exceeded()) {
-      fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
-           png.height);
-    }
-    const char* const reason = stbi_failure_reason();
-    fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
+  Unpacked image;
+  const auto size = static_cast<int>(stream.size());
+  image.samples.reset(
+      deep ? reinterpret_cast<uint8_t*>(stbi_load_16_from_memory(stream.data(), size, &image.width,
+                                                                 &image.height, &image.channels, 0))
+           : stbi_load_from_memory(stream.data(), size, &image.width, &image.height,
+                                   &image.channels, 0));
+  if (image.samples) return image;
+  if (stb_budget.system_has_none()) throw std::bad_alloc();
+  if (stb_budget.exceeded()) {
+    fail(ErrorKind::data, "damaged PNG: its data unpack to more than its {}x{} pixels", png.width,
+         png.height);
   }
-  out.reshape(height, width);
-  to_rgb(decoded.get(), channels, out);
+  const char* const reason = stbi_failure_reason();
+  fail(ErrorKind::data, "damaged PNG: {}", reason ? reason : "its data cannot be unpacked");
+}
+
+}  // namespace
+
+uint32_t decode_png(Bytes bytes, int png_bits, Image& out) {
+  const PngChunks png = read_png_chunks(bytes);
+  const bool deep = png.bit_depth == 16;
+  const Unpacked image = unpack(bytes, png, deep);
+  out.reshape(image.height, image.width);
+  if (!deep) {
+    to_rgb(image.samples.get(), image.channels, out);
+    return 0;
+  }
+  const auto channels = static_cast<size_t>(image.channels);
+  std::vector<uint8_t> narrow(out.rgb.size() / 3 * channels);
+  uint32_t largest = 0;
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    const uint32_t sample = image.deep()[i];
+    const bool alpha = channels % 2 == 0 && i % channels == channels - 1;
+    if (!alpha) largest = std::max(largest, sample);
+    narrow[i] = static_cast<uint8_t>(std::min(sample >> (alpha ? 8 : png_bits - 8), uint32_t{255}));
+  }
+  to_rgb(narrow.data(), image.channels, out);
+  return largest;
 }
 
 }  // namespace whisker::formats

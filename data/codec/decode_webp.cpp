@@ -21,7 +21,7 @@ namespace {
 struct Webp {
   Bytes file;  // without bytes after its end
   WebPBitstreamFeatures features{};
-  int orientation = 1;
+  OrientationTags tags = {};
   std::vector<Bytes> lossless = {};  // its streams: pixels, or the alpha of lossy ones
 };
 
@@ -51,9 +51,9 @@ Webp read_webp(Bytes bytes) {
       // Some writers put a JPEG's prefix before the block.
       constexpr std::string_view prefix("Exif\0\0", 6);
       const std::string_view text(reinterpret_cast<const char*>(body.data()), body.size());
-      webp.orientation =
-          exif_orientation(text.starts_with(prefix) ? body.subspan(prefix.size()) : body);
+      webp.tags.exif = text.starts_with(prefix) ? body.subspan(prefix.size()) : body;
     }
+    if (type == "XMP ") webp.tags.xmp = body;
     constexpr size_t lossless_header = 5;
     if (type == "VP8L" && body.size() > lossless_header) {
       webp.lossless.push_back(body.subspan(lossless_header));
@@ -89,9 +89,9 @@ void check_budget(const Webp& webp) {
 
 }  // namespace
 
-StoredHeader webp_header(Bytes bytes) {
+StoredHeader webp_header(Bytes bytes, int rules) {
   const Webp webp = read_webp(bytes);
-  return {webp.features.height, webp.features.width, webp.orientation};
+  return {webp.features.height, webp.features.width, exif_orientation(webp.tags, rules)};
 }
 
 void decode_webp(Bytes bytes, Image& out) {

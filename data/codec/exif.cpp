@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace whisker {
@@ -32,29 +33,81 @@ class TiffReader {
   bool little_;
 };
 
-}  // namespace
+constexpr uint32_t orientation_tag = 0x0112;
+constexpr uint32_t type_short = 3, type_long = 4, type_signed_short = 8, type_signed_long = 9;
 
-int exif_orientation(std::span<const uint8_t> tiff) {
-  constexpr uint32_t orientation_tag = 0x0112;
-  constexpr uint32_t type_short = 3;
-  if (tiff.size() < 8) return 1;
+int known_orientation(uint32_t value) {
+  return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+}
+
+// Directory entry `at`, which is there; nothing for one that Pillow leaves out. 1 for a value that
+// turns nothing.
+std::optional<int> entry_orientation(const TiffReader& reader, size_t at, int rules) {
+  const uint32_t type = reader.u16(at + 2).value_or(0);
+  const uint32_t count = reader.u32(at + 4).value_or(0);
+  if (count == 0 && rules > 1) return std::nullopt;
+  const bool is_short = type == type_short || (rules > 1 && type == type_signed_short);
+  const bool is_long = rules > 1 && (type == type_long || type == type_signed_long);
+  if (count != 1 || !(is_short || is_long)) return 1;
+  const auto value = is_short ? reader.u16(at + 8) : reader.u32(at + 8);
+  if (!value && rules > 1) return std::nullopt;
+  return known_orientation(value.value_or(1));
+}
+
+// That of a TIFF block; nothing when it has none.
+std::optional<int> tiff_orientation(std::span<const uint8_t> tiff, int rules) {
+  if (tiff.size() < 8) return std::nullopt;
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';
   const bool big = tiff[0] == 'M' && tiff[1] == 'M';
-  if (!little && !big) return 1;
+  if (!little && !big) return std::nullopt;
   const TiffReader reader(tiff);
-  if (reader.u16(2) != 42u) return 1;
+  if (reader.u16(2) != 42u) return std::nullopt;
   const size_t directory = reader.u32(4).value_or(0);
   const uint32_t entries = reader.u16(directory).value_or(0);
+  std::optional<int> found;
   for (uint32_t i = 0; i < entries; ++i) {
     const size_t entry = directory + 2 + size_t{12} * i;
     const auto tag = reader.u16(entry);
-    if (!tag) return 1;
+    if (!tag) break;
     if (*tag != orientation_tag) continue;
-    if (reader.u16(entry + 2) != type_short || reader.u32(entry + 4) != 1u) return 1;
-    const uint32_t value = reader.u16(entry + 8).value_or(1);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    if (const auto one = entry_orientation(reader, entry, rules)) found = one;
+    if (rules == 1) break;  // later rules: the last counts
+  }
+  return found;
+}
+
+// Pillow's pattern: tiff:Orientation(="|>)([0-9]).
+int xmp_orientation(std::span<const uint8_t> xmp) {
+  constexpr std::string_view name = "tiff:Orientation";
+  const std::string_view text(reinterpret_cast<const char*>(xmp.data()), xmp.size());
+  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at)) {
+    at += name.size();
+    std::string_view rest = text.substr(at);
+    if (rest.starts_with("=\"")) {
+      rest.remove_prefix(2);
+    } else if (rest.starts_with(">")) {
+      rest.remove_prefix(1);
+    } else {
+      continue;
+    }
+    if (!rest.empty() && rest[0] >= '0' && rest[0] <= '9') {
+      return known_orientation(static_cast<uint32_t>(rest[0] - '0'));
+    }
   }
   return 1;
+}
+
+}  // namespace
+
+int exif_orientation(const OrientationTags& tags, int rules) {
+  constexpr std::string_view prefix("Exif\0\0", 6);
+  std::span<const uint8_t> tiff = tags.exif;
+  for (int i = 0; i < 2 && rules > 1; ++i) {
+    const std::string_view text(reinterpret_cast<const char*>(tiff.data()), tiff.size());
+    if (text.starts_with(prefix)) tiff = tiff.subspan(prefix.size());
+  }
+  const std::optional<int> found = tiff_orientation(tiff, rules);
+  return found || rules == 1 ? found.value_or(1) : xmp_orientation(tags.xmp);
 }
 
 // Each orientation is: stored x mirrored, stored y mirrored, then x and y swapped (5-8).

@@ -9,9 +9,16 @@
 
 namespace whisker {
 
-/// The orientation 1-8 in a TIFF block (what follows "Exif\0\0" in a JPEG's APP1, or a PNG's eXIf).
-/// 1 when there is none or anything about the block is malformed; reads nothing outside `tiff`.
-int exif_orientation(std::span<const uint8_t> tiff);
+/// Where a file may say its orientation; empty: it does not.
+struct OrientationTags {
+  std::span<const uint8_t> exif = {};  ///< a TIFF block, also after one or two prefixes "Exif\0\0"
+  std::span<const uint8_t> xmp = {};   ///< an XMP packet: counts where EXIF has no orientation
+};
+
+/// The orientation 1-8 as Pillow's exif_transpose finds it (`rules` 1: only a SHORT without a
+/// prefix, see Note [Data rules]). 1 when there is none or anything about it is malformed; reads
+/// nothing outside `tags`.
+int exif_orientation(const OrientationTags& tags, int rules);
 
 /// True for orientations 5-8, where rows become columns.
 inline bool swaps_sides(int orientation) {

@@ -1,34 +1,18 @@
 #include "data/codec/png_chunks.h"
 
 #include "core/error.h"
-#include "data/codec/exif.h"
+#include "core/io/crc32.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace whisker::formats {
 namespace {
 
 constexpr size_t signature_bytes = 8;
-
-// tables[k][b]: the CRC of byte b followed by k zero bytes ("slicing by 8", Kounavis and Berry
-// 2005).
-constexpr std::array<std::array<uint32_t, 256>, 8> crc_tables = [] {
-  std::array<std::array<uint32_t, 256>, 8> tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
-    tables[0][byte] = crc;
-  }
-  for (size_t k = 1; k < 8; ++k) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      const uint32_t previous = tables[k - 1][byte];
-      tables[k][byte] = (previous >> 8) ^ tables[0][previous & 0xFF];
-    }
-  }
-  return tables;
-}();
 
 uint32_t big_endian_u32(std::span<const uint8_t> bytes, size_t at) {
   return static_cast<uint32_t>(bytes[at]) << 24 | static_cast<uint32_t>(bytes[at + 1]) << 16 |
@@ -74,21 +58,34 @@ void read_transparency(std::span<const uint8_t> body, PngChunks& png) {
   png.transparency = body;
 }
 
-}  // namespace
-
-uint32_t crc32(std::span<const uint8_t> bytes) {
-  uint32_t crc = 0xFFFFFFFFu;
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    crc ^= static_cast<uint32_t>(bytes[i]) | static_cast<uint32_t>(bytes[i + 1]) << 8 |
-           static_cast<uint32_t>(bytes[i + 2]) << 16 | static_cast<uint32_t>(bytes[i + 3]) << 24;
-    crc = crc_tables[7][crc & 0xFF] ^ crc_tables[6][crc >> 8 & 0xFF] ^
-          crc_tables[5][crc >> 16 & 0xFF] ^ crc_tables[4][crc >> 24] ^ crc_tables[3][bytes[i + 4]] ^
-          crc_tables[2][bytes[i + 5]] ^ crc_tables[1][bytes[i + 6]] ^ crc_tables[0][bytes[i + 7]];
-  }
-  for (; i < bytes.size(); ++i) crc = (crc >> 8) ^ crc_tables[0][(crc ^ bytes[i]) & 0xFF];
-  return ~crc;
+// What comes before the first zero byte, and what behind it.
+std::pair<std::span<const uint8_t>, std::span<const uint8_t>> cut_at_zero(
+    std::span<const uint8_t> bytes) {
+  const auto zero = std::ranges::find(bytes, uint8_t{0});
+  if (zero == bytes.end()) return {bytes, {}};
+  const auto before = static_cast<size_t>(zero - bytes.begin());
+  return {bytes.first(before), bytes.subspan(before + 1)};
 }
+
+// Sections 11.3.3.2 to 11.3.3.4. What is malformed is left out: no pixel depends on it.
+void read_text(std::string_view type, std::span<const uint8_t> body, PngChunks& png) {
+  const auto [key, rest] = cut_at_zero(body);
+  const std::string_view keyword(reinterpret_cast<const char*>(key.data()), key.size());
+  PngText* const text = keyword == "Raw profile type exif" ? &png.exif_profile
+                        : keyword == "XML:com.adobe.xmp"   ? &png.xmp
+                                                           : nullptr;
+  if (!text) return;
+  if (type == "tEXt") {
+    *text = {.bytes = rest};
+  } else if (type == "zTXt" && !rest.empty() && rest[0] == 0) {
+    *text = {.bytes = rest.subspan(1), .compressed = true};
+  } else if (type == "iTXt" && rest.size() >= 2 && rest[0] <= 1 && rest[1] == 0) {
+    const auto after_language = cut_at_zero(rest.subspan(2)).second;
+    *text = {.bytes = cut_at_zero(after_language).second, .compressed = rest[0] == 1};
+  }
+}
+
+}  // namespace
 
 PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
   PngChunks png;
@@ -102,7 +99,7 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
            bytes.size() - at - overhead);
     }
     const auto checked = bytes.subspan(at + 4, 4 + length);
-    if (crc32(checked) != big_endian_u32(bytes, at + 8 + length)) {
+    if (crc32(std::as_bytes(checked)) != big_endian_u32(bytes, at + 8 + length)) {
       fail(ErrorKind::data, "damaged PNG: wrong checksum of the chunk at byte {}", at);
     }
     const std::string_view type(reinterpret_cast<const char*>(checked.data()), 4);
@@ -119,7 +116,9 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
     } else if (type == "tRNS") {
       if (png.deflate.empty()) read_transparency(body, png);
     } else if (type == "eXIf") {
-      png.orientation = exif_orientation(body);
+      png.exif = body;
+    } else if (type == "tEXt" || type == "zTXt" || type == "iTXt") {
+      read_text(type, body, png);
     } else if (type == "IDAT") {
       if (!body.empty()) png.deflate.push_back(body);
     } else if (type == "IEND") {

@@ -40,6 +40,9 @@ constexpr std::array signatures = {
     Signature{0, "\xFF\x4F\xFF\x51"sv, {"a JPEG 2000 image", "JPEG 2000"}},
     Signature{0, "\xFF\x0A"sv, {"a JPEG XL image", "JPEG XL"}},
     Signature{4, "JXL "sv, {"a JPEG XL image", "JPEG XL"}},
+    Signature{0, "P7\n"sv, {"a PAM image", "PAM"}},
+    Signature{0, "PF\n"sv, {"a PFM image", "PFM"}},
+    Signature{0, "Pf\n"sv, {"a PFM image", "PFM"}},
     Signature{0, "8BPS"sv, {"a Photoshop document", ""}},
     Signature{0, "qoif"sv, {"a QOI image", "QOI"}},
     Signature{0, "DDS "sv, {"a DDS texture", ""}},
@@ -73,26 +76,43 @@ std::string head_of(const std::filesystem::path& file) {
   return head;
 }
 
-bool begins_as_image(std::string_view head) {
+bool begins_as_image(std::string_view head, int rules) {
+  if (rules > 1 && begins_as_pnm({reinterpret_cast<const uint8_t*>(head.data()), head.size()})) {
+    return true;
+  }
   return head.starts_with("\xff\xd8\xff") || head.starts_with("\x89PNG\r\n\x1a\n") ||
          (head.starts_with("BM") && head.size() >= 8) ||
          (head.starts_with("RIFF") &&
           head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"));
 }
 
-std::optional<SkippedFile> skip_reason(const std::filesystem::path& root, const std::string& path) {
-  const std::string head = head_of(root / path);
+bool is_deep_png(std::string_view head) {
+  constexpr size_t depth_at = 24;
+  return head.starts_with("\x89PNG\r\n\x1a\n") && head.size() > depth_at && head[depth_at] == 16;
+}
+
+std::optional<SkippedFile> skip_reason(const std::string& head, const std::string& path,
+                                       int rules) {
   const UnsupportedFormat format =
       detect_unsupported({reinterpret_cast<const uint8_t*>(head.data()), head.size()});
   if (!format.image.empty()) {
     return SkippedFile{path, fmt::format("{}; {}", format.name, supported_formats),
                        std::string(format.image)};
   }
-  if (begins_as_image(head) || has_image_name(path)) return std::nullopt;
-  return SkippedFile{path, "not a JPEG, PNG, BMP or WebP image"};
+  if (begins_as_image(head, rules) || has_image_name(path, rules)) return std::nullopt;
+  return SkippedFile{path, "not an image"};
 }
 
 }  // namespace
+
+bool begins_as_pnm(std::span<const uint8_t> bytes) {
+  const std::string_view text = text_of(bytes);
+  if (text.size() < 3 || text[0] != 'P' || text[1] < '1' || text[1] > '6') return false;
+  const size_t next = text.find_first_not_of(" \t\n\v\f\r", 2);
+  if (next == 2) return text[2] == '#';
+  return next == std::string_view::npos || text[next] == '#' ||
+         (text[next] >= '0' && text[next] <= '9');
+}
 
 UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes) {
   const std::string_view text = text_of(bytes);
@@ -113,12 +133,16 @@ UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes) {
 
 std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::span<const WalkedFile> files,
-                                    std::vector<SkippedFile>& skipped) {
+                                    std::vector<SkippedFile>& skipped, int rules) {
   constexpr int64_t few = 256;  // not worth a thread
   std::vector<std::optional<SkippedFile>> reasons(files.size());
+  std::vector<char> deep(files.size());
   const auto count = static_cast<int64_t>(files.size());
   parallel_for(count, count > few ? -1 : 0, [&](int64_t i) {
-    reasons[static_cast<size_t>(i)] = skip_reason(root, files[static_cast<size_t>(i)].path);
+    const std::string& path = files[static_cast<size_t>(i)].path;
+    const std::string head = head_of(root / path);
+    reasons[static_cast<size_t>(i)] = skip_reason(head, path, rules);
+    deep[static_cast<size_t>(i)] = is_deep_png(head) ? 1 : 0;
   });
   std::vector<WalkedFile> images;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -126,6 +150,7 @@ std::vector<WalkedFile> take_images(const std::filesystem::path& root,
       skipped.push_back(std::move(*reasons[i]));
     } else {
       images.push_back(files[i]);
+      images.back().deep_png = deep[i] != 0;
     }
   }
   return images;

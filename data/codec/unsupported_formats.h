@@ -14,13 +14,17 @@
 namespace whisker {
 
 /// For messages.
-inline constexpr std::string_view supported_formats = "JPEG, PNG, BMP and WebP are supported";
+inline constexpr std::string_view supported_formats =
+    "JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported";
 
 /// A known file format that the decoders do not support.
 struct UnsupportedFormat {
   std::string_view name;   ///< "a GIF image"; empty: supported or unknown
   std::string_view image;  ///< "GIF"; empty: not an image
 };
+/// Whether `bytes` are the beginning of a PBM, PGM or PPM file: "P6", blanks, a number or a
+/// comment.
+bool begins_as_pnm(std::span<const uint8_t> bytes);
 /// The unsupported format of a file that begins with `bytes`; the first 512 are enough.
 UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes);
 
@@ -28,7 +32,8 @@ UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes);
 /// image's name and no unsupported image's signature. The others go to `skipped`, with the reason.
 std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::span<const WalkedFile> files,
-                                    std::vector<SkippedFile>& skipped);
+                                    std::vector<SkippedFile>& skipped,
+                                    int rules = newest_data_rules);
 
 /// Number of `files` that are images in unsupported formats.
 int64_t count_unsupported_formats(std::span<const SkippedFile> files);

@@ -2,12 +2,16 @@
 #include "data/files/file_walk.h"
 
 #include "core/error.h"
+#include "core/io/run_files.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -30,13 +34,15 @@ WalkedFile walked_file(std::string path, const struct stat& info) {
 
 class Walker {
  public:
-  Walker(const std::filesystem::path& root, std::string_view what, OnUnreadable on_unreadable)
-      : root_(root.string()), what_(what), on_unreadable_(on_unreadable) {}
+  Walker(const std::filesystem::path& root, std::string_view what, OnUnreadable on_unreadable,
+         int rules)
+      : root_(root.string()), what_(what), on_unreadable_(on_unreadable), rules_(rules) {}
 
   FileWalk walk() {
     visit_entry(AT_FDCWD, root_, "", true);
     walk_folders();
     // Links are sorted, so that the same tree has the same list on every machine.
+    in_link_ = true;
     while (!links_.empty()) {
       std::vector<std::string> links = std::exchange(links_, {});
       std::sort(links.begin(), links.end());
@@ -49,6 +55,8 @@ class Walker {
     std::sort(found_.files.begin(), found_.files.end(), by_path);
     std::sort(found_.skipped.begin(), found_.skipped.end(), by_path);
     std::sort(found_.folders.begin(), found_.folders.end());
+    std::erase_if(found_.folders,
+                  [this](const std::string& folder) { return hold_runs_.contains(folder); });
     return std::move(found_);
   }
 
@@ -60,21 +68,26 @@ class Walker {
   // `name` in the open folder `at` is `path` below the root. Looking up the last name only is a
   // fifth faster than the whole path, and a data set is walked before the first step.
   void visit_entry(int at, const std::string& name, const std::string& path, bool follow) {
+    count_progress();
     struct stat info {};
     if (::fstatat(at, name.c_str(), &info, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
-      found_.skipped.push_back({path, follow ? "link to nothing that can be read" : reason(errno)});
+      found_.skipped.push_back({path, follow ? "broken link" : reason(errno)});
       return;
     }
     if (S_ISLNK(info.st_mode)) {
       links_.push_back(path);
     } else if (S_ISDIR(info.st_mode)) {
-      if (first_visit(path, info)) folders_.push_back(path);
+      if (!path.empty() && is_run_folder(full(path))) {
+        hold_runs_.insert(path.substr(0, path.find('/')));
+        found_.skipped.push_back({path, "a run folder"});
+      } else if (first_visit(path, info))
+        folders_.push_back(path);
     } else if (S_ISREG(info.st_mode)) {
-      if (first_visit(path, info)) {
-        found_.files.push_back(walked_file(path, info));
-      }
+      if (rules_ == 1 && !first_visit(path, info)) return;
+      found_.files.push_back(walked_file(path, info));
+      found_.files.back().link = in_link_;
     } else {
-      found_.skipped.push_back({path, "neither a file nor a folder"});
+      found_.skipped.push_back({path, "neither file nor folder"});
     }
   }
 
@@ -85,7 +98,8 @@ class Walker {
       }
       return true;
     }
-    found_.skipped.push_back({path, "the same file or folder under a second name"});
+    found_.skipped.push_back({path, S_ISDIR(info.st_mode) ? "link to a folder listed already"
+                                                          : "second name of a file"});
     return false;
   }
 
@@ -103,13 +117,20 @@ class Walker {
     if (!directory) return refuse(folder, errno);
     std::vector<std::string> names;
     errno = 0;
-    while (const dirent* entry = ::readdir(directory.get())) {
-      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    }
+    while (const dirent* entry = ::readdir(directory.get())) names.emplace_back(entry->d_name);
     if (errno != 0) refuse(folder, errno);
     std::sort(names.begin(), names.end());
     const std::string before = folder.empty() ? "" : folder + "/";
     for (const std::string& name : names) {
+      if (name == "." || name == "..") continue;
+      if (name.starts_with('.')) {
+        found_.skipped.push_back({before + name, "hidden"});
+        continue;
+      }
+      if (rules_ > 1 && is_system_folder(name)) {
+        found_.skipped.push_back({before + name, name + " (made by the system)"});
+        continue;
+      }
       visit_entry(::dirfd(directory.get()), name, before + name, false);
     }
   }
@@ -127,29 +148,43 @@ class Walker {
   std::string root_;
   std::string_view what_;
   OnUnreadable on_unreadable_;
+  int rules_;
+  bool in_link_ = false;  // what is visited was reached by a link
   FileWalk found_;
   std::vector<std::string> folders_;  // still to be listed
   std::vector<std::string> links_;
+  std::set<std::string> hold_runs_;  // subfolders of the root with runs in them
   std::set<std::pair<dev_t, ino_t>> visited_;
 };
 
 }  // namespace
 
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
-                    OnUnreadable on_unreadable) {
-  return Walker(root, what, on_unreadable).walk();
+                    OnUnreadable on_unreadable, int rules) {
+  return Walker(root, what, on_unreadable, rules).walk();
 }
 
-void refuse_parent_of_splits(const std::filesystem::path& root, std::string_view what,
-                             const FileWalk& walk) {
-  static const std::set<std::string> splits = {"train", "val", "valid", "validation", "test"};
-  const bool all_splits = std::ranges::all_of(
-      walk.folders, [](const std::string& folder) { return splits.contains(folder); });
-  if (walk.folders.size() < 2 || !all_splits) return;
-  fail(ErrorKind::data,
-       "{}: expected class folders in {}, got {}. Name one of these folders (data.train=..., "
-       "data.val=...).",
-       what, printable(root.string()), quoted_list(walk.folders));
+bool is_system_folder(std::string_view name) {
+  constexpr std::array<std::string_view, 6> names = {
+      "@eaDir", "__MACOSX", "lost+found", "$RECYCLE.BIN", "System Volume Information", "#recycle"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped) {
+  if (skipped.empty() && links == 0) return "";
+  std::map<std::string, int64_t> counts;
+  for (const SkippedFile& file : skipped) {
+    ++counts[file.format.empty() ? file.reason : file.format + " (not supported)"];
+  }
+  std::string text = fmt::format("{} of {} files used", used, used + std::ssize(skipped));
+  if (links > 0) text += fmt::format(" ({} {})", links, links == 1 ? "is a link" : "are links");
+  std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
+  std::ranges::stable_sort(reasons, std::greater(), [](const auto& one) { return one.second; });
+  const char* separator = ": ";
+  for (const auto& [reason, count] : reasons) {
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "), count, reason);
+  }
+  return text;
 }
 
 std::optional<WalkedFile> find_file(const std::filesystem::path& root, const std::string& path) {
@@ -158,12 +193,13 @@ std::optional<WalkedFile> find_file(const std::filesystem::path& root, const std
   return walked_file(path, info);
 }
 
-bool has_image_name(std::string_view name) {
-  constexpr std::array<std::string_view, 7> extensions = {".jpg", ".jpeg", ".jpe", ".jfif",
-                                                          ".png", ".bmp",  ".webp"};
+bool has_image_name(std::string_view name, int rules) {
+  constexpr std::array<std::string_view, 11> extensions = {
+      ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".pbm", ".pnm"};
+  const std::span known = std::span(extensions).first(rules > 1 ? extensions.size() : 7);
   std::string extension(name.substr(std::min(name.find_last_of("./"), name.size())));
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+  return std::ranges::find(known, extension) != known.end();
 }
 
 std::string quoted_list(std::span<const std::string> names) {

@@ -1,6 +1,8 @@
-// Lists every visible file under a folder, sorted bytewise. Links are followed, but each (device,
-// inode) is visited once, so that loops end and nothing counts twice.
+// Lists every visible file under a folder, sorted bytewise. A file is its path: links to files are
+// files of their own. Each folder (device, inode) is visited once, so that loops of links end.
 #pragma once
+
+#include "data/files/decode_rules.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -14,8 +16,8 @@ namespace whisker {
 
 /// A skipped file, and why.
 struct SkippedFile {
-  std::string path;  ///< relative to the folder walked
-  std::string reason;
+  std::string path;         ///< relative to the folder walked
+  std::string reason;       ///< after a number: "hidden", "not in a class folder"
   std::string format = {};  ///< of an image in an unsupported format: "GIF"
 };
 
@@ -23,32 +25,39 @@ struct WalkedFile {
   std::string path;  ///< relative to the folder walked, '/' between names
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
+  bool link = false;        ///< a symbolic link, or below a link to a folder
+  bool deep_png = false;    ///< a PNG of 16 bits per sample: set by take_images()
 };
 
 struct FileWalk {
   std::vector<WalkedFile> files;        ///< sorted bytewise by path
-  std::vector<std::string> folders;     ///< the folder's own visible subfolders, sorted bytewise
-  std::vector<SkippedFile> skipped;     ///< broken links, sockets, links to visited files
+  /// The own visible subfolders of `root` without runs, sorted bytewise.
+  std::vector<std::string> folders;
+  /// Hidden, broken links, sockets, folders linked again, runs.
+  std::vector<SkippedFile> skipped;
   std::vector<SkippedFile> unreadable;  ///< folders that cannot be listed: OnUnreadable::list
 };
 
 enum class OnUnreadable : uint8_t { fail, list };
 
-/// Walks `root`, without names that begin with a dot. Real files and folders take precedence over
-/// links to them. A folder that cannot be read goes to `unreadable` or throws data; `what`
-/// ("data.train") names it in the error.
+/// Walks `root`, without names that begin with a dot, folders that systems make for themselves and
+/// folders of runs. Real folders take precedence over links to them. A folder that cannot be read
+/// goes to `unreadable` or throws data; `what` ("data.train") names it in the error.
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
-                    OnUnreadable on_unreadable = OnUnreadable::fail);
+                    OnUnreadable on_unreadable = OnUnreadable::fail, int rules = newest_data_rules);
 
-/// Throws data, naming `what`, when `root` holds train/ and val/ instead of class folders.
-void refuse_parent_of_splits(const std::filesystem::path& root, std::string_view what,
-                             const FileWalk& walk);
+/// Whether a visible name is a system's own folder: @eaDir, __MACOSX, lost+found.
+bool is_system_folder(std::string_view name);
+
+/// "48 of 60 files used (12 are links): 8 TIFF (not supported), 4 hidden"; "" when all are used and
+/// none is a link.
+std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped);
 
 /// The entry of `path` below `root`; nothing unless it is a file.
 std::optional<WalkedFile> find_file(const std::filesystem::path& root, const std::string& path);
 
-/// Whether the name has the extension of a JPEG, PNG, BMP or WebP file.
-bool has_image_name(std::string_view name);
+/// Whether the name has the extension of a supported image format.
+bool has_image_name(std::string_view name, int rules = newest_data_rules);
 
 /// Names for messages: 'a', 'b' and, beyond the first eight, how many more.
 std::string quoted_list(std::span<const std::string> names);

@@ -58,8 +58,12 @@ uint64_t hash_of(const std::vector<T>& values) {
 }
 
 uint64_t pack_fingerprint(const ImageFolder& folder, const PackOptions& options) {
-  return hash64(fmt::format("{} {} {} {}", version, fingerprint(folder), options.max_pixels,
-                            options.short_side));
+  std::string rules;  // of caches without them: 1, 16
+  if (options.rules != DecodeRules{.version = 1}) {
+    rules = fmt::format(" {} {}", options.rules.version, options.rules.png_bits);
+  }
+  return hash64(fmt::format("{} {} {} {}{}", version, fingerprint(folder), options.max_pixels,
+                            options.short_side, rules));
 }
 
 Trailer trailer_of(const std::vector<Entry>& index, uint64_t fingerprint) {
@@ -236,7 +240,7 @@ void write_packed(const ImageFolder& folder, const std::filesystem::path& path,
     parallel_for(count, options.workers, [&](int64_t i) {
       Image& image = images[static_cast<size_t>(i)];
       try {
-        image = read_image(folder, begin + i, options.max_pixels, options.short_side, stamps);
+        image = read_image(folder, begin + i, options, stamps);
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::data) throw;
         image = Image{};

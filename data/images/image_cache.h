@@ -29,6 +29,7 @@ std::unique_ptr<ImageCache> memory_cache(int64_t size, uint64_t max_bytes);
 
 struct PackOptions {
   int64_t max_pixels = 0;
+  DecodeRules rules = {};
   int short_side = 0;
   int workers = -1;  ///< -1: auto
 };

@@ -24,12 +24,16 @@ void name_file(const ImageFolder& folder, int64_t index, Body&& body) {
 
 }  // namespace
 
-Image read_image(const ImageFolder& folder, int64_t index, int64_t max_pixels, int short_side,
+Image read_image(const ImageFolder& folder, int64_t index, const PackOptions& options,
                  FileStamps& stamps) {
   const std::string bytes = read_file(folder.file(index), max_image_bytes, ErrorKind::data);
   stamps.note(index, bytes);
-  Image image;
-  name_file(folder, index, [&] { image = decode(bytes_of(bytes), max_pixels); });
+  Decoded decoded;
+  name_file(folder, index, [&] {
+    decode(bytes_of(bytes), {.max_pixels = options.max_pixels, .rules = options.rules}, decoded);
+  });
+  Image image = std::move(decoded.image);
+  const int short_side = options.short_side;
   const int shorter = std::min(image.height, image.width);
   if (short_side <= 0 || shorter <= short_side) return image;
   const auto shrink = [&](int side) {
@@ -64,14 +68,18 @@ ImageDataset::ImageDataset(ImageFolder folder, ImageDatasetOptions options)
     device_cache_ = std::make_unique<DeviceImageCache>(cache.device, size(), cache.max_bytes);
   }
   if (cache.kind == CacheKind::disk) {
-    const PackOptions pack{.max_pixels = options_.max_pixels,
-                           .short_side = cache.short_side,
-                           .workers = options_.workers};
-    cache_ = disk_cache(folder_, cache.file, pack, *stamps_);
+    cache_ = disk_cache(folder_, cache.file, pack_options(), *stamps_);
   }
 }
 
 ImageDataset::~ImageDataset() = default;
+
+PackOptions ImageDataset::pack_options() const {
+  return {.max_pixels = options_.max_pixels,
+          .rules = options_.preprocess.rules,
+          .short_side = options_.cache.short_side,
+          .workers = options_.workers};
+}
 
 Shape ImageDataset::sample_shape() const {
   const ImageSize size = options_.preprocess.output();
@@ -128,15 +136,16 @@ std::string ImageDataset::take_note() const {
 
 ImageHeader ImageDataset::header_of(int64_t index, const std::string& bytes) const {
   ImageHeader header;
-  name_file(folder_, index, [&] { header = read_header(bytes_of(bytes), options_.max_pixels); });
+  name_file(folder_, index, [&] {
+    header = read_header(bytes_of(bytes), options_.max_pixels, options_.preprocess.rules);
+  });
   return header;
 }
 
 ImageDataset::Source ImageDataset::source_in_cache(SampleKey key, Scratch& scratch) const {
   Image& image = scratch.decoded.image;
   if (!cache_->get(key.index, image)) {
-    image =
-        read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, *stamps_);
+    image = read_image(folder_, key.index, pack_options(), *stamps_);
     cache_->put(key.index, image);
   }
   const ImageRecord record = record_for(key, image.height, image.width);
@@ -147,7 +156,9 @@ ImageDataset::Source ImageDataset::source_in_file(SampleKey key, const std::stri
                                                   Scratch& scratch) const {
   const ImageHeader header = header_of(key.index, bytes);
   Source source{.view = {}, .record = record_for(key, header.height, header.width)};
-  DecodeOptions how{.max_pixels = options_.max_pixels, .part = part_read(source.record)};
+  DecodeOptions how{.max_pixels = options_.max_pixels,
+                    .rules = options_.preprocess.rules,
+                    .part = part_read(source.record)};
   if (options_.augment && options_.fast_decode) {
     how.fast = {.crop = source.record.crop,
                 .target_height = source.record.place.height,

@@ -84,6 +84,7 @@ class ImageDataset final : public Dataset {
     ImageView view;
     ImageRecord record;
   };
+  PackOptions pack_options() const;
   DrawKey draw_key(SampleKey key) const;
   /// What becomes of a (height, width) image in epoch `key.epoch`.
   ImageRecord record_for(SampleKey key, int height, int width) const;
@@ -111,9 +112,9 @@ class ImageDataset final : public Dataset {
   mutable FreeList<Scratch> scratches_;  // one per thread that ever ran
 };
 
-/// Decodes file `index` of `folder` exactly, shrunk to `short_side` if that is above 0 and smaller,
-/// and notes its content in `stamps`. Throws data naming the file.
-Image read_image(const ImageFolder& folder, int64_t index, int64_t max_pixels, int short_side,
+/// Decodes file `index` of `folder` exactly, shrunk to options.short_side if that is above 0 and
+/// smaller, and notes its content in `stamps`. Throws data naming the file.
+Image read_image(const ImageFolder& folder, int64_t index, const PackOptions& options,
                  FileStamps& stamps);
 
 }  // namespace whisker

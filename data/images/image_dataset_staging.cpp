@@ -84,8 +84,7 @@ void ImageDataset::pack_by_policy(SampleKey key, ImageRows& rows, int64_t row,
 // A whole image, as every epoch will need it.
 void ImageDataset::pack_to_keep(SampleKey key, ImageRows& rows, int64_t row,
                                 Scratch& scratch) const {
-  const Image image =
-      read_image(folder_, key.index, options_.max_pixels, options_.cache.short_side, *stamps_);
+  const Image image = read_image(folder_, key.index, pack_options(), *stamps_);
   ImageRecord& record = rows.record(row);
   record = record_for(key, image.height, image.width);
   const Image* kept = &image;

@@ -9,6 +9,7 @@
 #include "core/io/utf8.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/csv.h"
+#include "data/files/split_folders.h"
 #include "data/images/file_stamps.h"
 #include "data/images/label_pattern.h"
 #include "data/sequences/validation_split.h"
@@ -30,6 +31,7 @@ constexpr size_t max_csv_bytes = size_t{1} << 30;
 /// Files with the class name of each, before classes become numbers.
 struct Named {
   std::vector<ImageFile> files;
+  int64_t links = 0;
   std::vector<std::string> labels;
   std::vector<SkippedFile> skipped;
   std::vector<SkippedFile> unreadable;
@@ -41,8 +43,13 @@ void report_problem(const ImageFolderOptions& options, std::string problem) {
   options.problems->push_back(std::move(problem));
 }
 
-ImageFile image_file(WalkedFile file) {
-  return {.path = std::move(file.path), .bytes = file.bytes, .modified_ns = file.modified_ns};
+void add_file(Named& named, WalkedFile file, std::string label) {
+  named.links += file.link ? 1 : 0;
+  named.labels.push_back(std::move(label));
+  named.files.push_back({.path = std::move(file.path),
+                         .bytes = file.bytes,
+                         .modified_ns = file.modified_ns,
+                         .deep_png = file.deep_png});
 }
 
 void check_root(const std::filesystem::path& root, const std::string& name) {
@@ -63,23 +70,28 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
 
 Named from_folders(const std::filesystem::path& root, FileWalk walk,
                    const ImageFolderOptions& options) {
-  refuse_parent_of_splits(root, options.name, walk);
+  if (options.rules > 1) refuse_splits(root, options.name, walk.folders, options.classes);
   Named named;
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
   for (const std::string& folder : walk.folders) counts[folder] = 0;
   int64_t loose = 0;
-  for (WalkedFile& file : take_images(root, walk.files, named.skipped)) {
+  for (WalkedFile& file : take_images(root, walk.files, named.skipped, options.rules)) {
     const size_t slash = file.path.find('/');
     if (slash == std::string::npos) {
       ++loose;
       named.skipped.push_back({std::move(file.path), "not in a class folder"});
     } else {
-      ++counts[file.path.substr(0, slash)];
-      named.labels.push_back(file.path.substr(0, slash));
-      named.files.push_back(image_file(std::move(file)));
+      std::string label = file.path.substr(0, slash);
+      ++counts[label];
+      add_file(named, std::move(file), std::move(label));
     }
+  }
+  if (options.rules > 1) {
+    SplitsInClasses splits;
+    for (const ImageFile& file : named.files) splits.add(file.path);
+    splits.refuse(root, options.name);
   }
   const std::string shown = printable(root.string());
   if (named.files.empty() && loose > 0) {
@@ -93,7 +105,7 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
     const std::string unsupported = unsupported_formats(named.skipped);
     fail(ErrorKind::data,
          "{}: expected images in class folders, as in {}/cat/1.jpg; found {} folders and {} other "
-         "files{}, but no JPEG, PNG, BMP or WebP.",
+         "files{}, but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.",
          options.name, shown, walk.folders.size(), named.skipped.size(),
          unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported));
   }
@@ -121,13 +133,12 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::string unmatched;
-  for (WalkedFile& file : take_images(root, walk.files, named.skipped)) {
+  for (WalkedFile& file : take_images(root, walk.files, named.skipped, options.rules)) {
     if (std::optional<std::string> label = pattern.match(file.path)) {
-      named.labels.push_back(std::move(*label));
-      named.files.push_back(image_file(std::move(file)));
+      add_file(named, std::move(file), *std::move(label));
     } else {
       unmatched = file.path;
-      named.skipped.push_back({std::move(file.path), "name does not match data.label_pattern"});
+      named.skipped.push_back({std::move(file.path), "not of data.label_pattern"});
     }
   }
   if (named.files.empty()) {
@@ -181,11 +192,25 @@ Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& opti
   }
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
-  for (WalkedFile& file : take_images(root, listed, named.skipped)) {
-    named.labels.push_back(std::move(sorted[file.path].second));
-    named.files.push_back(image_file(std::move(file)));
+  for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
+    std::string own = std::move(sorted[file.path].second);
+    add_file(named, std::move(file), std::move(own));
   }
   return named;
+}
+
+/// Of a folder with one class: that its own folders may be the classes. "" when it has none.
+std::string deeper_classes(const ImageFolder& folder) {
+  std::set<std::string> deeper;
+  for (const ImageFile& file : folder.files) {
+    const size_t begin = file.path.find('/') + 1;  // 0 without
+    const size_t end = file.path.find('/', begin);
+    if (begin > 0 && end != std::string::npos) deeper.insert(file.path.substr(begin, end - begin));
+  }
+  if (deeper.size() < 2 || folder.classes.empty()) return {};
+  const std::vector<std::string> names(deeper.begin(), deeper.end());
+  return fmt::format(" If its folders {} are the classes, name {}.", quoted_list(names),
+                     printable((folder.root / folder.classes.front()).string()));
 }
 
 /// Turns class names into numbers, by the given table or by the sorted names found.
@@ -202,13 +227,14 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
                      .classes = options.classes,
                      .files = std::move(named.files),
                      .skipped = std::move(named.skipped),
-                     .unreadable = std::move(named.unreadable)};
+                     .unreadable = std::move(named.unreadable),
+                     .links = named.links};
   if (folder.classes.empty()) {
     folder.classes.assign(found.begin(), found.end());
     if (folder.classes.size() < 2) {
-      report_problem(options, fmt::format("{}: expected at least two classes in {}, got only {}.",
+      report_problem(options, fmt::format("{}: expected at least two classes in {}, got only {}.{}",
                                           options.name, printable(root.string()),
-                                          quoted_list(folder.classes)));
+                                          quoted_list(folder.classes), deeper_classes(folder)));
     }
   }
   std::map<std::string_view, int64_t> numbers;
@@ -221,8 +247,9 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
     }
   }
   if (!unknown.empty()) {
-    fail(ErrorKind::data, "{}: the classes {} in {} are not among the expected {}.", options.name,
-         quoted_list(unknown), printable(root.string()), quoted_list(folder.classes));
+    fail(ErrorKind::data, "{}: the classes {} in {} are not among the expected {}.{}", options.name,
+         quoted_list(unknown), printable(root.string()), quoted_list(folder.classes),
+         options.other_classes);
   }
   for (size_t i = 0; i < folder.files.size(); ++i) {
     folder.files[i].label = numbers.at(named.labels[i]);
@@ -286,10 +313,21 @@ ImageFolder open_image_folder(const std::filesystem::path& root,
   }
   check_root(root, options.name);
   if (!options.csv.empty()) return number_classes(root, from_csv(root, options), options);
-  FileWalk walk = walk_files(root, options.name, options.on_unreadable);
+  FileWalk walk = walk_files(root, options.name, options.on_unreadable, options.rules);
   Named named = options.label_pattern.empty() ? from_folders(root, std::move(walk), options)
                                               : from_names(root, std::move(walk), options);
   return number_classes(root, std::move(named), options);
+}
+
+bool holds_images(const std::filesystem::path& folder) {
+  constexpr size_t at_once = 32;  // the first files tell, mostly
+  const std::vector<WalkedFile> files = walk_files(folder, "data", OnUnreadable::list).files;
+  std::vector<SkippedFile> ignored;
+  for (size_t i = 0; i < files.size(); i += at_once) {
+    const auto some = std::span(files).subspan(i, std::min(at_once, files.size() - i));
+    if (!take_images(folder, some, ignored).empty()) return true;
+  }
+  return false;
 }
 
 void check_same_classes(const ImageFolder& train, const ImageFolder& val) {

@@ -19,6 +19,7 @@ struct ImageFile {
   int64_t label = 0;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
+  bool deep_png = false;    ///< a PNG of 16 bits per sample
 };
 
 struct ImageFolder {
@@ -27,6 +28,7 @@ struct ImageFolder {
   std::vector<ImageFile> files;              ///< sorted bytewise by path
   std::vector<SkippedFile> skipped;          ///< files that are no images, or have no label
   std::vector<SkippedFile> unreadable = {};  ///< see ImageFolderOptions::on_unreadable
+  int64_t links = 0;                         ///< of the files: symbolic links
 
   int64_t size() const { return static_cast<int64_t>(files.size()); }
   std::filesystem::path file(int64_t index) const {
@@ -35,6 +37,8 @@ struct ImageFolder {
   std::vector<int64_t> labels() const;
   /// Files per class.
   std::vector<int64_t> counts() const;
+  /// See use_of_files(); as listed, before a split.
+  std::string use() const { return use_of_files(size(), links, skipped); }
 };
 
 struct ImageFolderOptions {
@@ -45,6 +49,8 @@ struct ImageFolderOptions {
   /// The classes to use, for evaluating a trained model: a class without files is allowed, an
   /// unknown class is an error. Empty: the classes found, at least two.
   std::vector<std::string> classes = {};
+  /// After the error about classes that are not among `classes`: a remedy.
+  std::string other_classes = {};
   /// Name of the folder in errors.
   std::string name = "data";
   /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error
@@ -52,18 +58,21 @@ struct ImageFolderOptions {
   OnUnreadable on_unreadable = OnUnreadable::fail;
   /// Receives errors about classes, and the rest of the folder is listed; null: they are thrown.
   std::vector<std::string>* problems = nullptr;
+  int rules = newest_data_rules;  ///< by which files are listed: Note [Data rules]
 };
 
 /// The number of the class of this name; nothing when there is none. Throws checkpoint when two
 /// classes have it, as in weights files made elsewhere (see classes_of).
 std::optional<int64_t> class_number(const std::vector<std::string>& classes, std::string_view name);
 
-/// Lists the images under `root`, without hidden files and folders; files of
-/// data/codec/unsupported_formats.h go to `skipped`. Throws data with found and remedy when `root`
-/// is missing, a file, empty or without class folders, has fewer than two classes or an empty
-/// class; usage for wrong options.
+/// Lists the images under `root`; all other files go to `skipped`. Throws data with found and
+/// remedy when `root` is missing, a file, empty or without class folders, has fewer than two
+/// classes, an empty class or folders of splits; usage for wrong options.
 ImageFolder open_image_folder(const std::filesystem::path& root,
                               const ImageFolderOptions& options = {});
+
+/// Whether there is any image below a folder.
+bool holds_images(const std::filesystem::path& folder);
 
 /// Throws data listing the classes that only one of the two has.
 void check_same_classes(const ImageFolder& train, const ImageFolder& val);

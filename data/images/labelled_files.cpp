@@ -16,6 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view naming_classes =
+    " If the folders name the model's classes otherwise (by numbers such as n01440764): --classes "
+    "FILE with these names, one per line, in the order of the model's outputs.";
+
 class Labeller {
  public:
   explicit Labeller(const LabelOptions& options) : options_(options) {
@@ -44,12 +48,14 @@ class Labeller {
     ImageFolder found = open_image_folder(root, {.label_pattern = options_.label_pattern,
                                                  .csv = options_.csv,
                                                  .classes = options_.classes,
+                                                 .other_classes = std::string(naming_classes),
                                                  .name = options_.name,
                                                  .on_unreadable = OnUnreadable::list});
     for (ImageFile& file : found.files) {
       file.path = (root / file.path).string();
       take(std::move(file));
     }
+    all_.links += found.links;
     add_skipped(root, std::move(found.skipped), std::move(found.unreadable));
   }
 
@@ -57,8 +63,8 @@ class Labeller {
     if (unlabelled_.empty()) return std::move(all_);
     fail(ErrorKind::data,
          "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
-         "named after their class, or give labels by --label-pattern '{{label}}.*' or --csv FILE.",
-         options_.name, quoted_list(all_.classes), quoted_list(unlabelled_));
+         "named after their class, or give labels by --label-pattern '{{label}}.*' or --csv FILE.{}",
+         options_.name, quoted_list(all_.classes), quoted_list(unlabelled_), naming_classes);
   }
 
  private:
@@ -83,7 +89,11 @@ class Labeller {
     const int64_t label = *number_of(own_name(root));
     FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
     for (const WalkedFile& file : take_images(root, walk.files, walk.skipped)) {
-      take({.path = (root / file.path).string(), .label = label, .bytes = file.bytes});
+      take({.path = (root / file.path).string(),
+            .label = label,
+            .bytes = file.bytes,
+            .deep_png = file.deep_png});
+      all_.links += file.link ? 1 : 0;
     }
     add_skipped(root, std::move(walk.skipped), std::move(walk.unreadable));
   }

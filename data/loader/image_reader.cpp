@@ -10,8 +10,10 @@
 #include <utility>
 
 namespace whisker {
-ImageReader::ImageReader(int workers, PartOf part_of)
-    : workers_(std::max(1, resolve_workers(workers))), part_of_(std::move(part_of)) {}
+ImageReader::ImageReader(int workers, PartOf part_of, const DecodeRules& rules)
+    : workers_(std::max(1, resolve_workers(workers))),
+      part_of_(std::move(part_of)),
+      rules_(rules) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -41,6 +43,7 @@ std::string ImageReader::take() {
     if (!read_next(lock, decoded_)) done_.wait(lock);
   }
   started_.pop_front();
+  dark_pngs_ += file->dark ? 1 : 0;
   if (file->failure) std::rethrow_exception(file->failure);
   return file->error;
 }
@@ -61,7 +64,10 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   lock.unlock();
   try {
     file->error = read_image(file->path, decoded);
-    if (file->error.empty()) file->use(decoded.image);
+    if (file->error.empty()) {
+      file->dark = decoded.is_dark(rules_);
+      file->use(decoded.image);
+    }
   } catch (...) {
     file->failure = std::current_exception();
   }
@@ -75,8 +81,8 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
 std::string ImageReader::read_image(const std::string& path, Decoded& out) const {
   try {
     const std::string content = read_file(path, max_image_bytes, ErrorKind::data, Source::stream);
-    DecodeOptions how;
-    if (part_of_) how.part = part_of_(read_header(bytes_of(content)));
+    DecodeOptions how{.rules = rules_};
+    if (part_of_) how.part = part_of_(read_header(bytes_of(content), how.max_pixels, rules_));
     decode(bytes_of(content), how, out);
     return {};
   } catch (const Error& error) {

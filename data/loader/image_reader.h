@@ -26,13 +26,15 @@ class ImageReader {
 
   /// Number of threads, the caller's included: see resolve_workers(). Without `part_of`
   /// images are decoded whole.
-  explicit ImageReader(int workers = -1, PartOf part_of = {});
+  explicit ImageReader(int workers = -1, PartOf part_of = {}, const DecodeRules& rules = {});
   /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
   ImageReader& operator=(const ImageReader&) = delete;
 
   int workers() const { return workers_; }
+  /// Of the files taken: see Decoded::is_dark().
+  int64_t dark_pngs() const { return dark_pngs_; }
   void start(std::string path, Use use);
   /// Waits for the first file started that was not taken yet; there must be one. Empty: its image
   /// was used; else why there is none. Throws whatever is not the file's fault.
@@ -44,7 +46,7 @@ class ImageReader {
     Use use;
     std::string error = {};
     std::exception_ptr failure = nullptr;
-    bool done = false;
+    bool dark = false, done = false;
   };
   using Lock = std::unique_lock<std::mutex>;
   void run();
@@ -53,6 +55,8 @@ class ImageReader {
 
   int workers_;
   PartOf part_of_;
+  DecodeRules rules_;
+  int64_t dark_pngs_ = 0;
   Decoded decoded_;  // the caller's
   std::mutex mutex_;
   std::condition_variable work_, done_;

@@ -3,6 +3,7 @@
 #include "data/loader/loader.h"
 
 #include "core/error.h"
+#include "core/work_progress.h"
 #include "data/parallel.h"
 #include "data/transforms/mix.h"
 
@@ -288,6 +289,7 @@ std::optional<BadSample> Loader::read_row(Work& work, int64_t row, int64_t index
     const auto known = unreadable_.find(index);
     if (known != unreadable_.end()) return BadSample{.index = index, .reason = known->second};
   }
+  count_progress();
   try {
     if (options_.collate) {
       work.samples[static_cast<size_t>(row)] =

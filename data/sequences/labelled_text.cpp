@@ -6,6 +6,7 @@
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/files/file_walk.h"
+#include "data/files/split_folders.h"
 
 #include <algorithm>
 #include <map>
@@ -36,6 +37,15 @@ std::string fault_of(std::string_view text) {
   return at == std::string_view::npos ? "" : fmt::format("byte {} is not UTF-8", at + 1);
 }
 
+bool is_text(const WalkedFile& file) {
+  constexpr std::string_view extension = ".txt";
+  const std::string_view path = file.path;
+  const size_t begin = path.size() - std::min(path.size(), extension.size());
+  return std::ranges::equal(path.substr(begin), extension, [](char a, char b) {
+    return a == b || (a >= 'A' && a <= 'Z' && a - 'A' + 'a' == b);
+  });
+}
+
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
@@ -54,16 +64,33 @@ class Reader {
 
   // Class folders with a file per example, or files named after their class.
   void add_folder(const fs::path& root, const FileWalk& walk, const LabelledTextOptions& options) {
-    const bool class_folders = std::ranges::any_of(walk.files, [](const WalkedFile& file) {
-      return file.path.find('/') != std::string::npos;
-    });
+    skipped_ = walk.skipped;
+    std::vector<WalkedFile> texts;
+    for (const WalkedFile& file : walk.files) {
+      if (options.rules == 1 || is_text(file)) {
+        texts.push_back(file);
+      } else {
+        skipped_.push_back({file.path, "not a .txt file"});
+      }
+    }
+    const bool class_folders = std::ranges::any_of(
+        texts, [](const WalkedFile& file) { return file.path.find('/') != std::string::npos; });
     if (!class_folders) {
-      for (const WalkedFile& file : walk.files) add_class_file(root / file.path);
+      if (options.rules > 1) refuse_split_files(root, texts, options);
+      for (const WalkedFile& file : texts) {
+        add_class_file(root / file.path);
+        count(file);
+      }
       return;
     }
-    refuse_parent_of_splits(root, options.name, walk);
+    if (options.rules > 1) {
+      refuse_splits(root, options.name, walk.folders, options.classes);
+      SplitsInClasses splits;
+      for (const WalkedFile& file : texts) splits.add(file.path);
+      splits.refuse(root, options.name);
+    }
     std::set<std::string> empty(walk.folders.begin(), walk.folders.end());
-    for (const WalkedFile& file : walk.files) {
+    for (const WalkedFile& file : texts) {
       const size_t slash = file.path.find('/');
       if (slash == std::string::npos) {
         skipped_.push_back({file.path, "not in a class folder"});
@@ -71,6 +98,7 @@ class Reader {
       }
       const std::string label = file.path.substr(0, slash);
       empty.erase(label);
+      count(file);
       const fs::path path = root / file.path;
       const std::string text = read_file(path, most_text_bytes, ErrorKind::data);
       add({label, std::string(without_mark(text)), printable(path.string())});
@@ -100,7 +128,9 @@ class Reader {
     LabelledText all{.classes = options.classes,
                      .examples = {},
                      .bad = std::move(bad_),
-                     .skipped = std::move(skipped_)};
+                     .skipped = std::move(skipped_),
+                     .files = files_,
+                     .links = links_};
     if (all.classes.empty()) {
       std::set<std::string> names;
       for (const Found& one : found_) names.insert(one.label);
@@ -126,6 +156,27 @@ class Reader {
   }
 
  private:
+  void count(const WalkedFile& file) {
+    ++files_;
+    links_ += file.link ? 1 : 0;
+  }
+
+  // French.txt and German.txt are classes; train.txt and test.txt are more likely splits.
+  static void refuse_split_files(const fs::path& root, const std::vector<WalkedFile>& texts,
+                                 const LabelledTextOptions& options) {
+    for (const WalkedFile& file : texts) {
+      const std::string stem = fs::path(file.path).stem().string();
+      if (split_of_name(stem) == Split::none) continue;
+      if (std::ranges::find(options.classes, stem) != options.classes.end()) continue;
+      fail(
+          ErrorKind::data,
+          "{}: {} in {} has the name of a split. Name the file if it is a table ({}); rename it if "
+          "it is a class with a text per line.",
+          options.name, excerpt(file.path), excerpt(root.string()),
+          printable((root / file.path).string()));
+    }
+  }
+
   void add(Found one) {
     std::string fault = one.label.empty() ? "the label is empty" : fault_of(one.text);
     if (fault.empty() && find_invalid_utf8(one.label) != std::string_view::npos) {
@@ -141,6 +192,7 @@ class Reader {
   std::vector<Found> found_;
   std::vector<BadRow> bad_;
   std::vector<SkippedFile> skipped_;
+  int64_t files_ = 0, links_ = 0;
 };
 
 }  // namespace
@@ -151,11 +203,16 @@ std::vector<int64_t> LabelledText::labels() const {
   return all;
 }
 
+bool holds_texts(const fs::path& folder) {
+  return std::ranges::any_of(walk_files(folder, "data", OnUnreadable::list).files, is_text);
+}
+
 LabelledText read_labelled_text(const fs::path& path, const LabelledTextOptions& options) {
   Reader reader;
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    reader.add_folder(path, walk_files(path, options.name), options);
+    reader.add_folder(path, walk_files(path, options.name, OnUnreadable::fail, options.rules),
+                      options);
   } else if (fs::exists(path, error)) {
     reader.add_rows(path, options);
   } else {

@@ -21,8 +21,11 @@ struct LabelledText {
   std::vector<std::string> classes;       ///< sorted bytewise; a label is a position here
   std::vector<Example> examples;          ///< files in bytewise order, lines as they come
   std::vector<BadRow> bad;                ///< empty texts, invalid UTF-8, missing fields
-  std::vector<SkippedFile> skipped = {};  ///< files beside class folders
+  std::vector<SkippedFile> skipped = {};  ///< of a folder: files that are no texts
+  int64_t files = 0, links = 0;           ///< of a folder: texts, and how many are symbolic links
 
+  /// Of a folder: see use_of_files().
+  std::string use() const { return use_of_files(files, links, skipped); }
   std::vector<int64_t> labels() const;
 };
 
@@ -34,11 +37,15 @@ struct LabelledTextOptions {
   std::vector<std::string> classes = {};
   double max_bad = 0.01;      ///< fraction of bad rows above which reading fails
   std::string name = "data";  ///< name of the path in errors
+  int rules = newest_data_rules;  ///< by which files are texts: Note [Data rules]
 };
 
-/// Reads `path`: a file of rows; a folder of class folders, each visible file below them a text
+/// Whether there is a text, a .txt file, below a folder.
+bool holds_texts(const std::filesystem::path& folder);
+
+/// Reads `path`: a file of rows; a folder of class folders, each .txt file below them a text
 /// ("pos/0_9.txt", the layout of IMDB's archive and Keras' text_dataset_from_directory); or a
-/// folder whose visible files are named after their class ("French.txt") and hold a text per line.
+/// folder whose .txt files are named after their class ("French.txt") and hold a text per line.
 /// Throws data with what was found and a remedy.
 LabelledText read_labelled_text(const std::filesystem::path& path,
                                 const LabelledTextOptions& options);

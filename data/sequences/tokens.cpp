@@ -2,6 +2,7 @@
 #include "data/sequences/tokens.h"
 
 #include "core/io/utf8.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 
@@ -61,6 +62,7 @@ std::vector<std::string_view> split_tokens(std::string_view text, TokenLevel lev
       length = word_length(text);
     }
     tokens.push_back(text.substr(0, length));
+    if (tokens.size() % 65536 == 0) count_progress();
     text.remove_prefix(length);
   }
   return tokens;

@@ -17,12 +17,12 @@ void scan_images(const ImageFolder& folder, const ScanOptions& options,
   parallel_for(folder.size(), options.workers, [&](int64_t index) {
     ScannedImage scanned{.index = index, .bytes = {}, .image = nullptr, .error = {}};
     std::string content;
-    Image image;
+    Decoded decoded;
     try {
       content = read_file(folder.file(index), max_image_bytes, ErrorKind::data);
       scanned.bytes = bytes_of(content);
-      image = decode(scanned.bytes, options.max_pixels);
-      scanned.image = &image;
+      decode(scanned.bytes, {.max_pixels = options.max_pixels, .rules = options.rules}, decoded);
+      scanned.image = &decoded.image;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
       scanned.error = error.what();

@@ -12,6 +12,7 @@ namespace whisker {
 
 struct ScanOptions {
   int64_t max_pixels = default_max_pixels;
+  DecodeRules rules = {};
   int workers = -1;  ///< -1: auto
   /// Progress callback, from any thread, one call at a time.
   std::function<void(int64_t done, int64_t of)> progress = {};

@@ -58,6 +58,17 @@ struct Field {
     return static_cast<int>(side);
   }
 
+  int number(int low, int high) const {
+    const int64_t given = value.as_int();
+    if (given < low || given > high) {
+      fail(ErrorKind::checkpoint,
+           "{}: preprocess.{}: expected {} to {}, got {}. A newer version of whisker may have "
+           "written it.",
+           file, key, low, high, given);
+    }
+    return static_cast<int>(given);
+  }
+
   ImageSize extents() const {
     if (!value.is_array()) return {extent(value), extent(value)};
     if (value.items().size() != 2) {
@@ -103,10 +114,14 @@ void read_field(const Field& field, Preprocess& out) {
     out.normalisation.mean = field.per_channel();
   } else if (key == "std") {
     out.normalisation.std = field.per_channel();
+  } else if (key == "rules") {
+    out.rules.version = field.number(1, newest_data_rules);
+  } else if (key == "png_bits") {
+    out.rules.png_bits = field.number(8, 16);
   } else {
     static const std::vector<std::string> keys = {
-        "resize_short", "size",     "crop",  "resize_mode", "interpolation",
-        "antialias",    "channels", "scale", "mean",        "std"};
+        "resize_short", "size",  "crop", "resize_mode", "interpolation", "antialias",
+        "channels",     "scale", "mean", "std",         "rules",         "png_bits"};
     const std::string nearest = nearest_name(key, keys);
     fail(ErrorKind::checkpoint, "{}: preprocess: unknown key '{}'{}", field.file, key,
          nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
@@ -238,6 +253,8 @@ std::string Preprocess::json() const {
   const auto used = static_cast<size_t>(channels);
   writer.list("mean", std::span(normalisation.mean).first(used));
   writer.list("std", std::span(normalisation.std).first(used));
+  if (rules.version != 1) writer.field("rules", rules.version);
+  if (rules.png_bits != 16) writer.field("png_bits", rules.png_bits);
   return writer.end_object().str();
 }
 

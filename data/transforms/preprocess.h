@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/image/image_record.h"
+#include "data/files/decode_rules.h"
 
 #include <array>
 #include <cstddef>
@@ -49,6 +50,8 @@ struct Preprocess {
   Interpolation interpolation = Interpolation::bilinear;
   bool antialias = true;
   int channels = 3;  ///< 3, or 1: gray
+  /// How files are decoded; new runs have the newest version.
+  DecodeRules rules{.version = 1};
   Normalisation normalisation{};
 
   /// Throws usage for extents that are missing, contradict each other or do not fit.
@@ -57,8 +60,9 @@ struct Preprocess {
   ImageSize output() const;
 
   /// A JSON object with the keys resize_short or size, crop, resize_mode, interpolation, antialias,
-  /// channels ("RGB" or "gray"), scale, mean, std. Extents are one number for squares, else
-  /// [height, width]; mean and std have one number per channel.
+  /// channels ("RGB" or "gray"), scale, mean, std, rules (unless 1), png_bits
+  /// (unless 16). Extents are one number for
+  /// squares, else [height, width]; mean and std have one number per channel.
   std::string json() const;
   /// Reads json(); missing keys keep their defaults. `name` is the file for errors. Throws
   /// checkpoint for an unknown or repeated key, a value of the wrong type, and what check()

@@ -34,8 +34,9 @@ void fail_unknown(const YamlNode& node, std::string_view what,
 }
 
 LayerArguments::LayerArguments(const YamlNode& item, const YamlNode& value,
-                               const YamlNode* defaults, std::string_view short_name)
-    : item_(&item), defaults_(defaults), short_name_(short_name) {
+                               const YamlNode* defaults, std::string_view short_name,
+                               const YamlNode* overrides)
+    : item_(&item), defaults_(defaults), overrides_(overrides), short_name_(short_name) {
   if (value.is_map()) {
     settings_ = &value;
   } else if (!value.is_null()) {
@@ -66,6 +67,7 @@ const YamlNode* LayerArguments::find_in(const YamlNode* map, Names names) const 
 
 const YamlNode* LayerArguments::find(Names names) {
   known_.insert(known_.end(), names.begin(), names.end());
+  if (const YamlNode* over = find_in(overrides_, names)) return over;
   if (short_value_ && *names.begin() == short_name_) return short_value_;
   if (const YamlNode* own = find_in(settings_, names)) return own;
   return find_in(defaults_, names);
@@ -125,6 +127,7 @@ void LayerArguments::refuse_unknown(const YamlNode* map) const {
 void LayerArguments::finish() const {
   refuse_unknown(settings_);
   refuse_unknown(defaults_);
+  refuse_unknown(overrides_);
 }
 
 ActivationSpec read_activation(const YamlNode& node) {

@@ -20,12 +20,12 @@ class LayerArguments {
   using Names = std::initializer_list<std::string_view>;
 
   /// `item` is the layer's entry in the list, `value` what stands under its type (null: nothing):
-  /// a map of settings, or the value of `short_name` alone. `defaults` may be null.
+  /// a map of settings, or the value of `short_name` alone. `defaults` and `overrides` may be null.
   LayerArguments(const YamlNode& item, const YamlNode& value, const YamlNode* defaults,
-                 std::string_view short_name);
+                 std::string_view short_name, const YamlNode* overrides = nullptr);
 
-  /// The setting's node: of the layer, else of the defaults, else null. Throws usage when it is
-  /// given under two names.
+  /// The setting's node: of the overrides, else of the layer, else of the defaults, else null.
+  /// Throws usage when it is given under two names.
   const YamlNode* find(Names names);
   /// The same; throws usage, naming the setting, when it is missing.
   const YamlNode& required(Names names);
@@ -52,6 +52,7 @@ class LayerArguments {
   const YamlNode* settings_ = nullptr;     // a map, or null
   const YamlNode* short_value_ = nullptr;  // given instead of a map
   const YamlNode* defaults_;
+  const YamlNode* overrides_;
   std::string short_name_;
   std::vector<std::string> known_;
 };

@@ -39,6 +39,14 @@ Item read_item(const YamlNode& node) {
   return {type, node[0]};
 }
 
+// A type's settings among those of several types, which may be null.
+const YamlNode* settings_of(const std::string& type, const YamlNode* types) {
+  for (size_t i = 0; types && i < types->size(); ++i) {
+    if (canonical_layer_type(types->keys()[i]) == type) return &(*types)[i];
+  }
+  return nullptr;
+}
+
 // The output's shape; what does not fit is said with place, layer and input.
 void pass_through(const Module& module, const std::string& place, const std::string& name,
                   Flow& flow) {
@@ -86,7 +94,8 @@ void LayerListBuilder::add_item(const YamlNode& node, const Target& target) {
     fail(ErrorKind::usage, "{}: more than {} layers", place_of(node), most_layers);
   }
   const auto [type, settings] = read_item(node);
-  LayerArguments arguments(node, settings, defaults_of(type), short_setting_of(type));
+  LayerArguments arguments(node, settings, settings_of(type, options_.defaults),
+                           short_setting_of(type), settings_of(type, options_.overrides));
   if (type == "repeat") {
     add_repeat(arguments, target);
   } else if (type == "sequential") {
@@ -100,14 +109,6 @@ void LayerListBuilder::add_item(const YamlNode& node, const Target& target) {
   } else {
     add_layer(type, node, arguments, target);
   }
-}
-
-const YamlNode* LayerListBuilder::defaults_of(const std::string& type) const {
-  const YamlNode* defaults = options_.defaults;
-  for (size_t i = 0; defaults && i < defaults->size(); ++i) {
-    if (canonical_layer_type(defaults->keys()[i]) == type) return &(*defaults)[i];
-  }
-  return nullptr;
 }
 
 void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,

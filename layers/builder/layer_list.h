@@ -16,13 +16,14 @@
 namespace whisker {
 
 struct LayerListOptions {
-  const YamlNode* defaults = nullptr;  ///< settings per layer type, or null
-  bool keras_start = false;            ///< see LayerContext
-  int64_t classes = 0;                 ///< see LayerContext
-  int64_t vocabulary = 0;              ///< likewise
-  double width = 1;                    ///< likewise
-  int64_t grid = 0;                    ///< likewise
-  double depth = 1;                    ///< multiplies the `n` of repeats, rounded up
+  const YamlNode* defaults = nullptr;   ///< settings per layer type, or null
+  const YamlNode* overrides = nullptr;  ///< the same, stronger than what layers say
+  bool keras_start = false;             ///< see LayerContext
+  int64_t classes = 0;                  ///< see LayerContext
+  int64_t vocabulary = 0;               ///< likewise
+  double width = 1;                     ///< likewise
+  int64_t grid = 0;                     ///< likewise
+  double depth = 1;                     ///< multiplies the `n` of repeats, rounded up
   double drop_path = 0;  ///< rate of the last residual that asks for `drop_path: auto`
 };
 
@@ -67,7 +68,6 @@ class LayerListBuilder {
   Part build_layers(LayerArguments& arguments, Flow& flow, LayerNames& names, bool tail);
   // From a list of layers, or {name, layers}: branches, bodies and projections.
   Part build_part(const YamlNode& node, Flow& flow, LayerNames& names);
-  const YamlNode* defaults_of(const std::string& type) const;
 
   LayerListOptions options_;
   Model& model_;

@@ -6,19 +6,22 @@
 #include "layers/builder/presets.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 namespace whisker {
 namespace {
 
-void check_defaults(const YamlNode* defaults) {
-  if (!defaults) return;
-  defaults->as_map();
-  for (size_t i = 0; i < defaults->size(); ++i) {
-    if (!canonical_layer_type(defaults->keys()[i]).empty()) {
-      (*defaults)[i].as_map();
+// `defaults` or `overrides`.
+void check_settings(const YamlNode* types) {
+  if (!types) return;
+  types->as_map();
+  for (size_t i = 0; i < types->size(); ++i) {
+    if (!canonical_layer_type(types->keys()[i]).empty()) {
+      (*types)[i].as_map();
       continue;
     }
-    fail_unknown_key(*defaults, i, "layer", layer_type_names());
+    fail_unknown_key(*types, i, "layer", layer_type_names());
   }
 }
 
@@ -26,18 +29,18 @@ void check_defaults(const YamlNode* defaults) {
 class Section {
  public:
   Section(const YamlNode& node, const BuildOptions& options) : node_(node) {
-    const YamlNode* name = node.is_scalar() ? &node : node.find("preset");
-    while (name) {
+    sections_.push_back(node);
+    if (const YamlNode* name = node.is_scalar() ? &node : node.find("preset")) {
       const Preset* preset = find_preset(name->as_string());
       if (!preset) fail_unknown(*name, "preset", preset_names());
-      if (name_.empty()) name_ = preset->name;
-      presets_.push_back(YamlNode::parse(preset->text, fmt::format("preset {}", preset->name)));
-      name = presets_.back().find("preset");
+      name_ = preset->name;
+      std::ranges::move(preset_sections(*preset), std::back_inserter(sections_));
     }
     if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
-    std::vector<std::string> known = {"preset", "layers", "head",  "defaults",  "initializer",
-                                      "fuse",   "width",  "depth", "drop_path", "grid"};
+    std::vector<std::string> known = {"preset",    "layers", "head",     "defaults",  "initializer",
+                                      "fuse",      "width",  "depth",    "drop_path", "grid",
+                                      "one_logit", "values", "overrides"};
     known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
     for (size_t i = 0; i < node.keys().size(); ++i) {
       if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
@@ -48,15 +51,35 @@ class Section {
 
   const YamlNode* find(std::string_view key) const {
     if (node_.is_sequence()) return key == "layers" ? &node_ : nullptr;
-    const YamlNode* found = node_.find(key);
-    for (size_t i = 0; !found && i < presets_.size(); ++i) found = presets_[i].find(key);
+    const YamlNode* found = nullptr;
+    for (size_t i = 0; !found && i < sections_.size(); ++i) found = sections_[i].find(key);
     return found;
   }
+  /// A map to which each section adds.
+  YamlNode merged(std::string_view key) const { return merged_key(sections_, key); }
+
+  /// The text of each `{word}` of the layers. Throws usage for words that a preset does not have.
+  std::map<std::string, std::string> values() const {
+    std::map<std::string, std::string> words;
+    const YamlNode all = merged("values");
+    for (size_t i = 0; i < all.size(); ++i) words[all.keys()[i]] = all[i].as_string();
+    const YamlNode* given = node_.find("values");
+    if (!given) return words;
+    const YamlNode* own = sections_.size() > 1 ? sections_.back().find("values") : nullptr;
+    const std::vector<std::string> known = own ? own->keys() : std::vector<std::string>();
+    for (size_t i = 0; i < given->size(); ++i) {
+      if (std::ranges::find(known, given->keys()[i]) != known.end()) continue;
+      fail_unknown_key(*given, i, fmt::format("value of {}", name_), known);
+    }
+    return words;
+  }
+  /// Whether the section itself has this list: a preset's values are none of its words.
+  bool has_own(std::string_view key) const { return sections_[0].find(key) != nullptr; }
   const std::string& preset_name() const { return name_; }
 
  private:
   const YamlNode& node_;
-  std::vector<YamlNode> presets_;
+  std::vector<YamlNode> sections_;  // the node and its preset's
   std::string name_;
 };
 
@@ -64,6 +87,16 @@ bool read_keras_start(const YamlNode* node) {
   if (!node || node->text() == "pytorch") return false;
   if (node->text() != "keras") node->fail_expected("pytorch or keras");
   return true;
+}
+
+// What the word `classes` stands for.
+int64_t units_of_classes(const YamlNode* one_logit, int64_t classes) {
+  if (!one_logit || !one_logit->as_bool() || classes == 0) return classes;
+  if (classes != 2) {
+    fail(ErrorKind::usage, "{}: one_logit: expected two classes, got {}. Leave one_logit out.",
+         place_of(*one_logit), classes);
+  }
+  return 1;
 }
 
 // Without a layer of `classes` extent, the head is the last one that has parameters.
@@ -116,7 +149,10 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
          place_of(section), fmt::join(preset_names(), ", "));
   }
   const YamlNode* defaults = keys.find("defaults");
-  check_defaults(defaults);
+  check_settings(defaults);
+  const YamlNode overrides = keys.merged("overrides");
+  if (!overrides.is_null()) check_settings(&overrides);
+  const auto words = keys.values();
   const YamlNode* fuse = keys.find("fuse");
 
   Model model{.net = std::make_shared<Sequential>(),
@@ -129,8 +165,9 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   };
   const YamlNode* grid = keys.find("grid");
   LayerListBuilder builder({.defaults = defaults,
+                            .overrides = &overrides,
                             .keras_start = read_keras_start(keys.find("initializer")),
-                            .classes = options.classes,
+                            .classes = units_of_classes(keys.find("one_logit"), options.classes),
                             .vocabulary = options.vocabulary,
                             .width = number("width", {.min = 0.05, .max = 20}, 1),
                             .grid = grid ? grid->as_int({.min = 1, .max = 256}) : 0,
@@ -139,8 +176,12 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
                            model);
   Flow flow{.shape = options.input};
   LayerNames names;
-  builder.add_list(*layers, *model.net, flow, names, head == nullptr);
-  if (head) builder.add_list(*head, *model.net, flow, names, true);
+  const auto add = [&](const char* key, const YamlNode& list, bool tail) {
+    const bool plain = words.empty() || keys.has_own(key);
+    builder.add_list(plain ? list : list.with_words(words), *model.net, flow, names, tail);
+  };
+  add("layers", *layers, head == nullptr);
+  if (head) add("head", *head, true);
   builder.set_drop_paths();
   builder.note_unused();
   model.net->set_fuse(!fuse || fuse->as_bool());

@@ -40,10 +40,13 @@ struct Model {
 /// Builds the network of `section`: a preset's name, a list of layers, {preset: name, ...} or
 /// {layers: [...]}, with
 /// - `layers`, `head`: lists, one after the other; either replaces the preset's;
-/// - `defaults`: settings per layer type;
+/// - `defaults`: settings per layer type; in place of the preset's;
+/// - `overrides`: settings per layer type, stronger than the layers' own; beside the preset's;
+/// - `values`: the texts of `{words}` in the layers; beside the preset's;
 /// - `initializer`: pytorch (default) or keras;
 /// - `width`, `depth`: multiply the filters of convolutions and the counts of repeats;
 /// - `drop_path`: the largest rate of stochastic depth (`drop_path: auto` of residuals);
+/// - `one_logit`: true makes the word `classes` one unit, the second of two classes, for a sigmoid;
 /// - `fuse`: false makes every layer an operator of its own (layers/fusion.h).
 /// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
 /// shapes do not fit.

@@ -1,40 +1,173 @@
 // Building a preset makes no tensors, so that all of them are compared.
 #include "layers/weights/preset_of_file.h"
 
+#include "core/io/text.h"
 #include "layers/builder/presets.h"
+#include "layers/weights/preset_name.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
+#include "layers/weights/wrapped_names.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
+#include <span>
+#include <utility>
 
 namespace whisker {
 
 namespace {
 
 // Of a preset that says how ImageNet's images become its input; nothing for others.
-std::optional<Model> imagenet_model(const Preset& preset) {
-  constexpr int64_t imagenet_classes = 1000, usual_size = 224;
+std::optional<Model> imagenet_model(const Preset& preset, int64_t classes = 1000) {
+  constexpr int64_t usual_size = 224;
   const std::string name = fmt::format("preset {}", preset.name);
-  const YamlNode text = YamlNode::parse(preset.text, name);
-  const YamlNode* data = text.find("data");
-  if (!data) return std::nullopt;
-  const YamlNode* size = data->find("image_size");
+  const YamlNode data = merged_key(preset_sections(preset), "data");
+  if (data.is_null()) return std::nullopt;
+  const YamlNode* size = data.find("image_size");
   const int64_t side = size ? size->as_int({.min = 1, .max = 4096}) : usual_size;
   return build_model(YamlNode::parse(preset.name, name),
-                     {.input = {1, side, side, 3}, .classes = imagenet_classes});
+                     {.input = {1, side, side, 3}, .classes = classes});
+}
+
+constexpr const char *by_option = "--model", *by_file_name = "its file name";
+
+struct Candidate {
+  const Preset* preset;
+  int64_t classes;
+  bool own_library;  // the file's names are those of the preset's library, or of both
+};
+
+// Whether the file's names are those in which the preset's library writes its network.
+bool names_of_library(const SafetensorsFile& file, const Preset& preset, const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& parameter : model.net->parameters()) names.push_back(parameter->name());
+  const std::set<std::string, std::less<>> parameters(names.begin(), names.end());
+  names = names_of(preset_library(preset) == "timm" ? Naming::timm : Naming::torchvision, names);
+  const std::set<std::string> wanted(names.begin(), names.end());
+  std::vector<std::string> own;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    own.push_back(bare_tensor_name(tensor.name));
+  }
+  const std::string prefix =
+      unwrapped_names(own, [&](std::string_view name) { return parameters.contains(name); }).prefix;
+  return std::ranges::all_of(own, [&](const std::string& name) {
+    const bool beside = !name.starts_with(prefix);
+    return beside || is_counter(name) ||
+           wanted.contains(bare_tensor_name(name.substr(prefix.size())));
+  });
+}
+
+std::optional<Candidate> candidate_of(const SafetensorsFile& file, const Preset& preset) {
+  const std::optional<Model> model = imagenet_model(preset);
+  if (!model) return std::nullopt;
+  const auto classes = classes_that_fit(file, *model);
+  if (!classes) return std::nullopt;
+  return Candidate{&preset, *classes, names_of_library(file, preset, *model)};
+}
+
+// Those of the file's library alone, if there are any.
+std::optional<PresetOfFile> choose(std::vector<Candidate> candidates, std::string by) {
+  if (candidates.empty()) return std::nullopt;
+  if (std::ranges::any_of(candidates, &Candidate::own_library)) {
+    std::erase_if(candidates, [](const Candidate& one) { return !one.own_library; });
+  }
+  PresetOfFile found{.name = std::string(candidates[0].preset->name),
+                     .classes = candidates[0].classes,
+                     .by = std::move(by)};
+  for (size_t i = 1; i < candidates.size(); ++i) {
+    found.others.emplace_back(candidates[i].preset->name);
+  }
+  return found;
+}
+
+bool reads_imagenet(const std::string& preset) {
+  return !merged_key(preset_sections(*find_preset(preset)), "data").is_null();
+}
+
+// The preset that `name` says, of those of this name that fit.
+PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, std::string by) {
+  if (name.unsupported) {
+    fail(ErrorKind::checkpoint,
+         "{}: {} says {}, which is no preset: it has the tensors of one and computes something "
+         "else. --model NAME takes them for that preset all the same.",
+         file.name(), by, name.network);
+  }
+  std::vector<Candidate> candidates;
+  for (const std::string& preset : name.presets) {
+    if (const auto candidate = candidate_of(file, *find_preset(preset))) {
+      candidates.push_back(*candidate);
+    }
+  }
+  if (auto found = choose(std::move(candidates), by)) {
+    if (by == by_option || name.download) found->others.clear();
+    return *found;
+  }
+  const Model model = *imagenet_model(*find_preset(name.presets[0]));
+  fail(ErrorKind::checkpoint,
+       "{}: {} says {}, but its tensors are those of another network: {}. {} NAME says which "
+       "network it is{}.",
+       file.name(), by, name.presets[0], difference_of_weights(file, model).first, by_option,
+       by == by_file_name ? ", or another name of the file" : "");
+}
+
+std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
+  std::vector<Candidate> candidates;
+  for (const std::span<const Preset> list : {presets(), preset_variants()}) {
+    for (const Preset& preset : list) {
+      if (const auto candidate = candidate_of(file, preset)) candidates.push_back(*candidate);
+    }
+  }
+  return choose(std::move(candidates), "its tensors");
+}
+
+// Throws usage for a text that names no preset of images.
+PresetName given_preset(const std::string& text) {
+  const auto name = find_preset_name(text);
+  if (name && (name->unsupported || reads_imagenet(name->presets[0]))) return *name;
+  std::vector<std::string> known = preset_names();
+  std::erase_if(known, [](const std::string& preset) { return !reads_imagenet(preset); });
+  const std::string nearest = nearest_name(text, known);
+  fail(ErrorKind::usage, "{}: expected a preset with ImageNet weights, got {}{}", by_option,
+       excerpt(text),
+       nearest.empty() ? fmt::format("; known are {}", fmt::join(known, ", "))
+                       : fmt::format("; did you mean '{}'?", nearest));
 }
 
 }  // namespace
 
-std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file) {
-  for (const Preset& preset : presets()) {
+std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const NetworkNames& names) {
+  if (!names.model.empty()) return named_preset(file, given_preset(names.model), by_option);
+  const std::string own = names.file ? file.name() : "";
+  const std::pair<std::optional<PresetName>, const char*> said[] = {
+      {find_preset_name(names.metadata), "its metadata"},
+      {find_preset_name(names.beside), "the description beside it"},
+      {preset_name_of_file(own), by_file_name}};
+  for (const auto& [name, by] : said) {
+    if (!name) continue;
+    if (name->unsupported || reads_imagenet(name->presets[0])) return named_preset(file, *name, by);
+  }
+  return preset_by_tensors(file);
+}
+
+std::string nearest_preset(const SafetensorsFile& file) {
+  constexpr double least = 0.3;  // of the names of either
+  double best = least;
+  std::string text;
+  std::vector<Preset> all(presets().begin(), presets().end());
+  all.insert(all.end(), preset_variants().begin(), preset_variants().end());
+  for (const Preset& preset : all) {
     const std::optional<Model> model = imagenet_model(preset);
     if (!model) continue;
-    if (const auto classes = classes_that_fit(file, *model)) {
-      return {{std::string(preset.name), *classes}};
-    }
+    const WeightsDifference difference = difference_of_weights(file, *model);
+    if (difference.likeness() <= best) continue;
+    best = difference.likeness();
+    const bool outputs = difference.first.empty();  // a weight and a bias of other numbers
+    text = fmt::format("the nearest is {}, with {} of its {} tensors: {}", preset.name,
+                       difference.fitting, difference.parameters,
+                       outputs ? "its head has several numbers of outputs" : difference.first);
   }
-  return std::nullopt;
+  return text;
 }
 
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
@@ -51,7 +184,8 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
   for (const SafetensorsTensor& tensor : file.tensors()) {
     names.push_back(bare_tensor_name(tensor.name));
   }
-  names = translated_names(names, [&](std::string_view name) { return shapes.contains(name); });
+  names =
+      unwrapped_names(names, [&](std::string_view name) { return shapes.contains(name); }).names;
   std::vector<SafetensorsTensor> tensors = file.tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].name = names[i];
@@ -62,6 +196,7 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
       tensors[i].shape.assign(found->second.begin(), found->second.end());
     }
   }
+  std::erase_if(tensors, [](const SafetensorsTensor& tensor) { return tensor.name.empty(); });
   return tensors;
 }
 

@@ -51,7 +51,7 @@ class Evaluate(ProgramTest):
 
     def test_every_way_to_name_the_images_gives_the_same(self):
         whole = self.measured("val")
-        self.assertEqual(whole["schema_version"], 2)
+        self.assertEqual(whole["schema_version"], 3)
         self.assertEqual(whole["images"], 10)
         self.assertEqual(whole["unreadable"], [])
         self.assertEqual([sum(row) for row in whole["confusion"]], [5, 5])
@@ -231,7 +231,7 @@ class Evaluate(ProgramTest):
         self.assertIn("32 training and 8 validation texts in 2 classes", checked)
         (self.folder / "reviews/urls.txt").write_text("beside\n")
         beside = self.whisker("data", "check", "reviews").stdout
-        self.assertIn("skipped 1 files beside the class folders, such as urls.txt", beside)
+        self.assertIn("data.train: 40 of 41 files used: 1 not in a class folder", beside)
         (self.folder / "reviews/pos/empty.txt").write_text("\n")
         bad = self.whisker("data", "check", "reviews", code=3)
         self.assertIn("skipped: reviews/pos/empty.txt: the text is empty", bad.stdout)

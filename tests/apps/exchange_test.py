@@ -5,6 +5,7 @@
 Where Python has onnxruntime, exported networks are run and compared with `whisker classify`.
 """
 
+import argparse
 import json
 import math
 import pathlib
@@ -110,14 +111,14 @@ class Exchange(ProgramTest):
         torch_files.save(state, self.folder / "w.pth")
         torch_files.save_old(wrapped, self.folder / "w.pt")
         for name in ("w.pth", "w.pt"):
-            done = self.whisker("import", name, "-o", "w.safetensors")
+            done = self.whisker("import", name, "-o", "w.safetensors", "--force")
             self.assertIn("no preset has its tensors", done.stderr)
             tensors = tensors_of(self.folder / "w.safetensors")
             self.assertEqual(sorted(tensors), sorted(state))
             self.assertEqual(tensors["transposed"],
                              ("F32", [4, 3], struct.pack("<12f", 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)))
             self.assertEqual(tensors["half"], ("F16", [2], struct.pack("<2e", 0.5, -2)))
-        self.refused(2, "expected another file as the result", "import", "w.pth", "-o", "./w.pth")
+        self.refused(2, "is an input of this command", "import", "w.pth", "-o", "./w.pth", "--force")
 
     def test_dense_layers_of_vgg_are_convolutions_in_timm(self):
         shapes = {"features.0.weight": [2, 3, 3, 3], "classifier.0.weight": [4, 98], "classifier.0.bias": [4],
@@ -166,8 +167,16 @@ class Exchange(ProgramTest):
         expected = self.probabilities(best, *images)
         self.assertEqual(self.probabilities("s.pth", *images, options=options), expected)
         done = self.whisker("classify", "s.pth", *images)
-        self.assertIn("recognised as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
+        self.assertIn("recognised by its tensors as squeezenet1_1 of 2 classes, numbered from 0", done.stderr)
         self.assertIn("as the preset squeezenet1_1 expects them", done.stderr)
+        for command in (["classify", "s.pth", *images], ["evaluate", "s.pth", "val"],
+                        ["import", "s.pth", "-o", "named.safetensors"], ["export", "s.pth", "-o", "named.onnx"]):
+            done = self.whisker(*command, "--model", "squeezenet1_1", "--classes", "names.txt")
+            self.assertIn("recognised by --model as squeezenet1_1", done.stderr)
+        (self.folder / "s.pth").rename(self.folder / "resnet18-f37072fd.pth")
+        self.refused(4, "its file name says resnet18, but its tensors are those of another network",
+                     "classify", "resnet18-f37072fd.pth", *images)
+        (self.folder / "resnet18-f37072fd.pth").rename(self.folder / "s.pth")
         self.whisker("evaluate", "s.pth", "val", *options)
         self.whisker("import", "s.pth", "-o", "s.safetensors", *options)
         self.assertEqual(self.metadata("s.safetensors")["arch"], "squeezenet1_1")
@@ -179,6 +188,37 @@ class Exchange(ProgramTest):
         self.refused(2, "one of the keys image_size, resize_short", "classify", "s.pth", *images, "--input", "a=1")
         done = self.whisker("train", "s.yaml", *self.data, "name=again", "--init", "s.pth")
         self.assertIn("52 tensors loaded from s.pth", done.stderr)
+        # A trainer's checkpoint, whose average is of ones.
+        state = as_torch(best)
+        ones = {"net." + name: torch_files.tensor([1] * value.arguments[0].count, value.arguments[2])
+                for name, value in state.items()}
+        torch_files.save({"model": state, "model_ema": ones, "epoch": 3, "args": argparse.Namespace(lr=0.1)},
+                         self.folder / "trainer.pth")
+        done = self.whisker("classify", "trainer.pth", *images, *options)
+        self.assertIn("trainer.pth: 52 tensors of 'model' are read; left out: 'model_ema' (52 tensors: --weights-key "
+                      "model_ema), 'epoch', 'args'; objects are not built: argparse.Namespace", done.stderr)
+        self.assertEqual(self.probabilities("trainer.pth", *images, options=options), expected)
+        for command in (["classify", "trainer.pth", *images], ["evaluate", "trainer.pth", "val"]):
+            done = self.whisker(*command, *options, "--weights-key", "model_ema")
+            self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
+        done = self.whisker("train", "s.yaml", *self.data, "name=ema", "--init", "trainer.pth", "init.key=model_ema")
+        self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
+        self.assertIn("52 tensors of 'model_ema' are read", (self.folder / "runs/ema/log.txt").read_text())
+
+    def test_weights_that_give_no_numbers_are_one_error(self):
+        best = self.folder / "runs/base/best.safetensors"
+        content = bytearray(best.read_bytes())
+        header = 8 + struct.unpack("<Q", content[:8])[0]
+        entries = json.loads(bytes(content[8:header]))
+        for name, entry in entries.items():
+            if entry.get("dtype") == "F32":
+                begin, end = entry["data_offsets"]
+                content[header + begin:header + end] = struct.pack("<f", 3e38) * ((end - begin) // 4)
+        (self.folder / "huge.safetensors").write_bytes(content)
+        for arguments in (["classify", "huge.safetensors", "val"], ["evaluate", "huge.safetensors", "val"],
+                          ["evaluate", "huge.safetensors", "val", "--json"],
+                          ["classify", "huge.safetensors", "val", "--jsonl", "--tta"]):
+            self.refused(4, "huge.safetensors: expected outputs that are numbers, got NaN or Inf for", *arguments)
 
     def exported(self, weights, *options):
         """The exported network in ONNX Runtime, or None where that is missing."""

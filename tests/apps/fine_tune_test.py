@@ -163,10 +163,9 @@ class FineTune(ProgramTest):
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for line in lines:
             self.assertEqual(line["unknown"], line["predictions"][0]["probability"] < 0.9)
-        maps = sorted(f.name for f in (self.folder / "maps").iterdir())
-        self.assertEqual(len(maps), 10)
-        self.assertIn("500.jpg", maps)
-        self.assertIn("500-2.jpg", maps)
+        maps = {str(f.relative_to(self.folder / "maps")) for f in (self.folder / "maps").rglob("*.jpg")}
+        first = [(line["path"].removeprefix("val/").removesuffix(".png"), line["predictions"][0]) for line in lines]
+        self.assertEqual(maps, {f"{path}_{best['class']}_{best['probability']:.4f}.jpg" for path, best in first})
         with open(self.folder / "e.csv", newline="") as file:
             rows = list(csv.reader(file))
         self.assertEqual(rows[0], ["path"] + [str(i) for i in range(8)])

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import struct
 import unittest
+import zlib
 
 from harness import PNG_SIGNATURE, ProgramTest, png_chunk, stripes, write_classes
 
@@ -14,7 +16,7 @@ ANIMATED = b"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\x0f\0\0\x0f\0\0ANIM\6\0\
 UNSUPPORTED = {"AVIF": b"\0\0\0\x1cftypavif\0\0\0\0", "GIF": b"GIF89a\x10\0\x10\0",
                "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0",
                "TIFF": b"II*\0\x08\0\0\0", "animated WebP": ANIMATED}
-COUNTED = ", ".join(f"2 {name}" for name in UNSUPPORTED)
+COUNTED = ", ".join(f"2 {name} (not supported)" for name in UNSUPPORTED)
 
 
 def illegal_png():
@@ -70,16 +72,69 @@ class Images(ProgramTest):
             (self.folder / f"mixed/c1/{number}.gif").write_bytes(content)
         (self.folder / "mixed/c1/notes.txt").write_text("no image")
         done = self.whisker("train", "c.yaml", "name=mixed", "data.train=mixed", "data.val=val", "data.max_bad=0")
-        self.assertIn(f"data.train: {COUNTED} skipped: JPEG, PNG, BMP and WebP are supported", done.stderr)
+        used = f"8 of 19 files used: {COUNTED}, 1 not an image"
+        self.assertIn(f"data.train: {used}", done.stderr)
         done = self.whisker("data", "check", "mixed")
-        self.assertIn(f"skipped    {COUNTED}: JPEG, PNG, BMP and WebP are supported\n8 images, 0 bad", done.stdout)
+        self.assertIn(f"files      mixed: {used}\n8 images, 0 bad", done.stdout)
         self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 10)
         self.assertIn("8 images, 0 unreadable", self.whisker("data", "stats", "mixed").stdout)
-        self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("classify", self.weights, "mixed").stderr)
-        self.assertIn(f"skipped {COUNTED}: JPEG", self.whisker("evaluate", self.weights, "mixed").stderr)
+        self.assertIn(used, self.whisker("classify", self.weights, "mixed").stderr)
+        self.assertIn(used, self.whisker("evaluate", self.weights, "mixed").stderr)
         for number, name in enumerate(UNSUPPORTED):  # by name they are refused
             done = self.whisker("classify", self.weights, f"mixed/c0/{number}.jpg", code=3)
-            self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP and WebP are supported")
+            self.assertRegex(done.stderr, f"{number}.jpg: an? {name} image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported")
+
+    def test_splits_are_used_and_every_file_is_counted(self):
+        write_classes(self.folder / "brain/Training", 8)
+        write_classes(self.folder / "brain/Testing", 3, 100)
+        (self.folder / "brain/Training/c0/.DS_Store").write_bytes(b"x")
+        (self.folder / "brain/Training/c1/link.png").symlink_to("000.png")
+        (self.folder / "brain/Training/c1/pixels.ppm").write_bytes(b"P6 2 1 255\nabcdef")
+        use = "18 of 19 files used (1 is a link): 1 hidden"
+        found = "brain holds splits: data.train is brain/Training, data.test is brain/Testing; a fifth of data.train"
+        done = self.whisker("train", "c.yaml", "name=brain", "data.train=brain", "train.epochs=1")
+        for told in (done.stderr, (self.folder / "runs/brain/log.txt").read_text()):
+            self.assertIn(f"data.train: {use}", told)
+            self.assertIn(found, told)
+            self.assertIn("test: images 6", told)
+        self.assertIn(found, self.whisker("train", "--data", "brain", "--dry-run", "device=cpu").stdout)
+        done = self.whisker("data", "check", "brain")
+        self.assertIn(f"splits     training brain/Training, test brain/Testing\n", done.stdout)
+        self.assertIn(f"files      brain/Training: {use}\n24 images, 0 bad", done.stdout)
+        self.assertIn("18 images, 0 unreadable", self.whisker("data", "stats", "brain").stdout)
+        (self.folder / "brain/other").mkdir()
+        (self.folder / "brain/other/1.png").write_bytes(stripes(0, 1))
+        for command in (("train", "c.yaml", "data.train=brain"), ("train", "--data", "brain"), ("data", "check", "brain"),
+                        ("data", "stats", "brain")):
+            self.assertIn("holds 'Testing', 'Training' beside 'other'", self.whisker(*command, code=3).stderr)
+        said = self.whisker("evaluate", self.weights, "brain", code=3).stderr
+        self.assertIn("got 'Testing', 'Training', which names a split", said)
+
+    def test_sensors_of_12_bits_are_not_black(self):
+        for label in range(2):
+            folder = self.folder / f"sensor/c{label}"
+            folder.mkdir(parents=True)
+            for i in range(6):
+                rows = b"".join(b"\0" + struct.pack(">8H", *(8 * [500 + 3000 * label + 99 * i])) for _ in range(8))
+                (folder / f"{i}.png").write_bytes(
+                    PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 16, 0, 0, 0, 0))
+                    + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+        bits = "data.png_bits is 12: the largest sample in 12 of 12 PNG files of 16 bits is 3995"
+        done = self.whisker("train", "c.yaml", "name=sensor", "data.train=sensor", "data.val=sensor")
+        self.assertIn(bits, done.stderr)
+        self.assertIn("png_bits: 12", (self.folder / "runs/sensor/config.yaml").read_text())
+        self.assertIn(bits, self.whisker("data", "check", "sensor").stdout)
+        self.assertIn(bits, self.whisker("data", "stats", "sensor").stdout)
+        black = "12 PNG files of 16 bits hold samples below 4096 and look nearly black: --input png_bits=12"
+        for command in ("classify", "evaluate"):
+            own = self.whisker(command, "runs/sensor/best.safetensors", "sensor", "--json")
+            self.assertNotIn("black", own.stderr)
+            other = self.whisker(command, self.weights, "sensor", "--json")
+            self.assertIn(black, other.stderr)
+        dark = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json").stdout
+        bright = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json", "--input", "png_bits=12")
+        self.assertNotIn("black", bright.stderr)
+        self.assertNotEqual(bright.stdout, dark)
 
     def test_a_folder_of_nothing_else(self):
         for label in range(2):
@@ -87,7 +142,7 @@ class Images(ProgramTest):
             (self.folder / f"gifs/c{label}/1.jpg").write_bytes(UNSUPPORTED["GIF"])
         (self.folder / "gifs/notes.txt").write_text("no image")
         done = self.whisker("classify", self.weights, "gifs", code=3)
-        self.assertIn("no images found in 'gifs': JPEG, PNG, BMP and WebP are supported; there are 2 GIF and 1 other file.",
+        self.assertIn("no images found in 'gifs': JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported; there are 2 GIF and 1 other file.",
                       done.stderr)
         done = self.whisker("train", "c.yaml", "data.train=gifs", "data.val=val", code=3)
         self.assertIn("found 2 folders and 3 other files (2 GIF)", done.stderr)

@@ -5,11 +5,16 @@
 #include "core/io/file.h"
 #include "tests/support/temporary_folder.h"
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace whisker {
 namespace {
@@ -71,6 +76,35 @@ TEST_F(Launcher, GoesOnFromTheCheckpointOfTheReportedRun) {
   EXPECT_EQ(said(), "=\n=" + run + "\n");
 }
 
+/// The exit code of start(script) in a process of its own that is sent SIGTERM once the script has
+/// said something; it has to end within 10 s.
+template <class Start>
+int code_after_sigterm(const Start& start, const std::string& file) {
+  const pid_t launcher = ::fork();
+  if (launcher == 0) ::_exit(start());
+  while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(launcher, SIGTERM);
+  int status = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (::waitpid(launcher, &status, WNOHANG) == launcher) return WEXITSTATUS(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ::kill(launcher, SIGKILL);
+  ::waitpid(launcher, &status, 0);
+  return -1;
+}
+
+TEST_F(Launcher, AStoppedRankObeysASignal) {
+  const std::string stops = "echo x >> $0; kill -STOP $$; ";
+  const auto code_of = [&](const std::string& script) {
+    std::filesystem::remove(file());
+    return code_after_sigterm([&] { return start(script, 3, 1); }, file());
+  };
+  EXPECT_EQ(code_of("trap 'exit 75' TERM; " + stops + "exec sleep 60"), 75) << "it may still save";
+  EXPECT_EQ(code_of("trap 'kill -STOP $$' TERM; " + stops + stops + "exec sleep 60"), 128 + 9);
+  EXPECT_EQ(said(), "x\n") << "no second start";
+}
+
 TEST_F(Launcher, LeavesWhatWouldFailAgain) {
   for (const int code : {2, 3, 4, 6, 75, 130}) {
     std::filesystem::remove(file());
@@ -83,8 +117,6 @@ TEST_F(Launcher, LeavesWhatWouldFailAgain) {
 }
 
 TEST(RankRounds, AreThoseOfOneRank) {
-  const std::vector<std::string> texts = {"", std::string("a\0b", 3), "c"};
-  EXPECT_EQ(unpack_texts(pack_texts(texts)), texts);
   RankGroup one;
   std::vector<std::string> reported;
   RankRounds rounds(one, 5, 2, [&](const std::string& result) { reported.push_back(result); });

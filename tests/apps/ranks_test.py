@@ -205,6 +205,17 @@ class Ranks(ProgramTest):
         mixed = self.train_ranks(2, "weighted_mixed", *settings, "augment.mixup=0.2")[1]
         self.assertEqual(len(self.lines(mixed, "epoch")), 3)
 
+    def test_accumulated_batches_count_as_one(self):
+        # Batches of 8, 8 and 1: the last one is one rank's alone, and class weights count over all of them.
+        for number, more in enumerate(([], ["loss.class_weights=balanced"],
+                                       ["train.accumulate=2", "loss.class_weights=balanced"])):
+            settings = ["deterministic=true", "data.train=uneven", "train.accumulate=3", "optimizer.kind=sgd",
+                        "optimizer.clip_norm=0.1", *more]
+            one = self.train_ranks(1, f"accumulated{number}", *settings)[1]
+            for count in (2, 4):
+                run = self.train_ranks(count, f"accumulated{number}_{count}", *settings)[1]
+                self.assert_same_course(one, run)
+
     def test_a_batch_size_per_gpu_is_that_of_each_rank(self):
         one = self.train_ranks(1, "whole8", "deterministic=true")[1]
         done, run = self.train_ranks(2, "each4", "deterministic=true", "train.batch_size_per_gpu=4")
@@ -271,7 +282,7 @@ class Ranks(ProgramTest):
             self.assertEqual(len(one), len(other), place)
             for i, pair in enumerate(zip(one, other)):
                 self.assert_same_result(*pair, f"{place}[{i}]")
-        elif isinstance(one, float) and place.rsplit(".", 1)[-1] not in ("accuracy", "f1", "precision", "recall"):
+        elif isinstance(one, float) and place.rsplit(".", 1)[-1] not in ("accuracy", "f1", "f1_macro", "precision", "recall"):
             self.assertAlmostEqual(one, other, delta=1e-6 * max(1, abs(one)), msg=place)
         else:
             self.assertEqual(one, other, place)

@@ -9,6 +9,7 @@
 #include "core/trace/operator_table.h"
 #include "layers/builder/model_builder.h"
 #include "layers/memory_plan.h"
+#include "tests/layers/layer_cases.h"
 #include "tests/layers/step_training.h"
 
 #include <functional>
@@ -25,95 +26,25 @@ namespace {
 
 using ::testing::UnorderedElementsAreArray;
 
-enum class Kind : uint8_t { image, sequence, tokens };
-
-struct LayerCase {
-  const char* text;  ///< as in a model file
-  Kind kind = Kind::image;
-
-  std::string type() const { return std::string(text).substr(0, std::string_view(text).find(':')); }
-};
-
-constexpr LayerCase cases[] = {
-    {"conv2d: {filters: 6, kernel: 3, activation: silu}"},
-    {"conv2d: {filters: 16, kernel: 4, strides: 2, padding: same}"},
-    {"conv2d: {filters: 8, kernel: [3, 5], groups: 4}"},
-    {"dense: {units: 5, activation: tanh}"},
-    {"max_pool2d: 2"},
-    {"max_pool2d: {kernel: 3, strides: 2, ceil: true}"},
-    {"max_pool2d: {kernel: 9, strides: 2, ceil: true}"},
-    {"avg_pool2d: 2"},
-    {"adaptive_avg_pool2d: 4"},
-    {"global_avg_pool2d"},
-    {"global_max_pool2d"},
-    {"blur_pool2d"},
-    {"blur_pool2d: {kernel: 4, strides: 1}"},
-    {"batch_norm: {activation: tanh}"},
-    {"layer_norm"},
-    {"group_norm: 2"},
-    {"dropout: 0.4"},
-    {"drop_path: 0.4"},
-    {"layer_scale: 0.5"},
-    {"multi_head_attention: 2"},
-    {"multi_head_attention: {heads: 1, dropout: 0.3, use_bias: false, names: timm}"},
-    {"class_token"},
-    {"position_embedding"},
-    {"position_embedding: 5"},
-    {"sequential: [class_token, {position_embedding: [3, 12]}, first_token]"},
-    {"first_token"},
-    {"squeeze_excite: {units: channels / 2, gate: hard_sigmoid}"},
-    {"sequential: [{batch_norm: {activation: silu}}, {squeeze_excite: {units: channels / 2}}]"},
-    {"flatten"},
-    {"embedding: {input_dim: 9, output_dim: 6}", Kind::tokens},
-    {"simple_rnn: {units: 8, bidirectional: true}", Kind::sequence},
-    {"lstm: {units: 8, layers: 2, return_sequences: true}", Kind::sequence},
-    {"gru: 8", Kind::sequence},
-    {"gru: {units: 8, bidirectional: true}", Kind::sequence},
-    {"activation: silu"},
-    {"relu"},
-    {"leaky_relu: 0.2"},
-    {"sigmoid"},
-    {"tanh"},
-    {"gelu"},
-    {"silu"},
-    {"softplus"},
-    {"relu6"},
-    {"hard_sigmoid"},
-    {"hard_swish"},
-    {"softmax"},
-    {"sequential: [{conv2d: {filters: 4, kernel: 3}}, tanh]"},
-    {"residual: {body: [{conv2d: {filters: 4, kernel: 1}}], activation: none}"},
-    {"residual: {body: [{conv2d: {filters: 6, kernel: 3, padding: 1}}], "
-     "projection: [{conv2d: {filters: 6, kernel: 1}}], activation: none}"},
-    {"concat: [[{conv2d: {filters: 4, kernel: 1}}], [{conv2d: {filters: 3, kernel: 1}}]]"},
-    {"sequential: [{dense: {units: 6, activation: tanh}}, {dense: {units: 5, use_bias: false}}, "
-     "{dense: 4}]",
-     Kind::sequence},
-    {"multiply: [[], [global_avg_pool2d, {dense: {units: 4, activation: sigmoid}}]]"},
-    {"repeat: {n: 2, layers: [{conv2d: {filters: 4, kernel: 3}}]}"},
-};
-
 /// The case's layer between others.
 Model build(const std::string& before, const LayerCase& c, const BuildOptions& options) {
-  const std::string text(c.text);
-  const std::string layer = text.find(':') == std::string::npos ? text : "{" + text + "}";
-  return build_model(
-      YamlNode::parse(fmt::format("{{fuse: false, layers: [{}{}, {{dense: 3}}]}}", before, layer),
-                      "layer.yaml"),
-      options);
+  return build_model(YamlNode::parse(fmt::format("{{fuse: false, layers: [{}{}, {{dense: 3}}]}}",
+                                                 before, c.item()),
+                                     "layer.yaml"),
+                     options);
 }
 
 /// The layer behind one whose gradient it must give, and before a dense one. It sees four channels
 /// of images, six features of sequences: two groups divide both.
 Model model_of(const LayerCase& c) {
-  const char* before = c.kind == Kind::image
+  const char* before = c.kind == LayerInput::image
                            ? "{conv2d: {filters: 4, kernel: 1, use_bias: false}}, "
-                       : c.kind == Kind::sequence ? "layer_norm, "
-                                                  : "";
-  const Shape input = c.kind == Kind::image      ? Shape{2, 8, 8, 3}
-                      : c.kind == Kind::sequence ? Shape{5, 2, 6}
-                                                 : Shape{5, 2};
-  return build(before, c, {.input = input, .batch_axis = c.kind == Kind::image ? 0 : 1});
+                       : c.kind == LayerInput::sequence ? "layer_norm, "
+                                                        : "";
+  const Shape input = c.kind == LayerInput::image      ? Shape{2, 8, 8, 3}
+                      : c.kind == LayerInput::sequence ? Shape{5, 2, 6}
+                                                       : Shape{5, 2};
+  return build(before, c, {.input = input, .batch_axis = c.kind == LayerInput::image ? 0 : 1});
 }
 
 /// What `make` builds, or nothing where the builder refuses it.
@@ -127,7 +58,7 @@ std::optional<Model> if_accepted(const std::function<Model()>& make) {
 }
 
 Tensor input_of(const LayerCase& c, const Model& model, DType dtype, Device device) {
-  if (c.kind == Kind::tokens) {
+  if (c.kind == LayerInput::tokens) {
     return rand_uniform(model.input, 0, 9, 1, 1).to(DType::i64).to(device);
   }
   return rand_normal(model.input, 0, 1, 1, 1).to(dtype).to(device);
@@ -173,7 +104,7 @@ class Tape final : TapeObserver {
 
 TEST(LayerTypes, AllStandInTheListAbove) {
   std::set<std::string> listed;
-  for (const LayerCase& c : cases) listed.insert(c.type());
+  for (const LayerCase& c : layer_cases) listed.insert(c.type());
   EXPECT_THAT(listed, UnorderedElementsAreArray(layer_type_names()));
 }
 
@@ -200,7 +131,7 @@ TEST(LayerTypes, AllStandInTheModelsPage) {
 /// Freezes the layer's parameters; false where it has none.
 bool freeze_layer(const Model& model, const LayerCase& c) {
   std::vector<std::string> names;
-  const size_t position = c.kind == Kind::tokens ? 0 : 1;
+  const size_t position = c.kind == LayerInput::tokens ? 0 : 1;
   for (const auto& p : model.net->children()[position].module->parameters()) {
     if (!p->is_buffer()) names.push_back(p->name());
   }
@@ -212,10 +143,10 @@ bool freeze_layer(const Model& model, const LayerCase& c) {
 // on both has to know which.
 TEST(LayerTypes, MixNoSamples) {
   int accepted = 0;
-  for (LayerCase c : cases) {
-    const bool tokens = c.kind == Kind::tokens;
-    for (const Kind kind : tokens ? std::vector{Kind::tokens}
-                                  : std::vector{Kind::image, Kind::sequence}) {
+  for (LayerCase c : layer_cases) {
+    const bool tokens = c.kind == LayerInput::tokens;
+    for (const LayerInput kind : tokens ? std::vector{LayerInput::tokens}
+                                        : std::vector{LayerInput::image, LayerInput::sequence}) {
       c.kind = kind;
       const std::optional<Model> model = if_accepted([&] { return model_of(c); });
       if (!model) continue;
@@ -223,7 +154,7 @@ TEST(LayerTypes, MixNoSamples) {
       ++accepted;
       const ParameterArena arena(model->net->parameters(), reference_device, 3);
       const Tensor x = input_of(c, *model, DType::f32, reference_device);
-      const int axis = kind == Kind::image ? 0 : 1;
+      const int axis = kind == LayerInput::image ? 0 : 1;
       const Tensor first = slice(x, axis, 0, 1);
       const int result_axis = model->output.rank() == 3 ? 1 : 0;
       const auto first_result = [&](const Tensor& second) {
@@ -240,8 +171,8 @@ TEST(LayerTypes, IgnorePaddedSteps) {
   const TensorOptions index{.dtype = DType::i64, .device = reference_device};
   const Pass pass{.lengths = from_vector({5, 3}, {2}, index)};
   int accepted = 0;
-  for (LayerCase c : cases) {
-    if (c.kind == Kind::image) c.kind = Kind::sequence;
+  for (LayerCase c : layer_cases) {
+    if (c.kind == LayerInput::image) c.kind = LayerInput::sequence;
     const std::optional<Model> model = if_accepted([&] { return model_of(c); });
     if (!model) continue;
     SCOPED_TRACE(c.text);
@@ -262,9 +193,10 @@ TEST(LayerTypes, IgnorePaddedSteps) {
 // Files hold what follows a flatten with the channels first, memory with the channels last.
 TEST(LayerTypes, BehindAFlattenKnowTheOrderOfFeatures) {
   int checked = 0;
-  for (const LayerCase& c : cases) {
-    const std::optional<Model> model =
-        if_accepted([&] { return build("flatten, ", c, {.input = {2, 4, 4, 3}}); });
+  for (const LayerCase& c : layer_cases) {
+    const std::optional<Model> model = if_accepted([&] {
+      return build("flatten, ", c, {.input = {2, 4, 4, 3}});
+    });
     if (!model) continue;
     for (const auto& p : model->net->parameters()) {
       if (p->shape()[-1] != 48) continue;
@@ -276,7 +208,7 @@ TEST(LayerTypes, BehindAFlattenKnowTheOrderOfFeatures) {
 }
 
 TEST(LayerTypes, KeepWhatTheirCostSays) {
-  for (const LayerCase& c : cases) {
+  for (const LayerCase& c : layer_cases) {
     for (const bool frozen : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", c.text, frozen ? ", frozen" : ""));
       const Model model = model_of(c);
@@ -326,7 +258,7 @@ void expect_near(const StepResults& results, const StepResults& expected, double
 }
 
 TEST_P(LayerTypesOn, TrainAsOnTheReference) {
-  for (const LayerCase& c : cases) {
+  for (const LayerCase& c : layer_cases) {
     const StepResults expected = results_of(c, reference_device, {});
     for (const DType dtype : test_dtypes(GetParam())) {
       SCOPED_TRACE(fmt::format("{} in {}", c.text, dtype));
@@ -347,7 +279,7 @@ TEST(LayerTypes, AreMadeOfOperatorsOfTheTable) {
   std::set<std::string> rows;
   for (const OperatorRow& row : operator_table()) rows.insert(row.name);
   const Tape tape;
-  for (const LayerCase& c : cases) results_of(c, cpu_device, {});
+  for (const LayerCase& c : layer_cases) results_of(c, cpu_device, {});
   EXPECT_GT(tape.names().size(), 20u) << "control: names were recorded";
   EXPECT_THAT(tape.names(), ::testing::IsSubsetOf(rows));
 }

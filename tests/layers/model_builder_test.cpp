@@ -274,6 +274,35 @@ TEST(ModelBuilder, MistakesNamePlaceAndRemedy) {
   for (const BadModel& row : rows) EXPECT_EQ(error_of(row.text), row.expected) << row.text;
 }
 
+TEST(ModelBuilder, ValuesAndOverridesAddToThePresets) {
+  const auto build = [](const std::string& section) {
+    return build_model(YamlNode::parse(section, "m.yaml"), {.input = {1, 64, 64, 3}, .classes = 3});
+  };
+  const auto described = [&](const std::string& section) {
+    std::string all;
+    for (const auto& parameter : build(section).net->parameters()) {
+      all += fmt::format("{} {}\n", parameter->name(), parameter->shape());
+    }
+    return all;
+  };
+  EXPECT_EQ(described("{preset: resnet50, values: {n3: 22}}"), described("resnet101"));
+  EXPECT_NE(described("resnet50"), described("resnet101"));
+  const auto norm = [&](const std::string& section) {
+    const Model model = build(section);
+    return dynamic_cast<const BatchNorm&>(*model.net->children()[1].module).options();
+  };
+  EXPECT_EQ(norm("mobilenet_v3_large").epsilon, 1e-3);
+  EXPECT_EQ(norm("mobilenetv3_large_100").epsilon, 1e-5);
+  EXPECT_EQ(norm("{preset: mobilenetv3_large_100, overrides: {batch_norm: {momentum: 1}}}").epsilon,
+            1e-5);
+  EXPECT_EQ(error_of("preset: resnet50\nvalues: {n5: 3}\n"),
+            "m.yaml:2:10: values.n5: unknown value of resnet50; did you mean 'n1'?");
+  EXPECT_EQ(error_of("layers: [flatten]\noverrides: {flaten: {}}\n"),
+            "m.yaml:2:13: overrides.flaten: unknown layer; did you mean 'flatten'?");
+  EXPECT_EQ(error_of("layers:\n  - relu\n  - batch_norm\noverrides: {batch_norm: {epsilom: 1}}\n"),
+            "m.yaml:4:26: overrides.batch_norm.epsilom: unknown key; did you mean 'epsilon'?");
+}
+
 TEST(ModelBuilder, RepeatsReplaceWordsAndScaleWithWidthAndDepth) {
   const Model model = build_model(YamlNode::parse(R"(
 width: 1.5

@@ -26,7 +26,8 @@ enum class SamplingKind : uint8_t { shuffle, balanced, weighted, sequential };
 enum class LossKind : uint8_t { automatic, cross_entropy, binary_cross_entropy };
 enum class ClassWeighting : uint8_t { none, balanced };
 enum class PrecisionKind : uint8_t { automatic, f32, bf16, f16 };
-enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss };
+/// f1: f1_macro or f1_class in a new run (resolve_config), its own definition in an old one.
+enum class MetricKind : uint8_t { automatic, accuracy, f1, mae, rmse, loss, f1_macro, f1_class };
 enum class FeatureKind : uint8_t { computed, cached };
 enum class MemoryMode : uint8_t { growth, preallocate };
 
@@ -84,6 +85,8 @@ struct DataConfig {
   SamplingKind sampling = SamplingKind::shuffle;
   double max_bad = 0.01;
   int64_t max_pixels = 100'000'000;
+  int64_t rules = newest_data_rules;  // Note [Data rules]; of an older run, without the key: 1
+  AutoInt png_bits;                   // DecodeRules; auto: as the training images have them
   int64_t buckets = 8;
   std::string label_column = "1";
   TextConfig text;
@@ -119,6 +122,7 @@ struct TrainSettings {
   bool sync_batch_norm = false;
   double time_budget_minutes = 0;  // 0: none
   MetricKind metric = MetricKind::automatic;
+  std::string positive_class;
   EarlyStopping early_stopping;
   int64_t log_every = 50;       // steps
   int64_t validate_every = 1;   // epochs
@@ -134,6 +138,7 @@ struct CheckpointConfig {
 
 struct InitConfig {
   std::string from;
+  std::string key;  // of a checkpoint: see open_weights()
   std::vector<std::string> skip;
   bool new_head = true;
 };
@@ -189,9 +194,9 @@ void visit_fields(FieldVisitor& visitor, Config& config);
 enum class OtherTrain : uint8_t { drops_val, keeps_val };
 
 /// Reads a file and applies `overrides` ("train.epochs=3"). An override of data.train drops the
-/// file's data.val and data.test, which belong to other data, unless keeps_val: the data only
-/// moved. One of train.batch_size drops the file's train.batch_size_per_gpu, and the other way
-/// round. Throws
+/// file's data.val and data.test, which belong to other data. With keeps_val the file is that of a
+/// run, whose data only moved; without data.rules it keeps the rules of before that key. One of
+/// train.batch_size drops the file's train.batch_size_per_gpu, and the other way round. Throws
 /// usage with file:line:column, the key's path, expected and got, and the nearest known key.
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train = OtherTrain::drops_val);
@@ -206,7 +211,8 @@ bool may_change_on_resume(std::string_view key);
 /// Everything else of the configuration, as YAML.
 std::string config_kept_on_resume(const Config& config);
 /// The first key in which `now` differs from `before` (from config_kept_on_resume()), with both
-/// values; "" when the run may be resumed with it. Keys missing in `before` had their defaults.
+/// values; "" when the run may be resumed with it. Keys missing in `before` had their defaults,
+/// data.rules 1.
 /// Throws checkpoint when `before` cannot be read.
 std::string changed_on_resume(const std::string& before, const Config& now);
 

@@ -16,7 +16,8 @@ constexpr std::string_view weighting_names[] = {"none", "balanced"};
 constexpr std::string_view precision_names[] = {"auto", "f32", "bf16", "f16"};
 constexpr std::string_view feature_names[] = {"computed", "cached"};
 constexpr std::string_view memory_mode_names[] = {"growth", "preallocate"};
-constexpr std::string_view metric_names[] = {"auto", "accuracy", "f1", "mae", "rmse", "loss"};
+constexpr std::string_view metric_names[] = {"auto", "accuracy", "f1",       "mae",
+                                             "rmse", "loss",     "f1_macro", "f1_class"};
 constexpr std::string_view optimizer_names[] = {"sgd", "adam", "adamw", "rmsprop"};
 constexpr std::string_view schedule_names[] = {"constant", "step",      "multi_step", "exponential",
                                                "cosine",   "one_cycle", "plateau"};
@@ -178,7 +179,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
           at_least(0, "save and stop after this time; 0 is no limit"));
   v.field("metric", EnumField(c.metric, Names(metric_names)),
           {.about = "metric that selects the best weights, on the validation set; auto: accuracy "
-                    "of classes, mae of forecasts, loss of language models"});
+                    "of classes, mae of forecasts, loss of language models; f1: f1_class with a "
+                    "positive_class, else f1_macro"});
+  v.field("positive_class", c.positive_class, {.about = "class that f1_class is of; empty: none"});
   v.section("early_stopping", "stop when the metric stalls", [&c](FieldVisitor& s) {
     s.field("patience", c.early_stopping.patience,
             {.about = "validations without improvement; 0 is off", .low = 0, .high = 1e6});
@@ -237,6 +240,10 @@ void visit_fields(FieldVisitor& v, Config& c) {
         {.about =
              "safetensors file; empty: random weights. Keys of preprocessing that are not given "
              "(image_size, resize_short, mean, std, ...) come from it, too"});
+    s.field(
+        "key", c.init.key,
+        {.about = "of a checkpoint: the key of its weights, as model_ema, or the words before a "
+                  "dot in their tensors' names; empty: the likeliest, which is told"});
     s.field("skip", c.init.skip, {.about = "patterns of weights left random"});
     s.field("new_head", c.init.new_head,
             {.about = "re-initialise the last layer when the classes differ, by name or number"});

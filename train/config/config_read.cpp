@@ -336,7 +336,11 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
       root.set(key, YamlNode());
     }
   }
-  return read_tree(std::move(root), overrides);
+  Config config = read_tree(std::move(root), overrides);
+  if (other_train == OtherTrain::keeps_val && !config.given.contains("data.rules")) {
+    config.data.rules = 1;
+  }
+  return config;
 }
 
 Config read_config_text(const std::string& text, const std::string& name,

@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view free_keys[] = {
     "name", "runs", "device", "data.train", "data.val", "data.test", "data.csv", "data.workers",
     "data.prefetch", "data.cache_limit_mib", "data.max_bad", "schedule.restart", "train.epochs",
-    "train.time_budget_minutes", "train.log_every", "train.profile", "train.log_ranks",
+    "train.early_stopping.patience", "train.time_budget_minutes", "train.log_every",
+    "train.profile", "train.log_ranks",
     "checkpoint.every", "checkpoint.keep", "runtime.threads", "runtime.graph",
     "runtime.memory.mode", "runtime.memory.limit", "init.from"};
 
@@ -59,6 +60,7 @@ std::string changed_on_resume(const std::string& before, const Config& now) {
     const YamlNode defaults = YamlNode::parse(print_config({}), "defaults");
     for (const std::string_view key : free_keys) root.set(key, *defaults.find_path(key));
     then = read_config_text(root.emit(), "state.json: config");
+    if (!then.given.contains("data.rules")) then.data.rules = 1;
   } catch (const Error& error) {
     fail(ErrorKind::checkpoint,
          "{} A newer version of whisker may have written it; 'whisker version' says which this is.",

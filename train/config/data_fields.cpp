@@ -64,9 +64,10 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       "kind", EnumField(c.kind, Names(kind_names)),
       {.about = "images with labels; text with labels; language: plain text, to continue; rows: "
                 "a labelled sequence each; series: rows in time, to forecast"});
-  v.field("train", c.train,
-          {.about = "training data: a folder of class folders, or one that holds train/ and val/; "
-                    "a file (text also: a folder of one file per class)"});
+  v.field(
+      "train", c.train,
+      {.about = "training data: a folder of class folders, or one of splits (train/, val/, test/); "
+                "a file (text also: a folder of one file per class)"});
   v.field("val", c.val,
           {.about =
                "validation data with the same classes; an override of data.train alone clears it"});
@@ -146,6 +147,16 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           share("fraction of unreadable images, or rows, above which a run stops"));
   v.field("max_pixels", c.max_pixels,
           {.about = "largest image accepted, pixels", .low = 1, .high = 4'294'836'225.0});
+  v.field("rules", c.rules,
+          {.about = "rules by which files are listed and decoded; runs of versions without this "
+                    "key keep 1",
+           .low = 1,
+           .high = newest_data_rules});
+  v.field("png_bits", c.png_bits,
+          {.about = "bits of the samples in PNG files of 16 bits: 12 for many sensors; auto: what "
+                    "32 training images need; 16: as they are",
+           .low = 8,
+           .high = 16});
   v.field(
       "buckets", c.buckets,
       {.about = "sequences: lengths that batches are padded to, at most", .low = 1, .high = 1024});

@@ -16,12 +16,11 @@ std::optional<Preprocess> preset_preprocess(std::string_view preset) {
   const Preset* found = find_preset(preset);
   if (!found) return std::nullopt;
   const std::string name = fmt::format("preset {}", preset);
-  const YamlNode file = YamlNode::parse(found->text, name);
-  const YamlNode* data = file.find("data");
-  if (!data) return std::nullopt;
+  const YamlNode data = merged_key(preset_sections(*found), "data");
+  if (data.is_null()) return std::nullopt;
   YamlNode root;
   root.set("model", YamlNode::parse(preset, name));
-  root.set("data", *data);
+  root.set("data", data);
   return preprocess_of(read_config_text(root.emit(), name).data);
 }
 
@@ -38,6 +37,8 @@ Preprocess preprocess_of(const DataConfig& data) {
   preprocess.interpolation = data.interpolation;
   preprocess.antialias = data.antialias;
   preprocess.channels = static_cast<int>(data.channels);
+  preprocess.rules = {.version = static_cast<int>(data.rules),
+                      .png_bits = static_cast<int>(data.png_bits.value.value_or(16))};
   preprocess.normalisation.scale = data.scale;
   for (size_t c = 0; c < 3; ++c) {
     preprocess.normalisation.mean[c] = data.mean[std::min(c, data.mean.size() - 1)];
@@ -57,6 +58,11 @@ Preprocess training_preprocess_of(const DataConfig& data) {
   return preprocess_of(training);
 }
 
+double gray_of(const std::array<double, 3>& values) {
+  const bool one = values[0] == values[1] && values[1] == values[2];
+  return one ? values[0] : (values[0] + values[1] + values[2]) / 3;
+}
+
 namespace {
 
 // The data section that describes `preprocess`, whose images are square.
@@ -70,18 +76,39 @@ std::string data_text(const Preprocess& preprocess) {
   return fmt::format(
       "model: resnet18\ndata: {{image_size: {}, resize_short: {}, resize_mode: {}, interpolation: "
       "{}, "
-      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}]}}\n",
+      "antialias: {}, channels: {}, scale: {}, mean: [{}], std: [{}], rules: {}, png_bits: {}}}\n",
       side, short_side > side ? short_side : 0, modes[static_cast<size_t>(preprocess.resize_mode)],
       preprocess.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
       preprocess.antialias, preprocess.channels, normal.scale,
       fmt::join(std::span(normal.mean).first(channels), ", "),
-      fmt::join(std::span(normal.std).first(channels), ", "));
+      fmt::join(std::span(normal.std).first(channels), ", "), preprocess.rules.version,
+      preprocess.rules.png_bits);
+}
+
+bool is_channels(std::string_view setting) {
+  return setting == "channels=gray" || setting == "channels=1" || setting == "channels=RGB" ||
+         setting == "channels=3";
+}
+
+// `stored` with the channels of the last such setting: gray images have the average of mean and
+// std.
+Preprocess with_channels(Preprocess stored, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    if (!is_channels(setting)) continue;
+    const bool gray = setting == "channels=gray" || setting == "channels=1";
+    if (gray && stored.channels == 3) {
+      stored.normalisation.mean.fill(gray_of(stored.normalisation.mean));
+      stored.normalisation.std.fill(gray_of(stored.normalisation.std));
+    }
+    stored.channels = gray ? 1 : 3;
+  }
+  return stored;
 }
 
 }  // namespace
 
-Preprocess changed_preprocess(const Preprocess& preprocess,
-                              const std::vector<std::string>& settings) {
+Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::string>& settings) {
+  const Preprocess preprocess = with_channels(stored, settings);
   const ImageSize size = preprocess.output();
   if (size.height != size.width || preprocess.size.height != preprocess.size.width) {
     fail(ErrorKind::usage,
@@ -93,15 +120,16 @@ Preprocess changed_preprocess(const Preprocess& preprocess,
   bool other_size = false, other_short = false;
   for (const std::string& setting : settings) {
     const std::string key = "data." + setting.substr(0, setting.find('='));
-    if (std::ranges::find(preprocess_keys, key) == preprocess_keys.end()) {
-      std::vector<std::string> known;
-      for (const std::string_view one : preprocess_keys) known.emplace_back(one.substr(5));
+    std::vector<std::string> known;
+    for (const std::string_view one : preprocess_keys) known.emplace_back(one.substr(5));
+    known.emplace_back("png_bits");
+    if (std::ranges::find(known, key.substr(5)) == known.end()) {
       fail(ErrorKind::usage, "--input: expected KEY=VALUE with one of the keys {}, got {}",
            fmt::join(known, ", "), excerpt(setting));
     }
     other_size = other_size || key == "data.image_size";
     other_short = other_short || key == "data.resize_short";
-    overrides.push_back("data." + setting);
+    if (!is_channels(setting)) overrides.push_back("data." + setting);
   }
   const DataConfig before = read_config_text(data_text(preprocess), "--input").data;
   DataConfig data = read_config_text(data_text(preprocess), "--input", overrides).data;

@@ -1,8 +1,8 @@
 // Folders of images, decoded and augmented by a loader's threads or on the device.
 #include "core/backend/backend.h"
-#include "data/codec/unsupported_formats.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
+#include "data/images/png_bits.h"
 #include "data/loader/device_loader.h"
 #include "layers/memory_plan.h"
 #include "train/data/run_data.h"
@@ -17,18 +17,45 @@ namespace whisker {
 namespace {
 
 ImageFolder open_train_folder(const DataConfig& data) {
-  return open_image_folder(
-      data.train, {.label_pattern = data.label_pattern, .csv = data.csv, .name = "data.train"});
+  return open_image_folder(data.train, {.label_pattern = data.label_pattern,
+                                        .csv = data.csv,
+                                        .name = "data.train",
+                                        .rules = static_cast<int>(data.rules)});
+}
+
+void note_use(const ImageFolder& folder, const char* key, std::vector<std::string>& notes) {
+  if (const std::string use = folder.use(); !use.empty()) {
+    notes.push_back(fmt::format("{}: {}", key, use));
+  }
+}
+
+// A validation set may lack classes; one that training does not know is refused by its name.
+void note_missing_classes(const ImageFolder& val, std::vector<std::string>& notes) {
+  std::vector<std::string> missing;
+  const std::vector<int64_t> counts = val.counts();
+  for (size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) missing.push_back(val.classes[c]);
+  }
+  if (missing.empty()) return;
+  notes.push_back(fmt::format(
+      "data.val has no images of {} of the {} classes, on which validation is silent: {}",
+      missing.size(), counts.size(), quoted_list(missing)));
 }
 
 ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
   const DataConfig& data = config.data;
   ImageFolders folders;
   folders.train = open_train_folder(data);
+  note_use(folders.train, "data.train", notes);
+  ImageFolderOptions other{.label_pattern = data.label_pattern,
+                           .name = "data.val",
+                           .rules = static_cast<int>(data.rules)};
   if (!data.val.empty()) {
-    folders.val =
-        open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
-    check_same_classes(folders.train, folders.val);
+    ImageFolderOptions known = other;
+    known.classes = folders.train.classes;
+    folders.val = open_image_folder(data.val, known);
+    note_use(folders.val, "data.val", notes);
+    note_missing_classes(folders.val, notes);
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
@@ -36,6 +63,11 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
       notes.push_back("data.val_split: " + note);
     }
     folders = {std::move(split.train), std::move(split.val)};
+  }
+  if (!data.test.empty()) {  // measured at the end: what is wrong with it is said first
+    other.name = "data.test";
+    other.classes = folders.train.classes;
+    note_use(open_image_folder(data.test, other), "data.test", notes);
   }
   if (config.train.overfit_batches > 0) {
     ImageFolder few = folders.train;
@@ -154,19 +186,20 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
 RunData open_images(const Config& config, Partition part) {
   std::vector<std::string> notes;
   ImageFolders folders = open_folders(config, notes);
-  RunData data{.signature = {.input = preprocess_of(config.data), .classes = folders.train.classes},
+  Preprocess preprocess = preprocess_of(config.data);
+  if (!config.data.png_bits.value && config.data.rules > 1) {
+    const PngBits found = find_png_bits(
+        folders.train, static_cast<int>(config.data.workers.value.value_or(auto_workers)));
+    preprocess.rules.png_bits = found.bits;
+    if (found.bits < 16) notes.push_back(found.note());
+  }
+  RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
                .notes = std::move(notes)};
-  for (const auto& [key, folder] :
-       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
-    const std::string unsupported = unsupported_formats(folder->skipped);
-    if (unsupported.empty()) continue;
-    data.notes.push_back(fmt::format("{}: {} skipped: {}", key, unsupported, supported_formats));
-  }
   data.images = std::move(folders);
   return data;
 }

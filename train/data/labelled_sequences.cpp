@@ -58,7 +58,8 @@ struct Opener {
          .max_bad = any,
          .name = "evaluate"});
     return {.source = in_order(encode(text, all_of(text.examples.size()), input), batch_size),
-            .bad = std::move(text.bad)};
+            .bad = std::move(text.bad),
+            .use = text.use()};
   }
   LabelledSequences operator()(const RowsInput& input) const {
     LabelledRows rows = read_labelled_rows(

@@ -16,6 +16,7 @@ namespace whisker {
 struct LabelledSequences {
   std::unique_ptr<BatchSource> source;
   std::vector<BadRow> bad;  ///< skipped rows
+  std::string use = {};     ///< of a folder's files: see use_of_files()
 };
 
 /// Columns of labels and texts; "": those of training.

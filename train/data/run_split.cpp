@@ -27,7 +27,8 @@ std::optional<PastRun> run_of(const fs::path& weights) {
   const fs::path config = folder / "config.yaml";
   std::error_code error;
   if (!fs::exists(config, error) || !fs::exists(folder / "last", error)) return std::nullopt;
-  return PastRun{.folder = folder, .config = read_config(config.string(), {})};
+  return PastRun{.folder = folder,
+                 .config = read_config(config.string(), {}, OtherTrain::keeps_val)};
 }
 
 ImageFolder images_of_split(const Network& network, const PastRun& run, const RunPart& part) {

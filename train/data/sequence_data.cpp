@@ -31,9 +31,9 @@ void note_bad_rows(const std::vector<BadRow>& bad, RunData& data) {
 
 void note_texts(const LabelledText& text, const char* key, RunData& data) {
   note_bad_rows(text.bad, data);
-  if (text.skipped.empty()) return;
-  data.notes.push_back(fmt::format("{}: skipped {} files beside the class folders, such as {}", key,
-                                   text.skipped.size(), printable(text.skipped.front().path)));
+  if (const std::string use = text.use(); !use.empty()) {
+    data.notes.push_back(fmt::format("{}: {}", key, use));
+  }
 }
 
 // Batches of a training and a validation set, bucketed by the training set's lengths.
@@ -119,7 +119,8 @@ RunData open_text(const Config& config, Partition part) {
                                      .text_column = data.text.text_column,
                                      .classes = std::move(classes),
                                      .max_bad = data.max_bad,
-                                     .name = name});
+                                     .name = name,
+                                     .rules = static_cast<int>(data.rules)});
   };
   RunData run;
   run.part = part;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -101,6 +102,45 @@ float map_at(const ActivationMap& map, double y, double x) {
   return static_cast<float>(above + down * (below - above));
 }
 
+// Positions in [0, 1] along an axis; nothing where the network does not see it.
+using Positions = std::vector<std::optional<double>>;
+
+Positions centers(int extent) {
+  Positions positions;
+  for (int i = 0; i < extent; ++i) positions.emplace_back((i + 0.5) / extent);
+  return positions;
+}
+
+// Where the pixels of an image come to lie in the input, whose extent is `size`.
+Positions positions_seen(int extent, const ResizeAxis& axis, int crop, int place, int size) {
+  Positions positions(static_cast<size_t>(extent));
+  for (int i = 0; i < extent; ++i) {
+    const double at = (i + 0.5 - crop - axis.from) / (axis.to - axis.from) * axis.out - axis.first;
+    if (at < 0 || at > axis.count) continue;
+    positions[static_cast<size_t>(i)] = (place + at) / size;
+  }
+  return positions;
+}
+
+Image with_heat_at(Image image, const ActivationMap& map, const Positions& rows,
+                   const Positions& columns) {
+  for (int y = 0; y < image.height; ++y) {
+    const std::optional<double>& down = rows[static_cast<size_t>(y)];
+    for (int x = 0; x < image.width; ++x) {
+      const std::optional<double>& across = columns[static_cast<size_t>(x)];
+      const float value = down && across ? map_at(map, *down, *across) : 0;
+      const float share = down && across ? 0.35f + 0.3f * value : 0.7f;
+      const std::array<float, 3> color = heat_color(value);
+      uint8_t* const pixel = image.row(y) + ptrdiff_t{3} * x;
+      for (size_t c = 0; c < 3; ++c) {
+        pixel[c] =
+            static_cast<uint8_t>(static_cast<float>(pixel[c]) * (1 - share) + share * color[c]);
+      }
+    }
+  }
+  return image;
+}
+
 }  // namespace
 
 std::vector<ActivationMap> class_activation_maps(const Network& network, const Tensor& inputs,
@@ -157,21 +197,19 @@ Image seen_image(const Preprocess& preprocess, const Image& image) {
   return seen;
 }
 
-Image with_heat(const Image& seen, const ActivationMap& map) {
-  Image mixed = seen;
-  for (int y = 0; y < seen.height; ++y) {
-    for (int x = 0; x < seen.width; ++x) {
-      const float value = map_at(map, (y + 0.5) / seen.height, (x + 0.5) / seen.width);
-      const float share = 0.35f + 0.3f * value;
-      const std::array<float, 3> color = heat_color(value);
-      uint8_t* const pixel = mixed.row(y) + ptrdiff_t{3} * x;
-      for (size_t c = 0; c < 3; ++c) {
-        pixel[c] = static_cast<uint8_t>(static_cast<float>(pixel[c]) * (1 - share) +
-                                        share * color[c]);
-      }
-    }
-  }
-  return mixed;
+Image with_heat(Image seen, const ActivationMap& map) {
+  const Positions rows = centers(seen.height), columns = centers(seen.width);
+  return with_heat_at(std::move(seen), map, rows, columns);
+}
+
+Image with_heat(Image image, const ActivationMap& map, const Preprocess& preprocess) {
+  const ImageRecord record = preprocess_record(preprocess, image.height, image.width);
+  const ImageSize size = preprocess.output();
+  const Positions rows =
+      positions_seen(image.height, record.rows, record.crop.top, record.place.top, size.height);
+  const Positions columns =
+      positions_seen(image.width, record.columns, record.crop.left, record.place.left, size.width);
+  return with_heat_at(std::move(image), map, rows, columns);
 }
 
 size_t embedding_layer(const Network& network) {

@@ -31,7 +31,10 @@ std::vector<ActivationMap> class_activation_maps(const Network& network, const T
 /// `image` as the network sees it: resized and cropped by `preprocess`, not normalised.
 Image seen_image(const Preprocess& preprocess, const Image& image);
 /// `seen` with `map` over it as a transparent layer: the stronger, the brighter.
-Image with_heat(const Image& seen, const ActivationMap& map);
+Image with_heat(Image seen, const ActivationMap& map);
+/// The same over the image itself, of which the network sees what `preprocess` leaves: the rest is
+/// dark.
+Image with_heat(Image image, const ActivationMap& map, const Preprocess& preprocess);
 
 /// The value that goes into the layer which decides the class, averaged over rows and columns:
 /// the list of layers up to its `end`.

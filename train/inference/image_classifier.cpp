@@ -14,8 +14,25 @@
 #include <vector>
 
 namespace whisker {
-void report_predictions(const Tensor& scores, std::span<Prediction> results,
+namespace {
+
+// Rows of `scores` are those of the results without an error.
+void check_scores(const Network& network, const Tensor& scores,
+                  std::span<const Prediction> results) {
+  size_t row = 0;
+  for (const Prediction& result : results) {
+    if (!result.error.empty()) continue;
+    const auto classes = static_cast<size_t>(scores.extent(1));
+    network.check_outputs(scores.data<const float>().subspan(row++ * classes, classes),
+                          result.name);
+  }
+}
+
+}  // namespace
+
+void report_predictions(const Network& network, const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report) {
+  check_scores(network, scores, results);
   int64_t row = 0;
   for (Prediction& result : results) {
     if (result.error.empty()) {
@@ -34,7 +51,7 @@ namespace {
 struct ClassifiedBatch {
   std::vector<Prediction> results;
   ImageInput::Batch images, mirrored_images;
-  std::vector<Image> seen;        // of each result; for heat maps
+  std::vector<Image> whole;       // of each result; for heat maps
   std::vector<int64_t> readable;  // of the results; empty once they are complete
   Tensor inputs, mirrored;
   Tensor embeddings, scores;  // of a device that may still compute them
@@ -56,13 +73,16 @@ class ImageClassifier {
   ImageClassifier(const Network& network, const ImageClassifierOptions& options)
       : network_(network), options_(options), input_(network) {}
 
-  Rect part_read(const ImageHeader& image) const { return input_.part_read(image); }
+  Rect part_read(const ImageHeader& image) const {
+    if (options_.heat_map) return {.width = image.width, .height = image.height};
+    return input_.part_read(image);
+  }
 
   ClassifiedBatch batch() const {
     ClassifiedBatch batch;
     batch.images = input_.batch(options_.batch_size);
     if (options_.flip) batch.mirrored_images = input_.batch(options_.batch_size);
-    if (options_.heat_map) batch.seen.resize(static_cast<size_t>(options_.batch_size));
+    if (options_.heat_map) batch.whole.resize(static_cast<size_t>(options_.batch_size));
     return batch;
   }
 
@@ -73,9 +93,7 @@ class ImageClassifier {
     reader.start(path, [this, row, &batch](const Image& image) {
       input_.set(batch.images, row, image);
       if (options_.flip) input_.set(batch.mirrored_images, row, image, true);
-      if (options_.heat_map) {
-        batch.seen[static_cast<size_t>(row)] = seen_image(network_.preprocess(), image);
-      }
+      if (options_.heat_map) batch.whole[static_cast<size_t>(row)] = image;
     });
   }
 
@@ -115,7 +133,9 @@ class ImageClassifier {
   /// Waits for everything enqueued, and fills the results.
   void fetch(ClassifiedBatch& batch) const {
     if (batch.readable.empty()) return;
-    add_rows(batch.scores.to(cpu_device), batch, &Prediction::probabilities);
+    const Tensor scores = batch.scores.to(cpu_device);
+    check_scores(network_, scores, batch.results);
+    add_rows(scores, batch, &Prediction::probabilities);
     if (options_.embedding) {
       add_rows(batch.embeddings.to(cpu_device), batch, &Prediction::embedding);
     }
@@ -133,7 +153,8 @@ class ImageClassifier {
     const std::vector<ActivationMap> maps = class_activation_maps(network_, batch.inputs, classes);
     for (size_t i = 0; i < maps.size(); ++i) {
       const int64_t row = batch.readable[i];
-      batch.result(row).heat_map = with_heat(batch.seen[static_cast<size_t>(row)], maps[i]);
+      batch.result(row).heat_map = with_heat(std::move(batch.whole[static_cast<size_t>(row)]),
+                                             maps[i], network_.preprocess());
     }
   }
 
@@ -150,7 +171,9 @@ void classify_images(const Network& network, const NextInputs& next,
   ImageClassifier classifier(network, options);
   std::deque<ClassifiedBatch> batches;  // whose files are started
   // Fills them: ends first.
-  ImageReader reader(-1, [&](const ImageHeader& image) { return classifier.part_read(image); });
+  ImageReader reader(
+      -1, [&](const ImageHeader& image) { return classifier.part_read(image); },
+      network.preprocess().rules);
   const auto most = static_cast<size_t>(options.batch_size);
   // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
@@ -197,6 +220,7 @@ void classify_images(const Network& network, const NextInputs& next,
     throw;
   }
   finish_running();
+  if (options.dark_pngs) *options.dark_pngs += reader.dark_pngs();
 }
 
 }  // namespace whisker

@@ -27,18 +27,19 @@ struct ImageClassifierOptions {
   int64_t batch_size = 16;
   bool flip = false;       ///< average the probabilities of each image and its mirror image
   bool embedding = false;  ///< what goes into the last layer, see embedding_layer()
-  bool heat_map = false;   ///< the most probable class's map over the image, see with_heat()
+  bool heat_map = false;   ///< the most probable class's map over the whole image, see with_heat()
   /// Read the next batches while the network runs: where nobody waits for an answer before the next
   /// input. Batches then are full, whatever `next` returns.
   bool read_ahead = false;
+  int64_t* dark_pngs = nullptr;  ///< unless null, counts them: see Decoded::is_dark()
 };
 
 /// The next examples to classify, at most `most`; empty: there are no more.
 using NextInputs = std::function<std::vector<std::string>(size_t most)>;
 
 /// Assigns the rows of `scores` (examples, classes), on the CPU, to the results without an error,
-/// and reports all results in order.
-void report_predictions(const Tensor& scores, std::span<Prediction> results,
+/// and reports all results in order. Throws as Network::check_outputs.
+void report_predictions(const Network& network, const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report);
 
 /// Calls `report` once per path of `next`, in order. The paths of one call of `next` form a batch

@@ -16,14 +16,16 @@ TestResult measure_test_set(const Config& config, const std::filesystem::path& w
   if (data.kind != DataKind::images) {
     const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
     TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = {}};
+    if (!test.use.empty()) result.bad.push_back(test.use);
     for (const BadRow& row : test.bad) {
       result.bad.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));
     }
     return result;
   }
-  const ImageFolder files = open_image_folder(
-      data.test,
-      {.label_pattern = data.label_pattern, .classes = network.classes(), .name = "data.test"});
+  const ImageFolder files = open_image_folder(data.test, {.label_pattern = data.label_pattern,
+                                                          .classes = network.classes(),
+                                                          .name = "data.test",
+                                                          .rules = static_cast<int>(data.rules)});
   const auto dataset = std::make_shared<ImageDataset>(
       files,
       ImageDatasetOptions{.preprocess = network.preprocess(), .max_pixels = data.max_pixels});

@@ -7,6 +7,7 @@
 #include "core/backend/device_copy.h"
 #include "core/backend/training_step.h"
 #include "core/ops/ops.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <utility>
@@ -75,8 +76,13 @@ TrainStep::TrainStep(Experiment& experiment, TrainStepOptions options)
       gradient_sum_(*experiment.arena, *experiment.ranks,
                     experiment.config.deterministic ? GradientSum::default_bucket_bytes : 0) {
   Communicator& ranks = *experiment.ranks;
+  accumulates_ = experiment.config.train.accumulate > 1;
+  if (ranks.world() > 1 || accumulates_) {
+    const Tensor both = ones({2}, {.device = experiment.device});
+    part_weight_ = Tensor(both.storage(), both.offset(), {}, DType::f32);
+    batch_weight_ = Tensor(both.storage(), both.offset() + 1, {}, DType::f32);
+  }
   if (ranks.world() > 1) {
-    rank_weight_ = ones(Shape(), {.device = experiment.device});
     norm_ranks_ = {
         .world = ranks.world(),
         .all_gather = [&](const Tensor& own, const Tensor& all) { ranks.all_gather(own, all); },
@@ -110,9 +116,7 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
   ++accumulated_;
   part.update = accumulated_ == experiment_.config.train.accumulate || place.last_of_epoch;
   experiment_.optimizer->memory().write_inputs(
-      {.batch = place.number,
-       .learning_rate = place.learning_rate,
-       .gradient_scale = 1.0 / static_cast<double>(accumulated_)});
+      {.batch = place.number, .learning_rate = place.learning_rate});
   if (carries_ && !batch.continues) {
     for (const auto& [path, state] : states_) {
       for (const Tensor& tensor : {state.h, state.c}) {
@@ -120,18 +124,7 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
       }
     }
   }
-  if (rank_weight_.defined()) {
-    norm_ranks_.fraction =
-        static_cast<double>(batch.size()) / static_cast<double>(batch.whole_size());
-    const auto weight = static_cast<float>(norm_ranks_.fraction);
-    if (pass_.norm_ranks && batch.whole_size() < norm_ranks_.world) {
-      fail(ErrorKind::usage,
-           "train.sync_batch_norm: a batch of {} examples has none for some of {} ranks. Use "
-           "train.drop_last: true.",
-           batch.whole_size(), norm_ranks_.world);
-    }
-    backend_.enqueue_upload(&weight, rank_weight_.raw(), sizeof weight);
-  }
+  if (part_weight_.defined()) write_weights(batch);
   if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
   if (!std::exchange(stepped_, true)) {
@@ -140,6 +133,47 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
                  std::max<int64_t>(batches - place.number, 1));
   }
   return part.update;
+}
+
+void TrainStep::write_weights(const Batch& batch) {
+  const auto rows = static_cast<double>(batch.whole_size());
+  norm_ranks_.fraction = static_cast<double>(batch.size()) / rows;
+  if (pass_.norm_ranks && batch.whole_size() < norm_ranks_.world) {
+    fail(ErrorKind::usage,
+         "train.sync_batch_norm: a batch of {} examples has none for some of {} ranks. Use "
+         "train.drop_last: true.",
+         batch.whole_size(), norm_ranks_.world);
+  }
+  double whole = 1;
+  if (accumulates_) {
+    whole = rows / static_cast<double>(experiment_.config.train.batch_size);
+    // A language model's rows are its steps, and an epoch's last batch may have fewer.
+    if (carries_) {
+      whole *= static_cast<double>(batch.labels.extent(0)) /
+               static_cast<double>(experiment_.config.data.text.steps);
+    }
+  }
+  const float weights[] = {static_cast<float>(norm_ranks_.fraction * whole),
+                           static_cast<float>(whole)};
+  backend_.enqueue_upload(weights, part_weight_.raw(), sizeof weights);
+}
+
+// To those of the update's earlier batches.
+void TrainStep::add_weight(const Tensor& class_weight, Part part) {
+  if (!accumulates_) return;
+  const Tensor own = class_weight.defined() ? mul(batch_weight_, class_weight) : batch_weight_;
+  const Tensor sum = experiment_.optimizer->memory().group_weight();
+  sum.copy_(part.first ? own : add(sum, own));
+}
+
+void TrainStep::measure(const Batch& batch) {
+  norm_ranks_.fraction =
+      static_cast<double>(batch.size()) / static_cast<double>(batch.whole_size());
+  if (batch.size() == 0) return;
+  const NoGrad off_tape;
+  Pass pass = pass_;
+  pass.random_offset = nullptr;
+  experiment_.network->outputs(on_device(batch, experiment_.device), pass);
 }
 
 // All of a step that a graph may hold: nothing here reads host memory that changes.
@@ -158,7 +192,9 @@ void TrainStep::enqueue(const Batch& batch, Part part) {
   if (batch.size() > 0) {
     forward_and_backward(batch, states, part);
   } else {
-    experiment_.objective->join_loss();
+    Tensor class_weight;
+    experiment_.objective->join_loss(accumulates_ ? &class_weight : nullptr);
+    add_weight(class_weight, part);
   }
   const StepTrace::Range range(trace_, "update", "step");
   // Statistics of every batch count, accumulated or not.
@@ -179,11 +215,12 @@ void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states, 
   Optimizer& optimizer = *experiment_.optimizer;
   Pass pass = pass_;
   if (carries_) pass.states = &states;
-  Tensor loss;
+  Tensor loss, class_weight;
   {
     const StepTrace::Range range(trace_, "forward", "step");
     const Tensor outputs = experiment_.network->outputs(batch, pass);
-    loss = experiment_.objective->loss(outputs, batch);
+    loss = experiment_.objective->loss(outputs, batch, accumulates_ ? &class_weight : nullptr);
+    add_weight(class_weight, part);
     // A language model's rows are its steps.
     backend_.training_step().count_batch(
         outputs.reshape({-1, outputs.extent(-1)}), loss,
@@ -191,9 +228,10 @@ void TrainStep::forward_and_backward(const Batch& batch, CarriedStates& states, 
   }
   const StepTrace::Range range(trace_, "backward", "step");
   Tensor slope = optimizer.memory().loss_scale();
-  if (rank_weight_.defined()) slope = mul(slope, rank_weight_);
+  if (part_weight_.defined()) slope = mul(slope, part_weight_);
+  if (class_weight.defined()) slope = mul(slope, class_weight);
   BackwardOptions options{.gradient = slope.reshape(loss.shape())};
-  if (rank_weight_.defined() && part.update) {
+  if (experiment_.ranks->world() > 1 && part.update) {
     options.on_leaf = [this](const Tensor& gradient) { gradient_sum_.finished(gradient); };
   }
   backward(loss, options);
@@ -284,6 +322,7 @@ bool TrainStep::replay(const Batch& batch, Part part) {
     return false;
   }
   graph->replay();
+  count_progress();
   ++replays_;
   experiment_.arena->bump_epoch();
   return true;

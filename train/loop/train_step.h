@@ -11,6 +11,13 @@
 // rarest_captured has it. At most most_shapes exist at a time: further shapes stay eager until one
 // of them has not been used for idle_batches and is dropped. Of several ranks, all replay or none,
 // as their collectives belong together: a batch that is not full runs eagerly on each.
+//
+// Note [Accumulated batches] An update of several batches is that of one batch with all their rows:
+// a batch counts by its weight, which is its rows' number, or with class weights the sum of theirs.
+// The total is known after the last batch only. So each batch's gradients are multiplied by its
+// weight as they are added up, and the update divides by StepState::group_weight, the sum of the
+// weights. Weights are told in full batches (train.batch_size rows), so that gradients keep their
+// size in f16. Everything is in device memory, for Note [Captured steps].
 #pragma once
 
 #include "core/backend/backend.h"
@@ -54,6 +61,9 @@ class TrainStep {
   void forget_captures();
   /// Returns whether the batch ended in an update (which a non-finite value may have prevented).
   bool run(const Batch& batch, const BatchPlace& place);
+  /// Forward alone, as in training, but with the same dropout for each batch: leaves statistics of
+  /// the batch pending in batch norms. Nothing without rows.
+  void measure(const Batch& batch);
   /// Waits for everything so far.
   StepState read() const { return experiment_.optimizer->memory().read(); }
 
@@ -80,6 +90,8 @@ class TrainStep {
     bool update = false;  // ends in an update
   };
   void enqueue(const Batch& batch, Part part);
+  void write_weights(const Batch& batch);
+  void add_weight(const Tensor& class_weight, Part part);
   void forward_and_backward(const Batch& batch, CarriedStates& states, Part part);
   bool replay(const Batch& batch, Part part);
   void keep_states(const CarriedStates& last, const int32_t* condition);
@@ -100,10 +112,13 @@ class TrainStep {
   TrainStepOptions options_;
   Pass pass_;
   GradientSum gradient_sum_;
-  Tensor rank_weight_;  // of several ranks: f32, see Note [Weighted ranks]
+  // f32 (), in one memory; undefined for one rank whose updates are of one batch.
+  Tensor part_weight_;   // multiplies the gradients of this rank's rows: see Note [Weighted ranks]
+  Tensor batch_weight_;  // that of all ranks' rows: see Note [Accumulated batches]
   NormRanks norm_ranks_;
   bool late_reading_;
   bool captures_;
+  bool accumulates_;
   bool stepped_ = false;
   int64_t accumulated_ = 0;  // batches since the last update
   bool carries_;             // states, from batch to batch

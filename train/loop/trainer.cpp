@@ -65,10 +65,17 @@ void Trainer::resume() {
   const bool unfrozen =
       state_.epoch > config.unfreeze_at || (state_.epoch == config.unfreeze_at && state_.batch > 0);
   if (config.unfreeze_at > 0 && unfrozen) unfreeze();
+  check_best();
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(
         fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
                     state_.epoch, config.train.epochs));
+  } else if (state_.batch == 0 && stalled()) {
+    stop_reason_ = StopReason::early_stopping;
+    observer_.on_message(fmt::format(
+        "nothing to do: stopped early, as {} did not improve in {} validations. Ask for more with "
+        "train.early_stopping.patience=N, above {}, or 0 for no end",
+        best_figure_.name, state_.stalled, state_.stalled));
   } else if (const std::string change = schedule_change(config, *experiment_.schedule, state_);
              !change.empty()) {
     observer_.on_message(change);
@@ -87,6 +94,7 @@ TrainResult Trainer::run() {
   start_ = Clock::now();
   epoch_start_ = now();
   start_from_rank_0(experiment_);
+  if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
   }
@@ -298,10 +306,7 @@ bool Trainer::finish_epoch() {
   ++state_.epoch;
   state_.batch = 0;
   reset_totals();
-  const int64_t patience = config.train.early_stopping.patience;
-  if (!stop_reason_ && patience > 0 && state_.stalled >= patience) {
-    stop_reason_ = StopReason::early_stopping;
-  }
+  if (!stop_reason_ && stalled()) stop_reason_ = StopReason::early_stopping;
   report(std::move(event));
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();

@@ -58,12 +58,16 @@ class Trainer {
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
   void hear_ranks();
+  void measure_average();
   bool take_best(std::shared_ptr<const Metrics> metrics);
   void count_stalled(double metric);
+  bool stalled() const;
   void report(EpochEvent event);
   void tell_notes();
   bool finish_epoch();
   void validate_at_stop();
+  void validate_last_epoch();
+  void check_best();
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }
@@ -90,12 +94,13 @@ class Trainer {
   int64_t epoch_ahead_ = -1;  // begun by the training loader before it is due
   int64_t batches_ = 0;       // per epoch
   std::optional<double> gradient_norm_ = {};
-  double waited_ = 0;       // for other ranks' gradients in this epoch
-  double last_wait_ = 0;    // in the last step of which it is known
+  double waited_ = 0;     // for other ranks' gradients in this epoch
+  double last_wait_ = 0;  // in the last step of which it is known
   std::optional<RankTimes> rank_times_;
   std::optional<StopReason> stop_reason_;
   int signal_ = 0;     // the first to any rank, once all know of it
   bool late_ = false;  // the time is up by rank 0's clock, likewise
+  bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;
   int64_t validated_epoch_ = -1;

@@ -1,17 +1,40 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "core/io/text.h"
+#include "train/loop/average_statistics.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 namespace whisker {
+namespace {
+
+// Why the best weights cannot be read; "" when they can.
+std::string problem_of_best(const std::filesystem::path& best) {
+  std::error_code error;
+  if (!std::filesystem::exists(best, error)) return "the best weights are missing";
+  if (std::filesystem::file_size(best, error) == 0) return "the best weights are an empty file";
+  try {
+    SafetensorsFile::open(best);
+  } catch (const Error&) {
+    return "the best weights are damaged";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
+  if (experiment_.average) experiment_.average->copy_buffers();
   const AverageScope averaged(experiment_.average.get());
+  if (experiment_.average) measure_average();
   take_buffers_of_rank_0(experiment_);
   std::shared_ptr<Metrics> metrics =
       evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
@@ -27,11 +50,33 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   return metrics;
 }
 
+// Of the epoch that follows, whose batches are made again after this.
+void Trainer::measure_average() {
+  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1);
+  if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
+}
+
 // A metric that overflowed is worse than any other. So a resumed run decides as the run did: its
 // state has null for it.
 bool Trainer::better(double metric, double than, double margin) const {
   if (!std::isfinite(metric) || !std::isfinite(than)) return std::isfinite(metric);
   return best_figure_.higher_is_better ? metric > than + margin : metric < than - margin;
+}
+
+// Collective. A checkpoint does not hold the best weights: where their file is gone, the next
+// validation writes it, whatever its result. A run without another epoch validates at once.
+void Trainer::check_best() {
+  std::string problem;
+  if (folder_.writes() && state_.best_epoch >= 0) problem = problem_of_best(folder_.best());
+  problem = experiment_.ranks->group().from_leader(problem);
+  if (problem.empty()) return;
+  validate_first_ = state_.epoch >= experiment_.config.train.epochs;
+  observer_.on_message(
+      fmt::format("{}: {} (it held epoch {}); {} writes it again. Restore the file and resume "
+                  "again to keep it.",
+                  printable(folder_.best().string()), problem, state_.best_epoch + 1,
+                  validate_first_ ? "a validation of the last weights" : "the next validation"));
+  state_.best_epoch = -1;
 }
 
 // Whether these are the best weights so far; they are saved then.
@@ -70,6 +115,24 @@ void Trainer::count_stalled(double metric) {
   }
   if (state_.epoch < experiment_.config.unfreeze_at) state_.stalled = 0;
   experiment_.schedule->observe(metric);
+}
+
+// Whether early stopping ends the run.
+bool Trainer::stalled() const {
+  const int64_t patience = experiment_.config.train.early_stopping.patience;
+  return patience > 0 && state_.stalled >= patience;
+}
+
+// Of a run that has no epoch left.
+void Trainer::validate_last_epoch() {
+  const std::shared_ptr<const Metrics> metrics = validate();
+  if (signal_ != 0) return;
+  --state_.epoch;  // the one that ended
+  take_best(metrics);
+  log_.validation(*metrics, true, state_.epoch, state_.step);
+  ++state_.epoch;
+  observer_.on_message(fmt::format("the last weights: val {} (best)", metrics->line()));
+  save_last();
 }
 
 // The time is up between validations: what has been learned since the last one counts, too. Early

@@ -4,6 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/recurrent_operands.h"
+#include "core/work_progress.h"
 
 namespace whisker {
 namespace {
@@ -40,8 +41,9 @@ std::unique_ptr<Metrics> make_metrics(const Network& network) {
       break;
   }
   constexpr int64_t top_k = 5;
-  return std::make_unique<ClassificationMetrics>(
-      signature.classes, std::ssize(signature.classes) > top_k ? top_k : 0, signature.examples());
+  return std::make_unique<ClassificationMetrics>(signature.classes,
+                                                 std::ssize(signature.classes) > top_k ? top_k : 0,
+                                                 signature.examples(), signature.positive_class);
 }
 
 int64_t batches_read_at_once(Device device) {
@@ -59,6 +61,7 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
   CarriedStates states;
   source.start_epoch(0);
   while (const std::optional<Batch> batch = source.next()) {
+    count_progress();
     if (batch->size() == 0) continue;  // its rows are other ranks'
     if (!batch->continues) states.clear();
     const bool carries = network.signature().task() == Task::language_model;

@@ -5,6 +5,7 @@
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/io/utf8.h"
+#include "data/files/file_walk.h"
 
 #include <algorithm>
 #include <cmath>
@@ -71,19 +72,26 @@ Figure Metrics::figure(std::string_view name) const {
   fail(ErrorKind::usage, "train.metric: expected one of {} for this task, got {}", known, name);
 }
 
+std::string Figure::label() const {
+  return of.empty() ? std::string(name) : fmt::format("{}({})", name, printable(of));
+}
+
 std::string Metrics::line() const {
   std::string text = fmt::format("loss {}", figure_text(loss()));
-  for (const Figure& one : figures()) {
-    text += fmt::format(" {} {}", one.name, figure_text(one.value));
+  for (const std::vector<Figure>& some : {figures(), more_figures()}) {
+    for (const Figure& one : some) {
+      text += fmt::format(" {} {}", one.label(), figure_text(one.value));
+    }
   }
   return text;
 }
 
 ClassificationMetrics::ClassificationMetrics(std::vector<std::string> classes, int64_t top_k,
-                                             std::string examples)
+                                             std::string examples, std::string positive_class)
     : names_(std::move(classes)),
       top_k_(top_k),
       examples_(std::move(examples)),
+      positive_class_(std::move(positive_class)),
       confusion_(names_.size() * names_.size()) {}
 
 void ClassificationMetrics::add(const Tensor& outputs, const Batch& batch) {
@@ -118,7 +126,18 @@ double ClassificationMetrics::top_k_accuracy() const {
   return ratio(top_k_correct_, count_);
 }
 
-double ClassificationMetrics::f1() const {
+double ClassificationMetrics::f1_macro() const {
+  double sum = 0;
+  int64_t occurring = 0;
+  for (const ClassReport& report : per_class()) {
+    if (report.examples == 0 && report.predicted == 0) continue;
+    sum += report.f1;
+    ++occurring;
+  }
+  return occurring > 0 ? sum / static_cast<double>(occurring) : 0;
+}
+
+double ClassificationMetrics::f1_of_old_runs() const {
   const std::vector<ClassReport> reports = per_class();
   if (reports.size() == 2) return reports[1].f1;
   double sum = 0;
@@ -137,6 +156,7 @@ std::vector<ClassReport> ClassificationMetrics::per_class() const {
     const int64_t right = confusion_[static_cast<size_t>(c * classes() + c)];
     reports.push_back({.name = names_[static_cast<size_t>(c)],
                        .examples = labelled,
+                       .predicted = predicted,
                        .precision = ratio(right, predicted),
                        .recall = ratio(right, labelled),
                        .f1 = ratio(2 * right, labelled + predicted)});
@@ -145,13 +165,45 @@ std::vector<ClassReport> ClassificationMetrics::per_class() const {
 }
 
 std::vector<Figure> ClassificationMetrics::figures() const {
-  return {{.name = "accuracy", .value = accuracy(), .higher_is_better = true},
-          {.name = "f1", .value = f1(), .higher_is_better = true}};
+  std::vector<Figure> figures = {
+      {.name = "accuracy", .value = accuracy(), .higher_is_better = true},
+      {.name = "f1_macro", .value = f1_macro(), .higher_is_better = true}};
+  if (positive_class_.empty()) return figures;
+  for (const ClassReport& report : per_class()) {
+    if (report.name == positive_class_) figures.push_back(f1_class(report));
+  }
+  return figures;
+}
+
+Figure ClassificationMetrics::f1_class(const ClassReport& report) const {
+  return {.name = "f1_class", .value = report.f1, .higher_is_better = true, .of = report.name};
+}
+
+// Of two classes none of which is said to be the positive one, that of each.
+std::vector<Figure> ClassificationMetrics::more_figures() const {
+  std::vector<Figure> both;
+  if (classes() != 2 || !positive_class_.empty()) return both;
+  for (const ClassReport& report : per_class()) both.push_back(f1_class(report));
+  return both;
+}
+
+Figure ClassificationMetrics::figure(std::string_view name) const {
+  if (name == "f1") return {.name = "f1", .value = f1_of_old_runs(), .higher_is_better = true};
+  if (name == "f1_class" && positive_class_.empty()) {
+    fail(ErrorKind::usage,
+         "train.metric: f1_class is the F1 of one class. Name it: train.positive_class, one of {}.",
+         quoted_list(names_));
+  }
+  return Metrics::figure(name);
 }
 
 void ClassificationMetrics::write(JsonWriter& json) const {
   json.field(examples_, count_).field("loss", loss()).field("accuracy", accuracy());
-  json.field("f1", f1());
+  for (const Figure& one : figures()) {
+    if (one.name == "accuracy") continue;
+    json.field(one.name, one.value);
+    if (!one.of.empty()) json.field("positive_class", one.of);
+  }
   if (top_k_ > 0) json.field(fmt::format("top_{}", top_k_), top_k_accuracy());
   json.list("per_class", per_class(), [&](const ClassReport& report) {
     json.begin_object().field("name", report.name).field(examples_, report.examples);

@@ -17,9 +17,12 @@ namespace whisker {
 
 /// One metric and its value.
 struct Figure {
-  std::string_view name;  ///< "accuracy", "f1", "mae", "rmse", "perplexity", ...
+  std::string_view name;  ///< "accuracy", "f1_macro", "mae", "rmse", "perplexity", ...
   double value = 0;
   bool higher_is_better = false;
+  std::string of = {};  ///< the class that it is of; "" for all
+  /// "f1_class(spam)".
+  std::string label() const;
 };
 
 /// "0.9102"; a word for a value that overflowed, which JSON has as null.
@@ -45,7 +48,7 @@ class Metrics {
   /// The task's metrics; the first selects the best weights.
   virtual std::vector<Figure> figures() const = 0;
   /// One of them, or loss. Throws usage, listing the valid names.
-  Figure figure(std::string_view name) const;
+  virtual Figure figure(std::string_view name) const;
   /// Loss and metrics: "loss 0.3125 accuracy 0.9102".
   std::string line() const;
 
@@ -54,6 +57,10 @@ class Metrics {
   /// Further text output beside line(), with lines of at most `columns` where possible; may be
   /// empty.
   virtual std::string table(int columns) const;
+
+ protected:
+  /// What line() has beside figures().
+  virtual std::vector<Figure> more_figures() const { return {}; }
 
  private:
   virtual void visit_own(const std::function<void(Count)>& counts) = 0;
@@ -64,18 +71,19 @@ class Metrics {
 
 struct ClassReport {
   std::string name;
-  int64_t examples = 0;  ///< with this label
-  double precision = 0;  ///< correct among those predicted as this; 0 when none was
-  double recall = 0;     ///< correct among those of this class; 0 when there are none
-  double f1 = 0;         ///< harmonic mean of the two
+  int64_t examples = 0;   ///< with this label
+  int64_t predicted = 0;  ///< as this class
+  double precision = 0;   ///< correct among those predicted as this; 0 when none was
+  double recall = 0;      ///< correct among those of this class; 0 when there are none
+  double f1 = 0;          ///< harmonic mean of the two
 };
 
 class ClassificationMetrics final : public Metrics {
  public:
   /// `top_k`: also count labels among the k most probable classes (0: do not). `examples`: their
-  /// name in messages.
+  /// name in messages. `positive_class`: one of the classes, for f1_class; "": none.
   explicit ClassificationMetrics(std::vector<std::string> classes, int64_t top_k = 0,
-                                 std::string examples = "images");
+                                 std::string examples = "images", std::string positive_class = "");
 
   void add(const Tensor& outputs, const Batch& batch) override;
   /// One row of class probabilities (or logits) and its label.
@@ -84,8 +92,12 @@ class ClassificationMetrics final : public Metrics {
   int64_t count() const override { return count_; }
   int64_t correct() const { return correct_; }
   double accuracy() const;
-  /// Two classes: f1 of the second; else the mean over the classes (macro).
-  double f1() const;
+  /// The mean F1 of the classes that occur, as labels or predictions (scikit-learn's macro
+  /// average).
+  double f1_macro() const;
+  /// What runs that began before f1_macro call f1: that of the second of two classes, else the mean
+  /// over all classes, those that do not occur counting 0.
+  double f1_of_old_runs() const;
   /// Fraction with the label among the top_k; 0 when nothing was counted.
   double top_k_accuracy() const;
   int64_t top_k() const { return top_k_; }
@@ -94,19 +106,25 @@ class ClassificationMetrics final : public Metrics {
   int64_t classes() const { return std::ssize(names_); }
   std::vector<ClassReport> per_class() const;
 
+  /// accuracy, f1_macro and, with a positive class, f1_class.
   std::vector<Figure> figures() const override;
-  /// Writes examples, loss, accuracy, f1, top_k when counted, per_class, confusion.
+  /// Also "f1", of old runs.
+  Figure figure(std::string_view name) const override;
+  /// Writes examples, loss, accuracy, f1_macro, f1_class and positive_class where there is one,
+  /// top_k when counted, per_class, confusion.
   void write(JsonWriter& json) const override;
   /// A per-class table and, for up to 20 classes, the confusion matrix.
   std::string table(int columns) const override;
 
  private:
   void visit_own(const std::function<void(Count)>& counts) override;
+  std::vector<Figure> more_figures() const override;
+  Figure f1_class(const ClassReport& report) const;
   std::string confusion_table(const std::vector<std::string>& names, int columns) const;
 
   std::vector<std::string> names_;
   int64_t top_k_;
-  std::string examples_;
+  std::string examples_, positive_class_;
   int64_t count_ = 0, correct_ = 0, top_k_correct_ = 0;
   std::vector<int64_t> confusion_;
 };

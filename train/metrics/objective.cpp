@@ -3,7 +3,8 @@
 // Note [Class weights of ranks] A weighted mean divides by the sum of its rows' class weights, but
 // the ranks' means are added in proportion to their rows (Note [Weighted ranks]). So a rank's loss
 // is multiplied by (its part of the batch's weight) / (its part of the rows); the ranks add up both
-// before backward.
+// before backward. Of accumulated batches, the sum of the weights is also what a batch counts by:
+// see Note [Accumulated batches] in train/loop/train_step.h.
 #include "train/metrics/objective.h"
 
 #include "core/backend/backend.h"
@@ -100,7 +101,7 @@ Objective::Objective(const Model& model, const Signature& signature, const LossC
   }
 }
 
-Tensor Objective::loss(const Tensor& outputs, const Batch& batch) const {
+Tensor Objective::loss(const Tensor& outputs, const Batch& batch, Tensor* weight) const {
   if (task_ == Task::regression) return plain_loss(outputs, batch);
   const bool soft = batch.soft_labels.defined();
   const Tensor labels = on_device(soft ? batch.soft_labels : batch.labels, outputs.device());
@@ -109,12 +110,13 @@ Tensor Objective::loss(const Tensor& outputs, const Batch& batch) const {
     const Tensor own =
         cross_entropy(rows, soft ? labels : labels.reshape({-1}),
                       {.label_smoothing = label_smoothing_, .class_weight = class_weight_});
-    if (!class_weight_.defined() || !ranks_) return own;
-    if (soft) {  // averaged over rows, whatever these weigh
-      join_loss();
-      return own;
-    }
-    const Tensor fraction = fraction_of_ranks(sum(embedding(weight_and_one_, labels), {0}));
+    if (!class_weight_.defined() || (!ranks_ && !weight)) return own;
+    // Soft labels are averaged over rows, whatever these weigh.
+    const Tensor pair = soft ? ones({2}, {.device = outputs.device()})
+                             : sum(embedding(weight_and_one_, labels), {0});
+    const Tensor all = sum_of_ranks(pair, weight);
+    if (soft || !ranks_) return own;
+    const Tensor fraction = div(pair, all);
     return mul(own, div(slice(fraction, 0, 0, 1), slice(fraction, 0, 1, 2)).reshape(own.shape()));
   }
   Tensor target = soft ? slice(labels, 1, 1, 2) : labels.to(DType::f32).reshape({batch.size(), 1});
@@ -122,16 +124,21 @@ Tensor Objective::loss(const Tensor& outputs, const Batch& batch) const {
   return binary_cross_entropy_with_logits(outputs, target);
 }
 
-// `own` (2): the sum of the rows' weights, and their number. What part of all ranks' they are.
-Tensor Objective::fraction_of_ranks(const Tensor& own) const {
-  const Tensor all = own.clone();
-  ranks_->all_reduce(all);
-  return div(own, all);
+// `own` (2): the sum of the rows' weights, and their number. Those of all ranks, and their
+// quotient.
+Tensor Objective::sum_of_ranks(const Tensor& own, Tensor* weight) const {
+  Tensor all = own;
+  if (ranks_) {
+    all = own.clone();
+    ranks_->all_reduce(all);
+  }
+  if (weight) *weight = div(slice(all, 0, 0, 1), slice(all, 0, 1, 2)).reshape(Shape());
+  return all;
 }
 
-void Objective::join_loss() const {
+void Objective::join_loss(Tensor* weight) const {
   if (!class_weight_.defined() || !ranks_) return;
-  fraction_of_ranks(zeros({2}, {.device = class_weight_.device()}));
+  sum_of_ranks(zeros({2}, {.device = class_weight_.device()}), weight);
 }
 
 Tensor Objective::plain_loss(const Tensor& outputs, const Batch& batch) const {

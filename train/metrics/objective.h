@@ -27,13 +27,14 @@ class Objective {
             std::span<const int64_t> class_counts, Device device);
 
   /// Mean loss over the batch, one element. outputs as Network::outputs gives them; labels and
-  /// targets are copied to their device.
-  Tensor loss(const Tensor& outputs, const Batch& batch) const;
+  /// targets are copied to their device. `*weight` becomes the mean class weight of the rows of all
+  /// ranks' parts, one element, and stays undefined where rows weigh alike.
+  Tensor loss(const Tensor& outputs, const Batch& batch, Tensor* weight = nullptr) const;
   /// From now on loss() with class weights is of this rank's part of a batch, see Note [Class
   /// weights of ranks]. Null: of a whole one.
   void set_ranks(std::shared_ptr<Communicator> ranks) { ranks_ = std::move(ranks); }
   /// In place of loss() on a rank whose part of the batch has no rows.
-  void join_loss() const;
+  void join_loss(Tensor* weight = nullptr) const;
   /// The same without label smoothing and class weights: validation, best.safetensors and `whisker
   /// evaluate` all report this one. Labels only, no mixup.
   Tensor plain_loss(const Tensor& outputs, const Batch& batch) const;
@@ -41,7 +42,7 @@ class Objective {
  private:
   void set_classification(const Model& model, const LossConfig& config,
                           std::span<const int64_t> class_counts, Device device);
-  Tensor fraction_of_ranks(const Tensor& own) const;
+  Tensor sum_of_ranks(const Tensor& own, Tensor* weight) const;
 
   Task task_;
   bool binary_;

@@ -6,13 +6,16 @@
 #include "core/parameters/parameters.h"
 #include "data/dataset.h"
 #include "layers/builder/model_builder.h"
+#include "layers/weights/preset_of_file.h"
 #include "train/model/output_graphs.h"
 #include "train/model/signature.h"
 
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -21,6 +24,9 @@ namespace whisker {
 struct GivenFacts {
   std::vector<std::string> classes = {};
   std::vector<std::string> preprocess = {};  ///< "image_size=288": see changed_preprocess()
+  std::string positive_class = {};
+  std::string model = {};        ///< the preset that the file holds
+  std::string weights_key = {};  ///< of a checkpoint: see open_weights()
 };
 
 class Network {
@@ -56,6 +62,9 @@ class Network {
 
   const Model& model() const { return model_; }
   ParameterArena& arena() const { return *arena_; }
+  /// Throws checkpoint, naming the weights, unless `outputs` are finite.
+  /// `example` names what they are of.
+  void check_outputs(std::span<const float> outputs, std::string_view example) const;
   /// Number of outputs() that were replays.
   int64_t replays() const { return graphs_ ? graphs_->replays() : 0; }
   const Signature& signature() const { return signature_; }
@@ -78,8 +87,12 @@ class Network {
   std::shared_ptr<ParameterArena> arena_;
   Signature signature_;
   std::vector<std::string> notes_;
+  std::string file_ = "the network";      // that load() read
   std::shared_ptr<OutputGraphs> graphs_;  // null: outputs() runs eagerly
 };
+
+/// Says that `preset` was assumed and what else `file` may hold.
+std::string other_presets_note(const std::string& file, const PresetOfFile& preset);
 
 /// A weights file's description, in the keys of its safetensors metadata.
 struct WeightsInfo {
@@ -91,8 +104,9 @@ struct WeightsInfo {
   std::vector<std::string> notes = {};  ///< messages for the user: what was recognised
 
   std::map<std::string, std::string> to_metadata() const;
-  /// From the metadata; of a file that does not describe its network from its tensors' names and
-  /// shapes (preset_of_file), the preset's preprocessing and, of 1,000 classes, ImageNet's names.
+  /// From the metadata; of a file that does not describe its network, or of which `given` says
+  /// another one, from preset_of_file, the preset's preprocessing and, of 1,000 classes, ImageNet's
+  /// names. Throws usage where `given` contradicts a network that `whisker train` made.
   static WeightsInfo from_file(const SafetensorsFile& file, const GivenFacts& given = {});
 
   /// The model section of `config`, else of `arch`, and the network built from it and the

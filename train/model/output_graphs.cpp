@@ -3,6 +3,7 @@
 
 #include "core/backend/device_copy.h"
 #include "core/error.h"
+#include "core/work_progress.h"
 
 #include <utility>
 
@@ -59,6 +60,7 @@ Tensor OutputGraphs::run_or_capture(const Tensor& inputs, const Forward& forward
     return forward(inputs);
   }
   shape.graph->replay();
+  count_progress();
   ++replays_;
   return shape.outputs.clone();
 }

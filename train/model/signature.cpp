@@ -5,6 +5,7 @@
 #include "core/io/text.h"
 #include "train/config/preprocess_config.h"
 
+#include <algorithm>
 #include <set>
 
 namespace whisker {
@@ -27,6 +28,16 @@ Task Signature::task() const {
   if (std::holds_alternative<SeriesInput>(input)) return Task::regression;
   const bool text = std::holds_alternative<TextInput>(input);
   return text && classes.empty() ? Task::language_model : Task::classification;
+}
+
+void Signature::set_positive_class(const std::string& name, ErrorKind kind,
+                                   const std::string& key) {
+  positive_class = name;
+  if (name.empty() || std::ranges::find(classes, name) != classes.end()) return;
+  if (task() != Task::classification) {
+    fail(kind, "{}: expected none, as {} have no classes; got {}", key, examples(), excerpt(name));
+  }
+  fail(kind, "{}: expected one of {}, got {}", key, quoted_list(classes), excerpt(name));
 }
 
 const char* Signature::examples() const {
@@ -90,6 +101,7 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
   Signature signature;
   if (find("classes").empty()) refuse("classes");
   signature.classes = classes_of(metadata, file);
+  const std::string positive_class = find("positive_class");
   const std::string preprocess = find("preprocess"), sequence = find("sequence");
   if (!sequence.empty()) {
     signature.input = sequence_from_json(sequence, file);
@@ -100,6 +112,7 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
   } else {
     refuse("preprocess");
   }
+  signature.set_positive_class(positive_class, ErrorKind::checkpoint, file + ": positive_class");
   return signature;
 }
 

@@ -1,6 +1,7 @@
 // The inputs and outputs of a network. Kept in its weights file beside the layers.
 #pragma once
 
+#include "core/error.h"
 #include "data/sequences/rows_input.h"
 #include "data/sequences/series_input.h"
 #include "data/sequences/text_input.h"
@@ -27,8 +28,11 @@ using InputDescription = std::variant<Preprocess, TextInput, RowsInput, SeriesIn
 struct Signature {
   InputDescription input = Preprocess{};
   std::vector<std::string> classes = {};  ///< only for classification
+  std::string positive_class = {};        ///< one of them: f1_class is its F1; "": none
 
   Task task() const;
+  /// Throws `kind`, naming `key`, for a positive class that is none of the classes.
+  void set_positive_class(const std::string& name, ErrorKind kind, const std::string& key);
   /// Name of the examples: "images", "texts", "rows", "windows", "tokens".
   const char* examples() const;
   /// How the layers are built for batches of `rows` examples, sequences `steps` long.

@@ -7,6 +7,8 @@
 #include "train/experiment.h"
 #include "train/loop/train_step.h"
 #include "train/metrics/evaluate.h"
+#include "train/model/freeze_layers.h"
+#include "train/model/norm_batches.h"
 #include "train/planning/memory_advice.h"
 #include "train/resolve_config.h"
 
@@ -144,13 +146,34 @@ void validate_some(Experiment& experiment) {
 
 // Needs no device, so that what is wrong with data and layers is told before one is there. Examples
 // that train.overfit_batches leaves out count, as it keeps more of them for larger batches.
-int64_t check_and_count_examples(Config config) {
+struct Counted {
+  int64_t examples = 0;
+  Model model;
+  RunBatches batches;  // of the run; its size is not known yet
+};
+Counted check_and_count_examples(Config config) {
   if (config.train.overfit_batches > 0) config.train.overfit_batches = int64_t{1} << 40;
   const RunData data = open_data(config);
-  check_takes_both_sizes(build_model(config.model, training_build(config, data)), config.data);
-  if (config.data.kind != DataKind::language) return data.train_size;
+  Counted counted{.examples = data.train_size,
+                  .model = build_model(config.model, training_build(config, data)),
+                  .batches = {.examples = data.train_size}};
+  check_takes_both_sizes(counted.model, config.data);
+  freeze_layers(config, counted.model);
+  if (config.data.kind != DataKind::language) return counted;
   // A batch cuts both texts into as many rows, and more rows than sequences only shorten these.
-  return std::min(std::max<int64_t>(1, data.train_size / config.data.text.steps), data.val_size);
+  counted.examples =
+      std::min(std::max<int64_t>(1, data.train_size / config.data.text.steps), data.val_size);
+  return counted;
+}
+
+// The largest one up to `found` whose batches, the last one of an epoch included, suit batch norms.
+int64_t suited_to_norms(const Config& config, Counted counted, int64_t found, int world) {
+  if (config.data.kind == DataKind::language || config.train.overfit_batches > 0) return found;
+  counted.batches.batch_size = found;
+  counted.batches.drop_last = config.train.drop_last;
+  counted.batches.world = world;
+  counted.batches.sync_norms = config.train.sync_batch_norm;
+  return accepted_batch_size(counted.model, counted.batches);
 }
 
 // By running steps with batches of up to `most`.
@@ -213,7 +236,8 @@ int64_t largest_that_fits(const Config& config, Device device, int64_t examples,
 int64_t find_batch_size(const Config& given, RankGroup& ranks) {
   Config config = resolve_config(given);
   config.device = device_of_rank(config.device, ranks);
-  const int64_t examples = check_and_count_examples(candidate_config(config, 1));
+  const Counted counted = check_and_count_examples(candidate_config(config, 1));
+  const int64_t examples = counted.examples;
   int64_t most =
       std::clamp<int64_t>(examples / ranks.world(), 1,
                           std::min(largest_auto_batch, largest_batch_size / ranks.world()));
@@ -221,8 +245,9 @@ int64_t find_batch_size(const Config& given, RankGroup& ranks) {
   const Device device = choose_device(config.device).device;
   const MemoryReserve reserve(device, free_memory_on(device, config, ranks),
                               config.runtime.memory.mode);
-  return std::ranges::min(ranks.gather(largest_that_fits(config, device, examples, most))) *
-         ranks.world();
+  const int64_t found =
+      std::ranges::min(ranks.gather(largest_that_fits(config, device, examples, most)));
+  return suited_to_norms(config, counted, found * ranks.world(), ranks.world());
 }
 
 std::string settle_batch_size(Config& config, RankGroup& ranks) {

@@ -6,6 +6,7 @@
 #include "core/cuda/runtime/check.h"
 #include "core/cuda/runtime/context.h"
 #include "core/tensor/dtype_name.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <array>
@@ -58,6 +59,7 @@ class Stopwatch {
     fn();
     check(cudaEventRecord(end_, stream), "recording an event");
     check(cudaEventSynchronize(end_), "timing an algorithm");
+    count_progress();
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "reading a time");
     return milliseconds;

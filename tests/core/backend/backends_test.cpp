@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Kernels : public ::testing::TestWithParam<Device> {
+class Kernels : public OnDevice {
  protected:
   TensorOptions options(DType dtype = DType::f32) const {
     return {.dtype = dtype, .device = GetParam()};
@@ -29,7 +29,7 @@ class Kernels : public ::testing::TestWithParam<Device> {
   Backend& backend() const { return backend_of(GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, Kernels, ::testing::ValuesIn(test_devices()),
+INSTANTIATE_TEST_SUITE_P(, Kernels, ::testing::ValuesIn(every_device),
                          [](const auto& device) { return test_name(device.param); });
 
 TEST_P(Kernels, CastTruncatesSaturatesAndKeepsHalvesExact) {

@@ -70,6 +70,13 @@ TEST(StepState, ClipsToTheNormAndCorrectsTheBias) {
   EXPECT_DOUBLE_EQ(s.correction1, 1 - 0.81);
 }
 
+TEST(StepState, GradientsAreDividedByTheWeightOfTheirBatches) {
+  StepState s{.loss_scale = 4, .group_weight = 2.5F};
+  begin_update(s, {.clip_norm = 100}, 30);
+  EXPECT_DOUBLE_EQ(s.gradient_norm, 3);
+  EXPECT_DOUBLE_EQ(s.gradient_factor, 0.1);
+}
+
 TEST(StepState, ANormThatIsNotFiniteIsTheEnd) {
   StepState s;
   s.inputs.batch = 9;
@@ -132,7 +139,7 @@ TEST(StepState, AveragesForgetTheStart) {
 
 // --- the kernels -----------------------------------------------------------------------------
 
-class StepKernels : public ::testing::TestWithParam<Device> {
+class StepKernels : public OnDevice {
  protected:
   TensorOptions options(DType dtype = DType::f32) const {
     return {.dtype = dtype, .device = GetParam()};
@@ -140,7 +147,7 @@ class StepKernels : public ::testing::TestWithParam<Device> {
   Backend& backend() const { return backend_of(GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, StepKernels, ::testing::ValuesIn(test_devices()),
+INSTANTIATE_TEST_SUITE_P(, StepKernels, ::testing::ValuesIn(every_device),
                          [](const auto& device) { return test_name(device.param); });
 
 TEST_P(StepKernels, MemoryIsWrittenAndReadInParts) {

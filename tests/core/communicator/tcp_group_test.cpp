@@ -1,48 +1,24 @@
 // Ranks as threads of this process: rendezvous, messages, and what keeps strangers out.
 #include "core/communicator/tcp_group.h"
 
-#include "core/communicator/rank_watch.h"
+#include "core/communicator/greetings.h"
+#include "tests/core/communicator/rank_threads.h"
 #include "tests/support/error_of.h"
 
-#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netdb.h>
+#include <sys/socket.h>
 
 namespace whisker::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-int free_port() {
-  return port_of(listen_at("127.0.0.1", 0));
-}
-
-RankEnvironment environment(int rank, int world, int port, std::string secret = "s") {
-  RankEnvironment one;
-  one.rank = rank;
-  one.world = world;
-  one.port = port;
-  one.secret = std::move(secret);
-  return one;
-}
-
-/// work(group) of each of `world` ranks, in threads.
-template <class Work>
-void in_ranks(int world, const Work& work) {
-  const int port = free_port();
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < world; ++rank) {
-    threads.emplace_back([=] {
-      TcpGroup group(environment(rank, world, port), 20);
-      work(group);
-    });
-  }
-}
 
 TEST(TcpGroup, GathersByRank) {
   in_ranks(3, [](RankGroup& group) {
@@ -121,90 +97,53 @@ TEST(TcpGroup, ARankThatIsGoneIsNamed) {
   });
 }
 
-/// The failure that each of three ranks hears of when rank 2 does `last`. A watch whose process
-/// would end waits here instead.
-template <class Last>
-std::vector<RankFailure> failures(double silence_s, const Last& last) {
-  std::vector<RankFailure> heard(3);
-  std::vector<std::atomic<bool>> done(3);
-  in_ranks(3, [&](RankGroup& group) {
-    const auto own = static_cast<size_t>(group.rank());
-    RankWatch watch(
-        group, "127.0.0.1",
-        [&, own](const RankFailure& failure) {
-          if (!done[own]) heard[own] = failure;
-          done[own] = true;
-        },
-        silence_s);
-    if (own == 2) {
-      last(watch);
-      done[own] = true;
-    }
-    for (int i = 0; i < 1000 && !(done[0] && done[1] && done[2]); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  });
-  return heard;
-}
-
-TEST(RankWatch, TellsWhichRankFailedAndWhy) {
-  const auto heard = failures(20, [](RankWatch& watch) { watch.fail(3, "no such file", [] {}); });
-  for (const size_t rank : {0u, 1u}) {
-    EXPECT_EQ(heard[rank].rank, 2);
-    EXPECT_EQ(heard[rank].code, 3);
-    EXPECT_EQ(heard[rank].reason, "no such file");
-    EXPECT_FALSE(heard[rank].host.empty());
-    EXPECT_FALSE(heard[rank].tell);
+/// `count` connections that say nothing; the last ones begin a message.
+std::vector<FileDescriptor> silent_strangers(int port, int count) {
+  std::vector<FileDescriptor> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(std::move(*connect_until("127.0.0.1", port, in_seconds(5))));
+    const uint64_t size = 100;
+    if (i > count / 2) ::send(all.back().get(), &size, static_cast<size_t>(i % 8), MSG_NOSIGNAL);
   }
+  return all;
 }
 
-/// Collectives that fail from the third question on.
-class BrokenLink final : public Collectives {
- public:
-  std::string error() override { return ++asked_ < 3 ? "" : "lost a link"; }
-  void abort() override { aborted = true; }
-  std::atomic<bool> aborted = false;
-
- private:
-  int asked_ = 0;
-};
-
-TEST(RankWatch, ABrokenLinkEndsAllAndItsCollectives) {
-  std::vector<RankFailure> heard(3);
-  std::vector<std::atomic<bool>> done(3);
-  BrokenLink link;
-  in_ranks(3, [&](RankGroup& group) {
-    const auto own = static_cast<size_t>(group.rank());
-    if (own == 1) group.watch_collectives(&link);
-    RankWatch watch(
-        group, "127.0.0.1",
-        [&, own](const RankFailure& failure) {
-          if (!done[own]) heard[own] = failure;
-          done[own] = true;
-        },
-        20);
-    for (int i = 0; i < 1000 && !(done[0] && done[1] && done[2]); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    group.watch_collectives(nullptr);
-  });
-  for (const size_t rank : {0u, 1u, 2u}) {
-    EXPECT_EQ(heard[rank].rank, 1);
-    EXPECT_EQ(heard[rank].code, 5);
-    EXPECT_EQ(heard[rank].reason, "lost a link");
-    EXPECT_EQ(heard[rank].tell, rank == 1);
-  }
-  EXPECT_TRUE(link.aborted);
-}
-
-TEST(RankWatch, OrderlyEndsAreNoFailures) {
-  in_ranks(3, [](RankGroup& group) {
-    RankWatch watch(
-        group, "127.0.0.1",
-        [](const RankFailure& failure) { ADD_FAILURE() << failure.rank << failure.reason; }, 20);
+TEST(TcpGroup, SilentStrangersKeepNobodyWaiting) {
+  const int port = free_port();
+  const auto begin = std::chrono::steady_clock::now();
+  std::jthread guest([&] {
+    const std::vector<FileDescriptor> strangers = silent_strangers(port, 60);
+    TcpGroup group(environment(1, 2, port), 20);
     group.barrier();
-    watch.leave();
   });
+  TcpGroup group(environment(0, 2, port), 20);
+  group.barrier();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+}
+
+TEST(Greetings, AreReadSideBySideAndInParts) {
+  const FileDescriptor listener = listen_at("127.0.0.1", 0);
+  const int port = port_of(listener);
+  constexpr double patience_s = 0.2;
+  Greetings greetings(listener, 10, patience_s);
+  const std::vector<FileDescriptor> strangers = silent_strangers(port, 9);
+  const auto slow = connect_until("127.0.0.1", port, in_seconds(5));
+  const uint64_t size = 5;
+  std::string framed(reinterpret_cast<const char*>(&size), sizeof size);
+  framed += "helloafter";
+  ::send(slow->get(), framed.data(), 10, MSG_NOSIGNAL);
+  EXPECT_FALSE(greetings.next(in_seconds(0.05)));
+  const auto greedy = connect_until("127.0.0.1", port, in_seconds(5));
+  send_message(*greedy, "more than ten bytes");
+  ::send(slow->get(), framed.data() + 10, framed.size() - 10, MSG_NOSIGNAL);
+  const auto guest = greetings.next(in_seconds(5));
+  ASSERT_TRUE(guest);
+  EXPECT_EQ(guest->greeting, "hello");
+  char rest[8] = {};
+  EXPECT_EQ(::recv(guest->socket.get(), rest, sizeof rest, 0), 5) << "what follows stays there";
+  EXPECT_FALSE(greetings.next(in_seconds(2 * patience_s)));
+  char none = 0;
+  EXPECT_EQ(::recv(strangers[0].get(), &none, 1, 0), 0) << "closed";
 }
 
 }  // namespace

@@ -72,6 +72,24 @@ TEST(FolderLock, LetsOneWriterInAndNamesIt) {
 }
 
 // A link at the file's place, or anything but a file, is refused, and its target left alone.
+TEST(RunFiles, ARunFolderIsKnownByItsStateOrItsLogs) {
+  const TemporaryFolder folder;
+  for (const char* state : {"", "{}", R"({"version":1,"mode":"x"})", R"( {"version":1})"}) {
+    folder.write("other/last/state.json", state);
+    folder.write("other/config.yaml");
+    EXPECT_FALSE(is_run_folder(folder / "other")) << state;
+  }
+  folder.write("run/last/state.json", R"({"version":1,"model":{"name":"model-3.safetensors"}})");
+  EXPECT_TRUE(is_run_folder(folder / "run"));
+  EXPECT_FALSE(is_run_folder(folder / "run/last"));
+  EXPECT_FALSE(is_run_folder(folder.path()));
+  folder.write("begun/lock");
+  folder.write("begun/metrics.jsonl");
+  EXPECT_FALSE(is_run_folder(folder / "begun"));
+  std::filesystem::create_directory(folder / "begun/last");
+  EXPECT_TRUE(is_run_folder(folder / "begun"));
+}
+
 TEST(RunFiles, LinksPipesAndFoldersAreRefused) {
   namespace fs = std::filesystem;
   const std::pair<const char*, std::function<void(const fs::path& place, const fs::path& target)>>

@@ -99,8 +99,8 @@ class SmallNet {
 
 const OptimizerStep sgd{.kind = OptimizerKind::sgd, .momentum = 0.9};
 
-class SmallNetOn : public ::testing::TestWithParam<Device> {};
-INSTANTIATE_TEST_SUITE_P(, SmallNetOn, ::testing::ValuesIn(test_devices()),
+using SmallNetOn = OnDevice;
+INSTANTIATE_TEST_SUITE_P(, SmallNetOn, ::testing::ValuesIn(every_device),
                          [](const auto& device) { return test_name(device.param); });
 
 TEST_P(SmallNetOn, Learns32ImagesByHeart) {

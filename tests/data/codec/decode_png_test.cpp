@@ -332,19 +332,19 @@ TEST(DecodeKinds, WhatIsNoImageIsNamed) {
     });
   };
   EXPECT_EQ(reason(""), "empty file");
-  EXPECT_EQ(reason("GIF89a......"), "a GIF image; JPEG, PNG, BMP and WebP are supported");
-  EXPECT_EQ(reason("....ftypavif...."), "an AVIF image; JPEG, PNG, BMP and WebP are supported");
+  EXPECT_EQ(reason("GIF89a......"), "a GIF image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
+  EXPECT_EQ(reason("....ftypavif...."), "an AVIF image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
   EXPECT_EQ(reason(std::string("II*\0....", 8)),
-            "a TIFF image; JPEG, PNG, BMP and WebP are supported");
-  EXPECT_EQ(reason("....ftypheic...."), "a HEIC image; JPEG, PNG, BMP and WebP are supported");
+            "a TIFF image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
+  EXPECT_EQ(reason("....ftypheic...."), "a HEIC image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
   EXPECT_EQ(reason("version https://git-lfs.github.com/spec/v1\n"),
-            "a git-lfs pointer, not the image itself (run 'git lfs pull'); JPEG, PNG, BMP and "
-            "WebP are supported");
+            "a git-lfs pointer, not the image itself (run 'git lfs pull'); JPEG, PNG, BMP, "
+            "WebP, PBM, PGM and PPM are supported");
   EXPECT_EQ(reason("<!DOCTYPE html><html>"),
-            "an HTML page (a failed download?); JPEG, PNG, BMP and WebP are supported");
-  EXPECT_EQ(reason("hello\n"), "a text file, no image; JPEG, PNG, BMP and WebP are supported");
+            "an HTML page (a failed download?); JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
+  EXPECT_EQ(reason("hello\n"), "a text file, no image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
   EXPECT_EQ(reason("\x01\x02\xFE\xFF"),
-            "no known image format; JPEG, PNG, BMP and WebP are supported");
+            "no known image format; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
   EXPECT_EQ(reason(std::string(600, '\0')),
             "no image: the file starts with zeros (a lost or sparse copy?)");
 }

@@ -144,7 +144,7 @@ TEST(DecodeWebp, AnimationIsRefusedByName) {
     test::append_webp_chunk(chunks, "ANIM", Buffer(6, 0));
     test::append_webp_chunk(chunks, "ANMF", body);
     EXPECT_EQ(refusal(test::riff(chunks)),
-              "an animated WebP image; JPEG, PNG, BMP and WebP are supported");
+              "an animated WebP image; JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported");
   }
 }
 

@@ -48,7 +48,27 @@ TEST(ImageFolder, TakesLabelsFromFolders) {
   EXPECT_EQ(found.labels(), (std::vector<int64_t>{0, 1, 1, 1, 2, 2}));
   EXPECT_EQ(found.counts(), (std::vector<int64_t>{1, 3, 2}));
   EXPECT_EQ(found.files[0].bytes, 4u);
-  EXPECT_EQ(found.skipped.size(), 2u);  // Thumbs.db and README.txt; hidden ones are not mentioned
+  EXPECT_EQ(found.use(), "6 of 12 files used: 4 hidden, 2 not an image");
+}
+
+TEST(ImageFolder, FoldersOfRunsAreNoData) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "runs/a/maps/1.jpg", "dog/deep/b/1.jpg"}) {
+    folder.write(name);
+  }
+  for (const char* run : {"runs/a", "runs/a-2", "dog/deep/b"}) {
+    folder.write(std::string(run) + "/last/state.json",
+                 R"({"version":1,"model":{"name":"model-3.safetensors"}})");
+  }
+  folder.write("runs/cache/0123456789abcdef");
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
+  int runs = 0;
+  for (const SkippedFile& file : found.skipped) runs += file.reason == "a run folder";
+  EXPECT_EQ(runs, 3);
+  folder.write("bird/last/1.jpg");  // a folder of this name alone is none
+  EXPECT_EQ(open_image_folder(folder.path()).classes, (Names{"bird", "cat", "dog"}));
 }
 
 // The first bytes tell, and the name only where they tell nothing.
@@ -104,7 +124,8 @@ TEST(ImageFolder, KeepsOddNames) {
   for (int64_t i = 0; i < found.size(); ++i) EXPECT_TRUE(std::filesystem::exists(found.file(i)));
 }
 
-TEST(ImageFolder, VisitsEachFileOnce) {
+// A path is a file: whoever fills a rare class with links wants them. Folders are visited once.
+TEST(ImageFolder, LinksAreFilesOfTheirOwn) {
   TemporaryFolder folder;
   folder.write("cat/1.jpg");
   folder.write("dog/1.jpg");
@@ -115,8 +136,45 @@ TEST(ImageFolder, VisitsEachFileOnce) {
   std::filesystem::create_hard_link(folder / "dog/1.jpg", folder / "dog/2.jpg");
   ASSERT_EQ(::mkfifo((folder / "cat/3.jpg").c_str(), 0600), 0);
   const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(paths(found), (Names{"cat/0.jpg", "cat/1.jpg", "dog/1.jpg", "dog/2.jpg"}));
+  EXPECT_EQ(found.use(),
+            "4 of 8 files used (1 is a link): 2 link to a folder listed already, 1 broken link, 1 "
+            "neither file nor folder");
+  // As runs before data.rules list them.
+  EXPECT_EQ(paths(open_image_folder(folder.path(), {.rules = 1})), (Names{"cat/1.jpg", "dog/1.jpg"}));
+}
+
+TEST(ImageFolder, WhatSystemsLeaveBehindIsNoClass) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "@eaDir/cat/1.jpg", "dog/@eaDir/1.jpg",
+                           "__MACOSX/cat/1.jpg", "desktop.ini", "cat/Thumbs.db"}) {
+    folder.write(name);
+  }
+  const ImageFolder found = open_image_folder(folder.path());
   EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
-  EXPECT_EQ(found.skipped.size(), 6u);
+  EXPECT_EQ(found.use(),
+            "2 of 7 files used: 2 @eaDir (made by the system), 2 not an image, 1 __MACOSX (made by "
+            "the system)");
+  EXPECT_EQ(open_image_folder(folder.path(), {.rules = 1}).classes.size(), 4u);
+  std::filesystem::remove_all(folder / "@eaDir");
+  std::filesystem::remove_all(folder / "__MACOSX");
+  std::filesystem::remove_all(folder / "dog/@eaDir");
+  std::filesystem::remove(folder / "desktop.ini");
+  std::filesystem::remove(folder / "cat/Thumbs.db");
+  EXPECT_EQ(open_image_folder(folder.path()).use(), "");
+}
+
+// By their first bytes, and by their names where those tell nothing.
+TEST(ImageFolder, TakesPbmPgmAndPpm) {
+  TemporaryFolder folder;
+  folder.write("a/1.ppm", "P6 1 1 255\n123");
+  folder.write("a/2", "P2\n# text\n1 1\n9\n3\n");
+  folder.write("b/cut.pgm", "");
+  folder.write("b/3.txt", "P3 is no image");
+  EXPECT_EQ(paths(open_image_folder(folder.path())), (Names{"a/1.ppm", "a/2", "b/cut.pgm"}));
+  EXPECT_THAT(test::message_of(ErrorKind::data,
+                               [&] { open_image_folder(folder.path(), {.rules = 1}); }),
+              HasSubstr("found 2 folders and 4 other files"));
 }
 
 TEST(ImageFolder, FollowsLinksToClassesElsewhere) {
@@ -175,9 +233,14 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   std::filesystem::create_directory(folder / "empty");
   EXPECT_THAT(error_of(folder / "empty"), HasSubstr("0 folders and 0 other files"));
   folder.write("text/cat/readme.txt");
-  EXPECT_THAT(error_of(folder / "text"), HasSubstr("no JPEG, PNG, BMP or WebP"));
+  EXPECT_THAT(error_of(folder / "text"), HasSubstr("no JPEG, PNG, BMP, WebP, PBM, PGM or PPM"));
   folder.write("one/cat/1.jpg");
   EXPECT_THAT(error_of(folder / "one"), HasSubstr("expected at least two classes"));
+  folder.write("wrapped/Pets/cat/1.jpg");
+  folder.write("wrapped/Pets/dog/1.jpg");
+  EXPECT_THAT(error_of(folder / "wrapped"),
+              HasSubstr("If its folders 'cat', 'dog' are the classes, name " +
+                        (folder / "wrapped/Pets").string()));
   folder.write("hollow/cat/1.jpg");
   folder.write("hollow/dog/1.txt");
   folder.write("hollow/cow/1.jpg");
@@ -188,7 +251,7 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
               AllOf(HasSubstr("got 2 images outside"), HasSubstr("'{label}.*.jpg'")));
   folder.write("both/train/cat/1.jpg");
   folder.write("both/val/cat/1.jpg");
-  EXPECT_THAT(error_of(folder / "both"), HasSubstr("Name one of these folders"));
+  EXPECT_THAT(error_of(folder / "both"), HasSubstr("Name one of the splits instead"));
 }
 
 TEST(ImageFolder, UsesAGivenClassTable) {

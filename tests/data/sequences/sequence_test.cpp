@@ -115,8 +115,7 @@ TEST(LabelledText, AFilePerTextInClassFolders) {
   EXPECT_EQ(text.examples[2].text, "Fine.\nTwo lines.\n");
   EXPECT_EQ(text.examples[3].text, "Good");
   EXPECT_EQ(text.examples[2].place, (folder / "pos/0_9.txt").string());
-  ASSERT_EQ(text.skipped.size(), 1U);
-  EXPECT_EQ(text.skipped[0].path, "urls_pos.txt");
+  EXPECT_EQ(text.use(), "4 of 6 files used: 1 hidden, 1 not in a class folder");
 
   folder.write("neg/empty.txt", "\n\n");
   folder.write("pos/binary.txt", "\xff\xfe");
@@ -133,6 +132,36 @@ TEST(LabelledText, AFilePerTextInClassFolders) {
   EXPECT_EQ(known.bad.size(), 4U);
 }
 
+// What tutorials and systems leave beside the texts is no class and no text.
+TEST(LabelledText, OnlyTxtFilesAreTexts) {
+  const TemporaryFolder flat;
+  flat.write("French.txt", "Roy\nBlanc\n");
+  flat.write("German.TXT", "Weber\n");
+  for (const char* name : {"README.md", "desktop.ini", "French.txt.bak", ".DS_Store"}) flat.write(name);
+  flat.write("@eaDir/French.txt", "Roy\n");
+  std::filesystem::create_symlink("French.txt", flat / "Also French.txt");
+  const LabelledText text = read_labelled_text(flat.path(), {});
+  EXPECT_THAT(text.classes, ElementsAre("Also French", "French", "German"));
+  EXPECT_EQ(text.use(),
+            "3 of 8 files used (1 is a link): 3 not a .txt file, 1 @eaDir (made by the system), 1 "
+            "hidden");
+  EXPECT_TRUE(holds_texts(flat.path()));
+
+  const TemporaryFolder folders;
+  for (const char* name : {"pos/1.txt", "neg/1.txt", "pos/Thumbs.db", "neg/desktop.ini"}) {
+    folders.write(name, "a text");
+  }
+  EXPECT_EQ(read_labelled_text(folders.path(), {}).use(), "2 of 4 files used: 2 not a .txt file");
+  // As runs before data.rules read them.
+  EXPECT_EQ(read_labelled_text(folders.path(), {.rules = 1}).examples.size(), 4U);
+
+  const TemporaryFolder splits;
+  splits.write("train.txt", "a\n");
+  splits.write("test.txt", "b\n");
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { read_labelled_text(splits.path(), {}); }),
+              HasSubstr("'test.txt' in"));
+}
+
 TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::filesystem::path& path, std::vector<std::string> classes) {
@@ -142,7 +171,7 @@ TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
   };
   folder.write("all/train/pos/1.txt");
   folder.write("all/test/pos/1.txt");
-  EXPECT_THAT(refused(folder / "all", {}), HasSubstr("Name one of these folders"));
+  EXPECT_THAT(refused(folder / "all", {}), HasSubstr("Name one of the splits instead"));
   folder.write("some/pos/1.txt");
   folder.write("some/neg/1.txt");
   std::filesystem::create_directories(folder / "some/none");

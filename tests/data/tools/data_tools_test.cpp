@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/io/file.h"
 #include "data/files/new_file.h"
+#include "data/images/png_bits.h"
 #include "data/sequences/rows_input.h"
 #include "data/synthetic/generate.h"
 #include "data/tools/check.h"
@@ -34,6 +35,44 @@ Image flat(int width, int height, std::array<uint8_t, 3> color) {
   image.reshape(height, width);
   for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = color[i % 3];
   return image;
+}
+
+// Sensors of 12 bits in files of 16: as they are, they are nearly black.
+TEST(PngBits, AreTheFewestThatHoldTheSamples) {
+  for (const auto& [largest, bits] : {std::pair{65535u, 16},
+                                      {16384u, 16},
+                                      {16383u, 14},
+                                      {4095u, 12},
+                                      {1023u, 10},
+                                      {255u, 8},
+                                      {3u, 8},
+                                      {0u, 16}}) {
+    TemporaryFolder folder;
+    for (const uint32_t most : {largest / 2, largest}) {
+      folder.write(fmt::format("a/{}.png", most),
+                   test::write_png({.width = 2, .height = 1, .bit_depth = 16, .color_type = 0},
+                                   [&](int x, int, int) { return x == 0 ? 0 : most; }));
+      folder.write(fmt::format("b/{}.png", most),
+                   test::write_png({.width = 2, .height = 1}, [](int, int, int) { return 200u; }));
+    }
+    folder.write("b/cut.png", "\x89PNG\r\n\x1a\n");
+    const ImageFolder images = open_image_folder(folder.path());
+    const PngBits found = find_png_bits(images, 0);
+    EXPECT_EQ(found.bits, bits) << largest;
+    EXPECT_EQ(found.files, largest == 0 ? 1 : 2);
+    EXPECT_EQ(found.largest, largest);
+    EXPECT_EQ(found.note().empty(), bits == 16);
+    // Every value of a 16-bit sample; what is above the bits is white.
+    Decoded decoded;
+    const std::string file =
+        read_file(folder / fmt::format("a/{}.png", largest), 1 << 20, ErrorKind::data);
+    decode(bytes_of(file), {.rules = {.png_bits = bits}}, decoded);
+    EXPECT_EQ(decoded.image.rgb[3], largest >> (bits - 8)) << largest;
+    decode(bytes_of(file), {.rules = {.png_bits = 8}}, decoded);
+    EXPECT_EQ(decoded.image.rgb[3], std::min(largest, 255u));
+    decode(bytes_of(file), {}, decoded);
+    EXPECT_EQ(decoded.image.rgb[3], largest >> 8);
+  }
 }
 
 TEST(DataCheck, FindsBadFilesAndDuplicates) {

@@ -38,7 +38,7 @@ class Golden : public testing::TestWithParam<fs::path> {
  protected:
   fs::path folder() const { return GetParam(); }
   Config config(const std::vector<std::string>& overrides = {}) const {
-    return read_config((folder() / "config.yaml").string(), overrides);
+    return read_config((folder() / "config.yaml").string(), overrides, OtherTrain::keeps_val);
   }
   // The configuration of the run on images of today.
   Config config_on(const StripeFolder& data) const {
@@ -65,6 +65,10 @@ TEST_P(Golden, WeightsClassify) {
   const Network network = Network::load(folder() / "best.safetensors", cpu_device);
   EXPECT_EQ(network.classes(), (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(network.preprocess().output(), (ImageSize{16, 16}));
+  if (folder().filename() == "1") {  // made before data.rules: decodes as then
+    EXPECT_EQ(network.preprocess().rules, DecodeRules{.version = 1});
+    EXPECT_EQ(config().data.rules, 1);
+  }
   expect_tensors(SafetensorsFile::open(folder() / "best.safetensors"), expected_.at("best"));
   const NoGrad no_grad;
   const auto logits = network.outputs(zeros({1, 16, 16, 3})).to_vector();

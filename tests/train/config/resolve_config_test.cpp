@@ -71,6 +71,62 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   EXPECT_THAT(resnet.init.skip, IsEmpty());
 }
 
+Config on_folder(const std::filesystem::path& folder, std::vector<std::string> overrides = {}) {
+  overrides.push_back("data.train=" + folder.string());
+  return read_config_text("model: small_resnet\n", "t", overrides);
+}
+
+TEST(ResolveConfig, SplitFoldersAreUsedAsTheyAre) {
+  const TemporaryFolder data;
+  write_stripes(data / "Training", 2, 6);
+  write_stripes(data / "Testing", 2, 3, 100);
+  data.write("README.md");
+  const Resolved found = resolved(on_folder(data.path()));
+  EXPECT_EQ(found.config.data.train, data / "Training");
+  EXPECT_EQ(found.config.data.val, "");
+  EXPECT_EQ(found.config.data.test, data / "Testing");
+  EXPECT_EQ(found.config.data.val_split, 0.2);
+  EXPECT_THAT(found.notes,
+              ElementsAre(AllOf(HasSubstr("data.train is "), HasSubstr("data.test is "),
+                                HasSubstr("a fifth of data.train validates (data.val=" +
+                                          (data / "Testing").string()),
+                                HasSubstr("not used: 'README.md'"))));
+  // As printed, the configuration repeats the run without looking for splits.
+  EXPECT_THAT(resolved(read_config_text(print_config(found.config), "printed")).notes, IsEmpty());
+  // A fraction of one's own.
+  EXPECT_EQ(resolve_config(on_folder(data.path(), {"data.val_split=0.5"})).data.val_split, 0.5);
+  // In the recipe of one command, which counts the training images alone.
+  const OneCommand one{.data = data.path().string(), .weights = "w.pth", .model = ""};
+  EXPECT_EQ(one_command_config(one, {}).train.batch_size, (12 - 12 / 5) / 4);
+  EXPECT_EQ(resolve_config(
+                one_command_config({.data = data.path().string(), .weights = "", .model = ""}, {}))
+                .data.test,
+            data / "Testing");
+
+  write_stripes(data / "val", 2, 2, 200);
+  const Resolved three = resolved(on_folder(data.path()));
+  EXPECT_EQ(three.config.data.val, data / "val");
+  EXPECT_EQ(three.config.data.val_split, 0);
+  EXPECT_EQ(one_command_config(one, {}).train.batch_size, 12 / 4);
+  EXPECT_THAT(message_of(ErrorKind::data,
+                         [&] { resolve_config(on_folder(data.path(), {"data.val_split=0.5"})); }),
+              AllOf(HasSubstr("data.val_split=0"), HasSubstr("data.train=")));
+  // Labels by path: everything is read as the pattern says.
+  const std::string pattern = "data.label_pattern='Training/{label}/*'";
+  EXPECT_EQ(resolve_config(on_folder(data.path(), {pattern})).data.train, data.path());
+}
+
+// As many archives have them: to be predicted, not to be measured on.
+TEST(ResolveConfig, TestImagesWithoutLabelsAreLeftOut) {
+  const TemporaryFolder data;
+  write_stripes(data / "train", 2, 6);
+  data.write("test/1.jpg", "\xff\xd8\xff\xe0");
+  const Resolved found = resolved(on_folder(data.path()));
+  EXPECT_EQ(found.config.data.test, "");
+  EXPECT_THAT(found.notes,
+              ElementsAre(HasSubstr("not used: " + (data / "test").string() + " without labels")));
+}
+
 // Of many images, few epochs over all layers, more on a GPU, and mild crops.
 TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   const FineTunePlan few = fine_tune_plan(200, false), many = fine_tune_plan(6000, false);
@@ -155,6 +211,15 @@ TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
   const auto again = resolved(read_config_text(printed, "printed"));
   EXPECT_EQ(print_config(again.config), printed);
   EXPECT_THAT(again.notes, IsEmpty());
+}
+
+// As in timm.
+TEST(ResolveConfig, GrayImagesHaveTheAverageOfMeanAndStd) {
+  const Weights weights(caffe);
+  const auto [config, notes] = resolved(weights.config({"data.channels=1"}));
+  ASSERT_EQ(config.data.mean.size(), 1);
+  EXPECT_DOUBLE_EQ(config.data.mean[0], (0.48 + 0.46 + 0.41) / 3);
+  EXPECT_DOUBLE_EQ(config.data.std[0], 0.004);
 }
 
 TEST(ResolveConfig, WhatTheConfigurationSetsStaysWithAWarning) {

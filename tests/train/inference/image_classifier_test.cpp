@@ -9,6 +9,7 @@
 #include "tests/support/image_files.h"
 #include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
+#include "train/inference/class_activation.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -25,6 +26,45 @@ namespace {
 using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Pointwise;
+
+// A white image with a map over it, in the extents of the image.
+std::vector<int> heated(const ActivationMap& map, const Preprocess& preprocess, int height,
+                        int width, bool along_rows) {
+  Image image;
+  image.reshape(height, width);
+  std::ranges::fill(image.rgb, uint8_t{255});
+  const Image result = with_heat(image, map, preprocess);
+  EXPECT_EQ(result.height, height);
+  EXPECT_EQ(result.width, width);
+  std::vector<int> red;
+  for (int i = 0; i < (along_rows ? height : width); ++i) {
+    red.push_back(along_rows ? result.row(i)[3 * (width / 2)] : result.row(height / 2)[3 * i]);
+  }
+  return red;
+}
+
+TEST(HeatMap, LiesOverThePartOfTheImageThatTheNetworkSees) {
+  const ActivationMap halves{.height = 1, .width = 2, .values = {0, 1}};
+  const std::vector<int> cropped = heated(halves, {.size = {20, 20}}, 60, 120, false);
+  EXPECT_EQ(cropped[0], 76);  // cut off: dark
+  EXPECT_EQ(cropped[29], 76);
+  EXPECT_EQ(cropped[30], 165);  // seen, of value 0
+  EXPECT_EQ(cropped[89], 253);  // of value 1
+  EXPECT_EQ(cropped[90], 76);
+  EXPECT_EQ(cropped[119], 76);
+  const std::vector<int> squashed =
+      heated(halves, {.size = {20, 20}, .resize_mode = ResizeMode::squash}, 60, 120, false);
+  EXPECT_EQ(squashed[0], 165);
+  EXPECT_EQ(squashed[119], 253);
+  // Bars fill the input above 0.25 and below 0.75: the image itself is in between.
+  const ActivationMap quarters{.height = 4, .width = 1, .values = {1, 0, 0, 1}};
+  const std::vector<int> boxed =
+      heated(quarters, {.size = {20, 20}, .resize_mode = ResizeMode::letterbox}, 60, 120, true);
+  EXPECT_EQ(boxed[29], 165);
+  EXPECT_EQ(boxed[30], 165);
+  EXPECT_NEAR(boxed[0], 165 + (253 - 165) / 2, 25);
+  EXPECT_NEAR(boxed[0], boxed[59], 1);
+}
 
 // Weights trained on the CPU, and files of which the second is no image.
 class ClassifyOn : public NetworkOn {
@@ -110,6 +150,26 @@ TEST_P(ClassifyOn, BatchesSayWhatSingleImagesDo) {
         EXPECT_LE(most, 1) << one.name;
       }
     }
+  }
+}
+
+// Nothing is reported of a batch whose outputs are no numbers, whatever is asked of it.
+TEST_P(ClassifyOn, OutputsThatAreNoNumbersAreOneError) {
+  const Network network = this->network();
+  overflow(network);
+  for (const ImageClassifierOptions& options :
+       {ImageClassifierOptions{.batch_size = 4},
+        ImageClassifierOptions{
+            .batch_size = 1, .flip = true, .embedding = true, .heat_map = true}}) {
+    int reported = 0;
+    EXPECT_THAT(message_of(ErrorKind::checkpoint,
+                           [&] {
+                             classify_images(network, inputs_of(paths_), options,
+                                             [&](const Prediction&) { ++reported; });
+                           }),
+                HasSubstr(fmt::format("expected outputs that are numbers, got NaN or Inf for '{}",
+                                      paths_[0].substr(0, 40))));
+    EXPECT_EQ(reported, 0);
   }
 }
 

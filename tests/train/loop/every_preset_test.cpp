@@ -21,7 +21,8 @@ namespace whisker::test {
 namespace {
 
 std::vector<std::string> image_presets() {
-  std::vector<std::string> names = preset_names();
+  std::vector<std::string> names = {"tf_mobilenetv3_small_100"};  // of the others, one alone
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
   std::erase_if(names, [](const auto& name) { return name == "simple_rnn" || name == "lstm"; });
   return names;
 }
@@ -45,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryPreset, testing::ValuesIn(image_presets()),
 
 TEST_P(EveryPreset, TrainsTwoStepsAndIsExported) {
   const std::string& name = GetParam();
-  const bool large = name == "resnet101" || name == "vgg16" || name.starts_with("vit_b_16");
+  const bool large = name == "vgg16" || name == "vit_b_16";
   if (large && !std::getenv("WHISKER_LONG")) GTEST_SKIP() << "takes seconds: WHISKER_LONG=1";
   const StripeFolder data(2, 2, 1);
   Experiment experiment(data.config({"model=" + name, "data.image_size=64", "train.batch_size=2",

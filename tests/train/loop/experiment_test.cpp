@@ -1,6 +1,8 @@
 // From a configuration to everything a run needs: frozen parts, initial weights, new heads, groups.
 #include "tests/support/error_of.h"
+#include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
+#include "train/metrics/evaluate.h"
 
 #include <algorithm>
 
@@ -103,6 +105,42 @@ TEST(Experiment, PositionEmbeddingsServeImagesOfAnotherSize) {
     const Network network = Network::load(other.folder.best(), cpu_device);
     EXPECT_EQ(network.model().input, other.experiment.network->model().input.with(0, 1)) << size;
   }
+}
+
+TEST(Experiment, F1IsNamedAndOldRunsKeepTheirs) {
+  const StripeFolder data(2, 8, 2);
+  const auto best_of = [&](const Overrides& overrides, StartFrom start) {
+    const Experiment experiment(data.config(overrides), start);
+    return experiment.best_figure(*make_metrics(*experiment.network));
+  };
+  constexpr StartFrom fresh = StartFrom::initial_weights, resumed = StartFrom::checkpoint;
+  EXPECT_EQ(best_of({"train.metric=f1"}, fresh).name, "f1_macro");
+  EXPECT_EQ(best_of({"train.metric=f1", "train.positive_class=c0"}, fresh).label(), "f1_class(c0)");
+  EXPECT_EQ(best_of({"train.metric=f1"}, resumed).name, "f1");
+  EXPECT_EQ(best_of({"train.metric=f1_macro"}, resumed).name, "f1_macro");
+  const Experiment said(data.config({"train.metric=f1"}));
+  EXPECT_THAT(said.notes, testing::Contains(HasSubstr("train.metric: f1 is f1_macro")));
+  EXPECT_THAT(print_config(said.config), HasSubstr("metric: f1_macro"));
+  EXPECT_THAT(error_of(data.config({"train.metric=f1_class"}), ErrorKind::usage),
+              HasSubstr("Name it: train.positive_class, one of 'c0', 'c1'"));
+  EXPECT_THAT(error_of(data.config({"train.positive_class=C0"}), ErrorKind::usage),
+              HasSubstr("train.positive_class: expected one of 'c0', 'c1', got 'C0'"));
+}
+
+// What a run was told about its classes goes with its weights.
+TEST(Experiment, ThePositiveClassStandsInTheWeights) {
+  const StripeFolder data(2, 8, 2);
+  TestRun run(data.config({"train.positive_class=c0", "train.epochs=1"}));
+  run.train();
+  EXPECT_EQ(Network::load(run.folder.best(), cpu_device).signature().positive_class, "c0");
+  const auto given = [&](const GivenFacts& facts) {
+    return Network::load(run.folder.best(), cpu_device, facts).signature().positive_class;
+  };
+  EXPECT_EQ(given({.positive_class = "c1"}), "c1");
+  EXPECT_EQ(given({.classes = {"a", "b"}}), "a");
+  EXPECT_EQ(given({.classes = {"a", "b"}, .positive_class = "b"}), "b");
+  EXPECT_THAT(message_of(ErrorKind::usage, [&] { given({.positive_class = "x"}); }),
+              HasSubstr("--positive-class: expected one of 'c0', 'c1', got 'x'"));
 }
 
 TEST(Experiment, GroupsHaveTheirOwnRate) {

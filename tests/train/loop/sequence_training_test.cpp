@@ -46,6 +46,12 @@ TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const LabelledSequences again = open_labelled(network, folder / "words", {}, 16);
   const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
   EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
+  overflow(network);
+  EXPECT_EQ(message_of(ErrorKind::checkpoint,
+                       [&] { classify_texts(network, inputs_of({"cbcab"}), 1, [](const auto&) {}); }),
+            run.folder.best().string() +
+                ": expected outputs that are numbers, got NaN or Inf for 'cbcab'. Its weights are "
+                "too large or damaged, or its training diverged: use an earlier or another file.");
 }
 
 // A bias so large that exp() of the forecast overflows while the loss is finite: the run goes on,
@@ -115,6 +121,9 @@ TEST(SequenceTraining, ALanguageModelLearnsAndWrites) {
   EXPECT_EQ(write({.length = 40, .seed = 3}), write({.length = 40, .seed = 3}));
   EXPECT_NE(write({.length = 200, .seed = 3}), write({.length = 200, .seed = 4}));
   EXPECT_THROW(write({.temperature = -1}), Error);
+  overflow(network);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { write({.length = 1}); }),
+              HasSubstr("got NaN or Inf for 'token 1 behind the prompt'"));
 }
 
 // A language model's rows are its steps, a forecast's its examples.
@@ -164,6 +173,9 @@ TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
   const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
   EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
   EXPECT_THROW(network.preprocess(), Error);
+  overflow(network);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { forecast(network, series); }),
+              HasSubstr("got NaN or Inf for 'the forecast'"));
 }
 
 TEST(SequenceTraining, OverfitBatchesAreAFewExamplesOfEveryKind) {
@@ -222,7 +234,7 @@ TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
   EXPECT_EQ(run.experiment.data.train_size, 16);
   EXPECT_EQ(run.experiment.data.val_size, 4);
   EXPECT_THAT(run.experiment.notes,
-              testing::Contains(HasSubstr("skipped 1 files beside the class folders")));
+              testing::Contains(HasSubstr("data.train: 20 of 21 files used: 1 not in a class folder")));
   run.train();
   const Network trained = Network::load(run.folder.best(), cpu_device);
   const auto source = open_labelled(trained, folder / "reviews", {}, 8).source;

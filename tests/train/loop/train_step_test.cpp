@@ -40,6 +40,8 @@ std::vector<std::vector<std::string>> kinds_of_runs() {
            "{adaptive_avg_pool2d: 3}, {activation: gelu}, {avg_pool2d: 2}, flatten, layer_norm, "
            "{dropout: 0.2}]",
            "loss.class_weights=balanced"},
+          {"train.epochs=6", "train.accumulate=3", "loss.class_weights=balanced",
+           "optimizer.clip_norm=0.1"},  // six batches an epoch, of which the last has 2 images
           {"train.epochs=4", "model.head=[{dense: {units: 1, activation: sigmoid}}]",
            "loss.label_smoothing=0.1"}};
 }

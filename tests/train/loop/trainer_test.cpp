@@ -2,6 +2,7 @@
 #include "core/io/file.h"
 #include "core/io/json.h"
 #include "tests/support/error_of.h"
+#include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
 #include "train/metrics/evaluate.h"
 #include "train/planning/dry_run.h"
@@ -130,6 +131,42 @@ TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
   double lowest = 1e9;
   for (const EpochEvent& event : run.recorder.epochs) lowest = std::min(lowest, *event.val_loss);
   EXPECT_EQ(result.best_metric, lowest);
+}
+
+TEST(Trainer, AnEarlyStoppedRunTrainsNoMoreUntilItIsAskedTo) {
+  const StripeFolder data;
+  const Overrides stalling = {"train.epochs=50", "train.early_stopping.patience=3",
+                              "train.early_stopping.min_delta=10", "train.metric=loss"};
+  fs::path folder;
+  {
+    TestRun run(data.config(stalling));
+    run.train();
+    folder = run.folder.path();
+  }
+  const std::string model = "last/model-20.safetensors";  // after four epochs
+  const uint64_t before = fs::file_size(folder / "metrics.jsonl");
+  for (const char* more : {"train.epochs=50", "train.epochs=60"}) {
+    TestRun again(data.config(joined(stalling, {more})), folder);
+    EXPECT_THAT(again.recorder.messages,
+                testing::Contains(HasSubstr(
+                    "nothing to do: stopped early, as loss did not improve in 3 validations. Ask "
+                    "for more with train.early_stopping.patience=N, above 3, or 0")));
+    const TrainResult result = again.train();
+    EXPECT_EQ(result.reason, StopReason::early_stopping);
+    EXPECT_EQ(result.epochs, 4);
+    EXPECT_TRUE(again.recorder.steps.empty());
+    EXPECT_TRUE(fs::exists(folder / model));
+    EXPECT_EQ(fs::file_size(folder / "metrics.jsonl"), before);
+  }
+  {
+    TestRun patient(data.config(joined(stalling, {"train.early_stopping.patience=5"})), folder);
+    const TrainResult result = patient.train();
+    EXPECT_EQ(result.reason, StopReason::early_stopping);
+    EXPECT_EQ(result.epochs, 6);
+  }
+  TestRun endless(
+      data.config(joined(stalling, {"train.early_stopping.patience=0", "train.epochs=8"})), folder);
+  EXPECT_EQ(endless.train().epochs, 8);
 }
 
 TEST(Trainer, BestIsTheHighestAccuracyOrTheLowestLoss) {

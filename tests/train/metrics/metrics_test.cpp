@@ -46,10 +46,55 @@ TEST(Metrics, HandWorkedExample) {
   EXPECT_EQ(json.at("confusion").items()[1].items()[1].as_int(), 2);
   EXPECT_EQ(json.at("per_class").items()[2].at("name").as_string(), "c");
   EXPECT_EQ(json.find("top_5"), nullptr);
-  EXPECT_DOUBLE_EQ(metrics.f1(), (0.5 + 4.0 / 7 + 0) / 3);  // of three classes: their mean
+  EXPECT_DOUBLE_EQ(metrics.f1_macro(), (0.5 + 4.0 / 7 + 0) / 3);
+  EXPECT_DOUBLE_EQ(json.at("f1_macro").as_double(), metrics.f1_macro());
+  EXPECT_EQ(json.find("f1_class"), nullptr);
   EXPECT_EQ(metrics.figures().front().name, "accuracy");
   EXPECT_EQ(metrics.figure("loss").value, 1.0);
   EXPECT_THROW(metrics.figure("mae"), Error);
+}
+
+// scikit-learn 1.7: f1_score(labels, predictions, average='macro').
+TEST(Metrics, ClassesThatDoNotOccurAreNoPartOfMacroF1) {
+  const auto row = [](ClassificationMetrics& metrics, int label, int predicted) {
+    std::vector<float> scores(static_cast<size_t>(metrics.classes()), 0.1F);
+    scores[static_cast<size_t>(predicted)] = 0.8F;
+    metrics.add(scores, label);
+  };
+  ClassificationMetrics right({"a", "b", "c", "d", "e"});
+  for (int c = 0; c < 3; ++c) row(right, c, c);
+  EXPECT_DOUBLE_EQ(right.f1_macro(), 1);
+  EXPECT_DOUBLE_EQ(right.f1_of_old_runs(), 0.6);
+  row(right, 0, 4);  // predicted, though never a label: an F1 of 0
+  EXPECT_DOUBLE_EQ(right.f1_macro(), (2.0 / 3 + 1 + 1 + 0) / 4);
+  EXPECT_DOUBLE_EQ(ClassificationMetrics({"a", "b"}).f1_macro(), 0);
+}
+
+// 5 defects and 95 good parts, all predicted as good: scikit-learn's 0.4872, 0 and 0.9744.
+TEST(Metrics, OfTwoClassesEachF1IsNamed) {
+  const auto filled = [](const std::string& positive) {
+    ClassificationMetrics metrics({"defect", "ok"}, 0, "images", positive);
+    for (int i = 0; i < 100; ++i) metrics.add(std::vector<float>{0.1F, 0.9F}, i < 5 ? 0 : 1);
+    return metrics;
+  };
+  const ClassificationMetrics both = filled("");
+  EXPECT_NEAR(both.f1_macro(), 0.487179, 1e-6);
+  EXPECT_EQ(both.line(),
+            "loss 0.0000 accuracy 0.9500 f1_macro 0.4872 f1_class(defect) 0.0000 "
+            "f1_class(ok) 0.9744");
+  EXPECT_EQ(both.figures().size(), 2u);
+  EXPECT_NEAR(both.figure("f1").value, 0.974359, 1e-6);  // of old runs: the second one
+  const auto error = [&] { return both.figure("f1_class"); };
+  EXPECT_THROW(error(), Error);
+  const ClassificationMetrics one = filled("defect");
+  EXPECT_EQ(one.line(), "loss 0.0000 accuracy 0.9500 f1_macro 0.4872 f1_class(defect) 0.0000");
+  EXPECT_EQ(one.figure("f1_class").value, 0);
+  EXPECT_TRUE(one.figure("f1_class").higher_is_better);
+  JsonWriter writer;
+  one.write(writer.begin_object());
+  const JsonValue json = JsonValue::parse(writer.end_object().str(), {});
+  EXPECT_EQ(json.at("f1_class").as_double(), 0);
+  EXPECT_EQ(json.at("positive_class").as_string(), "defect");
 }
 
 TEST(Metrics, TopKCountsTiesAgainstTheLabel) {

@@ -142,9 +142,11 @@ bool is_fused(const ConvCase& c, const Device& device, DType dtype) {
   return narrow && in_range && cuda_gpu(device).capability >= 80;
 }
 
+using BatchNormConv2d = OnFusedKernels;
+
 template <class Body>
 void for_each_case(const Body& body) {
-  for (const Device device : test_devices()) {
+  for (const Device device : fused_devices()) {
     for (const DType dtype : test_dtypes(device)) {
       for (const ConvCase& c : cases()) {
         for (const Activation f : norm_activations) {
@@ -168,7 +170,7 @@ void expect_alike(const std::vector<std::vector<double>>& got,
   }
 }
 
-TEST(BatchNormConv2d, IsItsFallback) {
+TEST_F(BatchNormConv2d, IsItsFallback) {
   for_each_case([](const ConvCase& c, Activation f, const ConvRun& fused) {
     ConvRun two = fused;
     two.fused = false;
@@ -177,18 +179,18 @@ TEST(BatchNormConv2d, IsItsFallback) {
 }
 
 // Own kernels add sums in a fixed order; cuDNN's need not.
-TEST(BatchNormConv2d, RepeatsBitForBit) {
+TEST_F(BatchNormConv2d, RepeatsBitForBit) {
   for_each_case([](const ConvCase& c, Activation f, const ConvRun& run) {
     const bool narrow = run.dtype == DType::bf16 || run.dtype == DType::f16;
     const bool fused = batch_norm_computes({f}, true) && (c.filters == 0 || narrow);
-    if (run.device.kind == DeviceKind::cuda && !fused) return;
+    if (!fused) return;
     EXPECT_EQ(results_of(c, f, run), results_of(c, f, run));
   });
 }
 
 // y is 10,000 deviations away from 0 in f32, some hundred in 16 bits: sums of y and of its squares
 // alone would leave no digit of the variance.
-TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
+TEST_F(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
   const ConvCase far_cases[] = {{{2, 9, 9, 8}, 3},
                                 {{3, 11, 14, 72}, 5, {.stride = 2}},
                                 {{2, 12, 21, 136}, 3, {.stride = 2}},
@@ -198,7 +200,7 @@ TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
                                 {{1, 23, 19, 24}, 1, {}, 24},
                                 {{3, 31, 30, 72}, 1, {}, 40},
                                 {{1, 13, 14, 240}, 1, {}, 80}};
-  for (const Device device : test_devices()) {
+  for (const Device device : fused_devices()) {
     for (const DType dtype : test_dtypes(device)) {
       for (const ConvCase& c : far_cases) {
         const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
@@ -233,14 +235,14 @@ TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
         const Tensor normalised = batch_norm(x, gamma, beta, state(channels), {.training = true});
         for (const bool fused : {true, false}) {
           const bool shifted = is_fused(c, device, dtype) && (fused || !pointwise);
-          if (has_fused_kernels(device.kind) && !shifted) continue;  // cuDNN's convolutions
+          if (!shifted) continue;  // cuDNN's convolutions
           SCOPED_TRACE(fmt::format("{} {} x {} w {} fused {}", device.str(), name_of(dtype),
                                    c.x.str(), c.window().str(), fused));
           const Convolved y =
               fused ? batch_norm_conv2d(x, {gamma, beta, state(channels), {.training = true}}, w,
                                         conv)
                     : conv2d_with_sums(normalised, w, conv);
-          EXPECT_EQ(y.sums.defined(), shifted);
+          EXPECT_TRUE(y.sums.defined());
           BatchNormState behind = state(outputs);
           behind.sums = y.sums;
           batch_norm(y.y, vector(1, deviation, outputs), vector(2, 100, outputs), behind,
@@ -264,12 +266,11 @@ TEST(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
 }
 
 // More tiles of rows than a GPU has blocks at once.
-TEST(BatchNormConv2d, IsItsFallbackOfManyRows) {
+TEST_F(BatchNormConv2d, IsItsFallbackOfManyRows) {
   const ConvCase many[] = {{{8, 128, 128, 16}, 1, {}, 16},
                            {{5, 112, 112, 72}, 1, {}, 24},
                            {{4, 64, 64, 240}, 1, {}, 80}};
-  for (const Device device : test_devices()) {
-    if (device.kind != DeviceKind::cuda) continue;
+  for (const Device device : fused_devices()) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
       for (const ConvCase& c : many) {
         SCOPED_TRACE(fmt::format("{} {} x {}", device.str(), name_of(dtype), c.x.str()));
@@ -282,7 +283,7 @@ TEST(BatchNormConv2d, IsItsFallbackOfManyRows) {
   }
 }
 
-TEST(BatchNormConv2d, ComputesWhatIsWantedAlone) {
+TEST_F(BatchNormConv2d, ComputesWhatIsWantedAlone) {
   for_each_case([](const ConvCase& c, Activation f, ConvRun run) {
     const auto all = results_of(c, f, run);
     for (size_t i = 0; i < 4; ++i) {
@@ -295,8 +296,8 @@ TEST(BatchNormConv2d, ComputesWhatIsWantedAlone) {
 }
 
 // The mean is subtracted first: x 1,000 deviations away from 0 is normalised as it is alone.
-TEST(BatchNormConv2d, KeepsPrecisionFarFromZero) {
-  for (const Device device : test_devices()) {
+TEST_F(BatchNormConv2d, KeepsPrecisionFarFromZero) {
+  for (const Device device : fused_devices()) {
     const ConvCase c{.x = {2, 9, 9, 8}, .kernel = 3, .options = {.padding = 1}, .center = 1000};
     std::vector<std::vector<double>> results;
     for (const bool fused : {true, false}) {
@@ -307,7 +308,7 @@ TEST(BatchNormConv2d, KeepsPrecisionFarFromZero) {
 }
 
 // Zeros around an image stay zeros, whatever the norm would make of them.
-TEST(BatchNormConv2d, NormalisesNoPadding) {
+TEST(BatchNormConv2dOnEveryDevice, NormalisesNoPadding) {
   for (const Device device : test_devices()) {
     const ConvCase c{{1, 3, 3, 8}, 3, {.padding = 1}};
     const TensorOptions options{.device = device};
@@ -332,8 +333,8 @@ TEST(BatchNormConv2d, NormalisesNoPadding) {
 }
 
 // For the batch_norm behind: of what was stored.
-TEST(BatchNormConv2d, SumsAreThoseOfItsResult) {
-  for (const Device device : test_devices()) {
+TEST_F(BatchNormConv2d, SumsAreThoseOfItsResult) {
+  for (const Device device : fused_devices()) {
     for (const DType dtype : test_dtypes(device)) {
       for (const ConvCase& c : cases()) {
         SCOPED_TRACE(fmt::format("{} {} x {} w {}", device.str(), name_of(dtype), c.x.str(),
@@ -371,7 +372,7 @@ std::vector<std::string> operators_of(const ConvCase& c, const ConvRun& run) {
   return names;
 }
 
-TEST(BatchNormConv2d, IsOneOperatorWhereTheDeviceHasKernels) {
+TEST(BatchNormConv2dOnEveryDevice, IsOneOperatorWhereTheDeviceHasKernels) {
   const std::vector<std::string> one = {"batch_norm_conv2d"}, two = {"batch_norm", "conv2d"};
   std::vector<ConvCase> all = cases();
   all.push_back({{1, 5, 5, 8}, 1, {}, 16});    // more outputs than channels

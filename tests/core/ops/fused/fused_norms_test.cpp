@@ -1,6 +1,5 @@
 // Every fused operator of batch norms against its fallback, the plain operators, on every device
-// and in every type: one row of the table for each operator and shape. Where the device has no
-// kernels both are the same.
+// with kernels for them and in every type: one row of the table for each operator and shape.
 #include "core/backend/backend.h"
 #include "core/backend/fused_ops.h"
 #include "core/trace/tape_listing.h"
@@ -140,8 +139,8 @@ const std::vector<Row>& rows() {
 }
 
 template <class Body>
-void for_each_row(const Body& body) {
-  for_each_dtype([&](Device device, DType dtype) {
+void for_each_row(const std::vector<Device>& devices, const Body& body) {
+  for_each_dtype(devices, [&](Device device, DType dtype) {
     for (const Row& row : rows()) {
       SCOPED_TRACE(row.name);
       body(
@@ -154,13 +153,15 @@ void for_each_row(const Body& body) {
 /// Rows of norm and pooling alone.
 template <class Body>
 void for_each_pooling(const Body& body) {
-  for_each_row([&](const Row& row, const auto& make, DType) {
+  for_each_row(fused_devices(), [&](const Row& row, const auto& make, DType) {
     if (row.same_bits) body(row, make);
   });
 }
 
-TEST(FusedNorms, AreTheirFallback) {
-  for_each_row([](const Row& row, const auto& make, DType dtype) {
+using FusedNorms = OnFusedKernels;
+
+TEST_F(FusedNorms, AreTheirFallback) {
+  for_each_row(fused_devices(), [](const Row& row, const auto& make, DType dtype) {
     for_each_way([&](const NormCaseOptions& fused, const NormCaseOptions& unfused) {
       const Results got = make(fused)->run(), expected = make(unfused)->run();
       if (row.same_bits) {
@@ -171,24 +172,24 @@ TEST(FusedNorms, AreTheirFallback) {
   });
 }
 
-TEST(FusedNorms, TakeStatisticsFromSums) {
-  for_each_row([](const Row& row, const auto& make, DType dtype) {
+TEST_F(FusedNorms, TakeStatisticsFromSums) {
+  for_each_row(fused_devices(), [](const Row& row, const auto& make, DType dtype) {
     const ActivationSpec activation = row.same_bits ? ActivationSpec{} : relu_spec;
     expect_close(make({.activation = activation, .from_sums = true})->run(),
                  make({.activation = activation})->run(), dtype, row.x, 1e-4);
   });
 }
 
-TEST(FusedNorms, Repeat) {
-  for_each_row([](const Row&, const auto& make, DType) {
+TEST_F(FusedNorms, Repeat) {
+  for_each_row(fused_devices(), [](const Row&, const auto& make, DType) {
     const NormCaseOptions options{.two_readers = true};
     const Results first = make(options)->run();
     for (int again = 0; again < 3; ++again) EXPECT_EQ(make(options)->run(), first);
   });
 }
 
-TEST(FusedNorms, ComputeWhatIsWantedAlone) {
-  for_each_row([](const Row& row, const auto& make, DType dtype) {
+TEST_F(FusedNorms, ComputeWhatIsWantedAlone) {
+  for_each_row(fused_devices(), [](const Row& row, const auto& make, DType dtype) {
     const Results all = make({})->run();
     for (size_t i = 0; i < row.inputs; ++i) {
       SCOPED_TRACE(i);
@@ -201,8 +202,8 @@ TEST(FusedNorms, ComputeWhatIsWantedAlone) {
 }
 
 // As everywhere: see Note [relu's gradient and NaN].
-TEST(FusedNorms, StopGradientsWhereReluIsZero) {
-  for_each_row([](const Row& row, const auto& make, DType dtype) {
+TEST_F(FusedNorms, StopGradientsWhereReluIsZero) {
+  for_each_row(fused_devices(), [](const Row& row, const auto& make, DType dtype) {
     std::vector<Results> results;
     for (const double where_zero : {0.0, std::numeric_limits<double>::quiet_NaN()}) {
       const auto norm = make({});
@@ -218,8 +219,8 @@ TEST(FusedNorms, StopGradientsWhereReluIsZero) {
   });
 }
 
-TEST(FusedNorms, AreOneOperatorWhereTheDeviceHasKernels) {
-  for_each_row([](const Row& row, const auto& make, DType dtype) {
+TEST(FusedNormsOnTheTape, AreOneOperatorWhereTheDeviceHasKernels) {
+  for_each_row(test_devices(), [](const Row& row, const auto& make, DType dtype) {
     if (dtype != DType::f32) return;
     const auto names = [&](const NormCaseOptions& options) { return operators_of(*make(options)); };
     for (const ActivationSpec activation : {ActivationSpec{}, relu_spec}) {
@@ -252,7 +253,7 @@ TEST(FusedNormPool, LeavesOtherWindowsAndActivationsToTheFallback) {
 }
 
 // Of many equal elements, and of more that are so once they are normalised and rounded.
-TEST(FusedNormPool, HasTheBitsOfTheFallbackWithTies) {
+TEST_F(FusedNorms, PoolWithTheBitsOfTheFallbackWithTies) {
   for_each_pooling([](const Row& row, const auto& make) {
     Values x = uniform(row.x, 21, 0, 4);
     for (size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? std::round(x[i]) : 100 + x[i];
@@ -271,7 +272,7 @@ TEST(FusedNormPool, HasTheBitsOfTheFallbackWithTies) {
   });
 }
 
-TEST(FusedNormPool, SpreadsANaNOverItsChannelAlone) {
+TEST_F(FusedNorms, SpreadANaNOverItsChannelAlone) {
   for_each_pooling([](const Row& row, const auto& make) {
     const auto whole = make({}), broken = make({});
     Values x = separated(row.x);
@@ -292,7 +293,7 @@ TEST(FusedNormPool, SpreadsANaNOverItsChannelAlone) {
 // gamma is 0 and all elements are equal once normalised: the largest x wins, unfused the first one.
 // See Note [Argmax before normalising].
 TEST(FusedNormPool, TellsEqualResultsApartByX) {
-  for_each_dtype([&](Device device, DType dtype) {
+  for_each_dtype(test_devices(), [&](Device device, DType dtype) {
     NormPool norm(device, dtype, {1, 2, 2, 2}, {.kernel = 2}, {.activation = {}});
     norm.set_input(0, {1, -1, 4, -4, 2, -2, 3, -3});  // two channels
     norm.set_input(1, {0, 0});

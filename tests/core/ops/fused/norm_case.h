@@ -195,8 +195,8 @@ inline void expect_close(const Results& got, const Results& expected, DType dtyp
 }
 
 template <class Body>
-void for_each_dtype(const Body& body) {
-  for (const Device device : test_devices()) {
+void for_each_dtype(const std::vector<Device>& devices, const Body& body) {
+  for (const Device device : devices) {
     for (const DType dtype : test_dtypes(device)) {
       SCOPED_TRACE(fmt::format("{} {}", device.str(), name_of(dtype)));
       body(device, dtype);

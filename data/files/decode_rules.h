@@ -1,0 +1,24 @@
+// What decides a file's pixels besides the file: part of a model's preprocessing.
+#pragma once
+
+namespace whisker {
+
+/// Rules by which files are listed, read and decoded. Runs and weights keep those that they were
+/// made with: data.rules of a run, "rules" of weights' preprocess; absent: 1. See Note [Data
+/// rules].
+inline constexpr int newest_data_rules = 2;
+
+// Note [Data rules]
+// 1. Of links and hard links to one file the first is listed; folders that systems make for
+//    themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a text;
+//    EXIF orientation only as a SHORT, in a block with one prefix.
+// 2. Every path is a file of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM and PPM
+//    are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
+
+struct DecodeRules {
+  int version = newest_data_rules;
+  int png_bits = 16;  ///< of the samples of PNG files of 16 bits: 12 for sensors, 8 to 16
+  bool operator==(const DecodeRules&) const = default;
+};
+
+}  // namespace whisker

@@ -1,0 +1,319 @@
+// What a command may write, and what it must leave alone: inputs, other outputs, files of runs, and
+// what is not its own.
+#include "core/io/outputs.h"
+
+#include "core/io/temporaries.h"
+#include "scratch.h"
+#include "tests/support/error_of.h"
+
+#include <future>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr OutputFormat note_format{.name = "a file of notes", .is_own = [](std::string_view begin) {
+                                     return begin.starts_with("notes");
+                                   }};
+constexpr OutputFormat never_replaced{.name = "import"};
+
+size_t entries_below(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::recursive_directory_iterator(folder), {}));
+}
+
+// The refusal of an output, which leaves the folder as it was.
+std::string refused_output(const TemporaryFolder& folder, Outputs& outputs, const fs::path& path,
+                           const OutputFormat& format = note_format) {
+  const size_t before = entries_below(folder.path());
+  const std::string message =
+      test::message_of(ErrorKind::usage, [&] { outputs.open("-o", path, format); });
+  EXPECT_EQ(entries_below(folder.path()), before);
+  return message;
+}
+
+void write_out(Outputs& outputs, const fs::path& path, std::string_view content,
+               const OutputFormat& format = note_format) {
+  const auto file = outputs.open("-o", path, format);
+  file->write(content);
+  outputs.commit(*file, "-o", format);
+}
+
+TEST(Outputs, ANewFileIsThereOnceItIsWhole) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  {
+    const auto file = outputs.open("-o", folder / "a", note_format);
+    EXPECT_EQ(entries_below(folder.path()), 1u);  // the temporary, before anything is computed
+    EXPECT_FALSE(fs::exists(folder / "a"));
+  }
+  EXPECT_EQ(entries_below(folder.path()), 0u);
+  write_out(outputs, folder / "b", "notes");
+  EXPECT_EQ(content_of(folder / "b"), "notes");
+}
+
+TEST(Outputs, OnlyItsOwnKindIsReplacedWithoutForce) {
+  const TemporaryFolder folder;
+  for (const char* other : {"", "label\n", "note", "Notes"}) {
+    put_file(folder / "a", other);
+    Outputs outputs("test");
+    EXPECT_THAT(refused_output(folder, outputs, folder / "a"),
+                HasSubstr("exists and is not a file of notes. Name another file, or add --force"));
+    EXPECT_EQ(content_of(folder / "a"), other);
+  }
+  put_file(folder / "a", "notes 1");
+  std::vector<std::string> told;
+  {
+    Outputs outputs("test", false, [&](const std::string& note) { told.push_back(note); });
+    write_out(outputs, folder / "a", "notes 2");
+  }
+  EXPECT_EQ(content_of(folder / "a"), "notes 2");
+  EXPECT_THAT(
+      told, ElementsAre(fmt::format("test -o: replaced a file of notes of an earlier command: '{}'",
+                                    (folder / "a").string())));
+}
+
+TEST(Outputs, WeightsAreReplacedOnlyWithForce) {
+  const TemporaryFolder folder;
+  put_file(folder / "w", "notes");
+  Outputs outputs("test");
+  EXPECT_THAT(refused_output(folder, outputs, folder / "w", never_replaced),
+              HasSubstr("add --force"));
+  std::vector<std::string> told;
+  {
+    Outputs forced("test", true, [&](const std::string& note) { told.push_back(note); });
+    write_out(forced, folder / "w", "new", never_replaced);
+  }
+  EXPECT_EQ(content_of(folder / "w"), "new");
+  EXPECT_THAT(told, ElementsAre(HasSubstr("test -o --force: replaced: '")));
+}
+
+TEST(Outputs, AFileThatCameInTheMeantimeStays) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  const auto file = outputs.open("-o", folder / "a", note_format);
+  file->write("notes");
+  put_file(folder / "a", "somebody's");
+  EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { outputs.commit(*file, "-o", note_format); }));
+  EXPECT_EQ(content_of(folder / "a"), "somebody's");
+}
+
+// By its own name, another spelling, a symbolic and a hard link; also with --force, also when the
+// input becomes known later.
+TEST(Outputs, AnInputIsNoOutput) {
+  const TemporaryFolder folder;
+  put_file(folder / "input", "notes");
+  fs::create_directory(folder / "sub");
+  fs::create_symlink(folder / "input", folder / "soft");
+  fs::create_hard_link(folder / "input", folder / "hard");
+  fs::create_directory_symlink(folder.path(), folder / "sub/up");
+  for (const char* name : {"input", "sub/../input", "soft", "hard", "sub/up/input"}) {
+    for (const bool force : {false, true}) {
+      Outputs outputs("test", force);
+      outputs.add_input(folder / "input");
+      EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("is an input")) << name;
+      Outputs data("test", force);
+      data.add_data(folder / "soft");
+      EXPECT_THAT(refused_output(folder, data, folder / name), HasSubstr("is an input")) << name;
+      Outputs later("test", force);
+      const auto file = later.open("-o", folder / name, note_format);
+      EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { later.add_input(folder / "input"); }));
+    }
+  }
+  EXPECT_EQ(content_of(folder / "input"), "notes");
+}
+
+TEST(Outputs, NoOutputLiesAmongTheData) {
+  const TemporaryFolder folder;
+  folder.write("photos/cat/0.jpg");
+  fs::create_directory_symlink(folder / "photos/cat", folder / "link");
+  for (const char* name : {"photos/a", "photos/cat/a", "link/a"}) {
+    Outputs outputs("test", true);
+    outputs.add_data(folder / "photos");
+    EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("lies in the folder"))
+        << name;
+    Outputs later("test", true);
+    const auto file = later.open("-o", folder / name, note_format);
+    EXPECT_TRUE(test::refused(ErrorKind::usage, [&] { later.add_data(folder / "photos"); }));
+  }
+  Outputs beside("test");
+  beside.add_data(folder / "photos");
+  write_out(beside, folder / "a", "notes");
+}
+
+TEST(Outputs, AnOutputFolderKeepsApartFromTheData) {
+  const TemporaryFolder folder;
+  folder.write("photos/cat/0.jpg");
+  fs::create_directory_symlink(folder / "photos", folder / "link");
+  fs::create_directory(folder / "real");
+  fs::create_directory_symlink(folder / "real", folder / "photos/more");
+  folder.write("real/1.jpg");
+  const auto refused = [&](const fs::path& name, const std::vector<std::string>& data) {
+    Outputs outputs("test", true);
+    for (const std::string& path : data) outputs.add_data(folder / path);
+    const bool before =
+        test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", name); });
+    Outputs later("test", true);
+    const bool after = test::refused(ErrorKind::usage, [&] {
+      later.open_folder("--cam", name);
+      for (const std::string& path : data) later.add_data(folder / path);
+    });
+    EXPECT_EQ(before, after) << name;
+    return before;
+  };
+  for (const char* name : {"photos", "photos/cat", "photos/new/maps", "link", "link/cat", ""}) {
+    EXPECT_TRUE(refused(folder / name, {"photos"})) << name;
+  }
+  EXPECT_TRUE(refused(folder / "photos/cat", {"photos/cat/0.jpg"}));
+  EXPECT_TRUE(refused(folder.path(), {"photos/cat/0.jpg"}));
+  EXPECT_TRUE(refused(folder / "real", {"photos/more/1.jpg"}));  // through a link
+  EXPECT_FALSE(refused(folder / "maps", {"photos", "photos/cat/0.jpg"}));
+  EXPECT_FALSE(fs::exists(folder / "maps"));  // nothing was written to it
+}
+
+TEST(Outputs, TwoOutputsHaveTwoNames) {
+  const TemporaryFolder folder;
+  fs::create_directory_symlink(folder.path(), folder / "here");
+  put_file(folder / "old", "notes");
+  fs::create_hard_link(folder / "old", folder / "hard");
+  for (const auto& [first, second] :
+       {std::pair{"a", "a"}, {"a", "here/a"}, {"old", "hard"}, {"a", "./a"}}) {
+    Outputs outputs("test", true);
+    const auto file = outputs.open("--first", folder / first, note_format);
+    EXPECT_THAT(test::message_of(ErrorKind::usage,
+                                 [&] { outputs.open("--second", folder / second, note_format); }),
+                HasSubstr("is an output of this command already (test --first"));
+  }
+  Outputs outputs("test");
+  const auto file = outputs.open("--first", folder / "maps", note_format);
+  EXPECT_TRUE(
+      test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "maps"); }));
+}
+
+TEST(Outputs, FilesOfARunAreNeverReplaced) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"config.yaml", "metrics.jsonl", "log.txt", "log.rank12.txt", "lock", "best.safetensors",
+        "split.csv", "trace.json", "last/state.json", "last/model-3.safetensors"}) {
+    folder.write(fmt::format("run/{}", name), "notes");
+    fs::create_symlink(folder / fmt::format("run/{}", name),
+                       folder / fmt::format("link{}", entries_below(folder.path())));
+  }
+  size_t checked = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (fs::is_directory(entry)) continue;
+    Outputs outputs("test", true);
+    EXPECT_THAT(refused_output(folder, outputs, entry.path()), HasSubstr("is a file of the run"))
+        << entry.path();
+    ++checked;
+  }
+  EXPECT_EQ(checked, 20u);
+  Outputs outputs("test");
+  EXPECT_THAT(refused_output(folder, outputs, folder / "run/find_lr.svg"),
+              HasSubstr("a file of the run"));
+  write_out(outputs, folder / "run/page.html", "notes");  // one of the user's beside them
+  EXPECT_TRUE(
+      test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "run/last"); }));
+  outputs.open_folder("--cam", folder / "run/maps");
+  put_file(folder / "config.yaml", "notes");  // no run
+  write_out(outputs, folder / "config.yaml", "notes");
+}
+
+TEST(Outputs, PipesAndDevicesAreWrittenInto) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink(pipe, folder / "link");
+  for (const char* name : {"pipe", "link"}) {
+    auto read = std::async(std::launch::async, [&] { return content_of(pipe); });
+    Outputs outputs("test");
+    write_out(outputs, folder / name, "notes");
+    EXPECT_EQ(read.get(), "notes");
+    EXPECT_TRUE(fs::is_fifo(pipe));
+  }
+  Outputs outputs("test");
+  write_out(outputs, "/dev/null", "notes");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_TRUE(test::refused(ErrorKind::disk, [&] { write_out(outputs, "/dev/full", "notes"); }));
+  EXPECT_EQ(entries_below(folder.path()), 2u);
+}
+
+TEST(Outputs, ADescriptorIsWrittenAtItsOwnPosition) {
+  const TemporaryFolder folder;
+  const FileDescriptor file(::open((folder / "a").c_str(), O_WRONLY | O_CREAT, 0600));
+  ASSERT_EQ(::write(file.get(), "before ", 7), 7);
+  Outputs outputs("test");
+  write_out(outputs, fmt::format("/dev/fd/{}", file.get()), "notes");
+  ASSERT_EQ(::write(file.get(), " after", 6), 6);
+  EXPECT_EQ(content_of(folder / "a"), "before notes after");
+  const FileDescriptor read_only(::open((folder / "a").c_str(), O_RDONLY));
+  EXPECT_TRUE(test::refused(ErrorKind::usage, [&] {
+    outputs.open("-o", fmt::format("/proc/self/fd/{}", read_only.get()), note_format);
+  }));
+}
+
+TEST(Outputs, WhatIsNoFileIsRefused) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "folder");
+  fs::create_symlink(folder / "gone", folder / "broken");
+  Outputs outputs("test", true);
+  EXPECT_THAT(refused_output(folder, outputs, folder / "folder"), HasSubstr("got a folder"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "broken"), HasSubstr("a link to nothing"));
+  EXPECT_THAT(refused_output(folder, outputs, ""), HasSubstr("expected the name of a file"));
+  EXPECT_THAT(refused_output(folder, outputs, folder / "absent/a"), HasSubstr("No such file"));
+  put_file(folder / "file", "notes");
+  EXPECT_TRUE(
+      test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "file"); }));
+}
+
+TEST(Outputs, AFolderOfOutputs) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  outputs.open_folder("--cam", folder / "new/maps");
+  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes", note_format);
+  EXPECT_EQ(content_of(folder / "new/maps/cat/0.jpg"), "notes");
+  outputs.write("--cam", folder / "new/maps", "cat/0.jpg", "notes again", note_format);
+  EXPECT_EQ(content_of(folder / "new/maps/cat/0.jpg"), "notes again");
+  folder.write("new/maps/cat/1.jpg", "mine");
+  EXPECT_TRUE(test::refused(ErrorKind::usage, [&] {
+    outputs.write("--cam", folder / "new/maps", "cat/1.jpg", "notes", note_format);
+  }));
+  EXPECT_EQ(content_of(folder / "new/maps/cat/1.jpg"), "mine");
+}
+
+// An unwritable place costs nothing: it is refused before anything is computed.
+TEST(Outputs, AFolderThatCannotBeWritten) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "read_only");
+  fs::permissions(folder / "read_only", fs::perms::owner_read | fs::perms::owner_exec);
+  Outputs outputs("test");
+  EXPECT_THAT(refused_output(folder, outputs, folder / "read_only/a"),
+              HasSubstr("Permission denied"));
+  EXPECT_TRUE(
+      test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / "read_only"); }));
+  EXPECT_TRUE(test::refused(ErrorKind::usage,
+                            [&] { outputs.open_folder("--cam", folder / "read_only/maps"); }));
+}
+
+TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  outputs.open_folder("--cam", folder / "maps/deep");
+  const auto file = outputs.open("-o", folder / "a", note_format);
+  folder.write("kept", "x");
+  remove_temporaries();
+  EXPECT_EQ(entries_below(folder.path()), 1u);
+  EXPECT_TRUE(fs::exists(folder / "kept"));
+}
+
+}  // namespace
+}  // namespace whisker

@@ -1,0 +1,92 @@
+#include "train/data/validation_overlap.h"
+
+#include "core/io/text.h"
+#include "data/images/shared_images.h"
+#include "data/images/split_list.h"
+#include "train/data/run_split.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string unread_text(const SharedImages& shared) {
+  if (shared.unread == 0) return "";
+  return fmt::format(" ({} more could not be compared in a few seconds: whisker data check)",
+                     shared.unread);
+}
+
+// The images that trained a run.
+ImageFolder trained_images(const PastRun& run) {
+  ImageFolder images;
+  images.root = run.config.data.train;
+  for (SplitEntry& entry : read_split(run.split())) {
+    if (entry.split == "train") {
+      images.files.push_back({.path = std::move(entry.path), .bytes = entry.bytes});
+    }
+  }
+  return images;
+}
+
+// Of the weights `from`, then of those that they began with.
+std::string initial_overlap(const std::string& from, const ImageFolder& val) {
+  constexpr int most_runs = 8;
+  std::string weights = from;
+  for (int i = 0; i < most_runs && !weights.empty(); ++i) {
+    std::optional<PastRun> run;
+    SharedImages shared;
+    try {
+      run = run_of(weights);
+      std::error_code error;
+      if (!run || !fs::exists(run->split(), error)) return "";
+      shared = find_shared(val, trained_images(*run));
+    } catch (const Error&) {
+      return "";  // a run folder that is damaged; its weights have been read
+    }
+    if (shared.count + shared.unread > 0) {
+      return fmt::format(
+          "warning: {} of the {} validation images trained {} ({}){}: validation is too good. Give "
+          "data.val other images.",
+          shared.count, val.size(),
+          i == 0 ? "the weights of init.from"
+                 : fmt::format("{}, with which those of init.from began",
+                               printable(fs::path(weights).string())),
+          printable(run->split().string()), unread_text(shared));
+    }
+    weights = run->config.init.from;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> validation_overlap(const Config& config, const ImageFolders& images) {
+  std::vector<std::string> notes;
+  if (config.data.kind != DataKind::images || config.train.overfit_batches > 0) return notes;
+  std::error_code error;
+  const bool one = config.data.val.empty() ||  // identical images stay on one side of a split
+                   fs::equivalent(config.data.train, config.data.val, error);
+  if (!one) {
+    const SharedImages shared = find_shared(images.val, images.train);
+    if (shared.count + shared.unread > 0) {
+      notes.push_back(fmt::format(
+          "{}{} of the {} validation images are training images, too{}{}: validation does not "
+          "measure other images. Remove them from data.val, or leave data.val out to split "
+          "data.train.",
+          shared.count > 0 ? "warning: " : "", shared.count, images.val.size(),
+          shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
+          unread_text(shared)));
+    }
+  }
+  if (!config.init.from.empty()) {
+    std::string note = initial_overlap(config.init.from, images.val);
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
+}  // namespace whisker
