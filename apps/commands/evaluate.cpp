@@ -46,9 +46,11 @@ struct EvaluateArguments {
   std::string label_pattern;
   std::string csv;
   std::string label_column, text_column;
+  std::string header;  // "": as in training
   std::string predictions, out;
   size_t worst = 0;
   bool json = false;
+  bool null = false;
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 32;
@@ -220,7 +222,7 @@ std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const
 
 // Rank 0 reads standard input.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
-  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
+  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs, arguments.null))[0];
   return gather_texts(ranks, {})[0];
 }
 
@@ -237,6 +239,9 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   Unreadable unreadable;
   for (const SkippedFile& file : files.unreadable) {
     if (ranks.leads()) unreadable.add(file.path, file.reason);
+  }
+  for (const std::string& note : files.notes) {
+    if (verbosity >= 0) tell(printable(note) + "\n");
   }
   const std::string unsupported = unsupported_formats(files.skipped);
   if (!unsupported.empty() && verbosity >= 0) {
@@ -286,8 +291,15 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   return print_metrics(network, *metrics, unreadable, arguments.json, trained);
 }
 
+std::optional<Header> header_of(const EvaluateArguments& arguments) {
+  if (arguments.header.empty()) return std::nullopt;
+  return arguments.header == "auto"   ? Header::automatic
+         : arguments.header == "true" ? Header::present
+                                      : Header::absent;
+}
+
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, RankGroup& ranks) {
+                       const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
   if (!arguments.predictions.empty() || !arguments.out.empty()) {
     fail(ErrorKind::usage,
          "evaluate: --predictions and --worst are about images, got a network trained on {}.",
@@ -304,10 +316,14 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
       split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)
-            : open_labelled(
-                  network, arguments.inputs.front(),
-                  {.label_column = arguments.label_column, .text_column = arguments.text_column},
-                  arguments.batch_size, part);
+            : open_labelled(network, arguments.inputs.front(),
+                            {.label_column = arguments.label_column,
+                             .text_column = arguments.text_column,
+                             .header = header_of(arguments)},
+                            arguments.batch_size, part);
+  for (const std::string& note : data.notes) {
+    if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
+  }
   Unreadable unreadable;
   for (const BadRow& row : data.bad) {
     if (ranks.leads()) unreadable.add(row.place, row.reason);
@@ -364,8 +380,9 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
          network.signature().examples());
   }
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
-  const int code = images ? evaluate_images(network, arguments, run, ranks, invocation.verbosity)
-                          : evaluate_sequences(network, arguments, run, ranks);
+  const int code = images
+                       ? evaluate_images(network, arguments, run, ranks, invocation.verbosity)
+                       : evaluate_sequences(network, arguments, run, ranks, invocation.verbosity);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -406,6 +423,11 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--label-column", arguments->label_column,
                        "Of text or rows: a number from 1, or a name in the first row");
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
+  evaluate
+      ->add_option("--header", arguments->header,
+                   "Whether the first row of a table holds the columns' names")
+      ->check(CLI::IsMember({"auto", "true", "false"}));
+  evaluate->add_flag("--null", arguments->null, "Names on stdin end with NUL, as of find -print0");
   evaluate->add_option("--predictions", arguments->predictions,
                        "Write a CSV of every image: label, prediction, loss, probabilities");
   evaluate

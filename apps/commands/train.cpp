@@ -253,7 +253,7 @@ void check_resume(const TrainArguments& arguments) {
 int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
                Invocation& invocation) {
   RunFolder folder = folder_of_rank(*ranks, [&] { return RunFolder::open(arguments.resume); });
-  Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
+  Config config = read_run_config(folder.config().string(), arguments.words);
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0) {
     folder.close();

@@ -22,6 +22,7 @@ struct LabelledText {
   std::vector<Example> examples;          ///< files in bytewise order, lines as they come
   std::vector<BadRow> bad;                ///< empty texts, invalid UTF-8, missing fields
   std::vector<SkippedFile> skipped = {};  ///< files beside class folders
+  std::vector<std::string> notes = {};    ///< what was assumed
 
   std::vector<int64_t> labels() const;
 };
@@ -29,6 +30,7 @@ struct LabelledText {
 struct LabelledTextOptions {
   std::string label_column = "1";  ///< numbers from 1, or names that the first row holds
   std::string text_column = "2";
+  Header header = Header::automatic;
   /// The classes to use, for evaluating a trained model; a row with another label is bad. Empty:
   /// the classes found, at least two.
   std::vector<std::string> classes = {};

@@ -28,6 +28,7 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
   if (!data.val.empty()) {
     folders.val =
         open_image_folder(data.val, {.label_pattern = data.label_pattern, .name = "data.val"});
+    adopt_class_names(folders.train, folders.val);
     check_same_classes(folders.train, folders.val);
   } else {
     SplitFolder split =
@@ -163,9 +164,15 @@ RunData open_images(const Config& config, Partition part) {
                .notes = std::move(notes)};
   for (const auto& [key, folder] :
        {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
+    for (const std::string& note : folder->notes) {
+      data.notes.push_back(fmt::format("{}: {}", key, note));
+    }
     const std::string unsupported = unsupported_formats(folder->skipped);
     if (unsupported.empty()) continue;
     data.notes.push_back(fmt::format("{}: {} skipped: {}", key, unsupported, supported_formats));
+  }
+  for (std::string& pair : similar_classes(data.signature.classes)) {
+    data.notes.push_back("data.train: " + std::move(pair));
   }
   data.images = std::move(folders);
   return data;
