@@ -65,7 +65,9 @@ bool is_image(std::string_view bytes, bool ends = false) {
   LineReader reader(pipe.reader(), "pipe");
   const bool image = reader.begins_as_image();
   pipe.close_writer();
-  if (image) EXPECT_EQ(reader.rest(), bytes);
+  if (image) {
+    EXPECT_EQ(reader.rest(), bytes);
+  }
   return image;
 }
 
