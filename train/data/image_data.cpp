@@ -188,6 +188,15 @@ RunData open_images(const Config& config, Partition part) {
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
                .notes = std::move(notes)};
+  for (const auto& [key, folder] :
+       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
+    for (const std::string& note : folder->notes) {
+      data.notes.push_back(fmt::format("{}: {}", key, note));
+    }
+  }
+  for (std::string& pair : similar_classes(data.signature.classes)) {
+    data.notes.push_back("data.train: " + std::move(pair));
+  }
   data.images = std::move(folders);
   return data;
 }
