@@ -72,7 +72,7 @@ class RankDifferences(ProgramTest):
                 (2, "seed is '3', on rank 0 '0'", [*train, "seed=0"], [*train, "seed=3"]),
                 (2, "train.epochs is '1', on rank 0 '3'", train, [*train, "train.epochs=1"]),
                 (2, "model.layers[0].conv2d.filters is", train, [*train, "model.layers[0].conv2d.filters=9"]),
-                (2, "init.from is 'not given', on rank 0 'given'", init, train),
+                (2, "--init is 'not given', on rank 0 'given'", init, train),
                 (2, "another command than rank 0: command is 'evaluate', on rank 0 'train'", train,
                  ["evaluate", "runs/one/best.safetensors", "val"]),
                 (2, "--resume is 'given', on rank 0 'not given'", train, ["train", "--resume", "runs/one"]),
@@ -91,7 +91,7 @@ class RankDifferences(ProgramTest):
 
     def test_without_a_configuration_files_are_compared_too(self):
         mine = ["train", "--data", "train", "device=cpu", "name=unnamed"]
-        self.assert_refused(3, "c1/019.png in data.", mine, [*mine[:2], "fewer", *mine[3:], "data.val_split=0.2"])
+        self.assert_refused(3, "c1/", mine, [*mine[:2], "fewer", *mine[3:]])
 
     def test_sequences_are_compared_by_content(self):
         for config, file in (("sentences.yaml", "sentences.csv"), ("series.yaml", "series.csv")):
@@ -122,7 +122,7 @@ class RankDifferences(ProgramTest):
         rows = ["evaluate", "runs/reviews/best.safetensors", "sentences.csv", "--device", "cpu"]
         lines = (self.folder / "sentences.csv").read_text().split("\n")
         (self.folder / "fewer.csv").write_text("\n".join(lines[:-2]))
-        self.assert_refused(3, "another list of inputs than rank 0: DATA is '", rows, [*rows[:2], "fewer.csv", *rows[3:]])
+        self.assert_refused(3, "list of inputs than rank 0: DATA is '", rows, [*rows[:2], "fewer.csv", *rows[3:]])
 
     def test_classifications_that_differ_are_refused(self):
         weights = "runs/one/best.safetensors"
@@ -135,6 +135,7 @@ class RankDifferences(ProgramTest):
             with self.subTest(second):
                 self.assert_refused(code, expected, classify, second)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_ranks_may_differ_in_where_and_how_they_run(self):
         train = ["train", "plain.yaml"]
         process = subprocess.run(
@@ -158,6 +159,7 @@ class RankDifferences(ProgramTest):
             self.assertEqual(json.loads(results[0][1]).keys() & {"accuracy", "images"},
                              {"accuracy", "images"} if command == "evaluate" else {"images"})
 
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_hanging_ranks_end_all_and_slow_ones_do_not(self):
         limit = {"WHISKER_SILENCE_S": "4"}
         steps = [os.environ["WHISKER_RANK_STEPS"], "plain.yaml"]
