@@ -23,7 +23,7 @@ class RankDifferences(ProgramTest):
         words = ("good", "bad", "fine", "poor")
         (cls.folder / "sentences.csv").write_text("".join(["label,text\n", *(f"{i % 2},{words[i % 4]} {i}\n"
                                                                              for i in range(40))]))
-        (cls.folder / "series.csv").write_text("".join(f"{i},{i % 7}\n" for i in range(150)))
+        (cls.folder / "series.csv").write_text("".join(f"{i % 7},{i}\n" for i in range(150)))
         for name in ("moved", "fewer", "swapped", "other_val"):
             shutil.copytree(cls.folder / ("val" if name == "other_val" else "train"), cls.folder / name)
         (cls.folder / "fewer/c1/019.png").unlink()
@@ -94,10 +94,11 @@ class RankDifferences(ProgramTest):
         self.assert_refused(3, "c1/", mine, [*mine[:2], "fewer", *mine[3:]])
 
     def test_sequences_are_compared_by_content(self):
-        for config, file in (("sentences.yaml", "sentences.csv"), ("series.yaml", "series.csv")):
+        for config, file, old, new in (("sentences.yaml", "sentences.csv", "fine 22", "fine 21"),
+                                       ("series.yaml", "series.csv", "6,6", "5,6")):
             text = (self.folder / file).read_text()
             (self.folder / "elsewhere").mkdir(exist_ok=True)
-            (self.folder / "elsewhere" / file).write_text(text[:-2] + "5\n")
+            (self.folder / "elsewhere" / file).write_text(text.replace(old, new, 1))
             train = ["train", config]
             with self.subTest(config):
                 self.assert_refused(3, "set of training and validation data than rank 0: data.train is '", train,
