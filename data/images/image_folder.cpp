@@ -332,11 +332,12 @@ bool holds_images(const std::filesystem::path& folder) {
 
 void check_same_classes(const ImageFolder& train, const ImageFolder& val) {
   if (train.classes == val.classes) return;
-  fail(ErrorKind::data,
-       "data: train and val must have the same classes; only in train ({}): {}; only in val ({}): "
-       "{}. Rename or remove folders until both lists agree.",
-       printable(train.root.string()), only_in(train.classes, val.classes),
-       printable(val.root.string()), only_in(val.classes, train.classes));
+  fail(
+      ErrorKind::data,
+      "data: train and val differ in their classes; only in train ({}): {}; only in val ({}): {}. "
+      "Training accepts classes that val lacks, but none that train lacks: rename or remove these.",
+      printable(train.root.string()), only_in(train.classes, val.classes),
+      printable(val.root.string()), only_in(val.classes, train.classes));
 }
 
 std::string fingerprint(const ImageFolder& folder) {

@@ -69,11 +69,12 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       {.about = "training data: a folder of class folders, or one of splits (train/, val/, test/); "
                 "a file (text also: a folder of one file per class)"});
   v.field("val", c.val,
-          {.about =
-               "validation data with the same classes; an override of data.train alone clears it"});
-  v.field("test", c.test,
-          {.about = "labelled data of the same kind, measured once at the end with the best weights; "
-                    "cleared likewise"});
+          {.about = "validation data with classes of the training data; an override of data.train "
+                    "alone clears it"});
+  v.field(
+      "test", c.test,
+      {.about = "labelled data of the same kind, measured once at the end with the best weights; "
+                "cleared likewise"});
   v.field(
       "val_split", c.val_split,
       {.about =

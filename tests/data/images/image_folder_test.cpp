@@ -65,7 +65,7 @@ TEST(ImageFolder, FoldersOfRunsAreNoData) {
   EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
   EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
   int runs = 0;
-  for (const SkippedFile& file : found.skipped) runs += file.reason == "a run folder";
+  for (const SkippedFile& file : found.skipped) runs += file.reason == "run folder";
   EXPECT_EQ(runs, 3);
   folder.write("bird/last/1.jpg");  // a folder of this name alone is none
   EXPECT_EQ(open_image_folder(folder.path()).classes, (Names{"bird", "cat", "dog"}));

@@ -217,6 +217,19 @@ TEST(SequenceTraining, ConfigurationsThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(error({"model.head=[{dense: {units: 5}}]"}), HasSubstr("2 classes"));
 }
 
+TEST(SequenceTraining, AValidationSetMayLackAClass) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  folder.write("val.tsv", "with\tbab\nwith\tcac\n");
+  folder.write("train.tsv", "with\tbab\nwithout\tbcb\nwith\tcac\nwithout\tccb\n");
+  const Experiment experiment(
+      text_config(folder, {"data.train=" + (folder / "train.tsv").string(), "data.val_split=0",
+                           "data.val=" + (folder / "val.tsv").string(), "train.batch_size=2"}));
+  EXPECT_THAT(experiment.notes,
+              testing::Contains(HasSubstr("data.val has no texts of 1 of the 2 classes, on which "
+                                          "validation is silent: 'without'")));
+}
+
 // Class folders with a file per text, a fifth of each for validation.
 TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
   const TemporaryFolder folder;
