@@ -313,7 +313,9 @@ TEST(ImageFolder, SplitsEachClassAlike) {
   EXPECT_THROW(split_stratified(all, 0, 7), Error);
   EXPECT_THROW(split_stratified(all, 1, 7), Error);
   all.files.resize(91);
-  EXPECT_THROW(split_stratified(all, 0.2, 7), Error);
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { split_stratified(all, 0.2, 7); }),
+              HasSubstr("class 'b' has 1 example, at least 2 are needed to split it into train and "
+                        "val. Add examples, remove the class, or name data.val"));
 }
 
 // Copies train together or validate together, whatever their names and labels are; folders without
