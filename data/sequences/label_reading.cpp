@@ -32,22 +32,14 @@ class Judge {
       : input_(input), classes_(classes), column_(column) {}
 
   void add(const CsvRow& row) {
-    size_t end = row.fields.size();
-    while (end > 0 && is_padding(row.fields[end - 1])) --end;
-    for (size_t i = 0; i < end; ++i) {
-      if (i != column_ && !number_of(row.fields[i])) return;  // bad, however it is read
-    }
     const std::string& cell = row.fields[column_];
-    const bool inside = column_ < end;
-    const int64_t unlabelled = steps(end);
-    const int64_t labelled = inside ? steps(end - 1) : 0;
-    const bool fits_unlabelled = unlabelled > 0 && number_of(cell);
-    const bool fits_labelled = labelled > 0;
-    if (fits_labelled != fits_unlabelled) {
-      ++(fits_labelled ? found_.only_labelled : found_.only_unlabelled);
+    const int64_t unlabelled = number_of(cell) || is_padding(cell) ? steps(row, false) : 0;
+    const int64_t labelled = cell.empty() ? 0 : steps(row, true);
+    if (unlabelled == 0 && labelled == 0) return;  // bad, however it is read
+    if (unlabelled == 0 || labelled == 0) {
+      ++(labelled > 0 ? found_.only_labelled : found_.only_unlabelled);
       return;
     }
-    if (!fits_labelled) return;
     ++found_.both;
     std::string text = label_text(cell);
     if (find_name(classes_, text).index) {
@@ -82,9 +74,17 @@ class Judge {
   }
 
  private:
-  /// Of a row with so many values; 0 where they make no whole steps.
-  int64_t steps(size_t values) const {
-    const auto count = static_cast<int64_t>(values);
+  /// As labelled_rows() reads the row, with or without a label; 0 where it cannot.
+  int64_t steps(const CsvRow& row, bool labelled) const {
+    const auto is_label = [&](size_t i) { return labelled && i == column_; };
+    size_t end = row.fields.size();
+    while (end > 0 && (is_label(end - 1) || is_padding(row.fields[end - 1]))) --end;
+    int64_t count = 0;
+    for (size_t i = 0; i < end; ++i) {
+      if (is_label(i)) continue;
+      if (!number_of(row.fields[i])) return 0;
+      ++count;
+    }
     return count % input_.features == 0 ? count / input_.features : 0;
   }
   bool is_odd(int64_t steps) const {

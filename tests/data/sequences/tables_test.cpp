@@ -291,6 +291,11 @@ TEST_F(LabelColumn, IsToldByFormAndName) {
   classes_ = {"up", "down"};
   EXPECT_EQ(found("up,5,6\ndown,7,8\n", input).first, "1");
   EXPECT_EQ(found("4,5,6\n6,7,8\n", input).first, "none");
+  // Behind the values, and behind what pads them.
+  input.label_column = "4";
+  classes_ = {"1", "2"};
+  EXPECT_EQ(found("0.5,0.6,,1\n0.7,0.8,0.9,2\n", input).first, "4");
+  classes_ = {"up", "down"};
   input.label_column = "9";
   EXPECT_EQ(found("4,5,6\n6,7,8\n", input).first, "none");
   input.label_column = "kind";
