@@ -254,7 +254,7 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_TRUE(preset_name_of_file("resnetblur50_bt-84f4748f.pth")->unsupported);
 }
 
-const JsonValue& family_row(const std::string& name) {
+const JsonValue& family_row(const char* name) {
   return *std::ranges::find_if(
       family_rows(), [&](const JsonValue& row) { return row.at("name").as_string() == name; });
 }
