@@ -26,7 +26,7 @@ namespace whisker::test {
 namespace {
 
 constexpr int64_t family_classes = 5, small_side = 64, image_count = 3;
-constexpr int64_t many_parameters = 30'000'000;
+constexpr int64_t many_parameters = 13'000'000;
 
 const std::vector<JsonValue>& family_rows() {
   static const JsonValue file = json_fixture(WHISKER_SOURCE_DIR "/tests/layers/family_logits.json");
@@ -148,7 +148,7 @@ TEST_P(Families, GiveTheLogitsOfTheirLibrary) {
   const Model model = family_network(name(), small_side);
   ParameterArena arena(model.net->parameters(), cpu_device, {});
   fill_family(model, library_names(row(), model), row().at("gain").as_double(), arena);
-  set_cpu_options({.winograd = false, .deterministic = true});
+  set_cpu_options({.threads = 1, .winograd = false, .deterministic = true});
   const NoGrad inference;
   const Tensor images = family_images();
   const bool has_statistics = std::ranges::any_of(
