@@ -58,8 +58,8 @@ std::vector<std::string> library_names(const JsonValue& row, const Model& model)
   return names_of(timm ? Naming::timm : Naming::torchvision, names);
 }
 
-/// A file of the library's network, of which names and shapes count.
-SafetensorsFile library_file(const JsonValue& row, const std::string& file_name) {
+/// The tensors of the library's network, of which names and shapes count.
+std::vector<SafetensorsTensor> library_tensors(const JsonValue& row) {
   const Model model = family_network(row.at("name").as_string(), 0);
   const std::vector<std::string> names = library_names(row, model);
   std::vector<SafetensorsTensor> tensors;
@@ -67,7 +67,11 @@ SafetensorsFile library_file(const JsonValue& row, const std::string& file_name)
     const Shape shape = file_shape(*model.net->parameters()[tensors.size()]);
     tensors.push_back({.name = name, .shape = {shape.begin(), shape.end()}, .bytes = {}});
   }
-  return SafetensorsFile::of(file_name, std::move(tensors));
+  return tensors;
+}
+
+SafetensorsFile library_file(const JsonValue& row, const std::string& file_name) {
+  return SafetensorsFile::of(file_name, library_tensors(row));
 }
 
 /// The script's filled().
@@ -172,14 +176,16 @@ std::vector<std::string> all_of(const PresetOfFile& found) {
 }
 
 TEST_P(Families, AreRecognisedOrSaidToBeOneOfSeveral) {
-  const auto by_tensors = preset_of_file(library_file(row(), "model.safetensors"));
+  const std::vector<SafetensorsTensor> tensors = library_tensors(row());
+  const SafetensorsFile file = SafetensorsFile::of("model.safetensors", tensors);
+  const auto by_tensors = preset_of_file(file);
   ASSERT_TRUE(by_tensors);
   EXPECT_EQ(by_tensors->classes, family_classes);
   EXPECT_EQ(by_tensors->by, "its tensors");
   EXPECT_THAT(all_of(*by_tensors), testing::Contains(name()));
 
   const std::string plain = name().substr(name().find('/') + 1);
-  const auto by_file = preset_of_file(library_file(row(), "weights/" + plain + ".pth"));
+  const auto by_file = preset_of_file(SafetensorsFile::of("weights/" + plain + ".pth", tensors));
   ASSERT_TRUE(by_file);
   EXPECT_EQ(by_file->by, "its file name");
   EXPECT_THAT(all_of(*by_file), testing::Contains(name()));
@@ -187,7 +193,6 @@ TEST_P(Families, AreRecognisedOrSaidToBeOneOfSeveral) {
     EXPECT_EQ(other.substr(other.find('/') + 1), plain);
   }
 
-  const SafetensorsFile file = library_file(row(), "model.safetensors");
   const auto by_option = preset_of_file(file, {.model = name()});
   EXPECT_EQ(by_option->name, name());
   EXPECT_THAT(by_option->others, testing::IsEmpty());
