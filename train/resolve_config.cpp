@@ -47,11 +47,12 @@ std::string preset_in(const SafetensorsFile& file, Notes& notes) {
     return preset->name;
   }
   if (find_preset(arch)) return arch;
+  const std::string nearest = nearest_preset(file);
   fail(
       ErrorKind::checkpoint,
       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
-      "has its tensors' names and shapes. Name the network: model: one of {}, or its layers.",
-      file.name(), fmt::join(preset_names(), ", "));
+      "has its tensors' names and shapes{}{}. Name the network: model: one of {}, or its layers.",
+      file.name(), nearest.empty() ? "" : "; ", nearest, fmt::join(preset_names(), ", "));
 }
 
 YamlNode model_in(const SafetensorsFile& file, InitConfig& init, Notes& notes) {
@@ -99,7 +100,8 @@ std::optional<Preprocess> preprocess_in(const SafetensorsFile& file, const YamlN
 }
 
 std::vector<double> per_channel(const std::array<double, 3>& values, int64_t channels) {
-  const bool one = channels == 1 || (values[0] == values[1] && values[1] == values[2]);
+  if (channels == 1) return {gray_of(values)};
+  const bool one = values[0] == values[1] && values[1] == values[2];
   return {values.begin(), values.begin() + (one ? 1 : 3)};
 }
 
@@ -226,7 +228,7 @@ void follow_weights(Config& config, Notes& notes) {
   }
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
-  const SafetensorsFile file = open_weights(config.init.from);
+  const SafetensorsFile file = open_weights(config.init.from, config.init.key);
   if (network) {
     config.model = model_in(file, config.init, notes);
   } else {

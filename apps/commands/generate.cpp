@@ -1,5 +1,6 @@
 // whisker generate WEIGHTS --prompt TEXT: continues a text with a language model.
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "train/config/device_name.h"
 #include "train/inference/text_generator.h"
@@ -24,7 +25,7 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
           "--temperature", arguments->options.temperature,
           "Divides the logits: smaller is more predictable, 0: always the most probable token")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(number_range(0.0, 100.0));
   generate->add_option("--top-k", arguments->options.top_k, "Draw from the k most probable only")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 28));
@@ -35,6 +36,7 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
   set_action(generate, invocation, [&invocation, arguments] {
     const Network network = Network::load(weights_file(arguments->weights),
                                           chosen_device(arguments->device, invocation));
+    tell_notes(network.notes(), invocation);
     std::string text = arguments->prompt;
     generate_text(network, arguments->prompt, arguments->options,
                   [&](std::string_view piece) { text += piece; });

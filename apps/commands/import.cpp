@@ -68,20 +68,19 @@ std::string arch_of(const SafetensorsFile& file) {
   return arch == file.metadata().end() ? "" : arch->second;
 }
 
-std::map<std::string, std::string> metadata_of(const SafetensorsFile& file,
-                                               const ImportArguments& arguments,
+std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, const GivenFacts& given,
                                                const Invocation& invocation) {
-  const GivenFacts given = arguments.facts.read();
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
   const bool described = metadata.contains("config") || find_preset(arch_of(file));
   const bool asked = !given.classes.empty() || !given.preprocess.empty() || !given.model.empty();
   if (!described && !asked && !preset_of_file(file, {.metadata = arch_of(file)})) {
-    if (invocation.verbosity >= 0) {
-      tell(fmt::format(
-          "{}: no preset has its tensors: the result does not say which network it is\n",
-          printable(file.name())));
-    }
+    const std::string nearest = nearest_preset(file);
+    std::vector<std::string> notes = file.notes();
+    notes.push_back(fmt::format(
+        "{}: no preset has its tensors: the result does not say which network it is{}{}",
+        printable(file.name()), nearest.empty() ? "" : "; ", printable(nearest)));
+    tell_notes(notes, invocation);
     return metadata;
   }
   const WeightsInfo info = WeightsInfo::from_file(file, given);
@@ -98,11 +97,21 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   outputs.add_input(arguments.file);
   outputs.add_input(arguments.facts.classes);
   const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
-  const SafetensorsFile file = open_weights(weights_file(arguments.file));
-  const auto metadata = metadata_of(file, arguments, invocation);
+  const GivenFacts given = arguments.facts.read();
+  const SafetensorsFile file = open_weights(weights_file(arguments.file), given.weights_key);
+  const auto metadata = metadata_of(file, given, invocation);
   const auto arch = metadata.find("arch");
+  if (arch != metadata.end() || metadata.contains("config")) {  // a network that can be used
+    for (const SafetensorsTensor& tensor : file.tensors()) check_finite(file, tensor);
+  }
   const std::vector<SafetensorsTensor> tensors =
       result_tensors(file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
+  if (const size_t beside = file.tensors().size() - tensors.size(); beside > 0) {
+    tell_notes({fmt::format("{}: {} tensors beside the network are left out; --names file keeps "
+                            "them",
+                            printable(file.name()), beside)},
+               invocation);
+  }
   std::vector<SafetensorsEntry> entries;
   std::set<std::string_view> seen;
   for (const SafetensorsTensor& tensor : tensors) {

@@ -37,7 +37,7 @@ namespace {
 struct TrainArguments {
   std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
   std::string resume;
-  std::string init;
+  std::string init, weights_key;
   std::string gpus;
   int max_restarts = 0;
   OneCommand one_command;  // where there is no CONFIG
@@ -257,8 +257,10 @@ Restarts restarts_of(const TrainArguments& arguments, const Invocation& invocati
 }
 
 void check_resume(const TrainArguments& arguments) {
-  if (arguments.dry_run || arguments.find_lr || !arguments.init.empty()) {
-    fail(ErrorKind::usage, "--resume: not together with --dry-run or --init, nor with --find-lr");
+  const bool starts = !arguments.init.empty() || !arguments.weights_key.empty();
+  if (arguments.dry_run || arguments.find_lr || starts) {
+    fail(ErrorKind::usage,
+         "--resume: not together with --dry-run or --init, nor with --find-lr or --weights-key");
   }
   for (const std::string& assignment : arguments.words) {
     const std::string key = assignment.substr(0, assignment.find('='));
@@ -282,7 +284,7 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   RunFolder folder =
       ranks->leads() ? RunFolder::open(arguments.resume) : RunFolder::of_rank_0(arguments.resume);
   require_same_checkpoint(*ranks, folder);
-  Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
+  Config config = read_run_config(folder.config().string(), arguments.words);
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0) {
     folder.close();
@@ -323,6 +325,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
             Invocation& invocation) {
   Config config = new_config(arguments);
   if (!arguments.init.empty()) config.init.from = arguments.init;
+  if (!arguments.weights_key.empty()) config.init.key = arguments.weights_key;
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0 && !arguments.dry_run && !arguments.find_lr) {
     return start_ranks(count, restarts_of(arguments, invocation));
@@ -397,6 +400,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
       "With --data: a preset, where --weights does not say or a new network is wanted");
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
+  train->add_option("--weights-key", arguments->weights_key,
+                    "Of a checkpoint in --weights or --init: the key of the weights, as model_ema "
+                    "(init.key)");
   train->add_option("--gpus", arguments->gpus,
                     "Train on so many GPUs of this machine, or all: one process each");
   train

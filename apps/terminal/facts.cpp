@@ -63,10 +63,14 @@ void FactOptions::add_to(CLI::App* command) {
                    "KEY=VALUE of the data section (image_size, resize_short, interpolation, mean, "
                    "std, ...) in place of the weights' own; repeatable")
       ->allow_extra_args(false);
+  command->add_option("--weights-key", weights_key,
+                      "Of a checkpoint in WEIGHTS: the key of the weights, as model_ema, or the "
+                      "words before a dot in their tensors' names (the likeliest, which is told)");
 }
 
 GivenFacts FactOptions::read() const {
-  GivenFacts facts{.classes = {}, .preprocess = preprocess, .model = model};
+  GivenFacts facts{
+      .classes = {}, .preprocess = preprocess, .model = model, .weights_key = weights_key};
   if (classes == "imagenet") {
     facts.classes = imagenet_classes();
   } else if (!classes.empty()) {

@@ -22,11 +22,12 @@ struct Invocation;
 /// Messages about what was recognised, on stderr unless --quiet.
 void tell_notes(const std::vector<std::string>& notes, const Invocation& invocation);
 
-/// `--classes`, `--input` and `--model`.
+/// `--classes`, `--input`, `--model` and `--weights-key`.
 struct FactOptions {
   std::string model;    ///< preset of a file from elsewhere
   std::string classes;  ///< imagenet, or a file with a name per line
   std::vector<std::string> preprocess;
+  std::string weights_key;
 
   void add_to(CLI::App* command);
   /// Throws usage or data for a file of names that is none.

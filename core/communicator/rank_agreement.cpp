@@ -110,7 +110,7 @@ void require_same(RankGroup& ranks, uint64_t hash, const std::function<Facts()>&
   fail(agreement.kind,
        "rank {} on {}{} has another {} than rank 0: {}. All ranks compute one run: they may differ "
        "in device, paths, workers, prefetch, cache limits and runtime.*, in nothing else.{}{}",
-       first - hashes.begin(), all[0], others == 0 ? "" : fmt::format(", as {} more, ", others),
+       first - hashes.begin(), all[0], others == 0 ? "" : fmt::format(", as {} more,", others),
        agreement.what, all[1].empty() ? "its contents differ" : all[1],
        agreement.remedy.empty() ? "" : " ", agreement.remedy);
 }

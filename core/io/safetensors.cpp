@@ -2,6 +2,7 @@
 // safetensors_header.cpp. See Note [Safetensors verdict].
 #include "core/io/safetensors.h"
 
+#include "core/io/foreign_weights.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
@@ -37,46 +38,6 @@ void refuse_pickles(std::string_view content, const std::string& file) {
        "{}: expected a safetensors file, got a {} as torch.save writes. Convert it: whisker import "
        "FILE -o weights.safetensors.",
        file, format == WeightsFormat::torch_zip ? "zip archive" : "pickle");
-}
-
-constexpr std::string_view spaces = " \t\n\f\r";
-
-// The beginning of a file without control characters, from its first word on; nothing for others.
-// No weights are text: bytes 4 to 7 of a safetensors file are 0.
-std::string_view text_of(std::string_view content) {
-  std::string_view head = content.substr(0, 1024);
-  const bool binary = std::ranges::any_of(head, [](char c) {
-    return c == '\x7f' || (static_cast<uint8_t>(c) < ' ' && spaces.find(c) == spaces.npos);
-  });
-  if (binary) return {};
-  if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);  // a byte order mark
-  return head.substr(std::min(head.find_first_not_of(spaces), head.size()));
-}
-
-// What a failed download leaves in place of weights.
-void refuse_texts(std::string_view content, const std::string& file) {
-  constexpr const char* expected = "expected a safetensors file or a zip file of torch.save";
-  if (content.empty()) {
-    fail(ErrorKind::checkpoint, "{}: {}, got an empty file. Download or copy it again.", file,
-         expected);
-  }
-  const std::string_view text = text_of(content);
-  if (text.empty()) return;
-  std::string lower(text);
-  std::ranges::transform(text, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  const char* what = "a text file";
-  const char* remedy = "Download or copy the weights again.";
-  if (lower.find("<!doctype html") != lower.npos || lower.find("<html") != lower.npos) {
-    what = "a web page (HTML)";
-    remedy = "Download the weights again, from a link to the file itself.";
-  } else if (text.starts_with("version https://git-lfs.github.com/spec/")) {
-    what = "a Git LFS pointer";
-    remedy = "Download the weights that it stands for: git lfs pull.";
-  }
-  fail(ErrorKind::checkpoint, "{}: {}, got {} that begins with {}. {}", file, expected, what,
-       excerpt(text), remedy);
 }
 
 // shape x element size, or nothing on overflow. As in the Python package, the element count in bits
@@ -196,7 +157,7 @@ SafetensorsFile SafetensorsFile::of(const std::string& name, std::vector<Safeten
 void SafetensorsFile::read(std::span<const std::byte> bytes) {
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   refuse_pickles(content, name_);
-  refuse_texts(content, name_);
+  refuse_foreign_weights(content, name_);
   if (bytes.size() < 8) {
     fail(ErrorKind::checkpoint, "{}: expected a safetensors file of at least 8 bytes, got {}.",
          name_, bytes.size());
@@ -239,6 +200,33 @@ void SafetensorsFile::read(std::span<const std::byte> bytes) {
     tensors_.push_back({std::move(record.name), record.dtype, std::move(record.shape),
                         data.subspan(record.begin, record.end - record.begin)});
   }
+}
+
+void SafetensorsFile::select(std::string_view prefix) {
+  std::vector<SafetensorsTensor> kept;
+  for (SafetensorsTensor& tensor : tensors_) {
+    const bool begins = tensor.name.starts_with(prefix) && tensor.name.size() > prefix.size() + 1 &&
+                        tensor.name[prefix.size()] == '.';
+    if (!begins) continue;
+    tensor.name.erase(0, prefix.size() + 1);
+    kept.push_back(std::move(tensor));
+  }
+  if (kept.empty()) {
+    fail(ErrorKind::usage,
+         "{}: --weights-key: expected the words before a dot in tensors' names, got {}, with which "
+         "none begins.",
+         name_, excerpt(prefix));
+  }
+  if (kept.size() < tensors_.size()) {
+    notes_.push_back(fmt::format("{}: {} tensors of {} are read; left out: {} others",
+                                 printable(name_), kept.size(), excerpt(prefix),
+                                 tensors_.size() - kept.size()));
+  }
+  tensors_ = std::move(kept);
+}
+
+void SafetensorsFile::add_notes(std::vector<std::string> notes) {
+  for (std::string& note : notes) notes_.push_back(std::move(note));
 }
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {

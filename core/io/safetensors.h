@@ -48,6 +48,10 @@ class SafetensorsFile {
   /// that `copies` hold.
   static SafetensorsFile of(const std::string& name, std::vector<SafetensorsTensor> tensors,
                             std::vector<std::vector<std::byte>> copies = {});
+  /// Keeps the tensors whose names begin with `prefix` and a dot, which they lose. Throws usage
+  /// where there are none.
+  void select(std::string_view prefix);
+  void add_notes(std::vector<std::string> notes);
   /// Keeps what the tensors' bytes point into.
   void hold(MappedFile mapping) { mapping_.emplace(std::move(mapping)); }
 
@@ -55,6 +59,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All tensors, sorted by name.
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
+  /// Messages for the user: what of the file was chosen, and what was left out.
+  const std::vector<std::string>& notes() const { return notes_; }
   /// nullptr when there is no tensor of that name.
   const SafetensorsTensor* find(std::string_view name) const;
 
@@ -67,6 +73,7 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsTensor> tensors_;
   std::vector<std::vector<std::byte>> copies_;
+  std::vector<std::string> notes_;
 };
 
 /// One tensor to write. `bytes` is called once, when its turn comes, and its result is used before

@@ -1,15 +1,19 @@
-// From an archive or streams to the tensors of a state_dict.
+// From an archive or streams to tensors.
 #include "core/io/torch_file.h"
 
+#include "core/io/foreign_weights.h"
+#include "core/io/memory_budget.h"
 #include "core/io/text.h"
+#include "core/io/torch_checkpoint.h"
 #include "core/io/torch_pickle.h"
-#include "core/io/utf8.h"
 #include "core/io/zip.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -17,49 +21,103 @@ namespace {
 using Kind = TorchValue::Kind;
 using Bytes = std::span<const std::byte>;
 
+constexpr std::string_view pickle_name = "data.pkl";
+
+// Bytes of storages by their keys.
+class Storages {
+ public:
+  virtual ~Storages() = default;
+  /// Throws checkpoint where the file lacks or has damaged it.
+  virtual Bytes bytes_of(const TorchStorage& storage) = 0;
+};
+
 struct Contents {
   TorchPickle pickle;
-  std::map<std::string, Bytes, std::less<>> storages = {};  // by key
+  std::unique_ptr<Storages> storages = {};
 };
 
 // --- the two formats
 
-Contents read_archive(Bytes bytes, const std::string& file) {
-  const auto entries = zip_entries(bytes, file);
-  constexpr std::string_view pickle_name = "data.pkl";
-  const auto is_pickle = [&](const auto& entry) {
-    const std::string_view name = entry.first;
-    return name == pickle_name || name.ends_with("/data.pkl");
-  };
-  const auto pickle = std::ranges::find_if(entries, is_pickle);
-  if (pickle == entries.end()) {
-    fail(ErrorKind::checkpoint,
-         "{}: expected a zip archive as torch.save writes, got one without data.pkl.", file);
-  }
-  const std::string folder = pickle->first.substr(0, pickle->first.size() - pickle_name.size());
-  const auto order = entries.find(folder + "byteorder");
-  if (order != entries.end() && !order->second.empty() && order->second[0] != std::byte{'l'}) {
-    fail(ErrorKind::checkpoint, "{}: expected little-endian numbers, got big-endian ones.", file);
-  }
-  Contents contents{.pickle = read_torch_pickle(pickle->second, file)};
-  for (const TorchStorage& storage : contents.pickle.storages) {
-    const auto found = entries.find(folder + "data/" + storage.key);
-    if (found == entries.end()) {
-      fail(ErrorKind::checkpoint, "{}: the archive lacks its storage {}.", file,
+// Entries of an archive, each checked once, when it is needed.
+class ArchiveStorages final : public Storages {
+ public:
+  ArchiveStorages(ZipArchive archive, std::string folder, Bytes file_bytes, std::string file)
+      : archive_(std::move(archive)),
+        folder_(std::move(folder)),
+        file_(std::move(file)),
+        left_(file_bytes.size()) {}
+
+  Bytes bytes_of(const TorchStorage& storage) override {
+    const auto known = checked_.find(storage.key);
+    if (known != checked_.end()) return known->second;
+    const auto found = archive_.read(fmt::format("{}data/{}", folder_, storage.key));
+    if (!found) {
+      fail(ErrorKind::checkpoint, "{}: the archive lacks its storage {}.", file_,
            excerpt(storage.key));
     }
-    contents.storages.emplace(storage.key, found->second);
+    if (found->size() > left_) {
+      fail(ErrorKind::checkpoint, "{}: a damaged zip archive: its entries overlap.", file_);
+    }
+    left_ -= found->size();
+    return checked_.emplace(storage.key, *found).first->second;
   }
-  return contents;
+
+ private:
+  ZipArchive archive_;
+  std::string folder_, file_;
+  size_t left_;  // of the file: entries of the same bytes would be checked again and again
+  std::map<std::string_view, Bytes> checked_;
+};
+
+class StreamStorages final : public Storages {
+ public:
+  explicit StreamStorages(std::map<std::string_view, Bytes> found) : found_(std::move(found)) {}
+
+  Bytes bytes_of(const TorchStorage& storage) override {
+    const auto found = found_.find(storage.key);
+    return found == found_.end() ? Bytes() : found->second;
+  }
+
+ private:
+  std::map<std::string_view, Bytes> found_;
+};
+
+// The name of the archive's one pickle, with its folder.
+std::string_view pickle_in(const ZipArchive& archive, const std::string& file) {
+  std::vector<std::string_view> found;
+  for (const ZipArchive::Entry& entry : archive.entries()) {
+    if (entry.name == pickle_name || entry.name.ends_with("/data.pkl")) found.push_back(entry.name);
+  }
+  if (found.size() > 1) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a zip archive with one data.pkl as torch.save writes, got {} and {}. Save "
+         "each in a file of its own.",
+         file, excerpt(found[0]), excerpt(found[1]));
+  }
+  refuse_foreign_archive(archive, file);  // such as one without
+  return found.at(0);
+}
+
+Contents read_archive(Bytes bytes, const std::string& file, MemoryBudget& budget) {
+  ZipArchive archive(bytes, file);
+  const std::string_view pickle = pickle_in(archive, file);
+  std::string folder(pickle.substr(0, pickle.size() - pickle_name.size()));
+  const auto order = archive.read(folder + "byteorder");
+  if (order && !order->empty() && (*order)[0] != std::byte{'l'}) {
+    fail(ErrorKind::checkpoint, "{}: expected little-endian numbers, got big-endian ones.", file);
+  }
+  return {.pickle = read_torch_pickle(*archive.read(pickle), file, budget),
+          .storages = std::make_unique<ArchiveStorages>(std::move(archive), std::move(folder),
+                                                        bytes, file)};
 }
 
 // Streams: a magic number, a version, the machine, the values, the storages' keys; then of each
 // storage its number of elements and its bytes.
-Contents read_streams(Bytes bytes, const std::string& file) {
+Contents read_streams(Bytes bytes, const std::string& file, MemoryBudget& budget) {
   constexpr std::string_view magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
   size_t at = 0;
   const auto next = [&] {
-    TorchPickle pickle = read_torch_pickle(bytes.subspan(at), file);
+    TorchPickle pickle = read_torch_pickle(bytes.subspan(at), file, budget);
     at += pickle.bytes;
     return pickle;
   };
@@ -69,7 +127,7 @@ Contents read_streams(Bytes bytes, const std::string& file) {
   }
   next();
   const TorchPickle machine = next();
-  const std::vector<uint32_t>& facts = machine.values[machine.root].items;
+  const auto facts = machine.items_of(machine.root);
   for (size_t i = 0; i + 1 < facts.size(); i += 2) {
     const TorchValue& fact = machine.values[facts[i + 1]];
     if (machine.values[facts[i]].text == "little_endian" && fact.kind == Kind::boolean &&
@@ -77,17 +135,18 @@ Contents read_streams(Bytes bytes, const std::string& file) {
       fail(ErrorKind::checkpoint, "{}: expected little-endian numbers, got big-endian ones.", file);
     }
   }
-  Contents contents{.pickle = next()};
+  TorchPickle pickle = next();
   const TorchPickle keys = next();
   std::map<std::string_view, uint64_t> element_bytes;
-  for (const TorchStorage& storage : contents.pickle.storages) {
+  for (const TorchStorage& storage : pickle.storages) {
     element_bytes.emplace(storage.key, storage.element_bytes);
   }
   const auto cut_short = [&]() {
     fail(ErrorKind::checkpoint, "{}: the file is cut short. Download or copy it again.", file);
   };
-  for (const uint32_t index : keys.values[keys.root].items) {
-    const std::string& key = keys.values[index].text;
+  std::map<std::string_view, Bytes> storages;
+  for (const uint32_t index : keys.items_of(keys.root)) {
+    const std::string_view key = keys.values[index].text;
     uint64_t count = 0;
     if (bytes.size() - at < sizeof(count)) cut_short();
     std::memcpy(&count, bytes.data() + at, sizeof(count));
@@ -99,109 +158,36 @@ Contents read_streams(Bytes bytes, const std::string& file) {
            excerpt(key));
     }
     if (size > bytes.size() - at) cut_short();
-    contents.storages.emplace(key, bytes.subspan(at, size));
+    storages.emplace(key, bytes.subspan(at, size));
     at += size;
   }
-  return contents;
+  return {.pickle = std::move(pickle),
+          .storages = std::make_unique<StreamStorages>(std::move(storages))};
 }
 
-// --- the state_dict
-
-// Where checkpoints keep it, the likeliest first.
-constexpr std::array<std::string_view, 8> wrappers = {
-    "state_dict", "model_state_dict", "model_state", "model", "module",
-    "net",        "network",          "weights"};
-constexpr int most_wrappers = 8;
-
-class StateDict {
- public:
-  StateDict(const TorchPickle& pickle, const std::string& file)
-      : values_(pickle.values), file_(file), dict_(pickle.root) {
-    for (int depth = 0; depth < most_wrappers; ++depth) {
-      const std::optional<uint32_t> inner = wrapped();
-      if (!inner) break;
-      dict_ = *inner;
-    }
-    if (!holds_tensors(dict_)) refuse();
-  }
-
-  static constexpr size_t most_name_bytes = 4096;
-
-  /// Its tensors' names, and the indices of their views; of equal names the last, as in Python.
-  std::map<std::string, size_t> tensors() const {
-    std::map<std::string, size_t> result;
-    each(dict_, [&](const TorchValue& key, uint32_t item) {
-      if (key.kind != Kind::text || values_[item].kind != Kind::tensor) return;
-      if (key.text.size() > most_name_bytes) {
-        fail(ErrorKind::checkpoint, "{}: expected tensor names of at most {} bytes, got {}.", file_,
-             most_name_bytes, key.text.size());
-      }
-      if (find_invalid_utf8(key.text) != std::string_view::npos) {
-        fail(ErrorKind::checkpoint, "{}: expected tensor names in UTF-8, got {}.", file_,
-             excerpt(key.text));
-      }
-      result.insert_or_assign(key.text, static_cast<size_t>(values_[item].integer));
-    });
-    return result;
-  }
-
- private:
-  template <class Fn>
-  void each(uint32_t dict, const Fn& fn) const {
-    const TorchValue& value = values_[dict];
-    if (value.kind != Kind::dict) return;
-    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
-      fn(values_[value.items[i]], value.items[i + 1]);
-    }
-  }
-  bool holds_tensors(uint32_t dict) const {
-    bool any = false;
-    each(dict, [&](const TorchValue& key, uint32_t item) {
-      any = any || (key.kind == Kind::text && values_[item].kind == Kind::tensor);
-    });
-    return any;
-  }
-  // The dict under the likeliest key of this one.
-  std::optional<uint32_t> wrapped() const {
-    std::optional<uint32_t> found;
-    size_t best = wrappers.size();
-    each(dict_, [&](const TorchValue& key, uint32_t item) {
-      const auto* name = std::ranges::find(wrappers, key.text);
-      const auto rank = static_cast<size_t>(name - wrappers.begin());
-      if (key.kind != Kind::text || values_[item].kind != Kind::dict || rank >= best) return;
-      best = rank;
-      found = item;
-    });
-    return found;
-  }
-  [[noreturn]] void refuse() const {
-    std::string keys;
-    size_t count = 0;
-    constexpr size_t most = 6;
-    each(dict_, [&](const TorchValue& key, uint32_t) {
-      if (key.kind == Kind::text && count++ < most) {
-        keys += fmt::format("{}{}", keys.empty() ? "" : ", ", excerpt(key.text));
-      }
-    });
-    fail(ErrorKind::checkpoint,
-         "{}: expected a state_dict of named tensors, alone or under one of the keys {}, got {}. "
-         "Save it with torch.save(model.state_dict(), FILE).",
-         file_, fmt::join(wrappers, ", "),
-         count == 0 ? "none" : fmt::format("the keys {}{}", keys, count > most ? ", ..." : ""));
-  }
-
-  const std::deque<TorchValue>& values_;
-  const std::string& file_;
-  uint32_t dict_;
-};
-
 // --- tensors
+
+// A TorchView with its numbers.
+struct View {
+  uint64_t offset = 0;
+  std::vector<uint64_t> shape, strides;
+};
+View view_of(const TorchPickle& pickle, const TorchView& view) {
+  View result{.offset = view.offset, .shape = {}, .strides = {}};
+  for (const auto& [from, to] :
+       {std::pair(view.shape, &result.shape), std::pair(view.strides, &result.strides)}) {
+    for (const uint32_t extent : pickle.items_of(from)) {
+      to->push_back(static_cast<uint64_t>(pickle.values[extent].integer));
+    }
+  }
+  return result;
+}
 
 // Copies of tensors that are not stored in the order of their axes.
 class Copies {
  public:
-  Copies(size_t file_bytes, const std::string& file)
-      : left_(2 * file_bytes + (1 << 20)), file_(file) {}
+  Copies(size_t file_bytes, MemoryBudget& budget, const std::string& file)
+      : left_(2 * file_bytes + (1 << 20)), budget_(budget), file_(file) {}
 
   /// Views of one storage may be many more bytes than the file.
   void charge(uint64_t count, size_t element) {
@@ -213,8 +199,9 @@ class Copies {
     }
     left_ -= count * element;
   }
-  Bytes copy(const TorchView& view, size_t element, Bytes storage, uint64_t count) {
+  std::span<std::byte> copy(const View& view, size_t element, Bytes storage, uint64_t count) {
     charge(count, element);
+    budget_.charge(count, element);
     const uint64_t bytes = count * element;
     std::vector<std::byte>& target = owned_.emplace_back(bytes);
     std::vector<uint64_t> index(view.shape.size(), 0);
@@ -234,6 +221,7 @@ class Copies {
 
  private:
   uint64_t left_;
+  MemoryBudget& budget_;
   const std::string& file_;
   std::vector<std::vector<std::byte>> owned_;
 };
@@ -243,7 +231,7 @@ struct Reach {
   uint64_t count = 1, end = 0;
   bool contiguous = true;
 };
-std::optional<Reach> reach_of(const TorchView& view) {
+std::optional<Reach> reach_of(const View& view) {
   Reach reach;
   for (const uint64_t extent : view.shape) {
     if (extent == 0) return Reach{.count = 0};
@@ -263,18 +251,28 @@ std::optional<Reach> reach_of(const TorchView& view) {
   return reach;
 }
 
-SafetensorsTensor make_tensor(const std::string& name, const TorchView& view,
-                              const Contents& contents, Copies& copies, const std::string& file) {
-  const TorchStorage& storage = contents.pickle.storages[view.storage];
-  if (!storage.dtype) {
-    fail(ErrorKind::checkpoint,
-         "{}: tensor {}: expected f64, f32, f16, bf16, i64, i32, u8 or bool, got a {}. Convert it "
-         "in "
-         "Python.",
-         file, excerpt(name), storage.type);
+// PyTorch's negative bit: the tensor is the storage's values times -1.
+void negate(DType dtype, std::span<std::byte> values) {
+  const size_t element = size_of(dtype);
+  for (size_t sign = element - 1; sign < values.size(); sign += element) {
+    values[sign] ^= std::byte{0x80};
   }
-  const auto found = contents.storages.find(storage.key);
-  const Bytes bytes = found == contents.storages.end() ? Bytes() : found->second;
+}
+
+SafetensorsTensor make_tensor(const std::string& name, const TorchView& torch_view,
+                              const Contents& contents, Copies& copies, const std::string& file) {
+  const TorchStorage& storage = contents.pickle.storages[torch_view.storage];
+  const bool other_type = !torch_view.type.empty();
+  if (!storage.dtype || other_type || (torch_view.negative && !is_floating(*storage.dtype))) {
+    fail(
+        ErrorKind::checkpoint,
+        "{}: tensor {}: expected f64, f32, f16, bf16, i64, i32, u8 or bool, got a {}{}. Convert it "
+        "in Python.",
+        file, excerpt(name), torch_view.negative ? "negated " : "",
+        other_type ? torch_view.type : storage.type);
+  }
+  const View view = view_of(contents.pickle, torch_view);
+  const Bytes bytes = contents.storages->bytes_of(storage);
   const size_t element = storage.element_bytes;
   const std::optional<Reach> reach = reach_of(view);
   const bool fits = reach && reach->end <= bytes.size() / element && reach->end <= storage.elements;
@@ -286,12 +284,15 @@ SafetensorsTensor make_tensor(const std::string& name, const TorchView& view,
          std::min<uint64_t>(storage.elements, bytes.size() / element));
   }
   SafetensorsTensor tensor{.name = name, .dtype = *storage.dtype, .shape = view.shape, .bytes = {}};
-  if (reach->count > 0 && reach->contiguous) {
+  if (reach->count == 0) return tensor;
+  if (reach->contiguous && !torch_view.negative) {
     copies.charge(reach->count, element);
     tensor.bytes = bytes.subspan(view.offset * element, reach->count * element);
-  } else if (reach->count > 0) {
-    tensor.bytes = copies.copy(view, element, bytes, reach->count);
+    return tensor;
   }
+  const std::span<std::byte> own = copies.copy(view, element, bytes, reach->count);
+  if (torch_view.negative) negate(*storage.dtype, own);
+  tensor.bytes = own;
   return tensor;
 }
 
@@ -306,25 +307,42 @@ WeightsFormat weights_format(std::string_view content) {
   return pickle ? WeightsFormat::torch_pickle : WeightsFormat::safetensors;
 }
 
-SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name) {
+SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name, const std::string& key) {
+  constexpr uint64_t least_budget = 4 << 20;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  MemoryBudget budget(bytes.size() + least_budget, name);
   const Contents contents = weights_format(text) == WeightsFormat::torch_zip
-                                ? read_archive(bytes, name)
-                                : read_streams(bytes, name);
-  Copies copies(bytes.size(), name);
+                                ? read_archive(bytes, name, budget)
+                                : read_streams(bytes, name, budget);
+  TorchWeights weights = find_torch_weights(contents.pickle, key, name, budget);
+  Copies copies(bytes.size(), budget, name);
   std::vector<SafetensorsTensor> tensors;
-  for (const auto& [tensor, view] : StateDict(contents.pickle, name).tensors()) {
-    tensors.push_back(make_tensor(tensor, contents.pickle.views[view], contents, copies, name));
+  size_t negative = 0;
+  for (const auto& [tensor, index] : weights.views) {
+    const TorchView& view = contents.pickle.views[index];
+    tensors.push_back(make_tensor(tensor, view, contents, copies, name));
+    negative += view.negative ? 1 : 0;
   }
-  return SafetensorsFile::of(name, std::move(tensors), copies.take());
+  if (negative > 0) {
+    weights.notes.push_back(fmt::format(
+        "{}: {} of {} tensors have PyTorch's negative bit: their stored values are negated",
+        printable(name), negative, tensors.size()));
+  }
+  SafetensorsFile file = SafetensorsFile::of(name, std::move(tensors), copies.take());
+  file.add_notes(std::move(weights.notes));
+  return file;
 }
 
-SafetensorsFile open_weights(const std::filesystem::path& path) {
+SafetensorsFile open_weights(const std::filesystem::path& path, const std::string& key) {
   MappedFile mapping(path, ErrorKind::checkpoint);
   const std::string_view text(reinterpret_cast<const char*>(mapping.bytes().data()),
                               mapping.bytes().size());
-  if (weights_format(text) == WeightsFormat::safetensors) return SafetensorsFile::open(path);
-  SafetensorsFile file = parse_torch_file(mapping.bytes(), path.string());
+  if (weights_format(text) == WeightsFormat::safetensors) {
+    SafetensorsFile file = SafetensorsFile::open(path);
+    if (!key.empty()) file.select(key);
+    return file;
+  }
+  SafetensorsFile file = parse_torch_file(mapping.bytes(), path.string(), key);
   file.hold(std::move(mapping));
   return file;
 }

@@ -2,9 +2,10 @@
 // archive or, before PyTorch 1.6, several pickle streams. Nothing of a file is ever executed.
 //
 // Note [Torch verdict]: a pickle may name what Python would call. torch_pickle.h reads plain data
-// and builds tensors; any other name is an error, as with torch.load(weights_only=True). Tensors
-// are views of the mapped file; only those with transposed or spread strides are copied, together
-// at most twice the file's size and 1 MiB.
+// and builds tensors; other objects are left out and named, and names that run code are errors.
+// Tensors are views of the mapped file; only those with transposed or spread strides, or negated,
+// are copied. Copies and what is read of the pickle take at most the file's size and 4 MiB, so that
+// reading takes at most twice the file and 4 MiB.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -20,11 +21,13 @@ namespace whisker {
 enum class WeightsFormat : uint8_t { safetensors, torch_zip, torch_pickle };
 WeightsFormat weights_format(std::string_view content);
 
-/// Maps a weights file of any format. Of a torch file the tensors of its state_dict, which may
-/// stand under a key (`state_dict`, `model`) of a checkpoint; they have no metadata. Throws
-/// checkpoint as SafetensorsFile::open, and for a name that is neither plain data nor a tensor's.
-SafetensorsFile open_weights(const std::filesystem::path& path);
+/// Maps a weights file of any format. Of a torch file the tensors of its state_dict, see
+/// find_torch_weights; they have no metadata. `key` says which entry of a checkpoint they are, or
+/// which names, by the words before a dot. Throws checkpoint as SafetensorsFile::open, and for a
+/// pickle that runs code; usage for a key that the file lacks.
+SafetensorsFile open_weights(const std::filesystem::path& path, const std::string& key = "");
 /// The tensors of a torch file over `bytes`, which must outlive the result.
-SafetensorsFile parse_torch_file(std::span<const std::byte> bytes, const std::string& name);
+SafetensorsFile parse_torch_file(std::span<const std::byte> bytes, const std::string& name,
+                                 const std::string& key = "");
 
 }  // namespace whisker

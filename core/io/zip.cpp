@@ -2,13 +2,13 @@
 #include "core/io/zip.h"
 
 #include "core/error.h"
+#include "core/io/crc32.h"
 #include "core/io/text.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <optional>
-#include <string_view>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -20,9 +20,9 @@ constexpr uint64_t end_bytes = 22, end64_bytes = 56, locator_bytes = 20, most_co
 constexpr uint32_t in_zip64 = 0xffff'ffff;
 constexpr uint16_t encrypted = 1;
 
-class Archive {
+class Reader {
  public:
-  Archive(std::span<const std::byte> bytes, const std::string& file) : bytes_(bytes), file_(file) {}
+  Reader(std::span<const std::byte> bytes, const std::string& file) : bytes_(bytes), file_(file) {}
 
   [[noreturn]] void damaged(std::string_view what) const {
     fail(ErrorKind::checkpoint, "{}: a damaged zip archive: {}. Download or copy it again.", file_,
@@ -40,7 +40,7 @@ class Archive {
     std::memcpy(&value, part(at, sizeof(T), what).data(), sizeof(T));
     return value;
   }
-  std::string text(uint64_t at, uint64_t count, std::string_view what) const {
+  std::string_view text(uint64_t at, uint64_t count, std::string_view what) const {
     const auto bytes = part(at, count, what);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
@@ -52,7 +52,7 @@ class Archive {
 };
 
 // Of the record at the end, behind which only the archive's comment may stand.
-uint64_t find_end(const Archive& archive) {
+uint64_t find_end(const Reader& archive) {
   if (archive.size() >= end_bytes) {
     const uint64_t last = archive.size() - end_bytes;
     for (uint64_t comment = 0; comment <= std::min(last, most_comment); ++comment) {
@@ -70,7 +70,7 @@ struct Directory {
   uint64_t begin = 0, count = 0;
 };
 
-Directory find_directory(const Archive& archive) {
+Directory find_directory(const Reader& archive) {
   const uint64_t end = find_end(archive);
   constexpr const char* what = "the zip64 record";
   const bool may_be_64 = end >= locator_bytes;
@@ -87,13 +87,8 @@ Directory find_directory(const Archive& archive) {
           .count = archive.number<uint16_t>(end + 10, what)};
 }
 
-struct Entry {
-  std::string name;
-  uint64_t local = 0, bytes = 0, next = 0;
-};
-
 // The 64-bit numbers of an extra field stand for those that are all ones, in this order.
-void read_zip64(const Archive& archive, uint64_t extra, uint64_t extra_bytes, uint64_t& unpacked,
+void read_zip64(const Reader& archive, uint64_t extra, uint64_t extra_bytes, uint64_t& unpacked,
                 uint64_t& packed, uint64_t& local) {
   constexpr uint16_t zip64_field = 1;
   constexpr const char* what = "an extra field";
@@ -117,7 +112,15 @@ void read_zip64(const Archive& archive, uint64_t extra, uint64_t extra_bytes, ui
   }
 }
 
-Entry read_entry(const Archive& archive, uint64_t at, const std::string& file) {
+// A record of the directory.
+struct Record {
+  std::string_view name;
+  uint64_t local = 0, bytes = 0, next = 0;
+  uint32_t crc = 0;
+  bool stored = false;  // neither compressed nor encrypted
+};
+
+Record read_record(const Reader& archive, uint64_t at) {
   constexpr const char* what = "its directory";
   constexpr uint64_t header_bytes = 46;
   archive.part(at, header_bytes, what);
@@ -127,52 +130,82 @@ Entry read_entry(const Archive& archive, uint64_t at, const std::string& file) {
   const uint64_t name_bytes = archive.number<uint16_t>(at + 28, what);
   const uint64_t extra_bytes = archive.number<uint16_t>(at + 30, what);
   const uint64_t comment_bytes = archive.number<uint16_t>(at + 32, what);
-  Entry entry{.name = archive.text(at + header_bytes, name_bytes, what),
-              .next = at + header_bytes + name_bytes + extra_bytes + comment_bytes};
-  archive.part(at, entry.next - at, what);
+  Record record{.name = archive.text(at + header_bytes, name_bytes, what),
+                .next = at + header_bytes + name_bytes + extra_bytes + comment_bytes,
+                .crc = archive.number<uint32_t>(at + 16, what)};
+  archive.part(at, record.next - at, what);
   uint64_t packed = archive.number<uint32_t>(at + 20, what);
-  entry.bytes = archive.number<uint32_t>(at + 24, what);
-  entry.local = archive.number<uint32_t>(at + 42, what);
-  read_zip64(archive, at + header_bytes + name_bytes, extra_bytes, entry.bytes, packed,
-             entry.local);
-  const bool stored = archive.number<uint16_t>(at + 10, what) == 0 && packed == entry.bytes;
-  if (!stored || (archive.number<uint16_t>(at + 8, what) & encrypted) != 0) {
-    fail(ErrorKind::checkpoint,
-         "{}: expected a zip archive as torch.save writes, got a compressed or encrypted entry {}. "
-         "Unpack the archive and use the file of weights in it.",
-         file, excerpt(entry.name));
-  }
-  return entry;
+  record.bytes = archive.number<uint32_t>(at + 24, what);
+  record.local = archive.number<uint32_t>(at + 42, what);
+  read_zip64(archive, at + header_bytes + name_bytes, extra_bytes, record.bytes, packed,
+             record.local);
+  record.stored = archive.number<uint16_t>(at + 10, what) == 0 && packed == record.bytes &&
+                  (archive.number<uint16_t>(at + 8, what) & encrypted) == 0;
+  return record;
 }
 
-std::span<const std::byte> content_of(const Archive& archive, const Entry& entry) {
+std::span<const std::byte> content_of(const Reader& archive, const Record& record) {
   constexpr uint64_t header_bytes = 30;
   constexpr const char* what = "an entry";
-  archive.part(entry.local, header_bytes, what);
-  if (archive.number<uint32_t>(entry.local, what) != local_signature) {
-    archive.damaged(fmt::format("entry {} is not where it should be", excerpt(entry.name)));
+  archive.part(record.local, header_bytes, what);
+  if (archive.number<uint32_t>(record.local, what) != local_signature) {
+    archive.damaged(fmt::format("entry {} is not where it should be", excerpt(record.name)));
   }
-  const uint64_t names = archive.number<uint16_t>(entry.local + 26, what);
-  const uint64_t extras = archive.number<uint16_t>(entry.local + 28, what);
-  return archive.part(entry.local + header_bytes + names + extras, entry.bytes, what);
+  const uint64_t names = archive.number<uint16_t>(record.local + 26, what);
+  const uint64_t extras = archive.number<uint16_t>(record.local + 28, what);
+  return archive.part(record.local + header_bytes + names + extras, record.bytes, what);
 }
 
 }  // namespace
 
-std::map<std::string, std::span<const std::byte>> zip_entries(std::span<const std::byte> archive,
-                                                              const std::string& file) {
-  const Archive reader(archive, file);
-  const Directory directory = find_directory(reader);
-  std::map<std::string, std::span<const std::byte>> entries;
+ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string file)
+    : bytes_(bytes), file_(std::move(file)) {
+  const Reader archive(bytes_, file_);
+  const Directory directory = find_directory(archive);
+  constexpr uint64_t least_bytes = 46;  // of a record
+  if (directory.count > bytes.size() / least_bytes) {
+    archive.damaged("its directory has more entries than the file has bytes for");
+  }
+  entries_.reserve(directory.count);
   uint64_t at = directory.begin;
   for (uint64_t i = 0; i < directory.count; ++i) {
-    const Entry entry = read_entry(reader, at, file);
-    if (!entries.emplace(entry.name, content_of(reader, entry)).second) {
-      reader.damaged(fmt::format("two entries are named {}", excerpt(entry.name)));
-    }
-    at = entry.next;
+    const Record record = read_record(archive, at);
+    entries_.push_back({.name = record.name, .at = at});
+    at = record.next;
   }
-  return entries;
+  std::ranges::sort(entries_, {}, &Entry::name);
+  const auto twin = std::ranges::adjacent_find(entries_, {}, &Entry::name);
+  if (twin != entries_.end()) {
+    archive.damaged(fmt::format("two entries are named {}", excerpt(twin->name)));
+  }
+}
+
+const ZipArchive::Entry* ZipArchive::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::name);
+  return found != entries_.end() && found->name == name ? &*found : nullptr;
+}
+
+std::optional<std::span<const std::byte>> ZipArchive::read(std::string_view name) const {
+  const Entry* entry = find(name);
+  if (!entry) return std::nullopt;
+  const Reader archive(bytes_, file_);
+  const Record record = read_record(archive, entry->at);
+  if (!record.stored) {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a zip archive as torch.save writes, got a compressed or encrypted entry {}. "
+         "Unpack the archive and use the file of weights in it.",
+         file_, excerpt(name));
+  }
+  const std::span<const std::byte> content = content_of(archive, record);
+  if (const uint32_t crc = crc32(content); crc != record.crc) {
+    fail(ErrorKind::checkpoint,
+         "{}: a damaged zip archive: entry {} has the CRC-32 {:08x}, its directory says {:08x}. "
+         "Download or copy it again. If it was saved after "
+         "torch.serialization.set_crc32_options(False), which leaves checksums out, save it again "
+         "after set_crc32_options(True).",
+         file_, excerpt(name), crc, record.crc);
+  }
+  return content;
 }
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 #include "data/codec/png_chunks.h"
 
 #include "core/error.h"
+#include "core/io/crc32.h"
 
 #include <algorithm>
 #include <array>
@@ -12,24 +13,6 @@ namespace whisker::formats {
 namespace {
 
 constexpr size_t signature_bytes = 8;
-
-// tables[k][b]: the CRC of byte b followed by k zero bytes ("slicing by 8", Kounavis and Berry
-// 2005).
-constexpr std::array<std::array<uint32_t, 256>, 8> crc_tables = [] {
-  std::array<std::array<uint32_t, 256>, 8> tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
-    tables[0][byte] = crc;
-  }
-  for (size_t k = 1; k < 8; ++k) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      const uint32_t previous = tables[k - 1][byte];
-      tables[k][byte] = (previous >> 8) ^ tables[0][previous & 0xFF];
-    }
-  }
-  return tables;
-}();
 
 uint32_t big_endian_u32(std::span<const uint8_t> bytes, size_t at) {
   return static_cast<uint32_t>(bytes[at]) << 24 | static_cast<uint32_t>(bytes[at + 1]) << 16 |
@@ -104,20 +87,6 @@ void read_text(std::string_view type, std::span<const uint8_t> body, PngChunks& 
 
 }  // namespace
 
-uint32_t crc32(std::span<const uint8_t> bytes) {
-  uint32_t crc = 0xFFFFFFFFu;
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    crc ^= static_cast<uint32_t>(bytes[i]) | static_cast<uint32_t>(bytes[i + 1]) << 8 |
-           static_cast<uint32_t>(bytes[i + 2]) << 16 | static_cast<uint32_t>(bytes[i + 3]) << 24;
-    crc = crc_tables[7][crc & 0xFF] ^ crc_tables[6][crc >> 8 & 0xFF] ^
-          crc_tables[5][crc >> 16 & 0xFF] ^ crc_tables[4][crc >> 24] ^ crc_tables[3][bytes[i + 4]] ^
-          crc_tables[2][bytes[i + 5]] ^ crc_tables[1][bytes[i + 6]] ^ crc_tables[0][bytes[i + 7]];
-  }
-  for (; i < bytes.size(); ++i) crc = (crc >> 8) ^ crc_tables[0][(crc ^ bytes[i]) & 0xFF];
-  return ~crc;
-}
-
 PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
   PngChunks png;
   bool first = true;
@@ -130,7 +99,7 @@ PngChunks read_png_chunks(std::span<const uint8_t> bytes) {
            bytes.size() - at - overhead);
     }
     const auto checked = bytes.subspan(at + 4, 4 + length);
-    if (crc32(checked) != big_endian_u32(bytes, at + 8 + length)) {
+    if (crc32(std::as_bytes(checked)) != big_endian_u32(bytes, at + 8 + length)) {
       fail(ErrorKind::data, "damaged PNG: wrong checksum of the chunk at byte {}", at);
     }
     const std::string_view type(reinterpret_cast<const char*>(checked.data()), 4);

@@ -32,7 +32,4 @@ struct PngChunks {
 /// ignored.
 PngChunks read_png_chunks(std::span<const uint8_t> bytes);
 
-/// CRC-32 of ISO 3309, as in PNG and zlib.
-uint32_t crc32(std::span<const uint8_t> bytes);
-
 }  // namespace whisker::formats

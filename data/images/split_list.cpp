@@ -64,8 +64,8 @@ std::vector<SplitEntry> read_split(const fs::path& file) {
     }
     std::vector<SplitEntry> split;
     for (CsvRow& row : rows | std::views::drop(1)) {
-      SplitEntry entry{.path = std::move(row.fields[0]),
-                       .label = std::move(row.fields[1]),
+      SplitEntry entry{.path = csv_text(row.fields[0]),
+                       .label = csv_text(row.fields[1]),
                        .split = std::move(row.fields[2])};
       const std::string& bytes = row.fields[3];
       const char* end = bytes.data() + bytes.size();

@@ -38,9 +38,9 @@ class Section {
     }
     if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
-    std::vector<std::string> known = {"preset",      "layers", "head",   "defaults",
-                                      "initializer", "fuse",   "width",  "depth",
-                                      "drop_path",   "grid",   "values", "overrides"};
+    std::vector<std::string> known = {"preset",    "layers", "head",     "defaults",  "initializer",
+                                      "fuse",      "width",  "depth",    "drop_path", "grid",
+                                      "one_logit", "values", "overrides"};
     known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
     for (size_t i = 0; i < node.keys().size(); ++i) {
       if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
@@ -87,6 +87,16 @@ bool read_keras_start(const YamlNode* node) {
   if (!node || node->text() == "pytorch") return false;
   if (node->text() != "keras") node->fail_expected("pytorch or keras");
   return true;
+}
+
+// What the word `classes` stands for.
+int64_t units_of_classes(const YamlNode* one_logit, int64_t classes) {
+  if (!one_logit || !one_logit->as_bool() || classes == 0) return classes;
+  if (classes != 2) {
+    fail(ErrorKind::usage, "{}: one_logit: expected two classes, got {}. Leave one_logit out.",
+         place_of(*one_logit), classes);
+  }
+  return 1;
 }
 
 // Without a layer of `classes` extent, the head is the last one that has parameters.
@@ -157,7 +167,7 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   LayerListBuilder builder({.defaults = defaults,
                             .overrides = &overrides,
                             .keras_start = read_keras_start(keys.find("initializer")),
-                            .classes = options.classes,
+                            .classes = units_of_classes(keys.find("one_logit"), options.classes),
                             .vocabulary = options.vocabulary,
                             .width = number("width", {.min = 0.05, .max = 20}, 1),
                             .grid = grid ? grid->as_int({.min = 1, .max = 256}) : 0,

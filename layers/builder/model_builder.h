@@ -46,6 +46,7 @@ struct Model {
 /// - `initializer`: pytorch (default) or keras;
 /// - `width`, `depth`: multiply the filters of convolutions and the counts of repeats;
 /// - `drop_path`: the largest rate of stochastic depth (`drop_path: auto` of residuals);
+/// - `one_logit`: true makes the word `classes` one unit, the second of two classes, for a sigmoid;
 /// - `fuse`: false makes every layer an operator of its own (layers/fusion.h).
 /// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
 /// shapes do not fit.

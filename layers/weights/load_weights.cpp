@@ -3,6 +3,7 @@
 #include "core/io/text.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
+#include "layers/weights/wrapped_names.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,16 +13,12 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_rows = 10'000;   // of the table of differences
+constexpr size_t most_rows = 10'000;  // of the table of differences
 constexpr uint64_t most_classes = 1'000'000;
 constexpr size_t most_nearest = 2000;  // rows whose nearest names are looked for
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ","));
-}
-
-bool is_batch_count(std::string_view name) {
-  return name.ends_with("num_batches_tracked");
 }
 
 bool selected(const std::vector<std::string>& patterns, std::string_view name) {
@@ -32,17 +29,30 @@ bool selected(const std::vector<std::string>& patterns, std::string_view name) {
 // The file's tensors under the names that the model may know.
 using Tensors = std::map<std::string, const SafetensorsTensor*, std::less<>>;
 
-Tensors tensors_by_name(const SafetensorsFile& file, const ParameterList& parameters) {
-  std::set<std::string_view> known;
-  for (const auto& parameter : parameters) known.insert(parameter->name());
+std::vector<std::string> bare_names(const SafetensorsFile& file) {
   std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : file.tensors()) {
     names.push_back(bare_tensor_name(tensor.name));
   }
-  names = translated_names(names, [&](std::string_view name) { return known.contains(name); });
+  return names;
+}
+
+// Of those that stand beside the network, the names are added to `beside`.
+Tensors tensors_by_name(const SafetensorsFile& file, const ParameterList& parameters,
+                        std::vector<std::string>* beside = nullptr) {
+  std::set<std::string_view> known;
+  for (const auto& parameter : parameters) known.insert(parameter->name());
+  const std::vector<std::string> names =
+      unwrapped_names(bare_names(file), [&](std::string_view name) {
+        return known.contains(name);
+      }).names;
   Tensors tensors;
   for (size_t i = 0; i < names.size(); ++i) {
     const SafetensorsTensor& tensor = file.tensors()[i];
+    if (names[i].empty()) {
+      if (beside && !is_counter(tensor.name)) beside->push_back(tensor.name);
+      continue;
+    }
     if (!tensors.emplace(names[i], &tensor).second) {
       fail(ErrorKind::checkpoint, "{}: two tensors stand for '{}' (one is '{}'); keep one of them",
            file.name(), names[i], tensor.name);
@@ -81,6 +91,28 @@ bool fits(const SafetensorsTensor& tensor, const Parameter& parameter) {
       parameter.flattened_channels > 0 ? parameter.flattened_channels : shape[1]);
   return tensor.shape[0] == static_cast<uint64_t>(shape[0]) && tensor.shape[1] == channels &&
          tensor.bytes.size() == inputs * tensor.shape[0] * size_of(tensor.dtype);
+}
+
+// The first convolution of a network on gray images, stored for red, green and blue.
+bool sums_to_gray(const SafetensorsTensor& tensor, const Parameter& parameter, const Model& model) {
+  if (model.input.rank() != 4 || model.input[3] != 1) return false;
+  const auto& parameters = model.net->parameters();
+  const auto first = std::ranges::find_if(
+      parameters, [](const auto& one) { return one->role() == ParameterRole::conv_weight; });
+  if (first == parameters.end() || first->get() != &parameter) return false;
+  std::vector<uint64_t> shape = tensor.shape;
+  if (shape.size() != 4 || shape[1] != 3) return false;
+  shape[1] = 1;
+  return same_extents(shape, file_shape(parameter));
+}
+
+// (O,3,H,W) -> (O,1,H,W): what three equal channels would give, but for their normalisation.
+std::vector<float> summed_channels(std::span<const float> values, const Shape& shape) {
+  const auto filters = static_cast<size_t>(shape[0]);
+  const auto area = static_cast<size_t>(shape[2] * shape[3]);
+  std::vector<float> sums(filters * area, 0);
+  for (size_t i = 0; i < values.size(); ++i) sums[i / (3 * area) * area + i % area] += values[i];
+  return sums;
 }
 
 // Same but for the number of outputs.
@@ -193,9 +225,7 @@ void check_patterns(const LoadOptions& options, const ParameterList& parameters,
 
 std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model) {
   const ParameterList parameters = model.net->parameters();
-  const int64_t others = std::ranges::count_if(
-      file.tensors(), [](const SafetensorsTensor& tensor) { return is_batch_count(tensor.name); });
-  if (std::ssize(file.tensors()) - others != std::ssize(parameters)) return std::nullopt;
+  if (!may_hold(bare_names(file), std::ssize(parameters))) return std::nullopt;
   Tensors tensors = tensors_by_name(file, parameters);
   std::optional<int64_t> classes;
   for (const auto& parameter : parameters) {
@@ -210,40 +240,75 @@ std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model
     const bool fit = fits(tensor, *parameter) || differs_in_classes(tensor, *parameter);
     if (!fit || tensor.shape[0] > most_classes) return std::nullopt;
     const auto units = static_cast<int64_t>(tensor.shape[0]);
-    if (units < 2 || classes.value_or(units) != units) return std::nullopt;
+    if (units < 1 || classes.value_or(units) != units) return std::nullopt;
     classes = units;
   }
-  const bool all =
-      std::ranges::all_of(tensors, [](const auto& t) { return is_batch_count(t.first); });
+  const bool all = std::ranges::all_of(tensors, [](const auto& t) { return is_counter(t.first); });
   return all ? classes : std::nullopt;
 }
 
-std::string first_difference(const SafetensorsFile& file, const Model& model) {
+WeightsDifference difference_of_weights(const SafetensorsFile& file, const Model& model) {
   const ParameterList parameters = model.net->parameters();
   Tensors tensors = tensors_by_name(file, parameters);
+  WeightsDifference difference;
+  difference.parameters = std::ssize(parameters);
+  const auto differs = [&](std::string text) {
+    if (difference.first.empty()) difference.first = std::move(text);
+  };
   for (const auto& parameter : parameters) {
     const std::string& name = parameter->name();
     const auto found = tensors.find(name);
-    if (found == tensors.end()) return fmt::format("{} is missing", name);
+    if (found == tensors.end()) {
+      differs(fmt::format("{} is missing", name));
+      continue;
+    }
     const SafetensorsTensor& tensor = *found->second;
     const bool head = selected(model.head, name) && differs_in_classes(tensor, *parameter);
-    if (!is_floating(tensor.dtype) || (!fits(tensor, *parameter) && !head)) {
-      return fmt::format("{} is {} in the file, {} in the network", name,
-                         shape_text(tensor.shape), file_shape(*parameter));
+    if (is_floating(tensor.dtype) && (head || fits(tensor, *parameter))) {
+      ++difference.fitting;
+    } else {
+      differs(fmt::format("{} is {} in the file, {} in the network", name, shape_text(tensor.shape),
+                          file_shape(*parameter)));
     }
     tensors.erase(found);
   }
-  std::erase_if(tensors, [](const auto& tensor) { return is_batch_count(tensor.first); });
-  if (tensors.empty()) return "";
-  return fmt::format("{} is in the file alone", printable(tensors.begin()->first));
+  std::erase_if(tensors, [](const auto& tensor) { return is_counter(tensor.first); });
+  difference.others = std::ssize(tensors);
+  if (!tensors.empty()) {
+    differs(fmt::format("{} is in the file alone", printable(tensors.begin()->first)));
+  }
+  return difference;
+}
+
+std::vector<std::string> LoadReport::notes(const std::string& file) const {
+  std::vector<std::string> notes;
+  const std::string name = printable(file);
+  if (!beside.empty()) {
+    constexpr size_t most = 4;
+    std::string some;
+    for (size_t i = 0; i < std::min(beside.size(), most); ++i) {
+      some += fmt::format("{}{}", i == 0 ? "" : ", ", excerpt(beside[i]));
+    }
+    if (beside.size() > most) some += fmt::format(" and {} more", beside.size() - most);
+    notes.push_back(fmt::format(
+        "{}: {} tensors beside the network are left out: {}; --weights-key PREFIX reads others",
+        name, beside.size(), some));
+  }
+  if (!summed_to_gray.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {} is for RGB images and is summed over its three channels, as the images are gray; "
+        "channels: 3 reads gray images as RGB",
+        name, printable(summed_to_gray)));
+  }
+  return notes;
 }
 
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options) {
   const ParameterList& parameters = arena.parameters();
-  Tensors tensors = tensors_by_name(file, parameters);
-  check_patterns(options, parameters, tensors, file);
   LoadReport report;
+  Tensors tensors = tensors_by_name(file, parameters, &report.beside);
+  check_patterns(options, parameters, tensors, file);
   std::vector<Difference> differences;
   std::vector<std::pair<const Parameter*, const SafetensorsTensor*>> matches;
   std::vector<Difference> other_extent;  // a head's
@@ -271,6 +336,9 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
         report.new_head.push_back(name);
       } else if (fit) {
         matches.emplace_back(parameter.get(), tensor);
+      } else if (sums_to_gray(*tensor, *parameter, model)) {
+        matches.emplace_back(parameter.get(), tensor);
+        report.summed_to_gray = name;
       } else {
         const bool new_head = head && differs_in_classes(*tensor, *parameter);
         (new_head ? other_extent : differences).push_back(difference);
@@ -278,7 +346,7 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
     }
   }
   for (const auto& [name, tensor] : tensors) {
-    if (is_batch_count(name)) {
+    if (is_counter(name)) {
       report.batches_tracked = std::max(report.batches_tracked, read_batch_count(*tensor));
     } else if (!selected(options.skip, name)) {
       differences.push_back({"unexpected", name, fmt::format("file {}", shape_text(tensor->shape)),
@@ -291,7 +359,11 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
   }
   for (const auto& match : matches) check_finite(file, *match.second);
   for (const auto& [parameter, tensor] : matches) {
-    arena.write(*parameter, from_file_order(*parameter, as_floats(*tensor)));
+    std::vector<float> values = as_floats(*tensor);
+    if (parameter->name() == report.summed_to_gray) {
+      values = summed_channels(values, file_shape(*parameter));
+    }
+    arena.write(*parameter, from_file_order(*parameter, values));
     ++report.loaded;
   }
   for (const Difference& difference : other_extent) report.new_head.push_back(difference.name);

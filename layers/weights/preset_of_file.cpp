@@ -6,6 +6,7 @@
 #include "layers/weights/preset_name.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
+#include "layers/weights/wrapped_names.h"
 
 #include <algorithm>
 #include <map>
@@ -49,8 +50,7 @@ class FittingPresets {
  public:
   explicit FittingPresets(const SafetensorsFile& file) : file_(file) {
     for (const SafetensorsTensor& tensor : file.tensors()) {
-      std::string name = bare_tensor_name(tensor.name);
-      if (!name.ends_with("num_batches_tracked")) names_.push_back(std::move(name));
+      names_.push_back(bare_tensor_name(tensor.name));
     }
   }
 
@@ -121,10 +121,18 @@ class FittingPresets {
 
   // Whether the file's names are those that the library gives the tensors.
   bool all_named(const std::vector<std::string>& preset_names, bool timm) const {
+    const std::set<std::string, std::less<>> parameters(preset_names.begin(), preset_names.end());
     const std::vector<std::string> names =
         names_of(timm ? Naming::timm : Naming::torchvision, preset_names);
-    const std::set<std::string_view> wanted(names.begin(), names.end());
-    return std::ranges::all_of(names_, [&](const auto& name) { return wanted.contains(name); });
+    const std::set<std::string> wanted(names.begin(), names.end());
+    const std::string prefix = unwrapped_names(names_, [&](std::string_view name) {
+                                 return parameters.contains(name);
+                               }).prefix;
+    return std::ranges::all_of(names_, [&](const std::string& name) {
+      const bool beside = !name.starts_with(prefix);
+      return beside || is_counter(name) ||
+             wanted.contains(bare_tensor_name(name.substr(prefix.size())));
+    });
   }
 
   const SafetensorsFile& file_;
@@ -172,7 +180,7 @@ PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, s
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, but its tensors are those of another network: {}. {} NAME says which "
        "network it is{}.",
-       file.name(), by, name.presets[0], first_difference(file, model), by_option,
+       file.name(), by, name.presets[0], difference_of_weights(file, model).first, by_option,
        by == by_file_name ? ", or another name of the file" : "");
 }
 
@@ -216,6 +224,26 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   return preset_by_tensors(file);
 }
 
+std::string nearest_preset(const SafetensorsFile& file) {
+  constexpr double least = 0.3;  // of the names of either
+  double best = least;
+  std::string text;
+  std::vector<Preset> all(presets().begin(), presets().end());
+  all.insert(all.end(), preset_variants().begin(), preset_variants().end());
+  for (const Preset& preset : all) {
+    const std::optional<Model> model = imagenet_model(preset);
+    if (!model) continue;
+    const WeightsDifference difference = difference_of_weights(file, *model);
+    if (difference.likeness() <= best) continue;
+    best = difference.likeness();
+    const bool outputs = difference.first.empty();  // a weight and a bias of other numbers
+    text = fmt::format("the nearest is {}, with {} of its {} tensors: {}", preset.name,
+                       difference.fitting, difference.parameters,
+                       outputs ? "its head has several numbers of outputs" : difference.first);
+  }
+  return text;
+}
+
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
                                                  const SafetensorsFile& file) {
   const Preset* preset = find_preset(arch);
@@ -230,7 +258,8 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
   for (const SafetensorsTensor& tensor : file.tensors()) {
     names.push_back(bare_tensor_name(tensor.name));
   }
-  names = translated_names(names, [&](std::string_view name) { return shapes.contains(name); });
+  names =
+      unwrapped_names(names, [&](std::string_view name) { return shapes.contains(name); }).names;
   std::vector<SafetensorsTensor> tensors = file.tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].name = names[i];
@@ -241,6 +270,7 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
       tensors[i].shape.assign(found->second.begin(), found->second.end());
     }
   }
+  std::erase_if(tensors, [](const SafetensorsTensor& tensor) { return tensor.name.empty(); });
   return tensors;
 }
 

@@ -40,6 +40,10 @@ struct PresetOfFile {
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file,
                                            const NetworkNames& names = {});
 
+/// For a file that is no preset: the one with the most of its names and shapes, and where they
+/// first differ, as the end of a sentence; "" where none is near.
+std::string nearest_preset(const SafetensorsFile& file);
+
 /// The file's tensors under the preset's names, from torchvision's or timm's, and of its shapes
 /// where timm stores a dense weight as a convolution. As they are for a name that is no preset's.
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,

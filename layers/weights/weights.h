@@ -51,22 +51,40 @@ struct LoadReport {
   std::vector<std::string> skipped;   ///< parameters left alone because of LoadOptions::skip
   std::vector<std::string> new_head;  ///< parameters left alone because the classes differ
   int64_t batches_tracked = 0;        ///< the largest num_batches_tracked of the file
+  std::vector<std::string> beside;  ///< tensors that stand beside the network, see wrapped_names.h
+  std::string summed_to_gray;       ///< the weights of which three channels were summed, or ""
+
+  /// Messages for the user about `beside` and `summed_to_gray`; `file` is their file's name.
+  std::vector<std::string> notes(const std::string& file) const;
 };
 
 /// Copies a file's tensors into the model's parameters. Names lose the prefixes `module.` and
-/// `_orig_mod.`; timm's become torchvision's or the reverse (tensor_names.h); f16, bf16 and f64 are
-/// converted. Throws checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with
-/// one table of all missing, unexpected and misshaped names.
+/// `_orig_mod.` and those of a trainer's module (wrapped_names.h); timm's become torchvision's or
+/// the reverse (tensor_names.h); f16, bf16 and f64 are converted. The first convolution of a
+/// network on gray images may be stored for three channels: they are summed, as timm does. Throws
+/// checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with one table of all
+/// missing, unexpected and misshaped names.
 LoadReport load_weights(const SafetensorsFile& file, const Model& model, ParameterArena& arena,
                         const LoadOptions& options = {});
 
-/// The classes of a file that has exactly the model's tensors, of equal shapes but for the head's
-/// first axis; else nothing.
+/// The outputs of a file that has exactly the model's tensors, of equal shapes but for the head's
+/// first axis; else nothing. One output is a logit of two classes.
 std::optional<int64_t> classes_that_fit(const SafetensorsFile& file, const Model& model);
 
-/// The first of the model's tensors that the file lacks or has in another shape, else the first
-/// that only the file has: "layer1.0.bn1.bias is missing". "" when there is none but for the
-/// classes.
-std::string first_difference(const SafetensorsFile& file, const Model& model);
+/// How a file's tensors differ from the model's, but for the number of outputs.
+struct WeightsDifference {
+  int64_t fitting = 0;     ///< of the model's parameters
+  int64_t parameters = 0;  ///< of the model
+  int64_t others = 0;      ///< tensors of the file that are none of them
+  /// The first of the model's tensors that the file lacks or has in another shape, else the first
+  /// that only the file has: "layer1.0.bn1.bias is missing". "" when none differs.
+  std::string first;
+
+  /// From 0 to 1: the part of all names that fit.
+  double likeness() const {
+    return static_cast<double>(fitting) / static_cast<double>(parameters + others);
+  }
+};
+WeightsDifference difference_of_weights(const SafetensorsFile& file, const Model& model);
 
 }  // namespace whisker

@@ -5,6 +5,7 @@
 Where Python has onnxruntime, exported networks are run and compared with `whisker classify`.
 """
 
+import argparse
 import json
 import math
 import pathlib
@@ -187,6 +188,37 @@ class Exchange(ProgramTest):
         self.refused(2, "one of the keys image_size, resize_short", "classify", "s.pth", *images, "--input", "a=1")
         done = self.whisker("train", "s.yaml", *self.data, "name=again", "--init", "s.pth")
         self.assertIn("52 tensors loaded from s.pth", done.stderr)
+        # A trainer's checkpoint, whose average is of ones.
+        state = as_torch(best)
+        ones = {"net." + name: torch_files.tensor([1] * value.arguments[0].count, value.arguments[2])
+                for name, value in state.items()}
+        torch_files.save({"model": state, "model_ema": ones, "epoch": 3, "args": argparse.Namespace(lr=0.1)},
+                         self.folder / "trainer.pth")
+        done = self.whisker("classify", "trainer.pth", *images, *options)
+        self.assertIn("trainer.pth: 52 tensors of 'model' are read; left out: 'model_ema' (52 tensors: --weights-key "
+                      "model_ema), 'epoch', 'args'; objects are not built: argparse.Namespace", done.stderr)
+        self.assertEqual(self.probabilities("trainer.pth", *images, options=options), expected)
+        for command in (["classify", "trainer.pth", *images], ["evaluate", "trainer.pth", "val"]):
+            done = self.whisker(*command, *options, "--weights-key", "model_ema")
+            self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
+        done = self.whisker("train", "s.yaml", *self.data, "name=ema", "--init", "trainer.pth", "init.key=model_ema")
+        self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
+        self.assertIn("52 tensors of 'model_ema' are read", (self.folder / "runs/ema/log.txt").read_text())
+
+    def test_weights_that_give_no_numbers_are_one_error(self):
+        best = self.folder / "runs/base/best.safetensors"
+        content = bytearray(best.read_bytes())
+        header = 8 + struct.unpack("<Q", content[:8])[0]
+        entries = json.loads(bytes(content[8:header]))
+        for name, entry in entries.items():
+            if entry.get("dtype") == "F32":
+                begin, end = entry["data_offsets"]
+                content[header + begin:header + end] = struct.pack("<f", 3e38) * ((end - begin) // 4)
+        (self.folder / "huge.safetensors").write_bytes(content)
+        for arguments in (["classify", "huge.safetensors", "val"], ["evaluate", "huge.safetensors", "val"],
+                          ["evaluate", "huge.safetensors", "val", "--json"],
+                          ["classify", "huge.safetensors", "val", "--jsonl", "--tta"]):
+            self.refused(4, "huge.safetensors: expected outputs that are numbers, got NaN or Inf for", *arguments)
 
     def exported(self, weights, *options):
         """The exported network in ONNX Runtime, or None where that is missing."""

@@ -2,6 +2,7 @@
 // mutated with their checksums repaired, mostly in their zlib streams, or nothing behind the
 // checksums would ever be reached.
 #include "core/error.h"
+#include "core/io/crc32.h"
 #include "data/codec/decode.h"
 #include "data/codec/png_chunks.h"
 
@@ -37,7 +38,7 @@ void repair(Bytes& file) {
       put_u32(file, at, length);
     }
     put_u32(file, at + 8 + length,
-            whisker::formats::crc32(std::span(file).subspan(at + 4, 4 + length)));
+            whisker::crc32(std::as_bytes(std::span(file)).subspan(at + 4, 4 + length)));
     at += overhead + length;
   }
 }

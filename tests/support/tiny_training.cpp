@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <regex>
 #include <stdexcept>
 
@@ -160,6 +161,14 @@ const Parameter& parameter_named(const Experiment& experiment, std::string_view 
     if (parameter->name() == name) return *parameter;
   }
   throw std::invalid_argument("no parameter " + std::string(name));
+}
+
+void overflow(const Network& network) {
+  for (const auto& parameter : network.arena().parameters()) {
+    const auto count = static_cast<size_t>(parameter->shape().count());
+    network.arena().write(*parameter,
+                          std::vector<float>(count, std::numeric_limits<float>::max()));
+  }
 }
 
 void poison(const Experiment& experiment, const std::string& name, float value) {

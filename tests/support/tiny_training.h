@@ -81,6 +81,8 @@ std::string hash_of_run(const Config& config,
 const Parameter& parameter_named(const Experiment& experiment, std::string_view name);
 /// Writes `value` into the middle of a parameter.
 void poison(const Experiment& experiment, const std::string& name, float value);
+/// Makes every output of a network infinite or NaN.
+void overflow(const Network& network);
 /// All parameters and statistics.
 std::vector<double> weights_of(const Experiment& experiment);
 /// Euclidean.

@@ -3,13 +3,17 @@
     python3 tests/support/torch_files.py FOLDER     writes the seeds of tests/fuzz/corpus/torch_file
 """
 
+import argparse
 import collections
+import datetime
+import enum
 import io
 import pathlib
 import pickle
 import struct
 import sys
 import types
+import warnings
 import zipfile
 
 
@@ -42,9 +46,11 @@ class Storage:
 
 
 class Tensor:
-    def __init__(self, storage, shape, strides=None, offset=0):
+    def __init__(self, storage, shape, strides=None, offset=0, metadata=None):
         self.arguments = (storage, offset, tuple(shape), tuple(strides or contiguous(shape)), False,
                           collections.OrderedDict())
+        if metadata is not None:
+            self.arguments += (metadata,)
 
     def __reduce__(self):
         return _rebuild_tensor_v2, self.arguments
@@ -134,10 +140,56 @@ def samples():
     return state, wrapped
 
 
+def trainer():
+    """A checkpoint as trainers write it: two sets of weights among objects of their own."""
+    kind = _stand_in("trainers", "Kind", enum.Enum("Kind", {"BEST": 1}, module="trainers"))
+    state = {"conv.weight": tensor(range(8), (2, 4)), "conv.bias": tensor([1, 2])}
+    average = {"module." + name: value for name, value in state.items()}
+    average["n_averaged"] = tensor([3], (), LONG)
+    return {"epoch": 3, "model": state, "model_ema": average, "best": tensor([0.5], ()), "kind": kind.BEST,
+            "optimizer": {"state": {0: {"momentum_buffer": tensor(range(8), (2, 4))}}, "param_groups": [{"lr": 0.1}]},
+            "args": argparse.Namespace(lr=0.1, when=datetime.datetime(2024, 1, 1), out=pathlib.PurePosixPath("/x")),
+            "history": collections.defaultdict(list, {"loss": [1.5, 2.5]}), "labels": {"a", "b"}}
+
+
+def whole_module():
+    """A module as torch.save(model) writes it, with a buffer that its state_dict leaves out."""
+    kind = _stand_in("torch.nn.modules.module", "Module")
+
+    def module(parameters, buffers=(), modules=(), unsaved=()):
+        made = kind()
+        made.__dict__.update(training=False, _parameters=dict(parameters), _buffers=dict(buffers),
+                             _non_persistent_buffers_set=set(unsaved), _modules=dict(modules))
+        return made
+
+    conv = module({"weight": Parameter(tensor(range(8), (2, 4))), "bias": None})
+    return module({}, {"seen": tensor([3], (), LONG), "scratch": tensor([1])}, {"conv": conv, "none": None}, ["scratch"])
+
+
+def _save_entries(path, entries):
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+        warnings.simplefilter("ignore")  # of two entries of one name
+        for name, content in entries:
+            archive.writestr(name, content)
+
+
 def main(folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     state, wrapped = samples()
+    save(trainer(), folder / "trainer.pth")
+    save_old(trainer(), folder / "trainer_old.pth")
+    save(whole_module(), folder / "whole.pth")
+    save_old(whole_module(), folder / "whole_old.pth")
+    save({"w": Tensor(Storage([1, -2]), (2,), metadata={"neg": True}), "h": tensor([1], kind=HALF)},
+         folder / "negative.pth")
+    save({"encoder": {"w": tensor([1])}, "decoder": {"w": tensor([2])}}, folder / "parts.pth")
+    stream = _stream({})[0]
+    _save_entries(folder / "script.pt", [("m/data.pkl", stream), ("m/code/m.py", "x"), ("m/constants.pkl", stream)])
+    _save_entries(folder / "network.keras", [(name, "{}") for name in
+                                             ("metadata.json", "config.json", "model.weights.h5")])
+    _save_entries(folder / "twice.pth", [("a/data.pkl", stream), ("a/data.pkl", stream)])
+    _save_entries(folder / "two.pth", [("a/data.pkl", stream), ("b/data.pkl", stream)])
     for name, value in (("state", state), ("wrapped", wrapped)):
         save(value, folder / f"{name}.pth")
         save_old(value, folder / f"{name}_old.pth")

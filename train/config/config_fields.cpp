@@ -240,6 +240,10 @@ void visit_fields(FieldVisitor& v, Config& c) {
         {.about =
              "safetensors file; empty: random weights. Keys of preprocessing that are not given "
              "(image_size, resize_short, mean, std, ...) come from it, too"});
+    s.field(
+        "key", c.init.key,
+        {.about = "of a checkpoint: the key of its weights, as model_ema, or the words before a "
+                  "dot in their tensors' names; empty: the likeliest, which is told"});
     s.field("skip", c.init.skip, {.about = "patterns of weights left random"});
     s.field("new_head", c.init.new_head,
             {.about = "re-initialise the last layer when the classes differ, by name or number"});

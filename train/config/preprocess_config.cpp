@@ -58,6 +58,11 @@ Preprocess training_preprocess_of(const DataConfig& data) {
   return preprocess_of(training);
 }
 
+double gray_of(const std::array<double, 3>& values) {
+  const bool one = values[0] == values[1] && values[1] == values[2];
+  return one ? values[0] : (values[0] + values[1] + values[2]) / 3;
+}
+
 namespace {
 
 // The data section that describes `preprocess`, whose images are square.
@@ -80,10 +85,30 @@ std::string data_text(const Preprocess& preprocess) {
       preprocess.rules.png_bits);
 }
 
+bool is_channels(std::string_view setting) {
+  return setting == "channels=gray" || setting == "channels=1" || setting == "channels=RGB" ||
+         setting == "channels=3";
+}
+
+// `stored` with the channels of the last such setting: gray images have the average of mean and
+// std.
+Preprocess with_channels(Preprocess stored, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    if (!is_channels(setting)) continue;
+    const bool gray = setting == "channels=gray" || setting == "channels=1";
+    if (gray && stored.channels == 3) {
+      stored.normalisation.mean.fill(gray_of(stored.normalisation.mean));
+      stored.normalisation.std.fill(gray_of(stored.normalisation.std));
+    }
+    stored.channels = gray ? 1 : 3;
+  }
+  return stored;
+}
+
 }  // namespace
 
-Preprocess changed_preprocess(const Preprocess& preprocess,
-                              const std::vector<std::string>& settings) {
+Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::string>& settings) {
+  const Preprocess preprocess = with_channels(stored, settings);
   const ImageSize size = preprocess.output();
   if (size.height != size.width || preprocess.size.height != preprocess.size.width) {
     fail(ErrorKind::usage,
@@ -104,7 +129,7 @@ Preprocess changed_preprocess(const Preprocess& preprocess,
     }
     other_size = other_size || key == "data.image_size";
     other_short = other_short || key == "data.resize_short";
-    overrides.push_back("data." + setting);
+    if (!is_channels(setting)) overrides.push_back("data." + setting);
   }
   const DataConfig before = read_config_text(data_text(preprocess), "--input").data;
   DataConfig data = read_config_text(data_text(preprocess), "--input", overrides).data;

@@ -4,6 +4,7 @@
 #include "data/transforms/preprocess.h"
 #include "train/config/config.h"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ std::optional<Preprocess> preset_preprocess(std::string_view preset);
 Preprocess preprocess_of(const DataConfig& data);
 /// The same for training images, before augmentation: data.train_image_size high and wide.
 Preprocess training_preprocess_of(const DataConfig& data);
+
+/// What mean or std of three channels are for gray images: their average, as in timm; exactly the
+/// one where all are equal.
+double gray_of(const std::array<double, 3>& values);
 
 /// `preprocess` with other values for keys of the data section, "image_size=288"; resize_short
 /// keeps its proportion to the size unless it is among them. Throws usage for other keys and bad

@@ -1,5 +1,6 @@
 #include "train/device/device_start.h"
 
+#include "core/work_progress.h"
 #include "layers/conv2d.h"
 #include "layers/recurrent.h"
 #include "train/device/device_choice.h"
@@ -29,6 +30,7 @@ bool has(const Module& network) {
 DeviceStart::DeviceStart(const std::string& device) {
   if (device != "auto" && !device.starts_with("cuda")) return;
   thread_ = std::jthread([device](const std::stop_token& stop) {
+    const WaitScope starts(Waiting::start);
     try {
       if (cuda_device_count() > 0 && !stop.stop_requested()) choose_device(device);
     } catch (...) {
@@ -49,6 +51,7 @@ std::vector<CudaLibrary> libraries_of(const Module& network) {
 LibraryStart::LibraryStart(Device device, std::vector<CudaLibrary> libraries) {
   if (device.kind != DeviceKind::cuda) return;
   thread_ = std::jthread([device, libraries = std::move(libraries)](const std::stop_token& stop) {
+    const WaitScope starts(Waiting::start);
     try {
       for (const CudaLibrary library : libraries) {
         if (!stop.stop_requested()) open_cuda_library(device, library);

@@ -14,8 +14,25 @@
 #include <vector>
 
 namespace whisker {
-void report_predictions(const Tensor& scores, std::span<Prediction> results,
+namespace {
+
+// Rows of `scores` are those of the results without an error.
+void check_scores(const Network& network, const Tensor& scores,
+                  std::span<const Prediction> results) {
+  size_t row = 0;
+  for (const Prediction& result : results) {
+    if (!result.error.empty()) continue;
+    const auto classes = static_cast<size_t>(scores.extent(1));
+    network.check_outputs(scores.data<const float>().subspan(row++ * classes, classes),
+                          result.name);
+  }
+}
+
+}  // namespace
+
+void report_predictions(const Network& network, const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report) {
+  check_scores(network, scores, results);
   int64_t row = 0;
   for (Prediction& result : results) {
     if (result.error.empty()) {
@@ -116,7 +133,9 @@ class ImageClassifier {
   /// Waits for everything enqueued, and fills the results.
   void fetch(ClassifiedBatch& batch) const {
     if (batch.readable.empty()) return;
-    add_rows(batch.scores.to(cpu_device), batch, &Prediction::probabilities);
+    const Tensor scores = batch.scores.to(cpu_device);
+    check_scores(network_, scores, batch.results);
+    add_rows(scores, batch, &Prediction::probabilities);
     if (options_.embedding) {
       add_rows(batch.embeddings.to(cpu_device), batch, &Prediction::embedding);
     }

@@ -38,8 +38,8 @@ struct ImageClassifierOptions {
 using NextInputs = std::function<std::vector<std::string>(size_t most)>;
 
 /// Assigns the rows of `scores` (examples, classes), on the CPU, to the results without an error,
-/// and reports all results in order.
-void report_predictions(const Tensor& scores, std::span<Prediction> results,
+/// and reports all results in order. Throws as Network::check_outputs.
+void report_predictions(const Network& network, const Tensor& scores, std::span<Prediction> results,
                         const std::function<void(const Prediction&)>& report);
 
 /// Calls `report` once per path of `next`, in order. The paths of one call of `next` form a batch

@@ -24,7 +24,7 @@ void classify(const Network& network, const SequenceSet& set, std::vector<Predic
     const Batch batch = make_batch(set, indices, set.longest());
     scores = network.probabilities(network.outputs(batch)).to(cpu_device);
   }
-  report_predictions(scores, results, report);
+  report_predictions(network, scores, results, report);
 }
 
 }  // namespace
@@ -74,6 +74,7 @@ std::vector<double> forecast(const Network& network, const Series& series) {
   const int64_t index = 0;
   const Tensor outputs =
       network.outputs(make_batch(set, {&index, 1}, set.longest())).to(cpu_device);
+  network.check_outputs(outputs.data<const float>(), "the forecast");
   std::vector<double> values;
   for (int64_t j = 0; j < set.outputs; ++j) {
     values.push_back(set.bases->restore(0, j, outputs.data<const float>()[static_cast<size_t>(j)]));

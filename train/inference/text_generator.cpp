@@ -72,6 +72,8 @@ void generate_text(const Network& network, std::string_view prompt,
     const Tensor x = empty({std::ssize(tokens), 1}, {.dtype = DType::i64});
     std::ranges::copy(tokens, x.data<int64_t>().begin());
     const Tensor logits = network.outputs(x, {.states = &states}).to(cpu_device);
+    network.check_outputs(logits.data<const float>(),
+                          fmt::format("token {} behind the prompt", i + 1));
     const auto last = logits.data<const float>().last(static_cast<size_t>(input.vocabulary.size()));
     tokens = {draw_token(last, options, random.uniform())};
     if (words) write(" ");

@@ -25,7 +25,7 @@ std::string some_of(const std::vector<std::string>& classes) {
 InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
                                     ParameterArena& arena,
                                     const std::vector<std::string>& classes) {
-  const SafetensorsFile file = open_weights(init.from);
+  const SafetensorsFile file = open_weights(init.from, init.key);
   const std::vector<std::string> stored = classes_of(file.metadata(), file.name());
   const bool named = !stored.empty() && !classes.empty();
   const bool others = named && stored != classes;
@@ -35,8 +35,9 @@ InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
   const std::string compared = named ? fmt::format("the classes differ (weights: {}; data: {})",
                                                    some_of(stored), some_of(classes))
                                      : std::string("the number of classes differs");
-  std::vector<std::string> notes = {
-      fmt::format("{} tensors loaded from {}", report.loaded, printable(init.from))};
+  std::vector<std::string> notes = file.notes();
+  notes.push_back(fmt::format("{} tensors loaded from {}", report.loaded, printable(init.from)));
+  for (std::string& note : report.notes(init.from)) notes.push_back(std::move(note));
   if (!report.new_head.empty()) {
     notes.push_back(fmt::format("new head, because {}: {} are re-initialised", compared,
                                 fmt::join(report.new_head, ", ")));

@@ -42,6 +42,15 @@ Tensor Network::outputs(const Batch& batch, Pass pass) const {
   return run_layers({batch.first_layer, model_.net->size()}, batch.inputs, pass).to(DType::f32);
 }
 
+void Network::check_outputs(std::span<const float> outputs, std::string_view example) const {
+  if (all_finite(DType::f32, std::as_bytes(outputs))) return;
+  const bool rounded = arena_->compute_dtype() != DType::f32;
+  fail(ErrorKind::checkpoint,
+       "{}: expected outputs that are numbers, got NaN or Inf for {}. Its weights are too large or "
+       "damaged, or its training diverged: use an earlier or another file{}.",
+       file_, excerpt(example), rounded ? ", or --precision f32" : "");
+}
+
 void Network::refuse_input() const {
   fail(ErrorKind::usage, "this network was trained on {}, not on what was given",
        signature_.examples());
@@ -89,17 +98,34 @@ std::optional<PresetOfFile> recognised(const SafetensorsFile& file, const std::s
 void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metadata& metadata,
                     std::vector<std::string>& notes) {
   const std::optional<PresetOfFile> preset = recognised(file, given.model, metadata);
-  if (!preset) return;
+  if (!preset) {
+    if (has(metadata, "config") || has(metadata, "arch") || has(metadata, "sequence")) return;
+    const std::string nearest = nearest_preset(file);
+    fail(ErrorKind::checkpoint,
+         "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "
+         "preset has its tensors{}{}. Describe the network in a configuration, and use the file as "
+         "--init of a training run.",
+         file.name(), nearest.empty() ? "" : "; ", nearest);
+  }
+  const bool one_logit = preset->classes == 1;
+  const int64_t classes = one_logit ? 2 : preset->classes;
   metadata["arch"] = preset->name;
+  if (one_logit) {
+    metadata["config"] = fmt::format("model: {{preset: {}, one_logit: true}}\n", preset->name);
+  }
   std::string note = fmt::format("{}: recognised by {} as {} of {} classes", printable(file.name()),
-                                 preset->by, preset->name, preset->classes);
+                                 preset->by, preset->name, classes);
+  if (classes == std::ssize(imagenet_classes()) + 1) {
+    note += " (one more than ImageNet's: TensorFlow's begin with a background class)";
+  }
+  if (one_logit) note += ", whose one logit is the second's before a sigmoid";
   if (!has(metadata, "classes") && given.classes.empty()) {
     std::vector<std::string> names = imagenet_classes();
-    if (preset->classes == std::ssize(names)) {
+    if (classes == std::ssize(names)) {
       note += ", named as ImageNet's";
     } else {
       names.clear();
-      for (int64_t c = 0; c < preset->classes; ++c) names.push_back(fmt::to_string(c));
+      for (int64_t c = 0; c < classes; ++c) names.push_back(fmt::to_string(c));
       note += ", numbered from 0: --classes FILE names them, one per line";
     }
     metadata["classes"] = json_list(names);
@@ -109,9 +135,9 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   }
   notes.push_back(note);
   if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
-  if (!given.classes.empty() && preset->classes != std::ssize(given.classes)) {
-    fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", preset->classes,
-         file.name(), given.classes.size());
+  if (!given.classes.empty() && classes != std::ssize(given.classes)) {
+    fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", classes, file.name(),
+         given.classes.size());
   }
 }
 
@@ -161,7 +187,7 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
 
 WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts& given) {
   Metadata metadata = file.metadata();
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = file.notes();
   add_recognised(file, given, metadata, notes);
   if (!given.classes.empty()) {
     const std::vector<std::string> stored = classes_of(metadata, file.name());
@@ -184,10 +210,9 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
   if (!given.positive_class.empty()) {
     info.signature.set_positive_class(given.positive_class, ErrorKind::usage, "--positive-class");
   }
-  if (info.config.empty() && info.arch.empty()) {
+  if (info.config.empty() && info.arch.empty()) {  // of sequences
     fail(ErrorKind::checkpoint,
-         "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "
-         "preset has its tensors",
+         "{}: neither 'config' nor 'arch' in the file's metadata describes the network",
          file.name());
   }
   if (!given.preprocess.empty()) {
@@ -196,7 +221,13 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
       fail(ErrorKind::usage, "--input: expected weights of a network on images, got {}",
            file.name());
     }
-    info.signature.input = changed_preprocess(*preprocess, given.preprocess);
+    const Preprocess changed = changed_preprocess(*preprocess, given.preprocess);
+    if (preprocess->channels == 3 && changed.channels == 1) {
+      info.notes.push_back(fmt::format("{}: gray images have the mean {:.4g} and the std {:.4g}",
+                                       printable(file.name()), changed.normalisation.mean[0],
+                                       changed.normalisation.std[0]));
+    }
+    info.signature.input = changed;
   }
   return info;
 }
@@ -220,16 +251,18 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
 
 Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given,
                       DType compute) {
-  const SafetensorsFile file = open_weights(path);
+  const SafetensorsFile file = open_weights(path, given.weights_key);
   WeightsInfo info = WeightsInfo::from_file(file, given);
   Model model = info.build(file.name()).model;
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
   for (const auto& parameter : model.net->parameters()) parameter->set_trainable(false);
   auto arena = std::make_shared<ParameterArena>(model.net->parameters(), device, std::nullopt,
                                                 ArenaTypes{.compute = compute});
-  load_weights(file, model, *arena);
+  const LoadReport report = load_weights(file, model, *arena);
   Network network(std::move(model), std::move(arena), std::move(info.signature));
   network.notes_ = std::move(info.notes);
+  for (std::string& note : report.notes(file.name())) network.notes_.push_back(std::move(note));
+  network.file_ = file.name();
   return network;
 }
 

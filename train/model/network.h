@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -23,7 +25,8 @@ struct GivenFacts {
   std::vector<std::string> classes = {};
   std::vector<std::string> preprocess = {};  ///< "image_size=288": see changed_preprocess()
   std::string positive_class = {};
-  std::string model = {};                    ///< the preset that the file holds
+  std::string model = {};        ///< the preset that the file holds
+  std::string weights_key = {};  ///< of a checkpoint: see open_weights()
 };
 
 class Network {
@@ -59,6 +62,9 @@ class Network {
 
   const Model& model() const { return model_; }
   ParameterArena& arena() const { return *arena_; }
+  /// Throws checkpoint, naming the weights, unless `outputs` are finite.
+  /// `example` names what they are of.
+  void check_outputs(std::span<const float> outputs, std::string_view example) const;
   /// Number of outputs() that were replays.
   int64_t replays() const { return graphs_ ? graphs_->replays() : 0; }
   const Signature& signature() const { return signature_; }
@@ -81,6 +87,7 @@ class Network {
   std::shared_ptr<ParameterArena> arena_;
   Signature signature_;
   std::vector<std::string> notes_;
+  std::string file_ = "the network";      // that load() read
   std::shared_ptr<OutputGraphs> graphs_;  // null: outputs() runs eagerly
 };
 

@@ -2,8 +2,7 @@
 // archive may hold. tests/support/torch_files.py writes the files read here.
 #include "core/io/torch_file.h"
 
-#include "scratch.h"
-#include "tests/support/error_of.h"
+#include "torch_samples.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,44 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string torch_sample(const std::string& name) {
-  return content_of(WHISKER_SOURCE_DIR "/tests/fuzz/corpus/torch_file/" + name);
-}
-
-SafetensorsFile read_torch(const std::string& content) {
-  return parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
-}
-
-std::string torch_refusal(const std::string& content) {
-  return test::message_of(ErrorKind::checkpoint, [&] { read_torch(content); });
-}
-
-template <class T>
-std::vector<T> values_of(const SafetensorsFile& file, std::string_view name) {
-  const SafetensorsTensor* tensor = file.find(name);
-  if (!tensor) return {};
-  std::vector<T> values(tensor->bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
-  return values;
-}
-
-std::string pickle_of(const std::string& opcodes) {
-  return std::string("\x80\x02", 2) + opcodes + ".";
-}
-
-// A file of before PyTorch 1.6 with these values and, unless it is `bare`, one storage "0" of four
-// floats.
-std::string old_file(const std::string& opcodes, bool bare = false) {
-  std::string file = pickle_of(std::string("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12));
-  file += pickle_of(std::string("M\xe9\x03", 3)) + pickle_of("}") + pickle_of(opcodes);
-  if (bare) return file + pickle_of("]");
-  file +=
-      pickle_of(std::string("](X\x01\0\0\0"
-                            "0e",
-                            9));
-  return file + std::string("\x04\0\0\0\0\0\0\0", 8) + std::string(16, '\0');
-}
 
 std::string text(const std::string& value) {
   return std::string("\x8c") + static_cast<char>(value.size()) + value;
@@ -123,7 +84,7 @@ TEST(TorchFile, SaysWhatATextInPlaceOfWeightsIs) {
                 "to the file itself.");
 }
 
-TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
+TEST(TorchFile, RefusesNamesThatRunCodeAndSaysThem) {
   EXPECT_THAT(
       torch_refusal(old_file("cos\nsystem\n" + text("true") + "\x85R")),
       HasSubstr("w.pth: expected tensors alone, got 'os.system', which Python would import and "
@@ -131,9 +92,15 @@ TEST(TorchFile, RefusesEveryOtherNameAndSaysIt) {
                 "torch.save(model.state_dict(), FILE)"));
   EXPECT_THAT(torch_refusal(old_file(text("posix") + text("system") + "\x93")),
               HasSubstr("'posix.system'"));
-  EXPECT_THAT(torch_refusal(old_file("ctorch\nload\n)R")), HasSubstr("'torch.load'"));
-  EXPECT_THAT(torch_refusal(old_file("ccollections\nFloatStorage\n)R")),
-              HasSubstr("'collections.FloatStorage'"));
+  EXPECT_THAT(torch_refusal(old_file("cbuiltins\neval\n)R")), HasSubstr("'builtins.eval'"));
+  EXPECT_THAT(torch_refusal(old_file("cos.path\nexists\n)R")), HasSubstr("'os.path.exists'"));
+  // What is not known to run code is not built.
+  EXPECT_EQ(
+      torch_refusal(old_file("ctorch\nload\n)R", true)),
+      "w.pth: expected a state_dict of named tensors, got an object of 'torch.load', which is "
+      "not built. Save the weights alone: torch.save(model.state_dict(), FILE).");
+  EXPECT_THAT(torch_refusal(old_file("ccollections\nFloatStorage\n)R", true)),
+              HasSubstr("an object of 'collections.FloatStorage'"));
   EXPECT_THAT(torch_refusal(torch_sample("names.pth")), HasSubstr("'__builtin__.print'"));
 }
 
@@ -177,7 +144,9 @@ TEST(TorchFile, RefusesWhatIsNoStateDict) {
               HasSubstr("a compressed or encrypted entry"));
   std::string archive = torch_sample("state.pth");
   for (size_t at; (at = archive.find("data.pkl")) != std::string::npos;) archive[at] = 'D';
-  EXPECT_THAT(torch_refusal(archive), HasSubstr("got one without data.pkl"));
+  EXPECT_THAT(
+      torch_refusal(archive),
+      HasSubstr("got a zip archive that torch.save did not write, of 'archive/Data.pkl' and"));
 }
 
 TEST(TorchFile, RefusesDamagedStreams) {
@@ -202,7 +171,7 @@ TEST(TorchFile, RefusesEveryTruncatedFile) {
 
 // A flipped bit may change numbers; it must not read beyond the file.
 TEST(TorchFile, SurvivesEveryFlippedBit) {
-  for (const char* name : {"wrapped.pth", "state_old.pth"}) {
+  for (const char* name : {"wrapped.pth", "state_old.pth", "trainer_old.pth", "whole_old.pth"}) {
     std::string content = torch_sample(name);
     for (size_t bit = 0; bit < content.size() * 8; ++bit) {
       content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));

@@ -213,6 +213,15 @@ TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
   EXPECT_THAT(again.notes, IsEmpty());
 }
 
+// As in timm.
+TEST(ResolveConfig, GrayImagesHaveTheAverageOfMeanAndStd) {
+  const Weights weights(caffe);
+  const auto [config, notes] = resolved(weights.config({"data.channels=1"}));
+  ASSERT_EQ(config.data.mean.size(), 1);
+  EXPECT_DOUBLE_EQ(config.data.mean[0], (0.48 + 0.46 + 0.41) / 3);
+  EXPECT_DOUBLE_EQ(config.data.std[0], 0.004);
+}
+
 TEST(ResolveConfig, WhatTheConfigurationSetsStaysWithAWarning) {
   const Weights weights(caffe);
   const auto [config, notes] =

@@ -153,6 +153,26 @@ TEST_P(ClassifyOn, BatchesSayWhatSingleImagesDo) {
   }
 }
 
+// Nothing is reported of a batch whose outputs are no numbers, whatever is asked of it.
+TEST_P(ClassifyOn, OutputsThatAreNoNumbersAreOneError) {
+  const Network network = this->network();
+  overflow(network);
+  for (const ImageClassifierOptions& options :
+       {ImageClassifierOptions{.batch_size = 4},
+        ImageClassifierOptions{
+            .batch_size = 1, .flip = true, .embedding = true, .heat_map = true}}) {
+    int reported = 0;
+    EXPECT_THAT(message_of(ErrorKind::checkpoint,
+                           [&] {
+                             classify_images(network, inputs_of(paths_), options,
+                                             [&](const Prediction&) { ++reported; });
+                           }),
+                HasSubstr(fmt::format("expected outputs that are numbers, got NaN or Inf for '{}",
+                                      paths_[0].substr(0, 40))));
+    EXPECT_EQ(reported, 0);
+  }
+}
+
 // Of a JPEG file only the part that the network sees is decoded; a BMP file is read whole.
 TEST_P(ClassifyOn, JpegFilesSayWhatTheirPixelsDo) {
   std::vector<std::string> jpegs, bitmaps;

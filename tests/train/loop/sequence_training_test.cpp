@@ -46,6 +46,12 @@ TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const LabelledSequences again = open_labelled(network, folder / "words", {}, 16);
   const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
   EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
+  overflow(network);
+  EXPECT_EQ(message_of(ErrorKind::checkpoint,
+                       [&] { classify_texts(network, inputs_of({"cbcab"}), 1, [](const auto&) {}); }),
+            run.folder.best().string() +
+                ": expected outputs that are numbers, got NaN or Inf for 'cbcab'. Its weights are "
+                "too large or damaged, or its training diverged: use an earlier or another file.");
 }
 
 // A bias so large that exp() of the forecast overflows while the loss is finite: the run goes on,
@@ -115,6 +121,9 @@ TEST(SequenceTraining, ALanguageModelLearnsAndWrites) {
   EXPECT_EQ(write({.length = 40, .seed = 3}), write({.length = 40, .seed = 3}));
   EXPECT_NE(write({.length = 200, .seed = 3}), write({.length = 200, .seed = 4}));
   EXPECT_THROW(write({.temperature = -1}), Error);
+  overflow(network);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { write({.length = 1}); }),
+              HasSubstr("got NaN or Inf for 'token 1 behind the prompt'"));
 }
 
 // A language model's rows are its steps, a forecast's its examples.
@@ -164,6 +173,9 @@ TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
   const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
   EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
   EXPECT_THROW(network.preprocess(), Error);
+  overflow(network);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { forecast(network, series); }),
+              HasSubstr("got NaN or Inf for 'the forecast'"));
 }
 
 TEST(SequenceTraining, OverfitBatchesAreAFewExamplesOfEveryKind) {
@@ -203,6 +215,19 @@ TEST(SequenceTraining, ConfigurationsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(error({}), "no error");
   EXPECT_THAT(error({"train.metric=mae"}), HasSubstr("accuracy, f1"));
   EXPECT_THAT(error({"model.head=[{dense: {units: 5}}]"}), HasSubstr("2 classes"));
+}
+
+TEST(SequenceTraining, AValidationSetMayLackAClass) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  folder.write("val.tsv", "with\tbab\nwith\tcac\n");
+  folder.write("train.tsv", "with\tbab\nwithout\tbcb\nwith\tcac\nwithout\tccb\n");
+  const Experiment experiment(
+      text_config(folder, {"data.train=" + (folder / "train.tsv").string(), "data.val_split=0",
+                           "data.val=" + (folder / "val.tsv").string(), "train.batch_size=2"}));
+  EXPECT_THAT(experiment.notes,
+              testing::Contains(HasSubstr("data.val has no texts of 1 of the 2 classes, on which "
+                                          "validation is silent: 'without'")));
 }
 
 // Class folders with a file per text, a fifth of each for validation.

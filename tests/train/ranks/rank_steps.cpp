@@ -1,7 +1,8 @@
 // Trains as one rank of a run, in this process, and writes what it has after every step:
 //   rank_steps CONFIG OUT [overrides]      OUT.RANK: lines "STEP HASH_OF_WEIGHTS INDICES"
 // With NAN_RANK in the environment, that rank's inputs of batch 5 are NaN; with HANG_RANK it never
-// comes past batch 5; with SLOW_RANK its work there takes seven seconds.
+// comes past batch 5; with SLOW_RANK its work there takes seven seconds; with SHORT_RANK its epoch
+// ends before.
 #include "apps/ranks/run_ranks.h"
 #include "core/work_progress.h"
 #include "train/loop/rank_sums.h"
@@ -36,7 +37,9 @@ class Noted final : public BatchSource {
     std::optional<Batch> batch = source_->next();
     if (batch) last = batch->indices;
     constexpr int64_t spoiled = 5;
-    if (++delivered_ == spoiled) spoil(*batch);
+    if (++delivered_ != spoiled) return batch;
+    if (is_named("SHORT_RANK", rank_)) return std::nullopt;
+    spoil(*batch);
     return batch;
   }
   LoaderStats stats() const override { return source_->stats(); }

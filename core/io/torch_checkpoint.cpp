@@ -1,0 +1,359 @@
+#include "core/io/torch_checkpoint.h"
+
+#include "core/io/text.h"
+#include "core/io/utf8.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+using Kind = TorchValue::Kind;
+
+// Keys of weights, the likeliest first; then those of averaged ones.
+constexpr std::array<std::string_view, 10> weights_keys = {
+    "state_dict", "model_state_dict", "model_state", "model",  "module",
+    "net",        "network",          "weights",     "params", "model_weights"};
+constexpr std::array<std::string_view, 9> averages_keys = {"state_dict_ema",
+                                                           "model_ema_state_dict",
+                                                           "model_state_dict_ema",
+                                                           "ema_state_dict",
+                                                           "model_ema",
+                                                           "ema_model",
+                                                           "ema",
+                                                           "params_ema",
+                                                           "swa_model"};
+
+constexpr size_t most_name_bytes = 4096;
+constexpr size_t most_named = 8;      // in a message
+constexpr int most_wrappers = 8;      // dicts in dicts
+constexpr int most_depth = 64;        // of modules in modules
+constexpr uint64_t visit_bytes = 64;  // what a visited value is charged: modules may form cycles
+
+size_t rank_of(std::string_view key) {
+  const auto* found = std::ranges::find(weights_keys, key);
+  if (found != weights_keys.end()) return static_cast<size_t>(found - weights_keys.begin());
+  const auto* average = std::ranges::find(averages_keys, key);
+  return weights_keys.size() + static_cast<size_t>(average - averages_keys.begin());
+}
+constexpr size_t unranked = weights_keys.size() + averages_keys.size();
+
+bool is_of_training(std::string_view key) {
+  return key.find("optim") != key.npos || key.find("sched") != key.npos || key == "callbacks" ||
+         key == "loops" || key == "scaler";
+}
+
+// "'a', 'b' and 3 more": only those that are shown are made, as there may be very many.
+class Some {
+ public:
+  explicit Some(std::string_view separator = ", ") : separator_(separator) {}
+
+  template <class Make>
+  void add(const Make& make) {
+    if (count_++ < most_named)
+      text_ += fmt::format("{}{}", text_.empty() ? "" : separator_, make());
+  }
+  bool empty() const { return count_ == 0; }
+  std::string text() const {
+    return count_ <= most_named ? text_ : fmt::format("{} and {} more", text_, count_ - most_named);
+  }
+
+ private:
+  std::string_view separator_;
+  std::string text_;
+  size_t count_ = 0;
+};
+
+class Checkpoint {
+ public:
+  Checkpoint(const TorchPickle& pickle, const std::string& file, MemoryBudget& budget)
+      : pickle_(pickle), file_(file), budget_(budget) {}
+
+  TorchWeights find(std::string_view key) {
+    uint32_t chosen = pickle_.root;
+    std::string_view prefix = key;
+    if (!holds_prefix(chosen, key)) {
+      std::tie(chosen, prefix) = follow(chosen, key);
+      if (steps_.empty()) {  // the key stands within what is chosen without it, or there is none
+        std::tie(chosen, prefix) = follow(descend(chosen), key);
+      }
+    }
+    charged_ = true;
+    TorchWeights weights;
+    each_tensor(chosen, [&](std::string name, size_t view) {
+      if (!prefix.empty()) {
+        if (!name.starts_with(prefix) || name.size() <= prefix.size() + 1 ||
+            name[prefix.size()] != '.') {
+          return;
+        }
+        name.erase(0, prefix.size() + 1);
+      }
+      weights.views.insert_or_assign(std::move(name), view);
+    });
+    if (weights.views.empty()) refuse(chosen, prefix);
+    std::string note = what_was_left(chosen, weights.views.size());
+    if (!note.empty()) weights.notes.push_back(std::move(note));
+    return weights;
+  }
+
+ private:
+  // --- dicts and modules
+
+  template <class Fn>
+  void each_item(uint32_t value, const Fn& fn) const {
+    const TorchValue& dict = pickle_.values[value];
+    if (dict.kind != Kind::dict && dict.kind != Kind::object) return;
+    const auto items = pickle_.items_of(dict);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      const TorchValue& key = pickle_.values[items[i]];
+      if (key.kind == Kind::text) fn(key.text, items[i + 1]);
+    }
+  }
+  std::optional<uint32_t> item(uint32_t dict, std::string_view key) const {
+    std::optional<uint32_t> found;
+    each_item(dict, [&](std::string_view name, uint32_t value) {
+      if (name == key) found = value;
+    });
+    return found;
+  }
+  // The attributes of an object that is a torch.nn.Module.
+  std::optional<uint32_t> module_state(uint32_t value) const {
+    const TorchValue& object = pickle_.values[value];
+    if (object.kind != Kind::object || object.integer == 0) return std::nullopt;
+    const auto state = static_cast<uint32_t>(object.integer);
+    const bool module = item(state, "_parameters") && item(state, "_modules");
+    return module ? std::optional(state) : std::nullopt;
+  }
+
+  // fn(name, index of the view) for the tensors that a state_dict of `value` holds.
+  template <class Fn>
+  void each_tensor(uint32_t value, const Fn& fn, const std::string& prefix = "",
+                   int depth = 0) const {
+    budget_.charge(visit_bytes);
+    if (const auto state = module_state(value); state && depth < most_depth) {
+      const auto unsaved =
+          pickle_.items_of(item(*state, "_non_persistent_buffers_set").value_or(0));
+      for (const char* kind : {"_parameters", "_buffers"}) {
+        each_item(item(*state, kind).value_or(0), [&](std::string_view name, uint32_t tensor) {
+          const bool saved = std::ranges::none_of(
+              unsaved, [&](uint32_t other) { return pickle_.values[other].text == name; });
+          if (saved) add(prefix, name, tensor, fn);
+        });
+      }
+      each_item(*item(*state, "_modules"), [&](std::string_view name, uint32_t module) {
+        if (prefix.size() > most_name_bytes) return;
+        each_tensor(module, fn, fmt::format("{}{}.", prefix, name), depth + 1);
+      });
+    } else if (depth == 0) {
+      each_item(value, [&](std::string_view name, uint32_t tensor) { add("", name, tensor, fn); });
+    }
+  }
+  template <class Fn>
+  void add(const std::string& prefix, std::string_view name, uint32_t tensor, const Fn& fn) const {
+    constexpr uint64_t tensor_bytes = 256;  // of what is made of it
+    if (pickle_.values[tensor].kind != Kind::tensor) return;
+    const size_t bytes = prefix.size() + name.size();
+    if (bytes > most_name_bytes) {
+      fail(ErrorKind::checkpoint, "{}: expected tensor names of at most {} bytes, got {}.", file_,
+           most_name_bytes, bytes);
+    }
+    if (find_invalid_utf8(name) != std::string_view::npos) {
+      fail(ErrorKind::checkpoint, "{}: expected tensor names in UTF-8, got {}.", file_,
+           excerpt(name));
+    }
+    const auto view = static_cast<size_t>(pickle_.values[tensor].integer);
+    const size_t axes = pickle_.items_of(pickle_.views[view].shape).size();
+    budget_.charge(charged_ ? tensor_bytes + 2 * bytes + axes * sizeof(uint64_t) : 1);
+    fn(fmt::format("{}{}", prefix, name), view);
+  }
+  // Tensors in `value`, or in dicts within; 0 where none has an axis, as the best accuracy so far.
+  size_t count_tensors(uint32_t value, int depth = 0) const {
+    size_t count = 0;
+    bool scalars = true;
+    each_tensor(value, [&](const std::string&, size_t view) {
+      ++count;
+      scalars = scalars && pickle_.items_of(pickle_.views[view].shape).empty();
+    });
+    if (scalars) count = 0;
+    if (count > 0 || depth == most_wrappers) return count;
+    each_item(value, [&](std::string_view key, uint32_t inner) {
+      if (!is_of_training(key)) count += count_tensors(inner, depth + 1);
+    });
+    return count;
+  }
+  bool holds_tensors(uint32_t value) const {
+    bool any = false;
+    each_tensor(value, [&](const std::string&, size_t) { any = true; });
+    return any;
+  }
+  bool is_dict(uint32_t value) const {
+    return pickle_.values[value].kind == Kind::dict || holds_tensors(value);
+  }
+
+  // --- the choice
+
+  struct Candidate {
+    std::string_view key;
+    uint32_t value;
+    size_t tensors;
+  };
+  std::vector<Candidate> candidates_in(uint32_t dict) const {
+    std::vector<Candidate> candidates;
+    each_item(dict, [&](std::string_view key, uint32_t value) {
+      const size_t tensors = is_of_training(key) ? 0 : count_tensors(value);
+      if (tensors == 0) return;
+      budget_.grow(candidates);
+      candidates.push_back({key, value, tensors});
+    });
+    return candidates;
+  }
+  // From `dict` to the weights in it, without a key.
+  uint32_t descend(uint32_t dict) {
+    for (int depth = 0; depth < most_wrappers; ++depth) {
+      if (depth > 0 && holds_tensors(dict)) break;
+      const std::vector<Candidate> candidates = candidates_in(dict);
+      const auto best = std::ranges::min_element(
+          candidates, {}, [](const Candidate& one) { return rank_of(one.key); });
+      const bool known = best != candidates.end() && rank_of(best->key) < unranked;
+      if (!known && (holds_tensors(dict) || candidates.empty())) break;
+      if (!known && candidates.size() > 1) refuse_to_choose(candidates);
+      guessed_ = guessed_ || !known;
+      step_into(dict, std::string(best->key));
+      dict = best->value;
+    }
+    return dict;
+  }
+  [[noreturn]] void refuse_to_choose(const std::vector<Candidate>& candidates) const {
+    Some readings(" or ");
+    for (const Candidate& one : candidates) {
+      readings.add([&] { return fmt::format("{} ({} tensors)", excerpt(one.key), one.tensors); });
+    }
+    fail(ErrorKind::checkpoint,
+         "{}: its weights may be {}: {} says which. If they are parts of one network, save them "
+         "together: torch.save(model.state_dict(), FILE).",
+         file_, readings.text(), weights_key_option);
+  }
+  void step_into(uint32_t parent, std::string key) {
+    path_ += (path_.empty() ? "" : ".") + key;
+    steps_.emplace_back(parent, std::move(key));
+  }
+
+  // As many words of `key` as are keys from `dict` on, the longest first; the rest of it.
+  std::pair<uint32_t, std::string_view> follow(uint32_t dict, std::string_view key) {
+    while (!key.empty()) {
+      std::string_view longest;
+      uint32_t next = 0;
+      each_item(dict, [&](std::string_view name, uint32_t value) {
+        const bool whole = key == name || (key.starts_with(name) && key.size() > name.size() &&
+                                           key[name.size()] == '.');
+        if (!whole || !is_dict(value) || name.size() <= longest.size()) return;
+        longest = name;
+        next = value;
+      });
+      if (longest.empty()) break;
+      step_into(dict, std::string(longest));
+      dict = next;
+      key.remove_prefix(std::min(longest.size() + 1, key.size()));
+    }
+    return {dict, key};
+  }
+  bool holds_prefix(uint32_t value, std::string_view prefix) const {
+    bool any = false;
+    each_tensor(value, [&](const std::string& name, size_t) {
+      any = any || (name.starts_with(prefix) && name.substr(prefix.size()).starts_with('.'));
+    });
+    return any;
+  }
+
+  // --- what is said
+
+  [[noreturn]] void refuse(uint32_t chosen, std::string_view prefix) const {
+    Some keys;
+    each_item(steps_.empty() ? pickle_.root : chosen,
+              [&](std::string_view key, uint32_t) { keys.add([&] { return excerpt(key); }); });
+    const std::string got = keys.empty() ? "none" : "the keys " + keys.text();
+    if (!prefix.empty()) {
+      fail(
+          ErrorKind::usage,
+          "{}: --weights-key: expected a key, or the words before a dot in tensors' names, got {}; "
+          "the file has {}.",
+          file_, excerpt(prefix), got);
+    }
+    const TorchValue& root = pickle_.values[pickle_.root];
+    if (root.kind == Kind::object) {
+      fail(ErrorKind::checkpoint,
+           "{}: expected a state_dict of named tensors, got an object of {}, which is not built. "
+           "Save the weights alone: torch.save(model.state_dict(), FILE).",
+           file_, excerpt(root.text));
+    }
+    fail(ErrorKind::checkpoint,
+         "{}: expected a state_dict of named tensors, alone or under one of the keys {}, got {}. "
+         "Save it with torch.save(model.state_dict(), FILE).",
+         file_, fmt::join(weights_keys, ", "), got);
+  }
+
+  // One line; nothing where all of the file is read.
+  std::string what_was_left(uint32_t chosen, size_t count) const {
+    Some others;
+    for (const auto& step : steps_) {
+      each_item(step.first, [&](std::string_view name, uint32_t value) {
+        if (name != step.second) others.add([&] { return left_out(step.first, name, value); });
+      });
+    }
+    if (!module_state(chosen)) {
+      each_item(chosen, [&](std::string_view name, uint32_t value) {
+        if (pickle_.values[value].kind != Kind::tensor) others.add([&] { return excerpt(name); });
+      });
+    }
+    std::set<std::string_view> types;
+    for (const TorchValue& value : pickle_.values) {
+      if (value.kind == Kind::object) types.insert(value.text);
+    }
+    if (others.empty() && types.empty() && !guessed_) return {};
+    std::string note = fmt::format("{}: {} tensors", printable(file_), count);
+    if (!path_.empty()) note += fmt::format(" of {}", excerpt(path_));
+    note += " are read";
+    if (!others.empty()) note += "; left out: " + others.text();
+    if (types.empty()) return note;
+    Some names;
+    for (const std::string_view type : types) names.add([&] { return printable(type); });
+    return fmt::format("{}; objects are not built: {}", note, names.text());
+  }
+  std::string left_out(uint32_t parent, std::string_view name, uint32_t value) const {
+    const bool weights = !is_of_training(name) && is_dict(value);
+    const size_t tensors = weights ? count_tensors(value) : 0;
+    if (tensors == 0) return excerpt(name);
+    return fmt::format("{} ({} tensors: --weights-key {})", excerpt(name), tensors,
+                       printable(path_of(parent, name)));
+  }
+  std::string path_of(uint32_t parent, std::string_view name) const {
+    std::string path;
+    for (const auto& [dict, key] : steps_) {
+      if (dict == parent) break;
+      path += key + ".";
+    }
+    return path + std::string(name);
+  }
+
+  const TorchPickle& pickle_;
+  const std::string& file_;
+  MemoryBudget& budget_;
+  std::string path_;                                     // of keys to the weights
+  std::vector<std::pair<uint32_t, std::string>> steps_;  // a dict and its key
+  bool guessed_ = false;
+  bool charged_ = false;  // what each_tensor finds is kept
+};
+
+}  // namespace
+
+TorchWeights find_torch_weights(const TorchPickle& pickle, const std::string& key,
+                                const std::string& file, MemoryBudget& budget) {
+  return Checkpoint(pickle, file, budget).find(key);
+}
+
+}  // namespace whisker
