@@ -37,7 +37,11 @@ void remember_temporary(const std::filesystem::path& path) {
 void forget_temporary(const std::filesystem::path& path) {
   for (TemporarySlot& slot : temporary_slots) {
     int expected = TemporarySlot::filled;
-    if (!slot.state.compare_exchange_strong(expected, TemporarySlot::changing)) continue;
+    while (!slot.state.compare_exchange_weak(expected, TemporarySlot::changing)) {
+      if (expected == TemporarySlot::free) break;
+      expected = TemporarySlot::filled;  // another thread looks at it
+    }
+    if (expected == TemporarySlot::free) continue;
     const bool found = path.native() == slot.name.data();
     slot.state = found ? TemporarySlot::free : TemporarySlot::filled;
     if (found) return;
