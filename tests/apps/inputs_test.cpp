@@ -39,7 +39,7 @@ class Pipe {
   std::array<int, 2> ends_ = {-1, -1};
 };
 
-std::vector<std::string> lines_of(std::string_view bytes, bool null = false) {
+std::vector<std::string> lines_in(std::string_view bytes, bool null = false) {
   Pipe pipe;
   pipe.write(bytes);
   pipe.close_writer();
@@ -50,11 +50,11 @@ std::vector<std::string> lines_of(std::string_view bytes, bool null = false) {
 }
 
 TEST(Lines, EndsAndMarksAreNoPartOfThem) {
-  EXPECT_THAT(lines_of("\xef\xbb\xbf"
+  EXPECT_THAT(lines_in("\xef\xbb\xbf"
                        "a\r\n\nb\n\r\nc"),
               ElementsAre("a", "", "b", "", "c"));
-  EXPECT_THAT(lines_of("a\r\nb\0\0c\r\0"sv, true), ElementsAre("a\r\nb", "", "c\r"));
-  EXPECT_THAT(lines_of("\n\n"), ElementsAre("", ""));
+  EXPECT_THAT(lines_in("a\r\nb\0\0c\r\0"sv, true), ElementsAre("a\r\nb", "", "c\r"));
+  EXPECT_THAT(lines_in("\n\n"), ElementsAre("", ""));
 }
 
 // Whether a pipe that holds `bytes` begins as an image; it stays open unless `ends`.
@@ -87,6 +87,12 @@ TEST(Lines, AnImageIsToldByItsFirstBytes) {
   for (const char* cut : {"", "B", "BM", "RIFF", "\xff", "\x89PNG"}) {
     EXPECT_FALSE(is_image(cut, true)) << cut;
   }
+}
+
+TEST(InputNames, ShowEveryNameButTheCopyOfAnImageAsItIs) {
+  const InputNames names({"a.jpg"}, {.images = true});
+  EXPECT_EQ(names.shown("a.jpg"), "a.jpg");
+  EXPECT_EQ(names.shown(""), "") << "an empty line";
 }
 
 TEST(NumberRange, HasNoNaN) {
