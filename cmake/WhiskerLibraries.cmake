@@ -26,6 +26,15 @@ endif()
 set_target_properties(WebP::WebP PROPERTIES
   IMPORTED_LOCATION "${WEBP_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${WEBP_INCLUDE_DIR}")
 
+# Package libutf8proc-dev, likewise.
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+if(NOT TARGET Utf8proc::utf8proc)
+  add_library(Utf8proc::utf8proc UNKNOWN IMPORTED)
+endif()
+set_target_properties(Utf8proc::utf8proc PROPERTIES
+  IMPORTED_LOCATION "${UTF8PROC_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${UTF8PROC_INCLUDE_DIR}")
+
 # Packages libonnx-dev, whose CMake files name libraries of other packages, and libprotobuf-dev.
 if(WHISKER_ONNX)
   find_path(ONNX_INCLUDE_DIR onnx/onnx-ml.pb.h)

@@ -24,6 +24,7 @@ OWNERS = {
     r"cuda.*|cudnn.*|cublas.*|nccl.*|nvjpeg.*": "core/cuda/",
     r"yaml-cpp/.*": "core/io/yaml",
     r"nlohmann/.*": "core/io/",
+    r"utf8proc.h": "core/io/unicode",
     r"jpeglib\.h|jerror\.h": "data/codec/",
     r"stb.*": "data/codec/",
     r"webp/.*": "data/codec/",

@@ -6,7 +6,7 @@ set -euo pipefail
 
 # libdnnl-dev's own CMake files ask for OpenCL, which it only recommends.
 packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-          libjpeg-dev libstb-dev libwebp-dev libdnnl-dev ocl-icd-opencl-dev
+          libjpeg-dev libstb-dev libutf8proc-dev libwebp-dev libdnnl-dev ocl-icd-opencl-dev
           libonnx-dev libprotobuf-dev)
 if [ "${1:-build}" = test ]; then
   packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 python3-venv curl

@@ -57,7 +57,8 @@ def network(library, name, side=None):
 
 
 def filled(net, gain):
-    """Norms around one. What a norm follows (it has no bias) is so small that an epsilon counts."""
+    """Norms around one; a quarter of that at the ends of residual branches, as deep networks would
+    multiply rounding errors. What a norm follows (it has no bias) is so small that an epsilon counts."""
     state = net.state_dict()
     for name, value in state.items():
         if name.endswith("num_batches_tracked"):
@@ -69,6 +70,7 @@ def filled(net, gain):
             draw *= 12 ** 0.5
         elif value.numel() == value.shape[0]:
             draw += not name.endswith("bias")
+            draw *= 0.25 if name.endswith(("bn3.weight", "conv3.bn.weight")) else 1
         else:
             small = name.endswith(".weight") and name.removesuffix("weight") + "bias" not in state
             draw *= (12 * value.shape[0] / value.numel()) ** 0.5 * (0.2 if small else gain)

@@ -17,6 +17,7 @@
 #include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/images/png_bits.h"
+#include "data/sequences/label_reading.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -44,6 +45,8 @@ struct ClassifyArguments {
   int64_t top = 1;
   bool json = false;
   bool jsonl = false;
+  bool null = false;
+  std::string label_column;  // "": what the file tells
   std::string cam, embeddings;
   bool force = false;
   bool flip = false;
@@ -76,7 +79,7 @@ bool is_unknown(const Prediction& result, double threshold) {
 
 void write_json(JsonWriter& json, const char* key, const Prediction& result,
                 const std::vector<std::string>& classes, const ClassifyArguments& arguments) {
-  json.begin_object().field(key, result.name);
+  json.begin_object().field(result.name.empty() ? "input" : key, result.name);
   if (!result.error.empty()) {
     json.field("error", bare_reason(result.name, result.error)).end_object();
     return;
@@ -112,7 +115,9 @@ class Printer {
     all_.begin_object().field("schema_version", 2);
     all_.key(network.signature().examples()).begin_array();
   }
-  void print(const Prediction& result) {
+  void print(const Prediction& given) {
+    Prediction result = given;
+    if (result.name.empty()) result.error = "the input is empty";
     failed_ = failed_ || !result.error.empty();
     if (!result.error.empty()) tell_unreadable(result.name, result.error);
     if (arguments_.json) {
@@ -209,8 +214,11 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
       // Whole images wait with their heat maps: one batch.
       .read_ahead = arguments.cam.empty() && reads_ahead(network, names, ranks),
       .dark_pngs = &dark};
-  const auto take = [&](const Prediction& result, const std::string& heat_map) {
+  const auto take = [&](const Prediction& found, const std::string& heat_map) {
     any = true;
+    Prediction result = found;
+    result.name = names.shown(found.name);
+    if (result.name != found.name) result.error = bare_reason(found.name, found.error);
     printer.print(result);
     files.add(result, heat_map, network.classes());
   };
@@ -243,6 +251,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
   if (const std::string note = dark_pngs_note(all_dark); !note.empty() && ranks.leads()) {
     tell(note + "\n");
   }
+  if (const std::string note = names.note(); !note.empty() && ranks.leads()) tell(note + "\n");
   if (ranks.leads() || !any) check_found(arguments, names, any);
   const int code = printer.finish();  // also where writing failed
   files.finish();
@@ -270,7 +279,7 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
         [&](const std::string& result) { printer.print(unpacked(result)); });
     return printer.finish();
   }
-  InputNames lines(arguments.inputs);
+  InputNames lines(arguments.inputs, {.null = arguments.null});
   std::span<const std::string> given = arguments.texts;
   const auto next = [&](size_t most) {
     if (given.empty()) return lines.next(most);
@@ -293,18 +302,35 @@ LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
   return part;
 }
 
-int classify_row_files(const Network& network, const ClassifyArguments& arguments,
-                       RankGroup& ranks) {
+LabelledRows rows_of(const std::string& path, const Network& network,
+                     const ClassifyArguments& arguments) {
   const auto& input = network.input<RowsInput>();
+  RowFile file = read_rows(path);
+  const std::string column = arguments.label_column.empty()
+                                 ? find_label_column(file, input, network.classes())
+                                 : arguments.label_column;
+  return labelled_rows(
+      std::move(file),
+      {.label_column = column, .features = input.features, .max_bad = 1, .header = input.header});
+}
+
+int classify_row_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,
+                       int verbosity) {
   require_same_files(ranks, arguments.inputs, "INPUTS");
   Printer printer(arguments, network, "place", ranks.leads());
-  InputNames names(arguments.inputs);
+  InputNames names(arguments.inputs, {.null = arguments.null});
   for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
-    const LabelledRows rows =
-        read_labelled_rows(path[0], {.label_column = input.label_column,
-                                     .features = input.features,
-                                     .max_bad = 1,
-                                     .unlabelled = input.most_steps * input.features});
+    LabelledRows rows;
+    try {
+      if (!path[0].empty()) rows = rows_of(path[0], network, arguments);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data || !arguments.reads_stdin()) throw;
+      rows.bad.push_back({.place = path[0], .reason = error.what()});
+    }
+    if (path[0].empty()) rows.bad.push_back({});  // a line of standard input
+    for (const std::string& note : rows.notes) {
+      if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
+    }
     for (const BadRow& row : rows.bad) {
       if (!ranks.leads()) break;
       printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
@@ -320,10 +346,20 @@ int classify_row_files(const Network& network, const ClassifyArguments& argument
   return printer.finish();
 }
 
-// A line per step ahead: its number, and the value of each target.
-std::string forecast_text(const Network& network, const std::string& path, bool as_json) {
+// A line per step ahead: its number, and the value of each target. What was assumed and left out in
+// reading is told.
+std::string forecast_text(const Network& network, const std::string& path, bool as_json,
+                          int verbosity) {
   const auto& input = network.input<SeriesInput>();
-  const std::vector<double> values = forecast(network, read_series(path, input, 1));
+  const Series series = read_series(path, input, 1);
+  for (const std::string& note : series.notes) {
+    if (verbosity >= 0) tell(printable(note) + "\n");
+  }
+  if (!series.bad.empty() && verbosity >= 0) {
+    tell(fmt::format("{}: {} of {} rows cannot be used, the first: {}\n", printable(path),
+                     series.bad.size(), series.rows(), printable(series.bad.front().reason)));
+  }
+  const std::vector<double> values = forecast(network, series);
   if (as_json) {
     JsonWriter json(NonFinite::null);  // exp() of a forecast of logarithms may overflow
     json.begin_object().field("path", path).list("targets", input.targets).list("values", values);
@@ -339,10 +375,12 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
   return text;
 }
 
-int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks) {
+int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,
+                   int verbosity) {
   require_same_files(ranks, arguments.inputs, "INPUTS");
   const bool as_json = arguments.json || arguments.jsonl;
   std::string together;
+  bool failed = false;
   const auto print = [&](const std::string& text) {
     if (arguments.json) {
       together += (together.empty() ? "" : ",") + text;
@@ -350,23 +388,38 @@ int forecast_files(const Network& network, const ClassifyArguments& arguments, R
       print_result(text + (arguments.jsonl ? "\n" : ""));
     }
   };
-  InputNames names(arguments.inputs);
+  // Each line of standard input is answered.
+  const auto print_error = [&](const std::string& path, const std::string& reason) {
+    failed = true;
+    tell_unreadable(path, reason);
+    if (!as_json) return;
+    JsonWriter json;
+    json.begin_object().field(path.empty() ? "input" : "path", path);
+    print(json.field("error", bare_reason(path, reason)).end_object().str());
+  };
+  InputNames names(arguments.inputs, {.null = arguments.null});
   if (ranks.world() > 1) {
     const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
     RankRounds rounds(ranks, paths.size(), 1, print);
     for (auto block = rounds.next(); block.size() > 0; block = rounds.next()) {
-      rounds.add(forecast_text(network, paths[block.begin], as_json));
+      rounds.add(forecast_text(network, paths[block.begin], as_json, verbosity));
     }
     rounds.finish();
   } else {
     for (auto next = names.next(1); !next.empty(); next = names.next(1)) {
-      print(forecast_text(network, next[0], as_json));
+      try {
+        if (next[0].empty()) fail(ErrorKind::data, "the input is empty");
+        print(forecast_text(network, next[0], as_json, verbosity));
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::data || !arguments.reads_stdin()) throw;
+        print_error(next[0], error.what());
+      }
     }
   }
   if (arguments.json && ranks.leads()) {
     print_result(fmt::format("{{\"schema_version\":2,\"forecasts\":[{}]}}\n", together));
   }
-  return 0;
+  return failed ? static_cast<int>(ErrorKind::data) : 0;
 }
 
 std::string why_not_started(bool images) {
@@ -401,7 +454,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   const WeightsInfo info = WeightsInfo::from_file(
       open_weights(weights_file(arguments.weights), given.weights_key), given);
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
-  InputNames names(images ? arguments.inputs : std::vector<std::string>(), true);
+  InputNames names(images ? arguments.inputs : std::vector<std::string>(),
+                   {.images = true, .null = arguments.null});
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
   // Starting CUDA costs more than a few inputs take; sequences are short work.
   const bool few = count <= few_images && device_name == "auto" && alone &&
@@ -429,13 +483,17 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
          "classify: --cam, --embeddings and --tta are for images, got a network trained on {}.",
          network.signature().examples());
   }
+  if (!arguments.label_column.empty() && !std::holds_alternative<RowsInput>(input)) {
+    fail(ErrorKind::usage, "classify: --label-column is for rows, got a network trained on {}.",
+         network.signature().examples());
+  }
   int code = 0;
   if (std::holds_alternative<TextInput>(input)) {
     code = classify_given_texts(network, arguments, ranks);
   } else if (std::holds_alternative<RowsInput>(input)) {
-    code = classify_row_files(network, arguments, ranks);
+    code = classify_row_files(network, arguments, ranks, invocation.verbosity);
   } else if (std::holds_alternative<SeriesInput>(input)) {
-    code = forecast_files(network, arguments, ranks);
+    code = forecast_files(network, arguments, ranks, invocation.verbosity);
   } else {
     code = classify_image_files(network, names, files, arguments, ranks);
   }
@@ -478,17 +536,22 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
   auto arguments = std::make_shared<ClassifyArguments>();
   classify->add_option("WEIGHTS", arguments->weights, weights_help)->required();
   classify->add_option("INPUTS", arguments->inputs,
-                       "Images: files, folders, or - for a list on stdin. Texts: - for one per "
-                       "line of stdin. Rows, series: files. Each line is answered at once");
+                       "Images: files, folders, or - for stdin: an image, or a list. Texts: - for "
+                       "one per line of stdin. Rows, series: files. Each line is answered at once");
   classify->add_option("--text", arguments->texts, "A text to classify; repeatable")
       ->allow_extra_args(false);
+  classify->add_flag("--null", arguments->null,
+                     "Names or texts on stdin end with NUL, as of find -print0");
+  classify->add_option("--label-column", arguments->label_column,
+                       "Rows: the label's column, a number from 1 or a name; none: there is none. "
+                       "Without it the file tells, or is refused");
   classify->add_option("--top", arguments->top, "Classes per input")->check(CLI::Range(1, 100000));
   CLI::Option* json = classify->add_flag("--json", arguments->json, "One JSON object");
   classify->add_flag("--jsonl", arguments->jsonl, "One JSON object per line")->excludes(json);
   classify
       ->add_option("--threshold", arguments->threshold,
                    "Below this probability the class is unknown")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_range(0.0, 1.0));
   classify
       ->add_option("--cam", arguments->cam,
                    "Images: write where the network sees the class, a JPEG each, to this folder")

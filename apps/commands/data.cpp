@@ -113,7 +113,8 @@ void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder&
                  const ImageFolder* val) {
   json.begin_object().field("schema_version", 2).field("images", result.images);
   json.field("skipped", count_unsupported_formats(skipped_files(train, val)));
-  json.list("problems", result.problems).list("bad", result.bad, [&](const BadFile& bad) {
+  json.list("problems", result.problems).list("notes", result.notes);
+  json.list("bad", result.bad, [&](const BadFile& bad) {
     json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
     json.field("reason", bad.reason).end_object();
   });
@@ -132,6 +133,9 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
   std::string text;
   for (const std::string& problem : result.problems) {
     text += fmt::format("problem    {}\n", printable(problem));
+  }
+  for (const std::string& note : result.notes) {
+    text += fmt::format("note       {}\n", printable(note));
   }
   for (const BadFile& bad : result.bad) {
     const std::string name = name_of_file(train, val, {bad.in_val, bad.index});
@@ -198,6 +202,11 @@ void add_check(CLI::App& data, Invocation& invocation) {
     const ImageFolder train = open(arguments->train, "data check");
     std::optional<ImageFolder> val;
     if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
+    try {
+      if (val) adopt_class_names(train, *val);
+    } catch (const Error& error) {
+      problems.emplace_back(error.what());
+    }
     const ImageFolder* val_folder = val ? &*val : nullptr;
     CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());

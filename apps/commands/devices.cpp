@@ -236,7 +236,7 @@ void add_devices_command(CLI::App& app, Invocation& invocation) {
                                               "Print the GPUs' memory, power, temperature, use and "
                                               "processes every SECONDS (1) until Ctrl-C")
                                  ->expected(0, 1)
-                                 ->check(CLI::Range(0.02, 86400.0));
+                                 ->check(number_range(0.02, 86400.0));
   devices->add_flag("--json", arguments->json, "As JSON; with --watch one object per line");
   devices->add_flag("--csv", arguments->csv, "With --watch: as CSV")->needs(watch);
   watch->excludes(devices->get_option("--check"));

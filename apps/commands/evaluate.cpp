@@ -47,10 +47,12 @@ struct EvaluateArguments {
   std::string label_pattern;
   std::string csv;
   std::string label_column, text_column, positive_class;
+  std::string header;  // "": as in training
   std::string predictions, out;
   size_t worst = 0;
   bool force = false;
   bool json = false;
+  bool null = false;
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 32;
@@ -223,7 +225,7 @@ std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const
 // Rank 0 reads standard input for all.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
   if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
-  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs))[0];
+  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs, arguments.null))[0];
   return gather_texts(ranks, {})[0];
 }
 
@@ -243,6 +245,9 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   Unreadable unreadable;
   for (const SkippedFile& file : files.unreadable) {
     if (ranks.leads()) unreadable.add(file.path, file.reason);
+  }
+  for (const std::string& note : files.notes) {
+    if (verbosity >= 0) tell(printable(note) + "\n");
   }
   if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
     tell(use + "\n");
@@ -308,8 +313,15 @@ std::vector<std::string> sequence_files(const EvaluateArguments& arguments,
   return paths;
 }
 
+std::optional<Header> header_of(const EvaluateArguments& arguments) {
+  if (arguments.header.empty()) return std::nullopt;
+  return arguments.header == "auto"   ? Header::automatic
+         : arguments.header == "true" ? Header::present
+                                      : Header::absent;
+}
+
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, RankGroup& ranks) {
+                       const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
   if (!arguments.predictions.empty() || !arguments.out.empty()) {
     fail(ErrorKind::usage,
          "evaluate: --predictions and --worst are about images, got a network trained on {}.",
@@ -327,11 +339,15 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const LabelledSequences data =
       split ? sequences_of_split(network, *run, part_of(arguments), arguments.batch_size, part)
-            : open_labelled(
-                  network, arguments.inputs.front(),
-                  {.label_column = arguments.label_column, .text_column = arguments.text_column},
-                  arguments.batch_size, part);
+            : open_labelled(network, arguments.inputs.front(),
+                            {.label_column = arguments.label_column,
+                             .text_column = arguments.text_column,
+                             .header = header_of(arguments)},
+                            arguments.batch_size, part);
   if (!data.use.empty() && ranks.leads()) tell(data.use + "\n");
+  for (const std::string& note : data.notes) {
+    if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
+  }
   Unreadable unreadable;
   for (const BadRow& row : data.bad) {
     if (ranks.leads()) unreadable.add(row.place, row.reason);
@@ -405,7 +421,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
   const int code =
       images ? evaluate_images(network, arguments, run, reports, ranks, invocation.verbosity)
-             : evaluate_sequences(network, arguments, run, ranks);
+             : evaluate_sequences(network, arguments, run, ranks, invocation.verbosity);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -448,6 +464,11 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_option("--text-column", arguments->text_column, "Of text, likewise");
   evaluate->add_option("--positive-class", arguments->positive_class,
                        "Class whose F1 is f1_class (that of the training run)");
+  evaluate
+      ->add_option("--header", arguments->header,
+                   "Whether the first row of a table holds the columns' names")
+      ->check(CLI::IsMember({"auto", "true", "false"}));
+  evaluate->add_flag("--null", arguments->null, "Names on stdin end with NUL, as of find -print0");
   evaluate
       ->add_option("--predictions", arguments->predictions,
                    "Write a CSV of every image: label, prediction, loss, probabilities")

@@ -25,7 +25,7 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
           "--temperature", arguments->options.temperature,
           "Divides the logits: smaller is more predictable, 0: always the most probable token")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(number_range(0.0, 100.0));
   generate->add_option("--top-k", arguments->options.top_k, "Draw from the k most probable only")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 28));

@@ -108,8 +108,10 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       print_result(as_json(result, options.classes, assumed));
       return 0;
     }
+    std::string unused;
+    for (const std::string& line : model.unused) unused += line + "\n";
     print_result(fmt::format(
-        "{}\n{}classes {}{}\n", to_text(result), sizes_text(config.data), options.classes,
+        "{}\n{}{}classes {}{}\n", to_text(result), unused, sizes_text(config.data), options.classes,
         assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
     return 0;
   });

@@ -284,7 +284,7 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   RunFolder folder =
       ranks->leads() ? RunFolder::open(arguments.resume) : RunFolder::of_rank_0(arguments.resume);
   require_same_checkpoint(*ranks, folder);
-  Config config = read_config(folder.config().string(), arguments.words, OtherTrain::keeps_val);
+  Config config = read_run_config(folder.config().string(), arguments.words);
   if (const int count = ranks_to_start(arguments.gpus, config.device, arguments.max_restarts);
       count > 0) {
     folder.close();

@@ -13,6 +13,17 @@
 
 namespace whisker {
 
+CLI::Validator number_range(double low, double high) {
+  const auto check = [low, high](const std::string& text) {
+    double value = 0;
+    const bool number = !text.empty() && CLI::detail::lexical_cast(text, value);
+    return number && value >= low && value <= high
+               ? std::string()
+               : fmt::format("expected a number from {} to {}, got {}", low, high, excerpt(text));
+  };
+  return {check, fmt::format("FLOAT in [{} - {}]", low, high), "number_range"};
+}
+
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action) {
   command->callback([&invocation, command, action = std::move(action)] {
     invocation.run = action;

@@ -40,6 +40,9 @@ void add_devices_command(CLI::App& app, Invocation& invocation);
 void add_version_command(CLI::App& app, Invocation& invocation);
 void add_completion_command(CLI::App& app, Invocation& invocation);
 
+/// A number from `low` to `high`; NaN, which CLI::Range accepts, is none.
+CLI::Validator number_range(double low, double high);
+
 /// Calling `command` runs `action`, which returns the exit code.
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action);
 

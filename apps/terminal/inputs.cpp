@@ -13,10 +13,13 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace whisker {
@@ -28,7 +31,40 @@ std::optional<std::string> LineReader::next() {
   const size_t stop = std::min(end, buffer_.size());
   std::string line = buffer_.substr(begin_, stop - begin_);
   begin_ = std::min(stop + 1, buffer_.size());
+  if (std::exchange(first_, false) && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+  if (end_ == '\n' && line.ends_with('\r')) line.pop_back();
   return line;
+}
+
+bool LineReader::begins_as_image() {
+  using namespace std::string_view_literals;
+  constexpr std::array magics = {"\xff\xd8\xff"sv, "\x89PNG\r\n\x1a\n"sv, "BM"sv, "RIFF"sv};
+  constexpr size_t enough = 18;  // of a BMP, whose header's size ends there
+  const auto begin = [&] { return std::string_view(buffer_).substr(begin_, enough); };
+  // Names begin with BM and RIFF as well: a line is one.
+  const auto is_text = [&] {
+    const bool line = line_end() != std::string::npos && (begin()[0] == 'B' || begin()[0] == 'R');
+    return line || std::ranges::none_of(magics, [&](std::string_view magic) {
+             return magic.starts_with(begin().substr(0, magic.size()));
+           });
+  };
+  while (begin().size() < enough && !is_text() && fill(true)) {
+  }
+  const std::string_view found = begin();
+  const bool bmp = found.starts_with("BM") && found.size() == enough && found.ends_with("\0\0\0"sv);
+  const bool webp = found.starts_with("RIFF") && found.size() >= 12 && found.substr(8, 4) == "WEBP";
+  return bmp || webp || found.starts_with(magics[0]) || found.starts_with(magics[1]);
+}
+
+std::string LineReader::rest() {
+  constexpr size_t most = size_t{1} << 31;
+  whole_ = true;
+  while (fill(true)) {
+    if (buffer_.size() > most) {
+      fail(ErrorKind::data, "{}: expected an image of at most {}.", name_, human_bytes(most));
+    }
+  }
+  return buffer_.substr(std::exchange(begin_, buffer_.size()));
 }
 
 bool LineReader::waiting() {
@@ -55,7 +91,7 @@ bool LineReader::fill(bool wait) {
     buffer_.erase(0, begin_);
     begin_ = 0;
     buffer_.append(block.data(), static_cast<size_t>(got));
-    if (buffer_.size() > longest_line && line_end() == std::string::npos) {
+    if (!whole_ && buffer_.size() > longest_line && line_end() == std::string::npos) {
       fail(ErrorKind::data, "{}: expected lines of at most {}.", name_, human_bytes(longest_line));
     }
     if (!ended_) return true;
@@ -63,8 +99,8 @@ bool LineReader::fill(bool wait) {
   return false;
 }
 
-std::vector<std::string> expand_stdin(const std::vector<std::string>& words) {
-  InputNames names(words);
+std::vector<std::string> expand_stdin(const std::vector<std::string>& words, bool null) {
+  InputNames names(words, {.null = null});
   std::vector<std::string> all;
   for (;;) {
     const std::vector<std::string> some = names.next(std::numeric_limits<size_t>::max());
@@ -73,8 +109,8 @@ std::vector<std::string> expand_stdin(const std::vector<std::string>& words) {
   }
 }
 
-InputNames::InputNames(const std::vector<std::string>& words, bool walk)
-    : walk_(walk), lines_(STDIN_FILENO, "standard input") {
+InputNames::InputNames(const std::vector<std::string>& words, const InputOptions& options)
+    : options_(options), lines_(STDIN_FILENO, "standard input", options.null) {
   for (const std::string& word : words) {
     if (word == "-") {
       pending_.emplace_back();
@@ -92,11 +128,18 @@ std::vector<std::string> InputNames::next(size_t most) {
       pending_.pop_front();
       continue;
     }
+    if (!std::exchange(decided_, true) && options_.images && !options_.null) {
+      if (!names.empty()) {  // which are answered first
+        decided_ = false;
+        break;
+      }
+      if (lines_.begins_as_image()) names.push_back(copied_image());
+    }
     if (!names.empty() && !lines_.waiting()) break;
     const std::optional<std::string> line = lines_.next();
     if (!line) {
       pending_.pop_front();
-    } else if (!line->empty()) {
+    } else {
       const std::vector<std::string> found = expanded(*line);
       pending_.insert(pending_.begin(), found.begin(), found.end());
     }
@@ -109,9 +152,27 @@ std::optional<size_t> InputNames::count() const {
   return std::ranges::all_of(pending_, given) ? std::optional(pending_.size()) : std::nullopt;
 }
 
+// An image file is read by its path, and a decoder may read it twice: standard input gets one.
+std::string InputNames::copied_image() {
+  const std::string bytes = lines_.rest();
+  image_file_ = FileDescriptor(::memfd_create("image", MFD_CLOEXEC));
+  if (!image_file_) fail_disk("keep the image of", "standard input", errno);
+  write_all(system_file_calls(), image_file_.get(), std::as_bytes(std::span(bytes)),
+            "standard input");
+  image_ = fmt::format("/proc/self/fd/{}", image_file_.get());
+  return image_;
+}
+
 std::vector<std::string> InputNames::expanded(const std::string& name) {
   std::error_code error;
-  if (!walk_ || !std::filesystem::is_directory(name, error)) return {name};
+  if (!options_.images) return {name};
+  if (!name.empty() && !std::filesystem::exists(name, error)) {
+    const std::optional<std::string> found = finder_.find(name);
+    if (!found || *found == name) return {name};
+    normalised_.add(name, *found);
+    return expanded(*found);
+  }
+  if (!std::filesystem::is_directory(name, error)) return {name};
   const std::filesystem::path folder(name);
   folders_.push_back(name);
   const FileWalk walk = walk_files(folder, name, OnUnreadable::list);

@@ -48,15 +48,26 @@ bool is_of_training(std::string_view key) {
          key == "loops" || key == "scaler";
 }
 
-// "'a', 'b' and 3 more".
-std::string some_of(const std::vector<std::string>& texts, std::string_view separator = ", ") {
-  const size_t count = std::min(texts.size(), most_named);
-  std::string text = fmt::format(
-      "{}",
-      fmt::join(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count), separator));
-  if (texts.size() > count) text += fmt::format(" and {} more", texts.size() - count);
-  return text;
-}
+// "'a', 'b' and 3 more": only those that are shown are made, as there may be very many.
+class Some {
+ public:
+  explicit Some(std::string_view separator = ", ") : separator_(separator) {}
+
+  template <class Make>
+  void add(const Make& make) {
+    if (count_++ < most_named)
+      text_ += fmt::format("{}{}", text_.empty() ? "" : separator_, make());
+  }
+  bool empty() const { return count_ == 0; }
+  std::string text() const {
+    return count_ <= most_named ? text_ : fmt::format("{} and {} more", text_, count_ - most_named);
+  }
+
+ private:
+  std::string_view separator_;
+  std::string text_;
+  size_t count_ = 0;
+};
 
 class Checkpoint {
  public:
@@ -195,7 +206,9 @@ class Checkpoint {
     std::vector<Candidate> candidates;
     each_item(dict, [&](std::string_view key, uint32_t value) {
       const size_t tensors = is_of_training(key) ? 0 : count_tensors(value);
-      if (tensors > 0) candidates.push_back({key, value, tensors});
+      if (tensors == 0) return;
+      budget_.grow(candidates);
+      candidates.push_back({key, value, tensors});
     });
     return candidates;
   }
@@ -216,14 +229,14 @@ class Checkpoint {
     return dict;
   }
   [[noreturn]] void refuse_to_choose(const std::vector<Candidate>& candidates) const {
-    std::vector<std::string> readings;
+    Some readings(" or ");
     for (const Candidate& one : candidates) {
-      readings.push_back(fmt::format("{} ({} tensors)", excerpt(one.key), one.tensors));
+      readings.add([&] { return fmt::format("{} ({} tensors)", excerpt(one.key), one.tensors); });
     }
     fail(ErrorKind::checkpoint,
          "{}: its weights may be {}: {} says which. If they are parts of one network, save them "
          "together: torch.save(model.state_dict(), FILE).",
-         file_, some_of(readings, " or "), weights_key_option);
+         file_, readings.text(), weights_key_option);
   }
   void step_into(uint32_t parent, std::string key) {
     path_ += (path_.empty() ? "" : ".") + key;
@@ -259,14 +272,11 @@ class Checkpoint {
 
   // --- what is said
 
-  std::vector<std::string> keys_of(uint32_t dict) const {
-    std::vector<std::string> keys;
-    each_item(dict, [&](std::string_view key, uint32_t) { keys.push_back(excerpt(key)); });
-    return keys;
-  }
   [[noreturn]] void refuse(uint32_t chosen, std::string_view prefix) const {
-    const std::vector<std::string> keys = keys_of(steps_.empty() ? pickle_.root : chosen);
-    const std::string got = keys.empty() ? "none" : "the keys " + some_of(keys);
+    Some keys;
+    each_item(steps_.empty() ? pickle_.root : chosen,
+              [&](std::string_view key, uint32_t) { keys.add([&] { return excerpt(key); }); });
+    const std::string got = keys.empty() ? "none" : "the keys " + keys.text();
     if (!prefix.empty()) {
       fail(
           ErrorKind::usage,
@@ -289,21 +299,15 @@ class Checkpoint {
 
   // One line; nothing where all of the file is read.
   std::string what_was_left(uint32_t chosen, size_t count) const {
-    std::vector<std::string> others;
-    for (const auto& [parent, own] : steps_) {
-      each_item(parent, [&, &key = own](std::string_view name, uint32_t value) {
-        if (name == key) return;
-        const bool weights = !is_of_training(name) && is_dict(value);
-        const size_t tensors = weights ? count_tensors(value) : 0;
-        const std::string path = path_of(parent, name);
-        others.push_back(tensors == 0 ? excerpt(name)
-                                      : fmt::format("{} ({} tensors: --weights-key {})",
-                                                    excerpt(name), tensors, printable(path)));
+    Some others;
+    for (const auto& step : steps_) {
+      each_item(step.first, [&](std::string_view name, uint32_t value) {
+        if (name != step.second) others.add([&] { return left_out(step.first, name, value); });
       });
     }
     if (!module_state(chosen)) {
       each_item(chosen, [&](std::string_view name, uint32_t value) {
-        if (pickle_.values[value].kind != Kind::tensor) others.push_back(excerpt(name));
+        if (pickle_.values[value].kind != Kind::tensor) others.add([&] { return excerpt(name); });
       });
     }
     std::set<std::string_view> types;
@@ -314,13 +318,18 @@ class Checkpoint {
     std::string note = fmt::format("{}: {} tensors", printable(file_), count);
     if (!path_.empty()) note += fmt::format(" of {}", excerpt(path_));
     note += " are read";
-    if (!others.empty()) note += fmt::format("; left out: {}", some_of(others));
-    if (!types.empty()) {
-      std::vector<std::string> names;
-      for (const std::string_view type : types) names.push_back(printable(type));
-      note += fmt::format("; objects are not built: {}", some_of(names));
-    }
-    return note;
+    if (!others.empty()) note += "; left out: " + others.text();
+    if (types.empty()) return note;
+    Some names;
+    for (const std::string_view type : types) names.add([&] { return printable(type); });
+    return fmt::format("{}; objects are not built: {}", note, names.text());
+  }
+  std::string left_out(uint32_t parent, std::string_view name, uint32_t value) const {
+    const bool weights = !is_of_training(name) && is_dict(value);
+    const size_t tensors = weights ? count_tensors(value) : 0;
+    if (tensors == 0) return excerpt(name);
+    return fmt::format("{} ({} tensors: --weights-key {})", excerpt(name), tensors,
+                       printable(path_of(parent, name)));
   }
   std::string path_of(uint32_t parent, std::string_view name) const {
     std::string path;

@@ -11,7 +11,8 @@ namespace {
 
 class CsvReader {
  public:
-  CsvReader(std::string_view text, std::string_view name) : text_(text), name_(name) {
+  CsvReader(std::string_view text, std::string_view name, char separator)
+      : text_(text), name_(name), separator_(separator) {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
   }
 
@@ -35,7 +36,7 @@ class CsvReader {
     CsvRow row{.line = line_, .fields = {}};
     for (;;) {
       row.fields.push_back(text_.starts_with('"') ? read_quoted() : read_plain());
-      if (text_.starts_with(',')) {
+      if (text_.starts_with(separator_)) {
         text_.remove_prefix(1);
         continue;
       }
@@ -44,17 +45,18 @@ class CsvReader {
         text_.remove_prefix(1);
         ++line_;
       } else if (!text_.empty()) {
-        fail(ErrorKind::data, "{}:{}: expected a comma or the line's end after a closing quote.",
-             name_, line_);
+        fail(ErrorKind::data, "{}:{}: expected {} or the line's end after a closing quote.", name_,
+             line_, separator_ == ',' ? "a comma" : fmt::format("'{}'", separator_));
       }
       return row;
     }
   }
 
   std::string read_plain() {
-    std::string field(text_.substr(0, text_.find_first_of(",\n")));
+    const char ends[] = {separator_, '\n'};
+    std::string field(text_.substr(0, text_.find_first_of(std::string_view(ends, 2))));
     text_.remove_prefix(field.size());
-    if (!text_.starts_with(',') && field.ends_with('\r')) field.pop_back();
+    if (!text_.starts_with(separator_) && field.ends_with('\r')) field.pop_back();
     if (field.find('"') != std::string::npos) {
       fail(ErrorKind::data, "{}:{}: a field with a quote in it must be quoted itself.", name_,
            line_);
@@ -84,27 +86,49 @@ class CsvReader {
 
   std::string_view text_;
   std::string_view name_;
+  char separator_;
   int line_ = 1;
 };
+
+// Behind apostrophes, of which csv_field() adds one.
+bool is_formula(std::string_view field) {
+  field.remove_prefix(std::min(field.find_first_not_of('\''), field.size()));
+  return !field.empty() && std::string_view("=+-@\t\r").find(field.front()) != field.npos;
+}
 
 }  // namespace
 
 std::string csv_field(std::string_view field) {
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
+  const std::string plain = (is_formula(field) ? "'" : "") + std::string(field);
+  if (plain.find_first_of(",\"\r\n") == std::string::npos) return plain;
   std::string text = "\"";
-  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
+  for (const char c : plain) text += c == '"' ? "\"\"" : std::string(1, c);
   return text + "\"";
 }
 
-std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name) {
-  return parse_csv(text, name, [&](int line, const std::string& reason) {
-    fail(ErrorKind::data, "{}:{}: {}.", name, line, reason);
-  });
+std::string csv_text(std::string_view field) {
+  if (field.starts_with('\'') && is_formula(field)) field.remove_prefix(1);
+  return std::string(field);
 }
 
-std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name,
-                              const RefuseRow& refuse) {
-  return CsvReader(text, name).read(refuse);
+char csv_separator(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  for (const char separator : {',', ';', '\t'}) {
+    if (line.find(separator) != std::string_view::npos) return separator;
+  }
+  return ',';
+}
+
+std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, char separator) {
+  const auto refuse = [&](int line, const std::string& reason) {
+    fail(ErrorKind::data, "{}:{}: {}.", name, line, reason);
+  };
+  return parse_csv(text, name, refuse, separator);
+}
+
+std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, const RefuseRow& refuse,
+                              char separator) {
+  return CsvReader(text, name, separator).read(refuse);
 }
 
 }  // namespace whisker

@@ -79,7 +79,7 @@ class Walker {
     } else if (S_ISDIR(info.st_mode)) {
       if (!path.empty() && is_run_folder(full(path))) {
         hold_runs_.insert(path.substr(0, path.find('/')));
-        found_.skipped.push_back({path, "a run folder"});
+        found_.skipped.push_back({path, "run folder"});
       } else if (first_visit(path, info))
         folders_.push_back(path);
     } else if (S_ISREG(info.st_mode)) {

@@ -8,9 +8,9 @@
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/files/csv.h"
 #include "data/files/split_folders.h"
 #include "data/images/file_stamps.h"
+#include "data/images/label_csv.h"
 #include "data/images/label_pattern.h"
 #include "data/sequences/validation_split.h"
 
@@ -26,30 +26,10 @@
 namespace whisker {
 namespace {
 
-constexpr size_t max_csv_bytes = size_t{1} << 30;
-
-/// Files with the class name of each, before classes become numbers.
-struct Named {
-  std::vector<ImageFile> files;
-  int64_t links = 0;
-  std::vector<std::string> labels;
-  std::vector<SkippedFile> skipped;
-  std::vector<SkippedFile> unreadable;
-};
-
 /// Throws a problem of the folder, or adds it to the caller's list.
 void report_problem(const ImageFolderOptions& options, std::string problem) {
   if (options.problems == nullptr) throw Error(ErrorKind::data, problem);
   options.problems->push_back(std::move(problem));
-}
-
-void add_file(Named& named, WalkedFile file, std::string label) {
-  named.links += file.link ? 1 : 0;
-  named.labels.push_back(std::move(label));
-  named.files.push_back({.path = std::move(file.path),
-                         .bytes = file.bytes,
-                         .modified_ns = file.modified_ns,
-                         .deep_png = file.deep_png});
 }
 
 void check_root(const std::filesystem::path& root, const std::string& name) {
@@ -68,10 +48,10 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
   }
 }
 
-Named from_folders(const std::filesystem::path& root, FileWalk walk,
-                   const ImageFolderOptions& options) {
+NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
+                         const ImageFolderOptions& options) {
   if (options.rules > 1) refuse_splits(root, options.name, walk.folders, options.classes);
-  Named named;
+  NamedImages named;
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
@@ -126,10 +106,10 @@ Named from_folders(const std::filesystem::path& root, FileWalk walk,
   return named;
 }
 
-Named from_names(const std::filesystem::path& root, FileWalk walk,
-                 const ImageFolderOptions& options) {
+NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
+                       const ImageFolderOptions& options) {
   const LabelPattern pattern(options.label_pattern);
-  Named named;
+  NamedImages named;
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::string unmatched;
@@ -150,55 +130,6 @@ Named from_names(const std::filesystem::path& root, FileWalk walk,
   return named;
 }
 
-Named from_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {
-  const std::string name = printable(options.csv.string());
-  const std::vector<CsvRow> rows =
-      parse_csv(read_file(options.csv, max_csv_bytes, ErrorKind::data, Source::stream), name);
-  if (rows.size() < 2) fail(ErrorKind::data, "{}: expected a header and rows, got none.", name);
-  const auto column = [&](std::string_view wanted) {
-    const auto& header = rows.front().fields;
-    const auto found = std::find(header.begin(), header.end(), wanted);
-    if (found == header.end()) {
-      fail(ErrorKind::data, "{}:{}: expected a header with the columns path and label, got {}.",
-           name, rows.front().line, quoted_list(header));
-    }
-    return static_cast<size_t>(found - header.begin());
-  };
-  const size_t path = column("path");
-  const size_t label = column("label");
-  std::map<std::string, int> lines;
-  std::map<std::string, std::pair<WalkedFile, std::string>> sorted;
-  Named named;
-  for (size_t i = 1; i < rows.size(); ++i) {
-    const CsvRow& row = rows[i];
-    const std::string& file = row.fields[path];
-    const std::optional<WalkedFile> found = find_file(root, file);
-    if (!found && options.on_unreadable == OnUnreadable::fail) {
-      fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.", name,
-           row.line, printable(root.string()), printable(file));
-    }
-    if (row.fields[label].empty()) {
-      fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(file));
-    }
-    if (!sorted.emplace(file, std::pair(found.value_or(WalkedFile{}), row.fields[label])).second) {
-      fail(ErrorKind::data, "{}:{}: '{}' is listed in line {} already.", name, row.line,
-           printable(file), lines[file]);
-    }
-    lines[file] = row.line;
-    if (!found) {
-      named.unreadable.push_back({file, "no such file"});
-      sorted.erase(file);
-    }
-  }
-  std::vector<WalkedFile> listed;
-  for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
-  for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
-    std::string own = std::move(sorted[file.path].second);
-    add_file(named, std::move(file), std::move(own));
-  }
-  return named;
-}
-
 /// Of a folder with one class: that its own folders may be the classes. "" when it has none.
 std::string deeper_classes(const ImageFolder& folder) {
   std::set<std::string> deeper;
@@ -214,7 +145,7 @@ std::string deeper_classes(const ImageFolder& folder) {
 }
 
 /// Turns class names into numbers, by the given table or by the sorted names found.
-ImageFolder number_classes(const std::filesystem::path& root, Named named,
+ImageFolder number_classes(const std::filesystem::path& root, NamedImages named,
                            const ImageFolderOptions& options) {
   const std::set<std::string> found(named.labels.begin(), named.labels.end());
   for (const std::string& label : found) {
@@ -228,7 +159,8 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
                      .files = std::move(named.files),
                      .skipped = std::move(named.skipped),
                      .unreadable = std::move(named.unreadable),
-                     .links = named.links};
+                     .links = named.links,
+                     .notes = std::move(named.notes)};
   if (folder.classes.empty()) {
     folder.classes.assign(found.begin(), found.end());
     if (folder.classes.size() < 2) {
@@ -239,9 +171,11 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
   }
   std::map<std::string_view, int64_t> numbers;
   std::vector<std::string> unknown;
+  NormalisedNames normalised;
   for (const std::string& label : found) {
     if (const auto number = class_number(folder.classes, label)) {
       numbers.emplace(label, *number);
+      normalised.add(label, folder.classes[static_cast<size_t>(*number)]);
     } else {
       unknown.push_back(label);
     }
@@ -253,6 +187,9 @@ ImageFolder number_classes(const std::filesystem::path& root, Named named,
   }
   for (size_t i = 0; i < folder.files.size(); ++i) {
     folder.files[i].label = numbers.at(named.labels[i]);
+  }
+  if (std::string note = normalised.note("names of classes"); !note.empty()) {
+    folder.notes.push_back(std::move(note));
   }
   return folder;
 }
@@ -279,19 +216,6 @@ void update_with_name(Hash64& hash, std::string_view name) {
 
 }  // namespace
 
-std::optional<int64_t> class_number(const std::vector<std::string>& classes,
-                                    std::string_view name) {
-  const auto first = std::ranges::find(classes, name);
-  if (first == classes.end()) return std::nullopt;
-  if (std::find(first + 1, classes.end(), name) != classes.end()) {
-    fail(ErrorKind::checkpoint,
-         "class {}: two classes of the weights file have this name, so that no example can be "
-         "labelled by it. Rename one of them in the file's metadata, or leave these examples out.",
-         excerpt(name));
-  }
-  return first - classes.begin();
-}
-
 std::vector<int64_t> ImageFolder::labels() const {
   std::vector<int64_t> labels;
   labels.reserve(files.size());
@@ -312,10 +236,10 @@ ImageFolder open_image_folder(const std::filesystem::path& root,
          options.name);
   }
   check_root(root, options.name);
-  if (!options.csv.empty()) return number_classes(root, from_csv(root, options), options);
+  if (!options.csv.empty()) return number_classes(root, read_label_csv(root, options), options);
   FileWalk walk = walk_files(root, options.name, options.on_unreadable, options.rules);
-  Named named = options.label_pattern.empty() ? from_folders(root, std::move(walk), options)
-                                              : from_names(root, std::move(walk), options);
+  NamedImages named = options.label_pattern.empty() ? from_folders(root, std::move(walk), options)
+                                                    : from_names(root, std::move(walk), options);
   return number_classes(root, std::move(named), options);
 }
 
@@ -330,13 +254,37 @@ bool holds_images(const std::filesystem::path& folder) {
   return false;
 }
 
+void adopt_class_names(const ImageFolder& train, ImageFolder& val) {
+  NormalisedNames normalised;
+  std::vector<std::string> names = val.classes;
+  for (std::string& name : names) {
+    const std::optional<int64_t> number = class_number(train.classes, name);
+    if (!number) continue;
+    const std::string& known = train.classes[static_cast<size_t>(*number)];
+    if (std::ranges::find(names, known) != names.end()) continue;
+    normalised.add(name, known);
+    name = known;
+  }
+  const std::string note = normalised.note("names of classes");
+  if (note.empty()) return;
+  val.notes.push_back(note);
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  for (ImageFile& file : val.files) {
+    const std::string& name = names[static_cast<size_t>(file.label)];
+    file.label = std::ranges::find(sorted, name) - sorted.begin();
+  }
+  val.classes = std::move(sorted);
+}
+
 void check_same_classes(const ImageFolder& train, const ImageFolder& val) {
   if (train.classes == val.classes) return;
-  fail(ErrorKind::data,
-       "data: train and val must have the same classes; only in train ({}): {}; only in val ({}): "
-       "{}. Rename or remove folders until both lists agree.",
-       printable(train.root.string()), only_in(train.classes, val.classes),
-       printable(val.root.string()), only_in(val.classes, train.classes));
+  fail(
+      ErrorKind::data,
+      "data: train and val differ in their classes; only in train ({}): {}; only in val ({}): {}. "
+      "Training accepts classes that val lacks, but none that train lacks: rename or remove these.",
+      printable(train.root.string()), only_in(train.classes, val.classes),
+      printable(val.root.string()), only_in(val.classes, train.classes));
 }
 
 std::string fingerprint(const ImageFolder& folder) {
@@ -368,6 +316,7 @@ SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_
     part->classes = folder.classes;
   }
   split.train.skipped = folder.skipped;
+  split.train.notes = folder.notes;
   for (size_t i = 0; i < folder.files.size(); ++i) {
     (in_val[i] ? split.val : split.train).files.push_back(folder.files[i]);
     split.copies += originals[i] != static_cast<int64_t>(i);

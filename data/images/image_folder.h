@@ -3,6 +3,7 @@
 // sizes are read here; images are opened when needed.
 #pragma once
 
+#include "data/class_names.h"
 #include "data/files/file_walk.h"
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct ImageFolder {
   std::vector<SkippedFile> skipped;          ///< files that are no images, or have no label
   std::vector<SkippedFile> unreadable = {};  ///< see ImageFolderOptions::on_unreadable
   int64_t links = 0;                         ///< of the files: symbolic links
+  std::vector<std::string> notes = {};       ///< what was assumed in reading names
 
   int64_t size() const { return static_cast<int64_t>(files.size()); }
   std::filesystem::path file(int64_t index) const {
@@ -61,10 +63,6 @@ struct ImageFolderOptions {
   int rules = newest_data_rules;  ///< by which files are listed: Note [Data rules]
 };
 
-/// The number of the class of this name; nothing when there is none. Throws checkpoint when two
-/// classes have it, as in weights files made elsewhere (see classes_of).
-std::optional<int64_t> class_number(const std::vector<std::string>& classes, std::string_view name);
-
 /// Lists the images under `root`; all other files go to `skipped`. Throws data with found and
 /// remedy when `root` is missing, a file, empty or without class folders, has fewer than two
 /// classes, an empty class or folders of splits; usage for wrong options.
@@ -73,6 +71,10 @@ ImageFolder open_image_folder(const std::filesystem::path& root,
 
 /// Whether there is any image below a folder.
 bool holds_images(const std::filesystem::path& folder);
+
+/// Gives the classes of `val` that match one of `train` after Unicode's normal form C alone its
+/// name, and notes it in `val`.
+void adopt_class_names(const ImageFolder& train, ImageFolder& val);
 
 /// Throws data listing the classes that only one of the two has.
 void check_same_classes(const ImageFolder& train, const ImageFolder& val);

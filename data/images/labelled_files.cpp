@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/files/path_finder.h"
 #include "data/images/label_pattern.h"
 
 #include <algorithm>
@@ -38,6 +39,10 @@ class Labeller {
       }
     } else if (fs::exists(status)) {
       add_file(name, fs::file_size(name, error));
+    } else if (const auto found = name.empty() ? std::nullopt : finder_.find(name);
+               found && *found != name) {
+      other_paths_.add(name, *found);
+      add(*found);
     } else {
       all_.unreadable.push_back({name, error ? error.message() : "no such file"});
     }
@@ -56,10 +61,14 @@ class Labeller {
       take(std::move(file));
     }
     all_.links += found.links;
+    all_.notes.insert(all_.notes.end(), found.notes.begin(), found.notes.end());
     add_skipped(root, std::move(found.skipped), std::move(found.unreadable));
   }
 
   ImageFolder finish() {
+    for (std::string note : {other_paths_.note("paths"), normalised_.note("names of classes")}) {
+      if (!note.empty()) all_.notes.push_back(std::move(note));
+    }
     if (unlabelled_.empty()) return std::move(all_);
     fail(ErrorKind::data,
          "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
@@ -87,6 +96,7 @@ class Labeller {
 
   void add_class_folder(const fs::path& root) {
     const int64_t label = *number_of(own_name(root));
+    normalised_.add(own_name(root), all_.classes[static_cast<size_t>(label)]);
     FileWalk walk = walk_files(root, options_.name, OnUnreadable::list);
     for (const WalkedFile& file : take_images(root, walk.files, walk.skipped)) {
       take({.path = (root / file.path).string(),
@@ -103,6 +113,7 @@ class Labeller {
         pattern_ ? pattern_->match(name) : own_name(fs::absolute(name).parent_path());
     const std::optional<int64_t> label = told ? number_of(*told) : std::nullopt;
     if (label) {
+      normalised_.add(*told, all_.classes[static_cast<size_t>(*label)]);
       take({.path = name, .label = *label, .bytes = bytes});
     } else {
       unlabelled_.push_back(name);
@@ -131,6 +142,8 @@ class Labeller {
   ImageFolder all_;
   std::set<std::string> seen_;
   std::vector<std::string> unlabelled_;
+  NormalisedNames normalised_, other_paths_;
+  PathFinder finder_{"."};
 };
 
 }  // namespace

@@ -5,11 +5,15 @@
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "data/class_names.h"
 #include "data/files/file_walk.h"
 #include "data/files/split_folders.h"
+#include "data/files/text_file.h"
+#include "data/sequences/table_header.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -23,12 +27,6 @@ constexpr size_t most_text_bytes = size_t{1} << 31;
 struct Found {
   std::string label, text, place;
 };
-
-// Without the byte order mark of UTF-8.
-std::string_view without_mark(std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  return text;
-}
 
 // "" for a text that can be used.
 std::string fault_of(std::string_view text) {
@@ -50,12 +48,12 @@ class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
     RowFile file = read_rows(path);
-    const CsvRow header = file.rows.front();
-    const size_t label = find_column(header, options.label_column, file.name);
-    const size_t text = find_column(header, options.text_column, file.name);
+    const size_t label = find_column(file.rows.front(), options.label_column, file.name);
+    const size_t text = find_column(file.rows.front(), options.text_column, file.name);
     const bool named =
         !is_column_number(options.label_column) || !is_column_number(options.text_column);
-    if (named) file.rows.erase(file.rows.begin());
+    drop_text_header(file, options.header, named, label, text, options.classes);
+    notes_ = std::move(file.notes);
     for (CsvRow& row : file.rows) {
       add({std::move(row.fields[label]), std::move(row.fields[text]), file.place(row)});
     }
@@ -100,8 +98,10 @@ class Reader {
       empty.erase(label);
       count(file);
       const fs::path path = root / file.path;
-      const std::string text = read_file(path, most_text_bytes, ErrorKind::data);
-      add({label, std::string(without_mark(text)), printable(path.string())});
+      std::string text = read_file(path, most_text_bytes, ErrorKind::data);
+      const std::string fault = decode_text(text, LineEnds::kept);
+      add({label, std::move(text), printable(path.string())},
+          fault.empty() ? "" : "the file " + fault);
     }
     if (empty.empty() || !options.classes.empty()) return;
     fail(ErrorKind::data,
@@ -111,8 +111,12 @@ class Reader {
   }
 
   void add_class_file(const fs::path& path) {
-    const std::string all = read_file(path, most_text_bytes, ErrorKind::data);
-    std::string_view text = without_mark(all);
+    std::string all = read_file(path, most_text_bytes, ErrorKind::data);
+    if (const std::string fault = decode_text(all, LineEnds::lf_for_cr); !fault.empty()) {
+      bad_.push_back({.place = printable(path.string()), .reason = "the file " + fault});
+      return;
+    }
+    std::string_view text = all;
     for (int line = 1; !text.empty(); ++line) {
       const size_t end = std::min(text.find('\n'), text.size());
       std::string_view one = text.substr(0, end);
@@ -130,26 +134,33 @@ class Reader {
                      .bad = std::move(bad_),
                      .skipped = std::move(skipped_),
                      .files = files_,
-                     .links = links_};
+                     .links = links_,
+                     .notes = std::move(notes_)};
     if (all.classes.empty()) {
       std::set<std::string> names;
       for (const Found& one : found_) names.insert(one.label);
       all.classes.assign(names.begin(), names.end());
     }
-    std::map<std::string_view, int64_t> numbers;
-    for (const std::string& name : all.classes) {
-      numbers.emplace(name, static_cast<int64_t>(numbers.size()));
-    }
+    std::map<std::string, std::optional<int64_t>> numbers;  // of the labels found
+    NormalisedNames normalised;
     const auto total = std::ssize(found_) + std::ssize(all.bad);
     for (Found& one : found_) {
-      const auto known = numbers.find(one.label);
-      if (known == numbers.end()) {
+      const auto [known, is_new] = numbers.try_emplace(one.label);
+      if (is_new) known->second = class_number(all.classes, one.label);
+      if (!known->second) {
         all.bad.push_back({.place = one.place,
                            .reason = fmt::format("{} is not a class of the model, which has {}",
                                                  excerpt(one.label), quoted_list(all.classes))});
       } else {
-        all.examples.push_back({std::move(one.text), known->second, std::move(one.place)});
+        normalised.add(one.label, all.classes[static_cast<size_t>(*known->second)]);
+        all.examples.push_back({std::move(one.text), *known->second, std::move(one.place)});
       }
+    }
+    if (std::string note = normalised.note("labels"); !note.empty()) {
+      all.notes.push_back(std::move(note));
+    }
+    if (options.classes.empty()) {
+      for (std::string& pair : similar_classes(all.classes)) all.notes.push_back(std::move(pair));
     }
     check_bad_rows(all.bad, total, options.max_bad);
     return all;
@@ -177,8 +188,8 @@ class Reader {
     }
   }
 
-  void add(Found one) {
-    std::string fault = one.label.empty() ? "the label is empty" : fault_of(one.text);
+  void add(Found one, std::string fault = "") {
+    if (fault.empty()) fault = one.label.empty() ? "the label is empty" : fault_of(one.text);
     if (fault.empty() && find_invalid_utf8(one.label) != std::string_view::npos) {
       fault = "the label is not UTF-8";
     }
@@ -193,6 +204,7 @@ class Reader {
   std::vector<BadRow> bad_;
   std::vector<SkippedFile> skipped_;
   int64_t files_ = 0, links_ = 0;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

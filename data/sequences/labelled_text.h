@@ -23,6 +23,7 @@ struct LabelledText {
   std::vector<BadRow> bad;                ///< empty texts, invalid UTF-8, missing fields
   std::vector<SkippedFile> skipped = {};  ///< of a folder: files that are no texts
   int64_t files = 0, links = 0;           ///< of a folder: texts, and how many are symbolic links
+  std::vector<std::string> notes = {};    ///< what was assumed
 
   /// Of a folder: see use_of_files().
   std::string use() const { return use_of_files(files, links, skipped); }
@@ -32,6 +33,7 @@ struct LabelledText {
 struct LabelledTextOptions {
   std::string label_column = "1";  ///< numbers from 1, or names that the first row holds
   std::string text_column = "2";
+  Header header = Header::automatic;
   /// The classes to use, for evaluating a trained model; a row with another label is bad. Empty:
   /// the classes found, at least two.
   std::vector<std::string> classes = {};

@@ -1,9 +1,9 @@
 #include "data/sequences/row_file.h"
 
 #include "core/error.h"
-#include "core/io/file.h"
 #include "core/io/text.h"
 #include "data/files/file_walk.h"
+#include "data/files/text_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +11,6 @@
 
 namespace whisker {
 namespace {
-
-constexpr size_t most_bytes = size_t{1} << 31;
 
 char separator_of(const std::filesystem::path& path, std::string_view text) {
   const std::string extension = path.extension().string();
@@ -40,7 +38,6 @@ std::vector<std::string> split(std::string_view line, char separator) {
 }
 
 void read_plain_rows(std::string_view text, char separator, RowFile& file) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -64,17 +61,25 @@ std::string RowFile::place(const CsvRow& row) const {
 }
 
 RowFile read_rows(const std::filesystem::path& path) {
-  const std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  const std::string text = read_text(path, LineEnds::lf_for_cr);
   RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}};
   const char separator = separator_of(path, text);
   if (separator == ',') {
-    file.rows = parse_csv(text, file.name, [&](int line, std::string reason) {
+    const char found = csv_separator(text);
+    if (found != ',') {
+      file.notes.push_back(fmt::format(
+          "{}: fields end at {}, as the first line has no comma (in a file that ends in .csv)",
+          file.name, found == ';' ? "semicolons" : "tabs"));
+    }
+    const auto refuse = [&](int line, std::string reason) {
       file.refuse({.line = line, .fields = {}}, std::move(reason));
-    });
+    };
+    file.rows = parse_csv(text, file.name, refuse, found);
   } else {
     read_plain_rows(text, separator, file);
   }
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows, got an empty file", file.name);
+  file.count = std::ssize(file.rows) + std::ssize(file.bad);
   return file;
 }
 
@@ -83,12 +88,17 @@ bool is_column_number(std::string_view column) {
          std::ranges::all_of(column, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+size_t column_position(std::string_view column) {
+  size_t number = 0;
+  std::from_chars(column.data(), column.data() + column.size(), number);
+  return number - 1;
+}
+
 size_t find_column(const CsvRow& header, const std::string& column, const std::string& file) {
   const size_t count = header.fields.size();
   if (is_column_number(column)) {
-    size_t number = 0;
-    std::from_chars(column.data(), column.data() + column.size(), number);
-    if (number >= 1 && number <= count) return number - 1;
+    const size_t position = column_position(column);
+    if (position < count) return position;
     fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file, count, column);
   }
   const auto found = std::ranges::find(header.fields, column);

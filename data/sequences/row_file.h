@@ -20,19 +20,30 @@ struct BadRow {
   int line = 0;  ///< from 1
 };
 
+/// Whether the first row of a table names its columns.
+enum class Header : uint8_t { automatic, present, absent };
+
 struct RowFile {
   std::string name;  ///< for messages
   std::vector<CsvRow> rows;
   std::vector<BadRow> bad;
+  int64_t count = 0;  ///< of rows, also those with another number of fields, without a header
+  std::vector<std::string> notes = {};  ///< what was assumed
 
+  /// Removes the first row, which is a header.
+  void drop_header() {
+    rows.erase(rows.begin());
+    --count;
+  }
   std::string place(const CsvRow& row) const;
   void refuse(const CsvRow& row, std::string reason) {
     bad.push_back({place(row), std::move(reason), row.line});
   }
 };
 
-/// Reads `path`. The separator is a comma for .csv, a tab for .tsv, else the tab or comma in the
-/// first line, or spaces. Every row has as many fields as the first; empty lines are skipped.
+/// Reads `path` (data/files/text_file.h). The separator is a comma for .csv (a semicolon or tab
+/// where the first line has no comma), a tab for .tsv, else the tab or comma in the first line, or
+/// spaces. Every row has as many fields as the first; empty lines are skipped.
 /// Throws data for a file that cannot be read or has no row.
 RowFile read_rows(const std::filesystem::path& path);
 
@@ -41,6 +52,8 @@ RowFile read_rows(const std::filesystem::path& path);
 size_t find_column(const CsvRow& header, const std::string& column, const std::string& file);
 /// Whether `column` is a number rather than a name.
 bool is_column_number(std::string_view column);
+/// The position, from 0, of a column that is a number; npos where no row has so many.
+size_t column_position(std::string_view column);
 
 /// Throws data, with the first reasons, when more than the fraction `max_bad` of `total` rows is
 /// bad; one may be unless it is 0.

@@ -2,8 +2,13 @@
 
 #include "core/error.h"
 #include "core/io/json.h"
+#include "core/io/unicode.h"
+#include "data/sequences/label_reading.h"
+#include "data/sequences/table_header.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace whisker {
@@ -13,6 +18,8 @@ std::string RowsInput::json() const {
   json.begin_object().field("kind", "rows").field("label_column", label_column);
   json.field("features", features).field("most_steps", most_steps);
   write(json, "scaling", scaling);
+  write_header(json, header);
+  if (class_like) json.field("least_steps", least_steps).field("class_like", *class_like);
   return json.end_object().str();
 }
 
@@ -22,7 +29,12 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
   RowsInput input{.label_column = json.at("label_column").as_string(),
                   .features = json.at("features").as_int(1, 1'000'000),
                   .most_steps = json.at("most_steps").as_int(1, 1'000'000'000),
-                  .scaling = read_scaling(json.at("scaling"))};
+                  .scaling = read_scaling(json.at("scaling")),
+                  .header = read_header(json)};
+  if (const JsonValue* const class_like = json.find("class_like")) {
+    input.class_like = class_like->as_double(0, 1);
+    input.least_steps = json.at("least_steps").as_int(1, input.most_steps);
+  }
   if (std::ssize(input.scaling) != input.features) {
     fail(ErrorKind::checkpoint, "{}: sequence: scaling: expected one per feature, {}, got {}", name,
          input.features, input.scaling.size());
@@ -30,23 +42,24 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
   return input;
 }
 
-LabelledRows read_labelled_rows(const std::filesystem::path& path,
-                                const LabelledRowsOptions& options) {
-  RowFile file = read_rows(path);
-  const CsvRow header = file.rows.front();
-  const bool labelled = !options.unlabelled || std::ssize(header.fields) != *options.unlabelled;
-  const size_t label =
-      labelled ? find_column(header, options.label_column, file.name) : header.fields.size();
-  bool any_number = false;
-  for (size_t i = 0; i < header.fields.size(); ++i) {
-    any_number = any_number || (i != label && number_of(header.fields[i]));
-  }
-  if (!any_number) file.rows.erase(file.rows.begin());  // a row of names
+LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
+  const bool labelled = options.label_column != no_label_column;
+  const bool named = labelled && !is_column_number(options.label_column);
+  const size_t label = labelled ? find_column(file.rows.front(), options.label_column, file.name)
+                                : file.rows.front().fields.size();
+  drop_rows_header(file, options.header, named, label);
   LabelledRows all;
   all.features = options.features;
+  all.notes = std::move(file.notes);
+  int64_t padded = 0;
   for (const CsvRow& row : file.rows) {
     size_t end = row.fields.size();
-    while (end > 0 && (row.fields[end - 1].empty() || end - 1 == label)) --end;
+    bool nan = false;
+    while (end > 0 && (end - 1 == label || is_padding(row.fields[end - 1]))) {
+      --end;
+      nan = nan || (end != label && row.fields[end].find_first_not_of(' ') != std::string::npos);
+    }
+    padded += nan ? 1 : 0;
     std::vector<double> values;
     std::string fault;
     for (size_t i = 0; i < end && fault.empty(); ++i) {
@@ -68,17 +81,44 @@ LabelledRows read_labelled_rows(const std::filesystem::path& path,
       file.refuse(row, std::move(fault));
       continue;
     }
-    if (labelled) {
-      const std::optional<double> number = number_of(row.fields[label]);
-      all.labels.push_back(number ? fmt::format("{}", *number) : row.fields[label]);
-    }
+    if (labelled) all.labels.push_back(label_text(row.fields[label]));
     all.values.push_back(std::move(values));
     all.places.push_back(file.place(row));
   }
-  check_bad_rows(file.bad, std::ssize(file.rows), options.max_bad);
+  check_bad_rows(file.bad, file.count, options.max_bad);
   if (all.values.empty()) fail(ErrorKind::data, "{}: no row could be used", file.name);
+  if (padded > 0) {
+    all.notes.push_back(fmt::format(
+        "{}: NaN at the end of {} of {} rows is padding: these rows are shorter (NaN elsewhere "
+        "makes a row unusable)",
+        file.name, padded, file.count));
+  }
   all.bad = std::move(file.bad);
   return all;
+}
+
+LabelledRows read_labelled_rows(const std::filesystem::path& path,
+                                const LabelledRowsOptions& options) {
+  return labelled_rows(read_rows(path), options);
+}
+
+void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indices,
+                        std::span<const std::string> classes, RowsInput& input) {
+  if (indices.empty()) return;
+  const size_t column =
+      is_column_number(input.label_column) ? column_position(input.label_column) : 0;
+  int64_t like = 0, least = std::numeric_limits<int64_t>::max();
+  for (const int64_t index : indices) {
+    const std::vector<double>& values = rows.values[static_cast<size_t>(index)];
+    const int64_t steps = std::ssize(values) / rows.features;
+    least = std::min(least, steps);
+    input.most_steps = std::max(input.most_steps, steps);
+    if (column >= values.size()) continue;
+    like += find_name(classes, fmt::format("{}", values[column])).index ? 1 : 0;
+  }
+  input.least_steps = least;
+  // With half a row more that does and half a row that does not: none of few says little.
+  input.class_like = (static_cast<double>(like) + 0.5) / (static_cast<double>(indices.size()) + 1);
 }
 
 std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices) {

@@ -20,6 +20,11 @@ struct RowsInput {
   int64_t features = 1;               ///< values per step
   int64_t most_steps = 0;             ///< in a row
   std::vector<Scaling> scaling = {};  ///< of each feature
+  Header header = Header::automatic;
+  int64_t least_steps = 1;  ///< in a row; 1 in older weights
+  /// How likely the value that stands in the label's column, where rows have none, reads as a
+  /// class: see find_label_column(). Not known of older weights.
+  std::optional<double> class_like = {};
 
   std::string json() const;
   /// Throws checkpoint, naming `name`, for text that json() did not write.
@@ -33,21 +38,26 @@ struct LabelledRows {
   std::vector<std::vector<double>> values;  ///< of each row: (steps, features), a step or more
   std::vector<std::string> places;          ///< "file:line" of each row
   std::vector<BadRow> bad;
+  std::vector<std::string> notes = {};  ///< what was assumed
 };
 
 struct LabelledRowsOptions {
-  std::string label_column = "1";
+  std::string label_column = "1";  ///< no_label_column: rows have none
   int64_t features = 1;
   double max_bad = 0.01;  ///< fraction of bad rows above which reading fails
-  /// Rows with exactly this many values have no label.
-  std::optional<int64_t> unlabelled = {};
+  Header header = Header::automatic;
 };
 
-/// Reads `path`. A row's values are its fields without the label, step by step; empty fields at its
-/// end are dropped, so that rows may differ in length. A numeric label becomes its shortest text:
-/// "1" for 1.0000000e+00. Throws data as read_rows() does and for too many bad rows.
+/// Reads `file`. A row's values are its fields without the label, step by step; empty fields and
+/// NaN at its end are dropped, so that rows may differ in length. A numeric label becomes its
+/// shortest text: "1" for 1.0000000e+00. Throws data as read_rows() does and for too many bad rows.
+LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options);
 LabelledRows read_labelled_rows(const std::filesystem::path& path,
                                 const LabelledRowsOptions& options);
+
+/// RowsInput::class_like and the lengths, of the rows `indices`.
+void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indices,
+                        std::span<const std::string> classes, RowsInput& input);
 
 /// Scaling of each feature over the rows `indices`.
 std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices);

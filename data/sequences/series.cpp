@@ -2,6 +2,8 @@
 #include "data/sequences/series.h"
 
 #include "core/error.h"
+#include "data/sequences/table_header.h"
+#include "data/sequences/time_order.h"
 
 #include <algorithm>
 #include <cmath>
@@ -134,22 +136,29 @@ double ForecastBases::restore(int64_t window, int64_t output, double scaled) con
 
 Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad) {
   RowFile file = read_rows(path);
-  const CsvRow header = file.rows.front();
+  const CsvRow first = file.rows.front();
   std::vector<size_t> columns;
   for (const std::string& column : input.columns) {
-    columns.push_back(find_column(header, column, file.name));
+    columns.push_back(find_column(first, column, file.name));
   }
-  const bool first_is_header = std::ranges::none_of(
-      columns, [&](size_t column) { return number_of(header.fields[column]).has_value(); });
-  if (first_is_header) file.rows.erase(file.rows.begin());
+  const bool named = !std::ranges::all_of(
+      input.columns, [](const std::string& column) { return is_column_number(column); });
+  drop_series_header(file, input.header, named, columns);
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
+  if (std::string note = time_order_note(file, first, columns); !note.empty()) {
+    file.notes.push_back(std::move(note));
+  }
+  series.notes = std::move(file.notes);
   const std::vector<BadRow> misshapen = file.bad;
   size_t next_misshapen = 0;
-  for (const CsvRow& row : file.rows) {
-    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen].line < row.line;
+  const auto add_misshapen = [&](int before_line) {
+    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen].line < before_line;
          ++next_misshapen) {
       series.values.insert(series.values.end(), columns.size(), nothing);
     }
+  };
+  for (const CsvRow& row : file.rows) {
+    add_misshapen(row.line);
     std::vector<double> values;
     for (const size_t column : columns) {
       const std::optional<double> value = number_of(row.fields[column]);
@@ -163,7 +172,8 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
     }
     series.values.insert(series.values.end(), values.begin(), values.end());
   }
-  check_bad_rows(file.bad, series.rows(), max_bad);
+  add_misshapen(std::numeric_limits<int>::max());
+  check_bad_rows(file.bad, file.count, max_bad);
   series.bad = std::move(file.bad);
   return series;
 }

@@ -16,6 +16,7 @@ struct Series {
   std::vector<double> values;  ///< (rows, columns); NaN in a row that could not be used
   int64_t columns = 0;
   std::vector<BadRow> bad;
+  std::vector<std::string> notes = {};  ///< what was assumed, and rows against the order of time
 
   int64_t rows() const { return columns > 0 ? std::ssize(values) / columns : 0; }
   double at(int64_t row, size_t column) const {

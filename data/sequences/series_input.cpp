@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/json.h"
+#include "data/sequences/table_header.h"
 
 #include <algorithm>
 
@@ -24,6 +25,7 @@ std::string SeriesInput::json() const {
   json.field("log", log).field("difference", difference);
   write(json, "scaling", scaling);
   write(json, "target_scaling", target_scaling);
+  write_header(json, header);
   return json.end_object().str();
 }
 
@@ -38,7 +40,8 @@ SeriesInput SeriesInput::from_json(std::string_view text, const std::string& nam
                     .log = json.at("log").as_bool(),
                     .difference = json.at("difference").as_int(0, 1'000'000),
                     .scaling = read_scaling(json.at("scaling")),
-                    .target_scaling = read_scaling(json.at("target_scaling"))};
+                    .target_scaling = read_scaling(json.at("target_scaling")),
+                    .header = read_header(json)};
   const bool sound = !input.targets.empty() && input.scaling.size() == input.columns.size() &&
                      std::ssize(input.target_scaling) == input.outputs();
   if (!sound) {

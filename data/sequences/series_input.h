@@ -1,6 +1,7 @@
 // How a time series becomes a network's input, and its output a forecast. Part of the weights file.
 #pragma once
 
+#include "data/sequences/row_file.h"
 #include "data/sequences/scaling.h"
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct SeriesInput {
   int64_t difference = 0;
   std::vector<Scaling> scaling = {};         ///< of each column
   std::vector<Scaling> target_scaling = {};  ///< of each output: (horizon, targets)
+  Header header = Header::automatic;
 
   int64_t outputs() const { return horizon * static_cast<int64_t>(targets.size()); }
   /// Position of target `i` among the columns.

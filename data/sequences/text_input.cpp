@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/json.h"
+#include "data/sequences/table_header.h"
 
 #include <algorithm>
 
@@ -9,6 +10,7 @@ namespace whisker {
 namespace {
 
 constexpr std::string_view level_names[] = {"characters", "words"};
+constexpr std::string_view rule_names[] = {"ascii", "unicode"};
 constexpr std::string_view keep_names[] = {"first", "last"};
 
 // The position of the member's text among `names`.
@@ -26,9 +28,8 @@ size_t choice(const JsonValue& json, const char* key, const std::string_view (&n
 }  // namespace
 
 std::vector<int64_t> TextInput::encode(std::string_view text) const {
-  std::string small;
-  if (lowercase) text = small = to_lowercase(text);
-  std::vector<std::string_view> tokens = split_tokens(text, level);
+  const std::string prepared = prepare_text(text, lowercase, rules);
+  std::vector<std::string_view> tokens = split_tokens(prepared, level, rules);
   const auto most = static_cast<size_t>(max_length);
   if (most > 0 && tokens.size() > most) {
     if (keep == KeptEnd::last) tokens.erase(tokens.begin(), tokens.end() - max_length);
@@ -51,9 +52,8 @@ std::string TextInput::decode(std::span<const int64_t> numbers) const {
 }
 
 void TextInput::count(std::string_view text, TokenCounts& counts) const {
-  std::string small;
-  if (lowercase) text = small = to_lowercase(text);
-  for (const std::string_view token : split_tokens(text, level)) {
+  const std::string prepared = prepare_text(text, lowercase, rules);
+  for (const std::string_view token : split_tokens(prepared, level, rules)) {
     const auto found = counts.find(token);
     if (found == counts.end()) {
       counts.emplace(token, 1);
@@ -66,9 +66,12 @@ void TextInput::count(std::string_view text, TokenCounts& counts) const {
 std::string TextInput::json() const {
   JsonWriter json;
   json.begin_object().field("kind", "text").field("level", level_names[static_cast<size_t>(level)]);
+  // Weights and runs that are older than the key have TokenRules::ascii.
+  if (rules != TokenRules::ascii) json.field("rules", rule_names[static_cast<size_t>(rules)]);
   json.field("lowercase", lowercase).field("max_length", max_length);
   json.field("keep", keep_names[static_cast<size_t>(keep)]).list("vocabulary", vocabulary.tokens());
   json.field("label_column", label_column).field("text_column", text_column);
+  write_header(json, header);
   return json.end_object().str();
 }
 
@@ -77,11 +80,15 @@ TextInput TextInput::from_json(std::string_view text, const std::string& name) {
       JsonValue::parse(text, {.name = name + ": sequence", .kind = ErrorKind::checkpoint});
   TextInput input;
   input.level = static_cast<TokenLevel>(choice(json, "level", level_names, name));
+  input.rules = json.find("rules")
+                    ? static_cast<TokenRules>(choice(json, "rules", rule_names, name))
+                    : TokenRules::ascii;
   input.lowercase = json.at("lowercase").as_bool();
   input.max_length = json.at("max_length").as_int(0, 1'000'000);
   input.keep = static_cast<KeptEnd>(choice(json, "keep", keep_names, name));
   input.label_column = json.at("label_column").as_string();
   input.text_column = json.at("text_column").as_string();
+  input.header = read_header(json);
   input.vocabulary = Vocabulary(json.at("vocabulary").as_strings(), name);
   return input;
 }

@@ -2,6 +2,7 @@
 // `classify` and `generate` turn text into the same numbers.
 #pragma once
 
+#include "data/sequences/row_file.h"
 #include "data/sequences/tokens.h"
 #include "data/sequences/vocabulary.h"
 
@@ -18,6 +19,7 @@ enum class KeptEnd : uint8_t { first, last };
 
 struct TextInput {
   TokenLevel level = TokenLevel::characters;
+  TokenRules rules = TokenRules::unicode;
   bool lowercase = false;
   int64_t max_length = 0;  ///< tokens; 0: no limit
   KeptEnd keep = KeptEnd::first;
@@ -25,6 +27,7 @@ struct TextInput {
   /// Columns of labels and texts in a file of rows: numbers from 1, or names in its first row.
   std::string label_column = "1";
   std::string text_column = "2";
+  Header header = Header::automatic;
 
   /// Token numbers of `text`, no more than max_length. Empty when it holds no token.
   std::vector<int64_t> encode(std::string_view text) const;

@@ -1,6 +1,8 @@
-// One pass over the bytes; the alphabets' capitals by their ranges in Unicode.
+// One pass over the text. TokenRules::ascii stays as it was: its letters are bytes, its capitals
+// ranges of three alphabets.
 #include "data/sequences/tokens.h"
 
+#include "core/io/unicode.h"
 #include "core/io/utf8.h"
 #include "core/work_progress.h"
 
@@ -9,24 +11,67 @@
 namespace whisker {
 namespace {
 
-bool is_space(char c) {
+bool is_ascii_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
-bool is_letter(char c) {
+bool is_letter_byte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          static_cast<uint8_t>(c) >= 0x80;
 }
 
+// The class and the bytes of the character that `text`, which is not empty, begins with.
+struct Character {
+  CharacterClass kind;
+  size_t length;
+};
+Character first_character(std::string_view text, TokenRules rules) {
+  const size_t length = utf8_sequence_length(text);
+  if (rules == TokenRules::unicode && length > 0) {
+    return {character_class(code_point(text.substr(0, length))), length};
+  }
+  const char c = text.front();
+  return {is_ascii_space(c)   ? CharacterClass::space
+          : is_letter_byte(c) ? CharacterClass::word
+                              : CharacterClass::other,
+          1};
+}
+
 // Bytes of the token that `text`, which begins with no space, begins with.
-size_t word_length(std::string_view text) {
-  if (!is_letter(text.front())) return 1;
-  size_t end = 1;
+size_t word_length(std::string_view text, TokenRules rules) {
+  const Character first = first_character(text, rules);
+  const bool word = first.kind == CharacterClass::word;
+  size_t end = first.length;
   while (end < text.size()) {
-    const bool inner = text[end] == '\'' && end + 1 < text.size() && is_letter(text[end + 1]);
-    if (!is_letter(text[end]) && !inner) break;
-    ++end;
+    const Character next = first_character(text.substr(end), rules);
+    const bool letter = word && next.kind == CharacterClass::word;
+    const bool inner = word && text[end] == '\'' && end + 1 < text.size() &&
+                       first_character(text.substr(end + 1), rules).kind == CharacterClass::word;
+    if (!letter && !inner && next.kind != CharacterClass::joined) break;
+    end += next.length;
   }
   return end;
+}
+
+// With ' for the apostrophe of typographers between two letters.
+std::string plain_apostrophes(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  bool after_word = false;
+  while (!text.empty()) {
+    const Character one = first_character(text, TokenRules::unicode);
+    const std::string_view bytes = text.substr(0, one.length);
+    text.remove_prefix(one.length);
+    const bool apostrophe = bytes == "\u2019" || bytes == "\uff07";
+    const bool before_word =
+        !text.empty() && first_character(text, TokenRules::unicode).kind == CharacterClass::word;
+    if (apostrophe && after_word && before_word) {
+      plain += '\'';
+    } else {
+      plain += bytes;
+    }
+    if (one.kind != CharacterClass::joined) after_word = one.kind == CharacterClass::word;
+  }
+  return plain;
 }
 
 // Of one code point; most have none and stay.
@@ -47,27 +92,7 @@ char32_t small_letter(char32_t c) {
   return c;
 }
 
-}  // namespace
-
-std::vector<std::string_view> split_tokens(std::string_view text, TokenLevel level) {
-  std::vector<std::string_view> tokens;
-  while (!text.empty()) {
-    size_t length = 1;
-    if (level == TokenLevel::characters) {
-      length = std::max<size_t>(1, utf8_sequence_length(text));
-    } else if (is_space(text.front())) {
-      text.remove_prefix(1);
-      continue;
-    } else {
-      length = word_length(text);
-    }
-    tokens.push_back(text.substr(0, length));
-    if (tokens.size() % 65536 == 0) count_progress();
-    text.remove_prefix(length);
-  }
-  return tokens;
-}
-
+// Of the Latin, Greek and Cyrillic alphabets, U+0041 to U+042F: TokenRules::ascii.
 std::string to_lowercase(std::string_view text) {
   std::string small;
   small.reserve(text.size());
@@ -89,6 +114,35 @@ std::string to_lowercase(std::string_view text) {
     text.remove_prefix(length);
   }
   return small;
+}
+
+}  // namespace
+
+std::string prepare_text(std::string_view text, bool lowercase, TokenRules rules) {
+  if (rules == TokenRules::ascii) return lowercase ? to_lowercase(text) : std::string(text);
+  std::string normal = to_nfc(text);
+  if (lowercase) normal = to_nfc(to_small_letters(normal));
+  return plain_apostrophes(normal);
+}
+
+std::vector<std::string_view> split_tokens(std::string_view text, TokenLevel level,
+                                           TokenRules rules) {
+  std::vector<std::string_view> tokens;
+  while (!text.empty()) {
+    size_t length = std::max<size_t>(1, utf8_sequence_length(text));
+    if (level == TokenLevel::words) {
+      const Character first = first_character(text, rules);
+      if (first.kind == CharacterClass::space) {
+        text.remove_prefix(first.length);
+        continue;
+      }
+      length = word_length(text, rules);
+    }
+    tokens.push_back(text.substr(0, length));
+    if (tokens.size() % 65536 == 0) count_progress();
+    text.remove_prefix(length);
+  }
+  return tokens;
 }
 
 }  // namespace whisker

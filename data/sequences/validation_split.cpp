@@ -34,9 +34,10 @@ std::vector<bool> choose_validation(std::span<const int64_t> labels,
     const auto count = std::ssize(members[label]);
     if (count < 2) {
       fail(ErrorKind::data,
-           "data.val_split: class '{}' has {} examples, at least 2 are needed to split it into "
-           "train and val.",
-           printable(classes[label]), count);
+           "data.val_split: class '{}' has {} example{}, at least 2 are needed to split it into "
+           "train "
+           "and val. Add examples, remove the class, or name data.val, which may lack classes.",
+           printable(classes[label]), count, count == 1 ? "" : "s");
     }
     shuffle(members[label], seed, stream_of("val_split"), label);
     const auto wanted =

@@ -70,7 +70,9 @@ CheckResult check_images(const ImageFolder& train, const ImageFolder* val,
       result.problems.push_back(
           fmt::format("{}: {}", printable((folder->root / closed.path).string()), closed.reason));
     }
+    result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
   }
+  for (std::string& pair : similar_classes(train.classes)) result.notes.push_back(std::move(pair));
   try {
     const bool both = val != nullptr && !train.classes.empty() && !val->classes.empty();
     if (both) check_same_classes(train, *val);

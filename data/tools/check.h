@@ -32,6 +32,8 @@ struct CheckResult {
   /// Sentences about the folders: classes without images, folders that cannot be read, classes that
   /// only one of train and val has.
   std::vector<std::string> problems;
+  /// What a run assumes: names that match in another normal form, classes that differ little.
+  std::vector<std::string> notes;
   int64_t images = 0;
   std::vector<BadFile> bad;  ///< train before val, by index
   /// Files with the same content, and images with the same pixels that differ in bytes.

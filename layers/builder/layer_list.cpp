@@ -40,9 +40,9 @@ Item read_item(const YamlNode& node) {
 }
 
 // A type's settings among those of several types, which may be null.
-const YamlNode* settings_of(const std::string& type, const YamlNode* types) {
-  for (size_t i = 0; types && i < types->size(); ++i) {
-    if (canonical_layer_type(types->keys()[i]) == type) return &(*types)[i];
+const YamlNode* settings_of(const std::string& type, const YamlNode* all) {
+  for (size_t i = 0; all && i < all->size(); ++i) {
+    if (canonical_layer_type(all->keys()[i]) == type) return &(*all)[i];
   }
   return nullptr;
 }

@@ -13,15 +13,15 @@ namespace whisker {
 namespace {
 
 // `defaults` or `overrides`.
-void check_settings(const YamlNode* types) {
-  if (!types) return;
-  types->as_map();
-  for (size_t i = 0; i < types->size(); ++i) {
-    if (!canonical_layer_type(types->keys()[i]).empty()) {
-      (*types)[i].as_map();
+void check_settings(const YamlNode* settings) {
+  if (!settings) return;
+  settings->as_map();
+  for (size_t i = 0; i < settings->size(); ++i) {
+    if (!canonical_layer_type(settings->keys()[i]).empty()) {
+      (*settings)[i].as_map();
       continue;
     }
-    fail_unknown_key(*types, i, "layer", layer_type_names());
+    fail_unknown_key(*settings, i, "layer", layer_type_names());
   }
 }
 

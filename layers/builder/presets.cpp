@@ -96,8 +96,8 @@ YamlNode merged_key(std::span<const YamlNode> sections, std::string_view key) {
   return all;
 }
 
-std::string preset_library(const Preset& preset) {
-  for (const YamlNode& section : preset_sections(preset)) {
+std::string preset_library(std::span<const YamlNode> sections) {
+  for (const YamlNode& section : sections) {
     if (const YamlNode* library = section.find("library")) return library->text();
   }
   return "torchvision";

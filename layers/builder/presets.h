@@ -36,7 +36,7 @@ std::vector<YamlNode> preset_sections(const Preset& preset);
 /// usage for other kinds of nodes.
 YamlNode merged_key(std::span<const YamlNode> sections, std::string_view key);
 
-/// The library whose weights files a preset reads: "torchvision" or "timm".
-std::string preset_library(const Preset& preset);
+/// The library whose weights files a preset of these sections reads: "torchvision" or "timm".
+std::string preset_library(std::span<const YamlNode> sections);
 
 }  // namespace whisker

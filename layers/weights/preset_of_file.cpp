@@ -18,16 +18,22 @@ namespace whisker {
 
 namespace {
 
+using Sections = std::span<const YamlNode>;
+
 // Of a preset that says how ImageNet's images become its input; nothing for others.
-std::optional<Model> imagenet_model(const Preset& preset, int64_t classes = 1000) {
-  constexpr int64_t usual_size = 224;
+std::optional<Model> imagenet_model(const Preset& preset, Sections sections) {
+  constexpr int64_t imagenet_classes = 1000, usual_size = 224;
   const std::string name = fmt::format("preset {}", preset.name);
-  const YamlNode data = merged_key(preset_sections(preset), "data");
+  const YamlNode data = merged_key(sections, "data");
   if (data.is_null()) return std::nullopt;
   const YamlNode* size = data.find("image_size");
   const int64_t side = size ? size->as_int({.min = 1, .max = 4096}) : usual_size;
   return build_model(YamlNode::parse(preset.name, name),
-                     {.input = {1, side, side, 3}, .classes = classes});
+                     {.input = {1, side, side, 3}, .classes = imagenet_classes});
+}
+
+std::optional<Model> imagenet_model(const Preset& preset) {
+  return imagenet_model(preset, preset_sections(preset));
 }
 
 constexpr const char *by_option = "--model", *by_file_name = "its file name";
@@ -38,33 +44,101 @@ struct Candidate {
   bool own_library;  // the file's names are those of the preset's library, or of both
 };
 
-// Whether the file's names are those in which the preset's library writes its network.
-bool names_of_library(const SafetensorsFile& file, const Preset& preset, const Model& model) {
-  std::vector<std::string> names;
-  for (const auto& parameter : model.net->parameters()) names.push_back(parameter->name());
-  const std::set<std::string, std::less<>> parameters(names.begin(), names.end());
-  names = names_of(preset_library(preset) == "timm" ? Naming::timm : Naming::torchvision, names);
-  const std::set<std::string> wanted(names.begin(), names.end());
-  std::vector<std::string> own;
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    own.push_back(bare_tensor_name(tensor.name));
+// The presets that a file's tensors fit. Presets of equal layers are built once, and none whose
+// outermost layers have names that the file lacks.
+class FittingPresets {
+ public:
+  explicit FittingPresets(const SafetensorsFile& file) : file_(file) {
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      names_.push_back(bare_tensor_name(tensor.name));
+    }
   }
-  const std::string prefix =
-      unwrapped_names(own, [&](std::string_view name) { return parameters.contains(name); }).prefix;
-  return std::ranges::all_of(own, [&](const std::string& name) {
-    const bool beside = !name.starts_with(prefix);
-    return beside || is_counter(name) ||
-           wanted.contains(bare_tensor_name(name.substr(prefix.size())));
-  });
-}
 
-std::optional<Candidate> candidate_of(const SafetensorsFile& file, const Preset& preset) {
-  const std::optional<Model> model = imagenet_model(preset);
-  if (!model) return std::nullopt;
-  const auto classes = classes_that_fit(file, *model);
-  if (!classes) return std::nullopt;
-  return Candidate{&preset, *classes, names_of_library(file, preset, *model)};
-}
+  std::optional<Candidate> find(const Preset& preset) {
+    const std::vector<YamlNode> sections = preset_sections(preset);
+    const Fit& fit = fit_of(preset, sections);
+    if (!fit.classes) return std::nullopt;
+    const bool timm = preset_library(sections) == "timm";
+    return Candidate{&preset, *fit.classes, all_named(fit.names, timm)};
+  }
+
+ private:
+  struct Fit {
+    std::optional<int64_t> classes = {};
+    std::vector<std::string> names = {};  // of the preset's tensors
+  };
+
+  const Fit& fit_of(const Preset& preset, Sections sections) {
+    // The layers are those of the last section, but for these keys.
+    std::string key = merged_key(sections, "values").emit();
+    for (const char* number : {"width", "depth", "grid"}) {
+      const auto found = std::ranges::find_if(
+          sections, [&](const YamlNode& section) { return section.find(number) != nullptr; });
+      key += fmt::format("{}: {}\n", number,
+                         found == sections.end() ? "" : found->find(number)->text());
+    }
+    key += sections.back().mark().str();
+    const auto [place, added] = fits_.try_emplace(std::move(key));
+    if (!added || !may_be(sections.back())) return place->second;
+    const std::optional<Model> model = imagenet_model(preset, sections);
+    if (!model) return place->second;
+    place->second.classes = classes_that_fit(file_, *model);
+    for (const auto& parameter : model->net->parameters()) {
+      place->second.names.push_back(parameter->name());
+    }
+    return place->second;
+  }
+
+  // Whether the file has the outermost layers that bear a name, under either library's names.
+  bool may_be(const YamlNode& section) {
+    std::vector<std::string> outermost;
+    for (const char* list : {"layers", "head"}) {
+      const YamlNode* const layers = section.find(list);
+      for (size_t i = 0; layers && i < layers->size(); ++i) {
+        const YamlNode& layer = (*layers)[i];
+        if (!layer.is_map()) continue;
+        const std::string& type = layer.keys()[0];
+        const YamlNode* const name = layer[0].find("name");
+        const bool has_weight = type == "conv2d" || type == "dense" || type == "batch_norm";
+        if (name && has_weight) outermost.push_back(name->text() + ".weight");
+      }
+    }
+    for (const Naming naming : {Naming::torchvision, Naming::timm}) {
+      if (has_all(outermost) || has_all(names_of(naming, outermost))) return true;
+    }
+    return false;
+  }
+
+  // At the ends of its names, as a wrapper's name may stand before them.
+  bool has_all(const std::vector<std::string>& wanted) const {
+    return std::ranges::all_of(wanted, [&](const std::string& name) {
+      return std::ranges::any_of(names_, [&](const std::string& own) {
+        return own.ends_with(name) &&
+               (own.size() == name.size() || own[own.size() - name.size() - 1] == '.');
+      });
+    });
+  }
+
+  // Whether the file's names are those that the library gives the tensors.
+  bool all_named(const std::vector<std::string>& preset_names, bool timm) const {
+    const std::set<std::string, std::less<>> parameters(preset_names.begin(), preset_names.end());
+    const std::vector<std::string> names =
+        names_of(timm ? Naming::timm : Naming::torchvision, preset_names);
+    const std::set<std::string> wanted(names.begin(), names.end());
+    const std::string prefix = unwrapped_names(names_, [&](std::string_view name) {
+                                 return parameters.contains(name);
+                               }).prefix;
+    return std::ranges::all_of(names_, [&](const std::string& name) {
+      const bool beside = !name.starts_with(prefix);
+      return beside || is_counter(name) ||
+             wanted.contains(bare_tensor_name(name.substr(prefix.size())));
+    });
+  }
+
+  const SafetensorsFile& file_;
+  std::vector<std::string> names_;
+  std::map<std::string, Fit> fits_;
+};
 
 // Those of the file's library alone, if there are any.
 std::optional<PresetOfFile> choose(std::vector<Candidate> candidates, std::string by) {
@@ -94,10 +168,9 @@ PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, s
          file.name(), by, name.network);
   }
   std::vector<Candidate> candidates;
+  FittingPresets fitting(file);
   for (const std::string& preset : name.presets) {
-    if (const auto candidate = candidate_of(file, *find_preset(preset))) {
-      candidates.push_back(*candidate);
-    }
+    if (const auto found = fitting.find(*find_preset(preset))) candidates.push_back(*found);
   }
   if (auto found = choose(std::move(candidates), by)) {
     if (by == by_option || name.download) found->others.clear();
@@ -113,9 +186,10 @@ PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, s
 
 std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
   std::vector<Candidate> candidates;
+  FittingPresets fitting(file);
   for (const std::span<const Preset> list : {presets(), preset_variants()}) {
     for (const Preset& preset : list) {
-      if (const auto candidate = candidate_of(file, preset)) candidates.push_back(*candidate);
+      if (const auto found = fitting.find(preset)) candidates.push_back(*found);
     }
   }
   return choose(std::move(candidates), "its tensors");

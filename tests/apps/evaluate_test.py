@@ -68,6 +68,20 @@ class Evaluate(ProgramTest):
         self.assertEqual(self.measured("flat", "--csv", "labels.csv"), whole)
         self.assertIn("confusion matrix", self.whisker("evaluate", self.weights, "val").stdout)
 
+    def test_an_f1_is_named(self):
+        whole = self.measured("val")
+        each = {c["name"]: c["f1"] for c in whole["per_class"]}
+        self.assertAlmostEqual(whole["f1_macro"], sum(each.values()) / 2)
+        self.assertNotIn("f1_class", whole)
+        line = self.whisker("evaluate", self.weights, "val").stdout.splitlines()[0]
+        for text in (f"f1_macro {whole['f1_macro']:.4f}", f"f1_class(c0) {each['c0']:.4f}",
+                     f"f1_class(c1) {each['c1']:.4f}"):
+            self.assertIn(text, line)
+        one = self.measured("val", "--positive-class", "c0")
+        self.assertEqual((one["f1_class"], one["positive_class"]), (each["c0"], "c0"))
+        done = self.whisker("evaluate", self.weights, "val", "--positive-class", "c2", code=2)
+        self.assertIn("--positive-class: expected one of 'c0', 'c1', got 'c2'", done.stderr)
+
     def test_goes_on_past_what_cannot_be_read(self):
         whole = self.measured("val")
         write_classes(self.folder / "some", 1, 500)
@@ -157,6 +171,10 @@ class Evaluate(ProgramTest):
         seen, stderr = figures(best, "whole")
         self.assertEqual((seen["images"], seen["trained_on"]), (40, 32))
         self.assertIn("32 of these 40 images trained the weights (runs/split/split.csv)", stderr)
+        again = self.whisker("train", "c.yaml", "data.train=whole", "name=seen", "seed=7", "train.epochs=1",
+                             "--init", best).stderr
+        self.assertRegex(again, r"warning: \d+ of the 8 validation images trained the weights of init\.from")
+        self.assertIn("of the 8 validation images trained", (self.folder / "runs/seen/log.txt").read_text())
         self.assertIn("--split val", stderr)
         self.assertEqual(self.whisker("-q", "evaluate", best, "whole").stderr, "")
         new, stderr = figures(best, "val")

@@ -50,7 +50,7 @@ class Messages(ProgramTest):
         self.file("wrong_val/empty/bad.jpg", "no image")
         done = self.whisker("data", "check", "wrong", "--val", "wrong_val", code=3)
         for line in (r"problem    data check: no images in the class folders 'empty' of wrong\.",
-                     r"problem    data: train and val must have the same classes", r"bad        wrong/c0/bad\.png: ",
+                     r"problem    data: train and val differ in their classes", r"bad        wrong/c0/bad\.png: ",
                      r"bad        wrong_val/empty/bad\.jpg: ", r"skipped    not in a class folder: 'loose\.png'",
                      r"14 images, 2 bad"):
             self.assertRegex(done.stdout, r"(?m)^" + line)

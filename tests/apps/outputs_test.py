@@ -80,7 +80,7 @@ class Outputs(ProgramTest):
                 self.refused("--force", *command, out)
                 done = self.whisker(*command, str(out), "--force")
                 self.assertIn("--force: replaced", done.stderr)
-                self.assertEqual(len(out.read_bytes()), len(first))
+                self.assertEqual(out.read_bytes()[:8], first[:8])
                 # Nor what another option wrote.
                 for other, ending in self.ending.items():
                     written = self.folder / f"out_{other}{ending}"
@@ -105,7 +105,7 @@ class Outputs(ProgramTest):
                     else:
                         out = self.folder / path
                     with self.subTest((name, path, link)):
-                        self.refused("is an input of this command", *command, out, "--force")
+                        self.refused("this command", *command, out, "--force")  # an input, or among them
                         if link:
                             out.unlink()
         for name, folder in (("worst", "val"), ("embeddings", "val/c0"), ("svg", "train"), ("dot", "train/c0")):
@@ -129,7 +129,7 @@ class Outputs(ProgramTest):
                 out = self.folder / f"pipe_{name}{self.ending[name]}"
                 os.mkfifo(out)
                 read = []
-                thread = threading.Thread(target=lambda: read.append(out.read_bytes()))
+                thread = threading.Thread(target=lambda: read.append(out.read_bytes()), daemon=True)
                 thread.start()
                 self.whisker(*command, str(out))
                 thread.join(timeout=60)

@@ -69,8 +69,9 @@ class StandardInput(ProgramTest):
         self.say(process, "missing.png\n")
         self.assertIn("missing.png", self.answer(process.stderr))
         self.say(process, "val/c0/500")  # no line yet
-        self.say(process, ".png\n\nval/c1/501.png\n")
+        self.say(process, ".png\n\nval/c1/501.png\r\n")
         self.assertEqual([self.answer(process.stdout) for _ in alone], list(alone.values()))
+        self.assertIn("'': the input is empty", self.answer(process.stderr))
         self.say(process, "val/c1/501.png")  # the last line need not end
         self.assertEqual(self.finish(process, 3), alone["val/c1/501.png"])
 
@@ -81,6 +82,40 @@ class StandardInput(ProgramTest):
         for i in range(500, 505):
             self.assertEqual(json.loads(self.answer(process.stdout))["path"], f"val/c0/{i}.png")
         self.assertEqual(json.loads(self.finish(process, 0))["path"], "val/c1/501.png")
+
+    def test_an_empty_line_is_answered(self):
+        process = self.conversation(self.weights, "-", "--jsonl")
+        for line, key in (("\n", "input"), ("val/c0/500.png\n", "path"), ("\r\n", "input")):
+            self.say(process, line)
+            answer = json.loads(self.answer(process.stdout))
+            self.assertEqual(answer.get("error"), "the input is empty" if key == "input" else None)
+            self.assertEqual(answer[key], line.strip())
+        self.assertEqual(self.finish(process, 3), "")
+
+    def test_names_end_with_nul(self):
+        (self.folder / "odd").mkdir()
+        odd = "odd/two\nlines .png"
+        (self.folder / odd).write_bytes((self.folder / "val/c0/500.png").read_bytes())
+        done = self.whisker("classify", self.weights, "-", "--null", "--jsonl", input=f"{odd}\0val/c0/500.png\0")
+        self.assertEqual([json.loads(line)["path"] for line in done.stdout.splitlines()], [odd, "val/c0/500.png"])
+
+    def test_an_image_on_standard_input(self):
+        expected = self.whisker("classify", self.weights, "val/c0/500.png", "--jsonl").stdout
+        with open(self.folder / "val/c0/500.png", "rb") as image:
+            done = self.whisker("classify", self.weights, "-", "--jsonl", stdin=image)
+        self.assertEqual(done.stdout, expected.replace("val/c0/500.png", "-"))
+        whole = (self.folder / "val/c0/500.png").read_bytes()
+        (self.folder / "cut.png").write_bytes(whole[:len(whole) // 2])
+        with open(self.folder / "cut.png", "rb") as image:
+            done = self.whisker("classify", self.weights, "-", "--jsonl", stdin=image, code=3)
+        self.assertEqual(json.loads(done.stdout)["path"], "-")
+        self.assertNotIn("/proc", done.stdout + done.stderr)
+
+    def test_no_option_is_nan(self):
+        for command in (("classify", self.weights, "val", "--threshold"),
+                        ("generate", self.weights, "--prompt", "x", "--temperature"),
+                        ("devices", "--watch")):
+            self.assertIn("expected a number from", self.whisker(*command, "nan", code=2).stderr)
 
     def test_texts(self):
         for part in ("train", "val"):

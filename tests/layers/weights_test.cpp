@@ -338,7 +338,7 @@ TEST(Weights, TellThePresetThatTheyAreOf) {
   for (const Preset& preset : presets()) {
     const std::string name(preset.name);
     if (preset.text.find("\ndata:") == std::string_view::npos) continue;
-    const Naming naming = preset_library(preset) == "timm" ? Naming::timm : Naming::torchvision;
+    const Naming naming = preset_library(preset_sections(preset)) == "timm" ? Naming::timm : Naming::torchvision;
     const auto found = preset_of_file(file_of_preset(name, 37, naming, "module."));
     ASSERT_TRUE(found) << name;
     EXPECT_EQ(found->name, name);

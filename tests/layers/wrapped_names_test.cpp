@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Model small_model(int64_t channels = 1) {
+Model small_conv_model(int64_t channels = 1) {
   return build_model(YamlNode::parse("[conv2d: {name: conv1, filters: 2, kernel: 1}, "
                                      "flatten, dense: {name: fc, units: classes}]",
                                      "m.yaml"),
@@ -50,7 +50,7 @@ class CountingFile {
   std::vector<std::vector<std::byte>> copies_;
 };
 
-void add_small_model(CountingFile& file, const std::string& prefix, uint64_t channels = 1) {
+void add_small_conv_model(CountingFile& file, const std::string& prefix, uint64_t channels = 1) {
   file.add(prefix + "conv1.weight", {2, channels, 1, 1});
   file.add(prefix + "conv1.bias", {2});
   file.add(prefix + "fc.weight", {3, 8});
@@ -80,10 +80,10 @@ LoadReport loaded(const CountingFile& file, const Model& model,
 }
 
 TEST(WrappedNames, APrefixIsTakenOffAndWhatStandsBesideIsTold) {
-  const Model model = small_model();
+  const Model model = small_conv_model();
   for (const char* prefix : {"model.", "net.", "model.module.backbone.", "_orig_mod.model."}) {
     CountingFile file;
-    add_small_model(file, prefix);
+    add_small_conv_model(file, prefix);
     const LoadReport report = loaded(file, model);
     EXPECT_EQ(report.loaded, 4) << prefix;
     EXPECT_THAT(report.notes("w.pth"), IsEmpty()) << prefix;
@@ -97,17 +97,17 @@ TEST(WrappedNames, APrefixIsTakenOffAndWhatStandsBesideIsTold) {
     EXPECT_EQ(classes_that_fit(file.file(), model), 3) << prefix;
   }
   CountingFile averaged;  // of torch.optim.swa_utils.AveragedModel
-  add_small_model(averaged, "module.");
+  add_small_conv_model(averaged, "module.");
   averaged.add("n_averaged", {});
   EXPECT_EQ(loaded(averaged, model).loaded, 4);
   EXPECT_EQ(classes_that_fit(averaged.file(), model), 3);
 }
 
 TEST(WrappedNames, OfTwoPrefixesThatFitNoneIsTaken) {
-  const Model model = small_model();
+  const Model model = small_conv_model();
   CountingFile file;
-  add_small_model(file, "student.");
-  add_small_model(file, "teacher.");
+  add_small_conv_model(file, "student.");
+  add_small_conv_model(file, "teacher.");
   EXPECT_THAT(test::message_of(ErrorKind::checkpoint, [&] { loaded(file, model); }),
               HasSubstr("4 missing, 8 unexpected"));
   EXPECT_EQ(classes_that_fit(file.file(), model), std::nullopt);
@@ -125,9 +125,9 @@ TEST(WrappedNames, NamesThatAreTheModelsOwnKeepTheirPrefix) {
 
 // As timm's load_pretrained with in_chans=1.
 TEST(Weights, ChannelsAreSummedForGrayImages) {
-  const Model model = small_model();
+  const Model model = small_conv_model();
   CountingFile file;
-  add_small_model(file, "", 3);
+  add_small_conv_model(file, "", 3);
   std::vector<std::vector<float>> values;
   const LoadReport report = loaded(file, model, &values);
   EXPECT_THAT(values[0], ElementsAre(0 + 1 + 2, 3 + 4 + 5));
@@ -135,12 +135,12 @@ TEST(Weights, ChannelsAreSummedForGrayImages) {
               ElementsAre(HasSubstr("w.pth: conv1.weight is for RGB images and is summed over its "
                                     "three channels, as the images are gray")));
   CountingFile other;  // two channels are not RGB, and RGB images need three
-  add_small_model(other, "", 2);
+  add_small_conv_model(other, "", 2);
   EXPECT_THAT(test::message_of(ErrorKind::checkpoint, [&] { loaded(other, model); }),
               HasSubstr("misshaped   conv1.weight  file (2,2,1,1), model (2,1,1,1)"));
   CountingFile gray;
-  add_small_model(gray, "", 1);
-  EXPECT_THAT(test::message_of(ErrorKind::checkpoint, [&] { loaded(gray, small_model(3)); }),
+  add_small_conv_model(gray, "", 1);
+  EXPECT_THAT(test::message_of(ErrorKind::checkpoint, [&] { loaded(gray, small_conv_model(3)); }),
               HasSubstr("misshaped   conv1.weight"));
 }
 

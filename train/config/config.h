@@ -33,6 +33,7 @@ enum class MemoryMode : uint8_t { growth, preallocate };
 
 struct TextConfig {
   TokenLevel level = TokenLevel::characters;
+  TokenRules rules = TokenRules::unicode;
   bool lowercase = false;
   int64_t min_count = 1;
   int64_t max_vocabulary = 0;  // 0: no limit
@@ -89,6 +90,7 @@ struct DataConfig {
   AutoInt png_bits;                   // DecodeRules; auto: as the training images have them
   int64_t buckets = 8;
   std::string label_column = "1";
+  Header header = Header::automatic;
   TextConfig text;
   RowsConfig rows;
   SeriesConfig series;
@@ -200,6 +202,10 @@ enum class OtherTrain : uint8_t { drops_val, keeps_val };
 /// usage with file:line:column, the key's path, expected and got, and the nearest known key.
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train = OtherTrain::drops_val);
+/// The configuration in the folder of a run, which only moved: keeps_val. Keys that are younger
+/// than the run have the values that it was trained with: TokenRules::ascii, and no header where
+/// columns of text are numbered.
+Config read_run_config(const std::string& path, const std::vector<std::string>& overrides = {});
 Config read_config_text(const std::string& text, const std::string& name,
                         const std::vector<std::string>& overrides = {});
 

@@ -343,6 +343,18 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
   return config;
 }
 
+Config read_run_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config = read_config(path, overrides, OtherTrain::keeps_val);
+  DataConfig& data = config.data;
+  if (!config.given.contains("data.text.rules")) data.text.rules = TokenRules::ascii;
+  const bool numbered =
+      is_column_number(data.label_column) && is_column_number(data.text.text_column);
+  if (!config.given.contains("data.header") && data.kind == DataKind::text && numbered) {
+    data.header = Header::absent;
+  }
+  return config;
+}
+
 Config read_config_text(const std::string& text, const std::string& name,
                         const std::vector<std::string>& overrides) {
   return read_tree(YamlNode::parse(text, name), overrides);

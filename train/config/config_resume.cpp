@@ -14,7 +14,10 @@ constexpr std::string_view free_keys[] = {
     "train.early_stopping.patience", "train.time_budget_minutes", "train.log_every",
     "train.profile", "train.log_ranks",
     "checkpoint.every", "checkpoint.keep", "runtime.threads", "runtime.graph",
-    "runtime.memory.mode", "runtime.memory.limit", "init.from"};
+    "runtime.memory.mode", "runtime.memory.limit", "init.from", "data.header", "data.text.rules"};
+
+// Older runs have no value of these: see read_run_config(). The data's fingerprint tells.
+constexpr std::string_view fixed_keys[] = {"name", "runs", "data.header", "data.text.rules"};
 
 // "" when the trees are equal, else the path of the first difference and both values.
 std::string first_difference(const YamlNode& before, const YamlNode& now, const std::string& path) {
@@ -39,7 +42,7 @@ std::string first_difference(const YamlNode& before, const YamlNode& now, const 
 }  // namespace
 
 bool may_change_on_resume(std::string_view key) {
-  if (key == "name" || key == "runs") return false;  // its folder stays where it is
+  if (std::ranges::find(fixed_keys, key) != std::end(fixed_keys)) return false;
   return std::ranges::find(free_keys, key) != std::end(free_keys);
 }
 

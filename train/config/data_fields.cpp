@@ -15,11 +15,17 @@ constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
 constexpr std::string_view interpolation_names[] = {"bilinear", "bicubic"};
 constexpr std::string_view kind_names[] = {"images", "text", "language", "rows", "series"};
 constexpr std::string_view level_names[] = {"characters", "words"};
+constexpr std::string_view rule_names[] = {"ascii", "unicode"};
+constexpr std::string_view header_names[] = {"auto", "true", "false"};
 constexpr std::string_view keep_names[] = {"first", "last"};
 
 void text_fields(FieldVisitor& v, TextConfig& c) {
   v.field("level", EnumField(c.level, Names(level_names)),
           {.about = "tokens: characters, or words and punctuation marks"});
+  v.field(
+      "rules", EnumField(c.rules, Names(rule_names)),
+      {.about = "which characters are letters, marks and spaces: Unicode's categories, with "
+                "different spellings of a letter made one; ascii: as before there was this key"});
   v.field("lowercase", c.lowercase, {.about = "convert to lower case first"});
   v.field("min_count", c.min_count,
           {.about = "tokens rarer in the training set are unknown", .low = 1, .high = 1e9});
@@ -69,11 +75,12 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       {.about = "training data: a folder of class folders, or one of splits (train/, val/, test/); "
                 "a file (text also: a folder of one file per class)"});
   v.field("val", c.val,
-          {.about =
-               "validation data with the same classes; an override of data.train alone clears it"});
-  v.field("test", c.test,
-          {.about = "labelled data of the same kind, measured once at the end with the best weights; "
-                    "cleared likewise"});
+          {.about = "validation data with classes of the training data; an override of data.train "
+                    "alone clears it"});
+  v.field(
+      "test", c.test,
+      {.about = "labelled data of the same kind, measured once at the end with the best weights; "
+                "cleared likewise"});
   v.field(
       "val_split", c.val_split,
       {.about =
@@ -164,6 +171,9 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
       "label_column", c.label_column,
       {.about = "of rows, and of text in a file of rows: a number from 1, or a name in the first "
                 "row"});
+  v.field("header", EnumField(c.header, Names(header_names)),
+          {.about = "whether the first row of a table of text, rows or a series holds names; auto: "
+                    "as its cells tell"});
   v.section("text", "how text becomes tokens", [&c](FieldVisitor& s) { text_fields(s, c.text); });
   v.section("rows", "how the values of a row become steps", [&c](FieldVisitor& s) {
     s.field("features", c.rows.features,

@@ -29,19 +29,6 @@ void note_use(const ImageFolder& folder, const char* key, std::vector<std::strin
   }
 }
 
-// A validation set may lack classes; one that training does not know is refused by its name.
-void note_missing_classes(const ImageFolder& val, std::vector<std::string>& notes) {
-  std::vector<std::string> missing;
-  const std::vector<int64_t> counts = val.counts();
-  for (size_t c = 0; c < counts.size(); ++c) {
-    if (counts[c] == 0) missing.push_back(val.classes[c]);
-  }
-  if (missing.empty()) return;
-  notes.push_back(fmt::format(
-      "data.val has no images of {} of the {} classes, on which validation is silent: {}",
-      missing.size(), counts.size(), quoted_list(missing)));
-}
-
 ImageFolders open_folders(const Config& config, std::vector<std::string>& notes) {
   const DataConfig& data = config.data;
   ImageFolders folders;
@@ -55,7 +42,8 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     known.classes = folders.train.classes;
     folders.val = open_image_folder(data.val, known);
     note_use(folders.val, "data.val", notes);
-    note_missing_classes(folders.val, notes);
+    std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images");
+    if (!missing.empty()) notes.push_back(std::move(missing));
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
@@ -200,6 +188,15 @@ RunData open_images(const Config& config, Partition part) {
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
                .notes = std::move(notes)};
+  for (const auto& [key, folder] :
+       {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {
+    for (const std::string& note : folder->notes) {
+      data.notes.push_back(fmt::format("{}: {}", key, note));
+    }
+  }
+  for (std::string& pair : similar_classes(data.signature.classes)) {
+    data.notes.push_back("data.train: " + std::move(pair));
+  }
   data.images = std::move(folders);
   return data;
 }

@@ -54,28 +54,38 @@ struct Opener {
         path,
         {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
          .text_column = columns.text_column.empty() ? input.text_column : columns.text_column,
+         .header = columns.header.value_or(input.header),
          .classes = network.classes(),
          .max_bad = any,
          .name = "evaluate"});
     return {.source = in_order(encode(text, all_of(text.examples.size()), input), batch_size),
             .bad = std::move(text.bad),
-            .use = text.use()};
+            .use = text.use(),
+            .notes = std::move(text.notes)};
   }
   LabelledSequences operator()(const RowsInput& input) const {
     LabelledRows rows = read_labelled_rows(
         path,
         {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
          .features = input.features,
-         .max_bad = any});
+         .max_bad = any,
+         .header = columns.header.value_or(input.header)});
+    if (rows.labels.empty()) {
+      fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
+    }
     return {.source = in_order(encode(rows, all_of(rows.values.size()), input, network.classes()),
                                batch_size),
-            .bad = std::move(rows.bad)};
+            .bad = std::move(rows.bad),
+            .notes = std::move(rows.notes)};
   }
   LabelledSequences operator()(const SeriesInput& input) const {
-    Series series = read_series(path, input, any);
+    SeriesInput as_given = input;
+    as_given.header = columns.header.value_or(input.header);
+    Series series = read_series(path, as_given, any);
     return {.source = in_order(cut_windows(series, {.begin = 0, .end = series.rows()}, input),
                                batch_size),
-            .bad = std::move(series.bad)};
+            .bad = std::move(series.bad),
+            .notes = std::move(series.notes)};
   }
 };
 

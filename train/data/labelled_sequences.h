@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,14 @@ struct LabelledSequences {
   std::unique_ptr<BatchSource> source;
   std::vector<BadRow> bad;  ///< skipped rows
   std::string use = {};     ///< of a folder's files: see use_of_files()
+  std::vector<std::string> notes = {};  ///< what was assumed
 };
 
-/// Columns of labels and texts; "": those of training.
+/// Columns of labels and texts, and whether the first row has their names; "": as in training.
 struct ColumnNames {
   std::string label_column = {};
   std::string text_column = {};
+  std::optional<Header> header = {};
 };
 
 /// Opens `path`, laid out as the training data of `network`, in batches of `batch_size`; of a

@@ -4,6 +4,7 @@
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
+#include "data/files/file_walk.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -103,6 +104,20 @@ std::vector<int64_t> overfit_indices(const Config& config, int64_t size) {
   const int64_t most = config.train.overfit_batches * config.train.batch_size;
   order.resize(static_cast<size_t>(std::min(size, most)));
   return order;
+}
+
+std::string missing_classes(std::span<const int64_t> val_labels,
+                            std::span<const std::string> classes, std::string_view examples) {
+  std::vector<bool> there(classes.size());
+  for (const int64_t label : val_labels) there[static_cast<size_t>(label)] = true;
+  std::vector<std::string> missing;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    if (!there[c]) missing.push_back(classes[c]);
+  }
+  if (missing.empty()) return "";
+  return fmt::format(
+      "data.val has no {} of {} of the {} classes, on which validation is silent: {}", examples,
+      missing.size(), classes.size(), quoted_list(missing));
 }
 
 int64_t shown_batch_size(const Config& config) {

@@ -27,8 +27,7 @@ std::optional<PastRun> run_of(const fs::path& weights) {
   const fs::path config = folder / "config.yaml";
   std::error_code error;
   if (!fs::exists(config, error) || !fs::exists(folder / "last", error)) return std::nullopt;
-  return PastRun{.folder = folder,
-                 .config = read_config(config.string(), {}, OtherTrain::keeps_val)};
+  return PastRun{.folder = folder, .config = read_run_config(config.string())};
 }
 
 ImageFolder images_of_split(const Network& network, const PastRun& run, const RunPart& part) {
@@ -74,14 +73,16 @@ LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
   config.data.sampling = SamplingKind::sequential;
   const bool language = config.data.kind == DataKind::language;
   RunData data = open_data(config, language ? rank : Partition());
-  if (data.signature.input_json() != network.signature().input_json() ||
+  if (!data.signature.has_input(network.signature().input_json()) ||
       data.signature.classes != network.classes()) {
     fail(ErrorKind::data,
          "evaluate --split: {} changed since the weights were trained: other classes, vocabulary "
          "or scaling. Restore the old data, or name other data without --split.",
          printable(config.data.train));
   }
-  return {.source = std::move(part.split == "train" ? data.train : data.val), .bad = {}};
+  return {.source = std::move(part.split == "train" ? data.train : data.val),
+          .bad = {},
+          .notes = std::move(data.notes)};
 }
 
 }  // namespace whisker

@@ -2,6 +2,8 @@
 // vocabulary, or scaling.
 #include "core/error.h"
 #include "core/io/text.h"
+#include "data/class_names.h"
+#include "data/sequences/label_reading.h"
 #include "data/sequences/labelled_text.h"
 #include "data/sequences/rows_input.h"
 #include "data/sequences/sequence_source.h"
@@ -29,11 +31,16 @@ void note_bad_rows(const std::vector<BadRow>& bad, RunData& data) {
   }
 }
 
+void add_notes(const std::vector<std::string>& notes, const char* key, RunData& data) {
+  for (const std::string& note : notes) data.notes.push_back(fmt::format("{}: {}", key, note));
+}
+
 void note_texts(const LabelledText& text, const char* key, RunData& data) {
   note_bad_rows(text.bad, data);
   if (const std::string use = text.use(); !use.empty()) {
     data.notes.push_back(fmt::format("{}: {}", key, use));
   }
+  add_notes(text.notes, key, data);
 }
 
 // Batches of a training and a validation set, bucketed by the training set's lengths.
@@ -45,6 +52,12 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.steps = split.train.longest();
   data.class_counts.assign(data.signature.classes.size(), 0);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
+  if (!config.data.val.empty() && config.train.overfit_batches == 0) {
+    const auto& signature = data.signature;
+    std::string missing =
+        missing_classes(split.val.labels, signature.classes, signature.examples());
+    if (!missing.empty()) data.notes.push_back(std::move(missing));
+  }
   std::vector<int64_t> labels = split.train.labels;
   if (labels.empty()) labels.assign(static_cast<size_t>(split.train.size()), 0);
   const bool sequential = config.data.sampling == SamplingKind::sequential;
@@ -104,11 +117,13 @@ void keep_few(const Config& config, Parts& parts) {
 TextInput text_input_of(const DataConfig& data) {
   const TextConfig& config = data.text;
   return {.level = config.level,
+          .rules = config.rules,
           .lowercase = config.lowercase,
           .max_length = config.max_length,
           .keep = config.keep,
           .label_column = data.label_column,
-          .text_column = config.text_column};
+          .text_column = config.text_column,
+          .header = data.header};
 }
 
 RunData open_text(const Config& config, Partition part) {
@@ -117,6 +132,7 @@ RunData open_text(const Config& config, Partition part) {
                         std::vector<std::string> classes) {
     return read_labelled_text(path, {.label_column = data.label_column,
                                      .text_column = data.text.text_column,
+                                     .header = data.header,
                                      .classes = std::move(classes),
                                      .max_bad = data.max_bad,
                                      .name = name,
@@ -200,11 +216,18 @@ RunData open_rows(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   RunData run;
   run.part = part;
-  const LabelledRowsOptions options{
-      .label_column = data.label_column, .features = data.rows.features, .max_bad = data.max_bad};
+  const LabelledRowsOptions options{.label_column = data.label_column,
+                                    .features = data.rows.features,
+                                    .max_bad = data.max_bad,
+                                    .header = data.header};
+  if (data.label_column == no_label_column) {
+    fail(ErrorKind::usage, "data.label_column: expected the column of the labels, got 'none'.");
+  }
   const LabelledRows train = read_labelled_rows(data.train, options);
   note_bad_rows(train.bad, run);
+  add_notes(train.notes, "data.train", run);
   run.signature.classes = class_names(train);
+  add_notes(similar_classes(run.signature.classes), "data.train", run);
   const std::vector<int64_t> labels = numbers_of(train, run.signature.classes);
   LabelledRows other;
   Parts parts;
@@ -213,16 +236,15 @@ RunData open_rows(const Config& config, Partition part) {
   } else {
     other = read_labelled_rows(data.val, options);
     note_bad_rows(other.bad, run);
+    add_notes(other.notes, "data.val", run);
     parts = whole(train.values.size(), other.values.size());
   }
   keep_few(config, parts);
   RowsInput input{.label_column = data.label_column,
                   .features = data.rows.features,
-                  .scaling = fit_scaling(train, parts.train)};
-  for (const int64_t i : parts.train) {
-    const int64_t steps = std::ssize(train.values[static_cast<size_t>(i)]) / input.features;
-    input.most_steps = std::max(input.most_steps, steps);
-  }
+                  .scaling = fit_scaling(train, parts.train),
+                  .header = data.header};
+  fit_label_evidence(train, parts.train, run.signature.classes, input);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
               .val = encode(own ? train : other, parts.val, input, run.signature.classes)};
@@ -247,11 +269,13 @@ RunData open_series(const Config& config, Partition part) {
       .horizon = data.series.horizon,
       .season = data.series.season,
       .log = data.series.log,
-      .difference = data.series.difference};
+      .difference = data.series.difference,
+      .header = data.header};
   RunData run;
   run.part = part;
   const Series train = read_series(data.train, input, data.max_bad);
   note_bad_rows(train.bad, run);
+  add_notes(train.notes, "data.train", run);
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
   WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
   Split split;
@@ -264,6 +288,7 @@ RunData open_series(const Config& config, Partition part) {
     fit_scaling(train, range, input);
     const Series other = read_series(data.val, input, data.max_bad);
     note_bad_rows(other.bad, run);
+    add_notes(other.notes, "data.val", run);
     split.val =
         cut_windows(other, {.begin = 0, .end = other.rows(), .stride = data.series.stride}, input);
   }

@@ -4,9 +4,13 @@
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "data/class_names.h"
 #include "data/files/file_walk.h"
+#include "data/files/text_file.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 namespace whisker {
@@ -39,13 +43,15 @@ std::vector<std::string> class_names(const LabelledRows& rows) {
 
 std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::string> classes) {
   std::vector<int64_t> numbers;
+  std::map<std::string_view, std::optional<int64_t>> known;
   for (size_t i = 0; i < rows.labels.size(); ++i) {
-    const auto found = std::ranges::find(classes, rows.labels[i]);
-    if (found == classes.end()) {
+    const auto [number, is_new] = known.try_emplace(rows.labels[i]);
+    if (is_new) number->second = class_number(classes, rows.labels[i]);
+    if (!number->second) {
       fail(ErrorKind::data, "{}: {} is not a class of the training data: {}", rows.places[i],
            excerpt(rows.labels[i]), quoted_list({classes.begin(), classes.end()}));
     }
-    numbers.push_back(found - classes.begin());
+    numbers.push_back(*number->second);
   }
   return numbers;
 }
@@ -61,6 +67,11 @@ SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
 std::string read_plain_text(const std::filesystem::path& path) {
   constexpr size_t most_bytes = size_t{1} << 31;
   std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  // UTF-8's own mark stays a character: runs that began with it resume.
+  if (const std::string fault = utf16 ? decode_text(text, LineEnds::kept) : ""; !fault.empty()) {
+    fail(ErrorKind::data, "{}: the file {}.", printable(path.string()), fault);
+  }
   if (const size_t at = find_invalid_utf8(text); at != std::string::npos) {
     const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
     fail(ErrorKind::data, "{}:{}: byte {} of the file is not UTF-8", printable(path.string()), line,

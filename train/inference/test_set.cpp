@@ -15,7 +15,7 @@ TestResult measure_test_set(const Config& config, const std::filesystem::path& w
   const Objective objective(network.model(), network.signature(), {}, counts, device);
   if (data.kind != DataKind::images) {
     const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
-    TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = {}};
+    TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = test.notes};
     if (!test.use.empty()) result.bad.push_back(test.use);
     for (const BadRow& row : test.bad) {
       result.bad.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));

@@ -13,7 +13,7 @@ namespace whisker {
 
 struct TestResult {
   std::unique_ptr<Metrics> metrics;
-  std::vector<std::string> bad;  ///< a line for each example that was skipped
+  std::vector<std::string> bad;  ///< a line for each example that was skipped, and what was assumed
 };
 
 /// The network in `weights` over config.data.test. Throws what reading either throws.

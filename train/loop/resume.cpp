@@ -61,7 +61,7 @@ void check_same_run(const LoadedCheckpoint& checkpoint, const Experiment& experi
          "the same size, in {}. Restore the old data, or {}.",
          printable(folder.path().string()), quoted_list(other), new_run_remedy(folder.path()));
   }
-  if (saved.preprocess != now.preprocess) {
+  if (!experiment.network->signature().has_input(saved.preprocess)) {
     fail(ErrorKind::checkpoint,
          "{}: the preprocessing (vocabulary, scaling) is not the one this run was started with: {} "
          "then, {} now. Restore it, or {}.",

@@ -80,6 +80,18 @@ std::string Signature::input_json() const {
   return std::visit([](const auto& description) { return description.json(); }, input);
 }
 
+bool Signature::has_input(const std::string& json) const {
+  if (input_json() == json) return true;
+  Signature older = *this;
+  if (auto* text = std::get_if<TextInput>(&older.input)) text->header = Header::automatic;
+  if (auto* rows = std::get_if<RowsInput>(&older.input)) {
+    rows->header = Header::automatic;
+    rows->class_like.reset();
+  }
+  if (auto* series = std::get_if<SeriesInput>(&older.input)) series->header = Header::automatic;
+  return older.input_json() == json;
+}
+
 const char* Signature::input_key() const {
   return std::holds_alternative<Preprocess>(input) ? "preprocess" : "sequence";
 }

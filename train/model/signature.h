@@ -42,6 +42,9 @@ struct Signature {
 
   /// The description as JSON: the metadata `preprocess` for images, else `sequence`.
   std::string input_json() const;
+  /// Whether `json` is input_json() of the same input; older ones lack what was added since for
+  /// reading files: whether there is a header, and how labels are told from values.
+  bool has_input(const std::string& json) const;
   const char* input_key() const;
   /// From a weights file's metadata; a preset's (`arch`) that lacks `preprocess` reads images as
   /// its ImageNet weights do. Throws checkpoint, naming `file`, for what is missing or wrong.

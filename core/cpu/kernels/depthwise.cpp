@@ -79,6 +79,8 @@ WHISKER_VECTORIZE void input_plane(const Conv2dGeometry& g, const float* w, cons
   }
 }
 
+constexpr int64_t stretch = 256;  // windows of a row that are added in registers
+
 // dw (kernel_h Width, Inner) = the sums over the windows of rows [first, end) of one plane.
 template <int Inner, int Width, class T>
 WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T* dy, int64_t first,
@@ -95,8 +97,16 @@ WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T
       if (h < 0 || h >= g.h) continue;
       const T* const of_row = dy + i * g.w_out * Inner;
       const T* const row = x + h * g.w * Inner;
-      typename P::Lanes sums[Width];
-      for (int s = 0; s < Width; ++s) P::read(dw + (r * Width + s) * Inner, sums[s]);
+      typename P::Lanes sums[Width] = {};
+      const auto flush = [&]() __attribute__((always_inline)) {
+        for (int s = 0; s < Width; ++s) {
+          float* const to = dw + (r * Width + s) * Inner;
+          typename P::Lanes before;
+          P::read(to, before);
+          P::write(before + sums[s], to);
+          sums[s] = typename P::Lanes{};
+        }
+      };
       const auto add_clipped = [&](int64_t j) __attribute__((always_inline)) {
         typename P::Lanes d, value;
         P::read(of_row + j * Inner, d);
@@ -109,6 +119,7 @@ WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T
       };
       for (int64_t j = 0; j < left; ++j) add_clipped(j);
       for (int64_t j = left; j < right; ++j) {
+        if ((j - left) % stretch == stretch - 1) flush();
         const T* const window = row + (j * g.stride_w - g.pad_left) * Inner;
         typename P::Lanes d, value;
         P::read(of_row + j * Inner, d);
@@ -118,7 +129,7 @@ WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T
         }
       }
       for (int64_t j = right; j < g.w_out; ++j) add_clipped(j);
-      for (int s = 0; s < Width; ++s) P::write(sums[s], dw + (r * Width + s) * Inner);
+      flush();
     }
   }
 }
@@ -172,7 +183,7 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   const int64_t of_block = taps * p.inner;
   const int64_t from = g.h * g.w * p.inner;
   const int64_t to = g.h_out * g.w_out * p.inner;
-  const int64_t band = std::max<int64_t>(1, 2048 / g.w_out);  // rows that are added in f32
+  const int64_t band = std::max<int64_t>(1, 512 / g.w_out);  // rows that are added in f32
   const int team = team_size(p.outer(), rows_grain(from));
   // (team, blocks, taps, inner)
   const Scratch<double> memory(allocator, team * p.blocks * of_block);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,12 +43,16 @@ Tensor with_pause(const Tensor& w, const std::function<void()>& meanwhile) {
   return older * w * w;
 }
 
-// Runs `each(thread)` 2000 times on each of four threads.
+constexpr int rounds = 10'000;
+
+// Runs `each(thread)` so often on each of four threads, which begin together.
 void on_four_threads(const std::function<void(int)>& each) {
+  std::latch all_there(4);
   std::vector<std::thread> threads;
   for (int thread = 1; thread <= 4; ++thread) {
-    threads.emplace_back([&each, thread] {
-      for (int i = 0; i < 2000; ++i) each(thread);
+    threads.emplace_back([&, thread] {
+      all_there.arrive_and_wait();
+      for (int i = 0; i < rounds; ++i) each(thread);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -56,7 +61,7 @@ void on_four_threads(const std::function<void(int)>& each) {
 TEST(ThreadsOfBackward, AddUpExactly) {
   const Tensor w = shared_leaf(2, {});
   on_four_threads([&](int thread) { backward(full({1}, thread) * w * w); });
-  EXPECT_EQ(w.grad().item(), 2000 * (1 + 2 + 3 + 4) * 4);
+  EXPECT_EQ(w.grad().item(), rounds * (1 + 2 + 3 + 4) * 4);
 }
 
 TEST(ThreadsOfBackward, AddUpExactlyInAParametersMemory) {
@@ -65,7 +70,7 @@ TEST(ThreadsOfBackward, AddUpExactlyInAParametersMemory) {
   w.attach(Ref<Node>(new Leaf(w, slot)), 0);
   // relu's closure writes its gradient into the slot where that is the first.
   on_four_threads([&](int thread) { backward(full({1}, thread) * relu(w) + relu(w)); });
-  EXPECT_EQ(slot.item(), 2000 * (1 + 2 + 3 + 4 + 4));
+  EXPECT_EQ(slot.item(), rounds * (1 + 2 + 3 + 4 + 4));
   EXPECT_TRUE(w.grad().same(slot));
   w.attach({}, 0);
 }

@@ -78,7 +78,10 @@ TEST(DecodePnm, EveryKindIsExact) {
         }
         EXPECT_EQ(wrong, 0) << "P" << kind << " of maximum " << most << ", " << width;
         if (file.size() < 40) continue;
-        for (size_t cut = 0; cut < file.size() - (kind <= 3 ? 2u : 0u); cut += 3) {
+        // Of text, what is cut within the last number is another number.
+        const size_t last = kind <= 3 ? file.find_last_not_of(" \n") : file.size() - 1;
+        const size_t end = kind == 2 || kind == 3 ? file.find_last_of(" \n", last) : last;
+        for (size_t cut = 0; cut <= end; cut += cut + 9 < end ? 3 : 1) {
           EXPECT_TRUE(
               test::refused(ErrorKind::data, [&] { decode(bytes_in(file.substr(0, cut))); }))
               << "P" << kind << " cut at " << cut;

@@ -65,7 +65,7 @@ TEST(ImageFolder, FoldersOfRunsAreNoData) {
   EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
   EXPECT_EQ(paths(found), (Names{"cat/1.jpg", "dog/1.jpg"}));
   int runs = 0;
-  for (const SkippedFile& file : found.skipped) runs += file.reason == "a run folder";
+  for (const SkippedFile& file : found.skipped) runs += file.reason == "run folder";
   EXPECT_EQ(runs, 3);
   folder.write("bird/last/1.jpg");  // a folder of this name alone is none
   EXPECT_EQ(open_image_folder(folder.path()).classes, (Names{"bird", "cat", "dog"}));
@@ -313,7 +313,9 @@ TEST(ImageFolder, SplitsEachClassAlike) {
   EXPECT_THROW(split_stratified(all, 0, 7), Error);
   EXPECT_THROW(split_stratified(all, 1, 7), Error);
   all.files.resize(91);
-  EXPECT_THROW(split_stratified(all, 0.2, 7), Error);
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { split_stratified(all, 0.2, 7); }),
+              HasSubstr("class 'b' has 1 example, at least 2 are needed to split it into train and "
+                        "val. Add examples, remove the class, or name data.val"));
 }
 
 // Copies train together or validate together, whatever their names and labels are; folders without

@@ -77,6 +77,14 @@ TEST_F(LabelledFiles, OfSingleFilesByTheirFolderOnce) {
   EXPECT_EQ(here.counts(), (std::vector<int64_t>{0, 1, 0}));
 }
 
+TEST_F(LabelledFiles, InAnotherNormalFormAreFoundAndTold) {
+  write("cat/u\u0308.jpg");
+  const ImageFolder found = label_files(Names{at("cat/\u00fc.jpg")}, {.classes = classes});
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found.files[0].path, at("cat/u\u0308.jpg"));
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 paths match after Unicode's normal form C")));
+}
+
 TEST_F(LabelledFiles, ByAPattern) {
   write("flat/cat.1.jpg");
   const std::string dog = write("other/dog.2.jpg");

@@ -37,5 +37,30 @@ TEST(Csv, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of("a,b\nc,\"d\"e\n"), testing::StartsWith("x.csv:2: expected a comma"));
 }
 
+TEST(Csv, SeparatorsOtherThanCommas) {
+  EXPECT_EQ(csv_separator("a;b,c\n"), ',');
+  EXPECT_EQ(csv_separator("a;b\nc,d\n"), ';');
+  EXPECT_EQ(csv_separator("a\tb\n"), '\t');
+  EXPECT_EQ(csv_separator("a\nb;c\n"), ',');
+  const auto rows = parse_csv("a;\"b;c\"\n1,5;2\n", "x.csv", ';');
+  EXPECT_EQ(rows[0].fields, (Fields{"a", "b;c"}));
+  EXPECT_EQ(rows[1].fields, (Fields{"1,5", "2"}));
+}
+
+// A spreadsheet computes what begins so, whatever it came from.
+TEST(Csv, FormulasAreWrittenAsTextAndReadBack) {
+  for (const std::string field : {"=1+1", "+x", "-x", "@x", "\tx", "\rx", "'=x", "''=x"}) {
+    const std::string written = csv_field(field);
+    EXPECT_TRUE(written.starts_with("'") || written.starts_with("\"'")) << written;
+    const auto rows = parse_csv(written + ",b\n", "x.csv");
+    EXPECT_EQ(csv_text(rows[0].fields[0]), field);
+  }
+  for (const std::string field : {"x=1", "'x", "", "'", "a,b", "7"}) {
+    EXPECT_FALSE(csv_field(field).starts_with("''")) << field;
+    EXPECT_EQ(csv_text(parse_csv(csv_field(field) + ",b\n", "x.csv")[0].fields[0]), field);
+  }
+  EXPECT_EQ(csv_field("=\"a\""), "\"'=\"\"a\"\"\"");
+}
+
 }  // namespace
 }  // namespace whisker

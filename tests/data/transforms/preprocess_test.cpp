@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker {
@@ -112,6 +113,12 @@ TEST(Preprocess, StoredFormReadsBack) {
   EXPECT_EQ(Preprocess::from_json(json, "m").json(), json);
   const Preprocess gray{.size = {28, 28}, .resize_mode = ResizeMode::squash, .channels = 1};
   EXPECT_EQ(Preprocess::from_json(gray.json(), "m").json(), gray.json());
+  // Without the keys, as weights of versions before them: the rules of then.
+  EXPECT_EQ(Preprocess::from_json(json, "m").rules, (DecodeRules{.version = 1, .png_bits = 16}));
+  Preprocess now = gray;
+  now.rules = {.png_bits = 12};
+  EXPECT_THAT(now.json(), testing::EndsWith(R"("rules":2,"png_bits":12})"));
+  EXPECT_EQ(Preprocess::from_json(now.json(), "m").rules, now.rules);
 }
 
 TEST(Preprocess, ErrorsNameTheKey) {
@@ -124,6 +131,10 @@ TEST(Preprocess, ErrorsNameTheKey) {
   EXPECT_EQ(reason(R"({"size": 8, "resize_mode": "stretch"})"),
             "w.safetensors: preprocess.resize_mode: expected one of crop, squash, letterbox, got "
             "'stretch'");
+  EXPECT_EQ(
+      reason(R"({"size": 8, "rules": 3})"),
+      "w.safetensors: preprocess.rules: expected 1 to 2, got 3. A newer version of whisker may "
+      "have written it.");
   EXPECT_EQ(reason(R"({"crop": 8})"),
             "w.safetensors: preprocess: expected either size or resize_short, got neither");
   EXPECT_EQ(reason(R"({"resize_short": 8, "crop": 9})"),

@@ -3,6 +3,7 @@
 #include "tests/support/image_files.h"
 #include "tests/support/json_fixture.h"
 #include "tests/support/overrides.h"
+#include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 
 #include <fstream>
@@ -75,6 +76,29 @@ train: {epochs: 2}
       }
     }
   }
+}
+
+// Without states that are carried, windows of 8, 8 and 4 steps are one of 20.
+TEST(AccumulatedBatches, TokensOfALanguageModelWeighAlike) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 41; ++i) text += "abcab"[i * i % 5];  // two rows of 20 predictions each
+  folder.write("short.txt", text);
+  const auto trained = [&](const Overrides& overrides) {
+    TestRun run(language_config(
+        folder,
+        joined({"data.train=" + (folder / "short.txt").string(),
+                "data.val=" + (folder / "short.txt").string(), "data.val_split=0",
+                "train.batch_size=2", "train.epochs=2", "optimizer.kind=sgd", "optimizer.lr=0.5",
+                "model.layers=[{embedding: {input_dim: vocabulary, output_dim: 8}}]"},
+               overrides)));
+    EXPECT_EQ(run.train().steps, 2);
+    return weights_of(run.experiment);
+  };
+  const std::vector<double> want = trained({"data.text.steps=20"});
+  const std::vector<double> got = trained({"data.text.steps=8", "train.accumulate=3"});
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
 }
 
 TEST(AccumulatedBatches, BatchNormIsOfEachBatchAndSaysSo) {

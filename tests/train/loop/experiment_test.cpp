@@ -1,6 +1,7 @@
 // From a configuration to everything a run needs: frozen parts, initial weights, new heads, groups.
 #include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
+#include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 #include "train/metrics/evaluate.h"
 
@@ -246,6 +247,29 @@ TEST(Experiment, TrainingImagesMayHaveASizeOfTheirOwn) {
   EXPECT_THAT(error, HasSubstr("data.train_image_size: 12 fits the network, but not images of "
                                "data.image_size 16"));
   EXPECT_THAT(error, HasSubstr("global_avg_pool2d"));
+}
+
+TEST(Experiment, SaysWhichSettingsHaveNoEffect) {
+  const TemporaryFolder folder;
+  const auto notes_of = [](const Config& config) {
+    std::string text;
+    for (const std::string& note : Experiment(config).notes) text += note + "; ";
+    return text;
+  };
+  const std::string forecast = notes_of(series_config(
+      folder, {"optimizer.momentum=0.9",
+               "model.layers=[{gru: {units: 4, dropout: 0.2}}, {dense: {units: 1, activation: "
+               "sigmoid}}]"}));
+  EXPECT_THAT(forecast,
+              HasSubstr("optimizer.momentum has no effect: it is for optimizer.kind sgd"));
+  EXPECT_THAT(forecast, HasSubstr("gru: dropout has no effect"));
+  EXPECT_THAT(forecast, HasSubstr("the last layer's sigmoid has no effect: a forecast's outputs"));
+  EXPECT_THAT(notes_of(language_config(folder)), testing::Not(HasSubstr("no effect")));
+  const StripeFolder data;
+  EXPECT_THAT(notes_of(data.config()), testing::Not(HasSubstr("no effect")));
+  const std::string one_unit =
+      notes_of(data.config({"model.head=[{dense: {units: 1, activation: softmax}}]"}));
+  EXPECT_THAT(one_unit, HasSubstr("softmax over one unit would always be 1: taken as a sigmoid"));
 }
 
 TEST(Experiment, SmallerTrainingImagesKeepTheMiddleOfTheirCrop) {

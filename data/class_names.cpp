@@ -1,0 +1,88 @@
+#include "data/class_names.h"
+
+#include "core/error.h"
+#include "core/io/text.h"
+#include "core/io/unicode.h"
+
+#include <algorithm>
+#include <map>
+
+namespace whisker {
+namespace {
+
+std::string without_blanks(std::string_view name) {
+  std::string text;
+  while (!name.empty()) {
+    const size_t end = std::min(name.find_first_of(" \t\u00a0"), name.size());
+    text += name.substr(0, end);
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<int64_t> class_number(std::span<const std::string> classes, std::string_view name) {
+  const NameMatch match = find_name(classes, name);
+  if (match.several) {
+    fail(ErrorKind::data,
+         "class {}: two classes have this name in Unicode's normal form C, and none its bytes. "
+         "Rename one of them.",
+         excerpt(name));
+  }
+  if (!match.index) return std::nullopt;
+  const auto found = classes.begin() + static_cast<std::ptrdiff_t>(*match.index);
+  if (std::find(found + 1, classes.end(), *found) != classes.end()) {
+    fail(ErrorKind::checkpoint,
+         "class {}: two classes of the weights file have this name, so that no example can be "
+         "labelled by it. Rename one of them in the file's metadata, or leave these examples out.",
+         excerpt(name));
+  }
+  return static_cast<int64_t>(*match.index);
+}
+
+void NormalisedNames::add(std::string_view name, std::string_view known) {
+  if (name == known) return;
+  if (count_++ == 0) first_ = name;
+}
+
+std::string NormalisedNames::note(std::string_view what) const {
+  if (count_ == 0) return "";
+  return fmt::format(
+      "{} {} match after Unicode's normal form C (NFC), not byte for byte, such as {}", count_,
+      what, excerpt(first_));
+}
+
+std::vector<std::string> similar_classes(std::span<const std::string> classes) {
+  // From the smallest difference on, so that a pair is told once, with it alone.
+  using Fold = std::string (*)(std::string_view);
+  const std::pair<const char*, Fold> kinds[] = {
+      {"Unicode's normal form", [](std::string_view name) { return to_nfc(name); }},
+      {"blanks", [](std::string_view name) { return without_blanks(to_nfc(name)); }},
+      {"case", [](std::string_view name) { return to_small_letters(to_nfc(name)); }},
+      {"case and blanks",
+       [](std::string_view name) { return to_small_letters(without_blanks(to_nfc(name))); }}};
+  constexpr size_t shown = 8;
+  std::vector<std::string> found;
+  std::vector<bool> told(classes.size());
+  size_t more = 0;
+  for (const auto& [difference, fold] : kinds) {
+    std::map<std::string, size_t> first;
+    for (size_t i = 0; i < classes.size(); ++i) {
+      const auto [other, is_new] = first.emplace(fold(classes[i]), i);
+      if (is_new || told[i]) continue;
+      told[i] = true;
+      if (found.size() == shown) {
+        ++more;
+        continue;
+      }
+      found.push_back(fmt::format("classes {} and {} differ in {} alone: one class or two?",
+                                  excerpt(classes[other->second]), excerpt(classes[i]),
+                                  difference));
+    }
+  }
+  if (more > 0) found.push_back(fmt::format("{} more classes differ so little", more));
+  return found;
+}
+
+}  // namespace whisker

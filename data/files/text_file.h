@@ -1,0 +1,23 @@
+// Text files as they come: UTF-8 with or without its mark, UTF-16 with one, any line ends.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace whisker {
+
+/// What the line ends of a text become.
+enum class LineEnds {
+  kept,
+  lf_for_cr,  ///< a text without LF has its lines ended by CR alone
+};
+
+/// Turns the bytes of a text file into UTF-8 without byte order mark: UTF-16 by its mark. Returns
+/// why that cannot be, "" if it can; whether UTF-8 is valid is not checked.
+std::string decode_text(std::string& text, LineEnds line_ends);
+
+/// The text of `path`, a file or pipe of at most 2 GiB. Throws data, naming it, for an unreadable
+/// file and for what decode_text() refuses.
+std::string read_text(const std::filesystem::path& path, LineEnds line_ends);
+
+}  // namespace whisker

@@ -1,0 +1,128 @@
+#include "data/images/label_csv.h"
+
+#include "core/error.h"
+#include "core/io/text.h"
+#include "data/class_names.h"
+#include "data/codec/unsupported_formats.h"
+#include "data/files/csv.h"
+#include "data/files/path_finder.h"
+#include "data/files/text_file.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+/// The position of a column in the header. Throws data without it.
+size_t column_of(const CsvRow& header, std::string_view wanted, const std::string& name) {
+  const auto found = std::ranges::find(header.fields, wanted);
+  if (found == header.fields.end()) {
+    fail(ErrorKind::data, "{}:{}: expected a header with the columns path and label, got {}.", name,
+         header.line, quoted_list(header.fields));
+  }
+  return static_cast<size_t>(found - header.fields.begin());
+}
+
+/// Finds the files that rows name.
+class ListedFiles {
+ public:
+  explicit ListedFiles(const std::filesystem::path& root) : root_(root), finder_(root) {}
+
+  std::optional<WalkedFile> find(const std::string& written) {
+    const std::string path = csv_text(written);
+    for (const std::string& name : {written, path}) {
+      if (auto file = find_file(root_, name)) return file;
+    }
+    std::string slashes = path;
+    std::ranges::replace(slashes, '\\', '/');
+    const std::optional<std::string> found = finder_.find(slashes);
+    auto file = found ? find_file(root_, *found) : std::nullopt;
+    if (!file) return file;
+    if (*found == slashes) {
+      ++backslashes_;
+    } else {
+      normalised_.add(written, *found);
+    }
+    return file;
+  }
+
+  void add_notes(const std::string& name, std::vector<std::string>& notes) const {
+    if (backslashes_ > 0) {
+      notes.push_back(
+          fmt::format("{}: {} paths are found with / for their backslashes", name, backslashes_));
+    }
+    const std::string note = normalised_.note("paths");
+    if (!note.empty()) notes.push_back(fmt::format("{}: {}", name, note));
+  }
+
+ private:
+  const std::filesystem::path& root_;
+  PathFinder finder_;
+  int64_t backslashes_ = 0;
+  NormalisedNames normalised_;
+};
+
+}  // namespace
+
+void add_file(NamedImages& named, WalkedFile file, std::string label) {
+  named.links += file.link ? 1 : 0;
+  named.labels.push_back(std::move(label));
+  named.files.push_back({.path = std::move(file.path),
+                         .bytes = file.bytes,
+                         .modified_ns = file.modified_ns,
+                         .deep_png = file.deep_png});
+}
+
+NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {
+  const std::string name = printable(options.csv.string());
+  const std::string text = read_text(options.csv, LineEnds::lf_for_cr);
+  const char separator = csv_separator(text);
+  const std::vector<CsvRow> rows = parse_csv(text, name, separator);
+  if (rows.size() < 2) fail(ErrorKind::data, "{}: expected a header and rows, got none.", name);
+  const size_t path = column_of(rows.front(), "path", name);
+  const size_t label = column_of(rows.front(), "label", name);
+  NamedImages named;
+  if (separator != ',') {
+    named.notes.push_back(fmt::format("{}: fields end at {}, as the first line has no comma", name,
+                                      separator == ';' ? "semicolons" : "tabs"));
+  }
+  ListedFiles listed_files(root);
+  std::map<std::string, int> lines;
+  std::map<std::string, std::pair<WalkedFile, std::string>> sorted;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const CsvRow& row = rows[i];
+    const std::string& written = row.fields[path];
+    const std::optional<WalkedFile> found = listed_files.find(written);
+    if (!found && options.on_unreadable == OnUnreadable::fail) {
+      fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.", name,
+           row.line, printable(root.string()), printable(written));
+    }
+    if (row.fields[label].empty()) {
+      fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(written));
+    }
+    const std::string& file = found ? found->path : written;
+    const auto [line, is_new] = lines.emplace(file, row.line);
+    if (!is_new) {
+      fail(ErrorKind::data, "{}:{}: '{}' is listed in line {} already.", name, row.line,
+           printable(file), line->second);
+    }
+    if (found) {
+      sorted.emplace(file, std::pair(*found, csv_text(row.fields[label])));
+    } else {
+      named.unreadable.push_back({file, "no such file"});
+    }
+  }
+  listed_files.add_notes(name, named.notes);
+  std::vector<WalkedFile> listed;
+  for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
+  for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
+    std::string own = std::move(sorted[file.path].second);
+    add_file(named, std::move(file), std::move(own));
+  }
+  return named;
+}
+
+}  // namespace whisker

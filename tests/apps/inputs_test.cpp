@@ -1,0 +1,107 @@
+// Lines of a pipe: their ends, their mark, NUL between them, and an image in their place.
+#include "apps/terminal/inputs.h"
+
+#include "apps/terminal/command.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace whisker {
+namespace {
+
+using testing::ElementsAre;
+using namespace std::string_view_literals;
+
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  ~Pipe() {
+    ::close(ends_[0]);
+    close_writer();
+  }
+  void write(std::string_view bytes) {
+    EXPECT_EQ(::write(ends_[1], bytes.data(), bytes.size()), std::ssize(bytes));
+  }
+  void close_writer() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+  int reader() const { return ends_[0]; }
+
+ private:
+  std::array<int, 2> ends_ = {-1, -1};
+};
+
+std::vector<std::string> lines_in(std::string_view bytes, bool null = false) {
+  Pipe pipe;
+  pipe.write(bytes);
+  pipe.close_writer();
+  LineReader reader(pipe.reader(), "pipe", null);
+  std::vector<std::string> lines;
+  while (std::optional<std::string> line = reader.next()) lines.push_back(*line);
+  return lines;
+}
+
+TEST(Lines, EndsAndMarksAreNoPartOfThem) {
+  EXPECT_THAT(lines_in("\xef\xbb\xbf"
+                       "a\r\n\nb\n\r\nc"),
+              ElementsAre("a", "", "b", "", "c"));
+  EXPECT_THAT(lines_in("a\r\nb\0\0c\r\0"sv, true), ElementsAre("a\r\nb", "", "c\r"));
+  EXPECT_THAT(lines_in("\n\n"), ElementsAre("", ""));
+}
+
+// Whether a pipe that holds `bytes` begins as an image; it stays open unless `ends`.
+bool is_image(std::string_view bytes, bool ends = false) {
+  Pipe pipe;
+  pipe.write(bytes);
+  if (ends) pipe.close_writer();
+  LineReader reader(pipe.reader(), "pipe");
+  const bool image = reader.begins_as_image();
+  pipe.close_writer();
+  if (image) {
+    EXPECT_EQ(reader.rest(), bytes);
+  }
+  return image;
+}
+
+TEST(Lines, AnImageIsToldByItsFirstBytes) {
+  EXPECT_TRUE(is_image("\xff\xd8\xff\xe0 and what follows in it"));
+  EXPECT_TRUE(is_image("\x89PNG\r\n\x1a\n and what follows"));
+  EXPECT_TRUE(is_image("RIFF\x0a\0\0\0WEBPVP8 and more"sv));
+  EXPECT_TRUE(is_image("BM\x36\x0c\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x20"sv));
+  EXPECT_FALSE(is_image("photo.jpg\n"));  // answered before more comes
+  EXPECT_FALSE(is_image("BM\n"));
+  EXPECT_FALSE(is_image("BMW/1.jpg\n"));
+  EXPECT_FALSE(is_image("BMWs of the nineties/1.jpg\n"));
+  EXPECT_FALSE(is_image("RIFF.wav\n"));
+  EXPECT_FALSE(is_image("RIFF raff and WEBP.jpg\n"));
+  EXPECT_FALSE(is_image("B\n"));
+  EXPECT_FALSE(is_image("\n"));
+  for (const char* cut : {"", "B", "BM", "RIFF", "\xff", "\x89PNG"}) {
+    EXPECT_FALSE(is_image(cut, true)) << cut;
+  }
+}
+
+TEST(InputNames, ShowEveryNameButTheCopyOfAnImageAsItIs) {
+  const InputNames names({"a.jpg"}, {.images = true});
+  EXPECT_EQ(names.shown("a.jpg"), "a.jpg");
+  EXPECT_EQ(names.shown(""), "") << "an empty line";
+}
+
+TEST(NumberRange, HasNoNaN) {
+  const CLI::Validator range = number_range(0, 1);
+  for (const char* number : {"0", "1", "0.5", "1e-3"}) EXPECT_EQ(range(number), "") << number;
+  for (const char* none : {"nan", "-nan", "NaN", "inf", "-0.1", "1.1", "x", ""}) {
+    EXPECT_THAT(range(none), testing::HasSubstr("expected a number from 0 to 1")) << none;
+  }
+}
+
+}  // namespace
+}  // namespace whisker

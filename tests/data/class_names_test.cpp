@@ -1,0 +1,59 @@
+// Names of classes: found by bytes or normal form, refused where that is not one, reported where
+// two are hard to tell apart.
+#include "data/class_names.h"
+
+#include "core/error.h"
+#include "tests/support/error_of.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(ClassNames, AreFoundByNormalFormWhereOneHasIt) {
+  const std::vector<std::string> classes = {"cafe\u0301", "\u1e69", "s\u0323\u0307"};
+  EXPECT_EQ(class_number(classes, "caf\u00e9"), 0);
+  EXPECT_EQ(class_number(classes, "s\u0323\u0307"), 2);
+  EXPECT_EQ(class_number(classes, "cafe"), std::nullopt);
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { class_number(classes, "s\u0307\u0323"); }),
+              HasSubstr("two classes have this name"));
+}
+
+TEST(ClassNames, OfOtherBytesAreCounted) {
+  NormalisedNames names;
+  names.add("x", "x");
+  EXPECT_EQ(names.note("labels"), "");
+  names.add("caf\u00e9", "cafe\u0301");
+  names.add("th\u00e9", "the\u0301");
+  EXPECT_EQ(names.note("labels"),
+            "2 labels match after Unicode's normal form C (NFC), not byte for byte, such as "
+            "'caf\u00e9'");
+}
+
+TEST(ClassNames, ThatDifferLittleAreReported) {
+  EXPECT_THAT(similar_classes(std::vector<std::string>{"cat", "dog", "cats"}), IsEmpty());
+  EXPECT_THAT(similar_classes(std::vector<std::string>{"Cat", "cat", " dog", "dog", "e\u0301",
+                                                       "\u00e9", "Red Fox", "redfox"}),
+              ElementsAre("classes 'e\u0301' and '\u00e9' differ in Unicode's normal form alone: "
+                          "one class or two?",
+                          "classes ' dog' and 'dog' differ in blanks alone: one class or two?",
+                          "classes 'Cat' and 'cat' differ in case alone: one class or two?",
+                          "classes 'Red Fox' and 'redfox' differ in case and blanks alone: one "
+                          "class or two?"));
+  std::vector<std::string> many;
+  for (char c = 'a'; c < 'l'; ++c) {
+    many.emplace_back(1, c);
+    many.emplace_back(1, static_cast<char>(c - 32));
+  }
+  const std::vector<std::string> lines = similar_classes(many);
+  ASSERT_EQ(lines.size(), 9u);
+  EXPECT_EQ(lines.back(), "3 more classes differ so little");
+}
+
+}  // namespace
+}  // namespace whisker::test

@@ -1,0 +1,104 @@
+// Label CSVs as other programs write them, and paths in another spelling than on disk.
+#include "data/images/label_csv.h"
+
+#include "core/error.h"
+#include "data/images/split_list.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class LabelCsv : public testing::Test {
+ protected:
+  LabelCsv() {
+    for (const char* name : {"a/1.jpg", "b/2.jpg"}) folder_.write(name);
+  }
+  ImageFolder opened(const std::string& csv) {
+    return open_image_folder(folder_.path(), {.csv = folder_.write("l.csv", csv)});
+  }
+  static std::vector<std::string> paths(const ImageFolder& folder) {
+    std::vector<std::string> names;
+    for (const ImageFile& file : folder.files) names.push_back(file.path);
+    return names;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(LabelCsv, OfOtherSystems) {
+  const std::string plain = "path,label\na/1.jpg,x\nb/2.jpg,y\n";
+  std::string cr = plain, semicolons = plain, backslashes = plain, wide = "\xff\xfe";
+  std::ranges::replace(cr, '\n', '\r');
+  std::ranges::replace(semicolons, ',', ';');
+  std::ranges::replace(backslashes, '/', '\\');
+  for (const char c : plain) wide += {c, '\0'};
+  for (const std::string& csv : {plain, cr, wide}) {
+    const ImageFolder folder = opened(csv);
+    EXPECT_THAT(paths(folder), ElementsAre("a/1.jpg", "b/2.jpg"));
+    EXPECT_THAT(folder.notes, IsEmpty());
+  }
+  EXPECT_THAT(opened(semicolons).notes, ElementsAre(HasSubstr("fields end at semicolons")));
+  const ImageFolder found = opened(backslashes);
+  EXPECT_THAT(paths(found), ElementsAre("a/1.jpg", "b/2.jpg"));
+  EXPECT_THAT(found.notes,
+              ElementsAre(HasSubstr("2 paths are found with / for their backslashes")));
+  folder_.write("a\\1.jpg");
+  EXPECT_THAT(opened(backslashes).notes, ElementsAre(HasSubstr("1 paths"))) << "bytes first";
+}
+
+TEST_F(LabelCsv, PathsInAnotherNormalForm) {
+  folder_.write("fu\u0308r/u\u0308.jpg");
+  const ImageFolder found = opened("path,label\nf\u00fcr/\u00fc.jpg,x\nb/2.jpg,y\n");
+  EXPECT_THAT(paths(found), ElementsAre("b/2.jpg", "fu\u0308r/u\u0308.jpg"));
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 paths match after Unicode's normal form C")));
+  EXPECT_THAT(
+      message_of(ErrorKind::data,
+                 [&] { opened("path,label\nf\u00fcr/\u00fc.jpg,x\nfu\u0308r/u\u0308.jpg,y\n"); }),
+      HasSubstr("is listed in line 2 already"));
+  folder_.write("\u1e69.jpg");
+  folder_.write("s\u0323\u0307.jpg");
+  EXPECT_THAT(
+      message_of(ErrorKind::data, [&] { opened("path,label\ns\u0307\u0323.jpg,x\nb/2.jpg,y\n"); }),
+      HasSubstr("several entries"));
+}
+
+TEST_F(LabelCsv, ASplitWithFormulasReadsBack) {
+  folder_.write("=a/@1.jpg");
+  const ImageFolder folder = opened("path,label\n=a/@1.jpg,-x\nb/2.jpg,y\n");
+  const std::string csv = split_csv(folder, ImageFolder());
+  EXPECT_THAT(csv, HasSubstr("'=a/@1.jpg,'-x,train"));
+  const std::vector<SplitEntry> split = read_split(folder_.write("split.csv", csv));
+  EXPECT_EQ(split[0].path, "=a/@1.jpg");
+  EXPECT_EQ(split[0].label, "-x");
+  // It is a label CSV as well.
+  EXPECT_THAT(paths(opened(csv)), ElementsAre("=a/@1.jpg", "b/2.jpg"));
+  EXPECT_THAT(opened(csv).classes, ElementsAre("-x", "y"));
+}
+
+TEST_F(LabelCsv, ClassesInAnotherNormalForm) {
+  for (const char* name : {"t/cafe\u0301/1.jpg", "t/z/1.jpg", "v/caf\u00e9/1.jpg", "v/z/2.jpg"}) {
+    folder_.write(name);
+  }
+  const ImageFolder train = open_image_folder(folder_ / "t");
+  ImageFolder val = open_image_folder(folder_ / "v");
+  adopt_class_names(train, val);
+  EXPECT_NO_THROW(check_same_classes(train, val));
+  EXPECT_THAT(val.notes, ElementsAre(HasSubstr("1 names of classes match")));
+  EXPECT_EQ(val.classes[static_cast<size_t>(val.files[0].label)], "cafe\u0301");
+  const ImageFolder known = open_image_folder(folder_ / "v", {.classes = train.classes});
+  EXPECT_EQ(known.labels(), val.labels());
+  EXPECT_EQ(known.notes, val.notes);
+}
+
+}  // namespace
+}  // namespace whisker::test
