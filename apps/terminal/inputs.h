@@ -78,7 +78,9 @@ class InputNames {
   /// What was assumed of names so far; "" for nothing.
   std::string note() const { return normalised_.note("paths"); }
   /// `name`, or "-" for the image of standard input, whose name is that of a copy.
-  std::string shown(const std::string& name) const { return name == image_ ? "-" : name; }
+  std::string shown(const std::string& name) const {
+    return !image_.empty() && name == image_ ? "-" : name;
+  }
 
  private:
   std::vector<std::string> expanded(const std::string& name);

@@ -12,6 +12,7 @@
 #include <ranges>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <sys/stat.h>
@@ -24,12 +25,14 @@ namespace fs = std::filesystem;
 constexpr size_t most_bytes = size_t{1} << 31;
 const std::vector<std::string> columns = {"path", "label", "split", "bytes"};
 
-using FileId = std::pair<dev_t, ino_t>;
+// Device, inode, bytes and modification time: some file systems repeat inode numbers.
+using FileId = std::tuple<dev_t, ino_t, off_t, time_t, int64_t>;
 
-// {0, 0} for what is not there.
+// Zeros for what is not there.
 FileId id_of(const fs::path& path) {
   struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 ? FileId(info.st_dev, info.st_ino) : FileId();
+  if (::stat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
 }
 
 bool same_content(const fs::path& a, const fs::path& b) {

@@ -171,10 +171,10 @@ class Evaluate(ProgramTest):
         seen, stderr = figures(best, "whole")
         self.assertEqual((seen["images"], seen["trained_on"]), (40, 32))
         self.assertIn("32 of these 40 images trained the weights (runs/split/split.csv)", stderr)
-        again = self.whisker("train", "c.yaml", "data.train=whole", "name=again", "seed=7", "train.epochs=1",
+        again = self.whisker("train", "c.yaml", "data.train=whole", "name=seen", "seed=7", "train.epochs=1",
                              "--init", best).stderr
         self.assertRegex(again, r"warning: \d+ of the 8 validation images trained the weights of init\.from")
-        self.assertIn("of the 8 validation images trained", (self.folder / "runs/again/log.txt").read_text())
+        self.assertIn("of the 8 validation images trained", (self.folder / "runs/seen/log.txt").read_text())
         self.assertIn("--split val", stderr)
         self.assertEqual(self.whisker("-q", "evaluate", best, "whole").stderr, "")
         new, stderr = figures(best, "val")

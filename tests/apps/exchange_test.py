@@ -188,11 +188,11 @@ class Exchange(ProgramTest):
         self.refused(2, "one of the keys image_size, resize_short", "classify", "s.pth", *images, "--input", "a=1")
         done = self.whisker("train", "s.yaml", *self.data, "name=again", "--init", "s.pth")
         self.assertIn("52 tensors loaded from s.pth", done.stderr)
-        # A trainer's checkpoint, whose average is of ones.
+        # A trainer's checkpoint, whose average is of zeros.
         state = as_torch(best)
-        ones = {"net." + name: torch_files.tensor([1] * value.arguments[0].count, value.arguments[2])
-                for name, value in state.items()}
-        torch_files.save({"model": state, "model_ema": ones, "epoch": 3, "args": argparse.Namespace(lr=0.1)},
+        zeros = {"net." + name: torch_files.tensor([0] * value.arguments[0].count, value.arguments[2])
+                 for name, value in state.items()}
+        torch_files.save({"model": state, "model_ema": zeros, "epoch": 3, "args": argparse.Namespace(lr=0.1)},
                          self.folder / "trainer.pth")
         done = self.whisker("classify", "trainer.pth", *images, *options)
         self.assertIn("trainer.pth: 52 tensors of 'model' are read; left out: 'model_ema' (52 tensors: --weights-key "
@@ -201,12 +201,16 @@ class Exchange(ProgramTest):
         for command in (["classify", "trainer.pth", *images], ["evaluate", "trainer.pth", "val"]):
             done = self.whisker(*command, *options, "--weights-key", "model_ema")
             self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
+        even = [{"c0": 0.5, "c1": 0.5}] * 2
+        self.assertEqual(self.probabilities("trainer.pth", *images, options=[*options, "--weights-key", "model_ema"]),
+                         even)
         done = self.whisker("train", "s.yaml", *self.data, "name=ema", "--init", "trainer.pth", "init.key=model_ema")
         self.assertIn("52 tensors of 'model_ema' are read", done.stderr)
         self.assertIn("52 tensors of 'model_ema' are read", (self.folder / "runs/ema/log.txt").read_text())
 
     def test_weights_that_give_no_numbers_are_one_error(self):
-        best = self.folder / "runs/base/best.safetensors"
+        self.whisker("train", "c.yaml", *self.data, "name=small", "train.epochs=1")
+        best = self.folder / "runs/small/best.safetensors"
         content = bytearray(best.read_bytes())
         header = 8 + struct.unpack("<Q", content[:8])[0]
         entries = json.loads(bytes(content[8:header]))

@@ -89,6 +89,12 @@ TEST(Lines, AnImageIsToldByItsFirstBytes) {
   }
 }
 
+TEST(InputNames, ShowEveryNameButTheCopyOfAnImageAsItIs) {
+  const InputNames names({"a.jpg"}, {.images = true});
+  EXPECT_EQ(names.shown("a.jpg"), "a.jpg");
+  EXPECT_EQ(names.shown(""), "") << "an empty line";
+}
+
 TEST(NumberRange, HasNoNaN) {
   const CLI::Validator range = number_range(0, 1);
   for (const char* number : {"0", "1", "0.5", "1e-3"}) EXPECT_EQ(range(number), "") << number;

@@ -127,7 +127,8 @@ TEST(ZipArchive, RefusesTwoEntriesOfOneNameAndTwoPickles) {
       HasSubstr("with one data.pkl as torch.save writes, got 'a/data.pkl' and 'b/data.pkl'"));
 }
 
-// Reading takes at most the file's size and 4 MiB beside the file itself.
+// Reading takes at most the file's size and 4 MiB beside the file itself; the heap's own overhead and
+// the program's pages come on top.
 TEST(TorchCheckpoint, NoPickleTakesMoreMemoryThanPromised) {
   if (is_instrumented) GTEST_SKIP() << "memory is not what it is";
   constexpr size_t file_bytes = 4'700'000;
@@ -151,7 +152,7 @@ TEST(TorchCheckpoint, NoPickleTakesMoreMemoryThanPromised) {
       } catch (const Error&) {
       }
     });
-    EXPECT_LT(growth, static_cast<int64_t>(content.size()) + (6 << 20)) << content.substr(60, 40);
+    EXPECT_LT(growth, static_cast<int64_t>(content.size()) + (8 << 20)) << content.substr(60, 40);
   }
 }
 

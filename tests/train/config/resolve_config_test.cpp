@@ -201,7 +201,10 @@ TEST(ResolveConfig, OneCommandListsImagesAsItsOverridesSay) {
 TEST(ResolveConfig, PreprocessingFollowsTheWeights) {
   const Weights weights(caffe);
   const auto [config, notes] = resolved(weights.config({}));
-  EXPECT_EQ(preprocess_of(config.data).json(), Preprocess::from_json(caffe, "caffe").json());
+  Preprocess expected = Preprocess::from_json(caffe, "caffe");
+  EXPECT_EQ(expected.rules.version, 1);
+  expected.rules = {};  // a new run, whose files are read by the newest rules
+  EXPECT_EQ(preprocess_of(config.data).json(), expected.json());
   EXPECT_THAT(notes, ElementsAre("preprocessing of w.safetensors: data.image_size=227, "
                                  "data.resize_short=256, data.interpolation=bicubic, "
                                  "data.mean=[0.48, 0.46, 0.41], data.std=[0.004]"));

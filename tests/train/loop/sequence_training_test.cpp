@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,23 +62,28 @@ TEST(SequenceTraining, GoesOnBehindAMetricThatOverflowed) {
   const Config config =
       series_config(folder, {"data.series.log=true", "data.series.difference=0", "train.epochs=4",
                              "schedule.kind=plateau", "train.early_stopping.patience=3"});
-  TestRun first(config);
-  const int64_t steps = first.experiment.batches_per_epoch();
-  first.recorder.each_step = [&](const StepEvent& event) {
-    if (event.step == steps) poison(first.experiment, "dense.bias", 1e4F);
-    if (event.step == steps + 1) first.stop = SIGTERM;
-  };
-  const TrainResult stopped = first.train();
-  EXPECT_EQ(stopped.best_epoch, 0);
-  EXPECT_TRUE(std::isinf(stopped.best_metric));
+  std::filesystem::path folder_of_run;
+  int64_t steps = 0;
+  {
+    TestRun first(config);
+    folder_of_run = first.folder.path();
+    steps = first.experiment.batches_per_epoch();
+    first.recorder.each_step = [&](const StepEvent& event) {
+      if (event.step == steps) poison(first.experiment, "dense.bias", 1e4F);
+      if (event.step == steps + 1) first.stop = SIGTERM;
+    };
+    const TrainResult stopped = first.train();
+    EXPECT_EQ(stopped.best_epoch, 0);
+    EXPECT_TRUE(std::isinf(stopped.best_metric));
+  }
   const auto has = [&](const char* file, const char* text) {
-    return read_file(first.folder.path() / file, 1 << 24, ErrorKind::data).find(text) !=
+    return read_file(folder_of_run / file, 1 << 24, ErrorKind::data).find(text) !=
            std::string::npos;
   };
   EXPECT_TRUE(has("metrics.jsonl", "\"val_mae\":null,\"val_rmse\":null"));
   EXPECT_TRUE(has("last/state.json", "\"best_metric\":null"));
   EXPECT_TRUE(has("last/state.json", "\"stall_metric\":null"));
-  TestRun second(config, first.folder.path());
+  TestRun second(config, folder_of_run);
   second.recorder.each_step = [&](const StepEvent& event) {
     if (event.step == steps + 2) poison(second.experiment, "dense.bias", 0);
   };
