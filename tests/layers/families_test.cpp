@@ -276,6 +276,11 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(found("w.pth", {.model = vit, .metadata = own}), vit);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = "my own network"}), own);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.file = false}), vit);
+  SafetensorsFile checkpoint = library_file(deit, "checkpoint.pth");
+  checkpoint.set_network(own);
+  EXPECT_EQ(preset_of_file(checkpoint)->name, own);
+  EXPECT_EQ(preset_of_file(checkpoint)->by, "its checkpoint");
+  EXPECT_EQ(preset_of_file(checkpoint, {.metadata = vit})->name, vit);
   // A preset without ImageNet weights is no network of a file from elsewhere.
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
 }
