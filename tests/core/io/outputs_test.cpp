@@ -315,5 +315,24 @@ TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
   EXPECT_TRUE(fs::exists(folder / "kept"));
 }
 
+// Else what was written long ago would keep later files from being remembered.
+TEST(Outputs, ThreadsThatWriteAtOnceForgetTheirTemporaries) {
+  const TemporaryFolder folder;
+  const auto write_many = [&](const char* name) {
+    for (int i = 0; i < 20000; ++i) {
+      remember_temporary(folder / name);
+      forget_temporary(folder / name);
+    }
+  };
+  const auto other = std::async(std::launch::async, write_many, "a");
+  write_many("b");
+  other.wait();
+  folder.write("late", "x");
+  remember_temporary(folder / "late");
+  remove_temporaries();
+  forget_temporary(folder / "late");
+  EXPECT_FALSE(fs::exists(folder / "late"));
+}
+
 }  // namespace
 }  // namespace whisker
