@@ -52,7 +52,7 @@ std::shared_ptr<const Metrics> Trainer::validate() {
 
 // Of the epoch that follows, whose batches are made again after this.
 void Trainer::measure_average() {
-  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1);
+  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1, stop_);
   if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
 }
 
