@@ -54,17 +54,23 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     return;
   }
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), flushed_bytes))) {
-    write_all(calls_, fd_, bytes.first(std::min(bytes.size(), flushed_bytes)), path_);
-    if (bytes.size() > flushed_bytes) sync();
+    put(bytes.first(std::min(bytes.size(), flushed_bytes)));
   }
 }
 
 void AtomicFile::flush() {
-  write_all(calls_, fd_, buffer_, path_);
+  put(buffer_);
   buffer_.clear();
 }
 
+void AtomicFile::put(std::span<const std::byte> bytes) {
+  write_all(calls_, fd_, bytes, path_);
+  unsynced_ += bytes.size();
+  if (unsynced_ >= flushed_bytes) sync();
+}
+
 void AtomicFile::sync() {
+  unsynced_ = 0;
   if (calls_.fsync(fd_) != 0) fail_disk("flush to disk", path_, errno);
   count_progress();
 }

@@ -40,6 +40,7 @@ class AtomicFile {
 
  private:
   void flush();
+  void put(std::span<const std::byte> bytes);
   void sync();
   std::filesystem::path folder() const;
 
@@ -49,6 +50,7 @@ class AtomicFile {
   std::vector<std::byte> buffer_;
   Hash64 hash_;
   uint64_t size_ = 0;
+  size_t unsynced_ = 0;  // bytes since the last fsync
   int fd_ = -1;
 };
 

@@ -10,7 +10,6 @@
 namespace whisker {
 namespace {
 
-constexpr const char* expected = "expected a safetensors file or a zip file of torch.save";
 constexpr std::string_view spaces = " \t\n\f\r";
 
 constexpr const char* from_keras =
@@ -32,7 +31,9 @@ constexpr const char* from_tensorflow =
 constexpr const char* unpack = "Unpack it and use the file of weights in it.";
 
 [[noreturn]] void refuse(const std::string& file, std::string_view what, std::string_view remedy) {
-  fail(ErrorKind::checkpoint, "{}: {}, got {}. {}", file, expected, what, remedy);
+  fail(ErrorKind::checkpoint,
+       "{}: expected a safetensors file or a zip file of torch.save, got {}. {}", file, what,
+       remedy);
 }
 
 struct Signature {

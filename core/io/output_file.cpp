@@ -105,7 +105,8 @@ OutputFile::OutputFile(const OutputTarget& target, std::string name, const Outpu
   struct stat info {};
   if (target_.descriptor < 0 && ::stat(target_.path.c_str(), &info) == 0 &&
       S_ISFIFO(info.st_mode)) {
-    if (::access(target_.path.c_str(), W_OK) != 0) fail_disk("write", target_.path, errno);
+    if (::faccessat(AT_FDCWD, target_.path.c_str(), W_OK, AT_EACCESS) != 0)
+      fail_disk("write", target_.path, errno);
     return;
   }
   open_stream();
@@ -144,7 +145,7 @@ Replaced OutputFile::check_replaceable() const {
          "{} exists and is not {}. Name another file, or add --force to replace it.", name_,
          format_.name);
   }
-  if (::access(now.path.c_str(), W_OK) != 0) {
+  if (::faccessat(AT_FDCWD, now.path.c_str(), W_OK, AT_EACCESS) != 0) {
     fail(ErrorKind::usage,
          "{} exists and is read-only. Name another file, or add --force to replace it.", name_);
   }

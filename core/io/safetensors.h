@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -52,6 +53,7 @@ class SafetensorsFile {
   /// where there are none.
   void select(std::string_view prefix);
   void add_notes(std::vector<std::string> notes);
+  void set_network(std::string name) { network_ = std::move(name); }
   /// Keeps what the tensors' bytes point into.
   void hold(MappedFile mapping) { mapping_.emplace(std::move(mapping)); }
 
@@ -59,6 +61,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All tensors, sorted by name.
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
+  /// What a checkpoint of another format calls the network; "" where it does not say it.
+  const std::string& network() const { return network_; }
   /// Messages for the user: what of the file was chosen, and what was left out.
   const std::vector<std::string>& notes() const { return notes_; }
   /// nullptr when there is no tensor of that name.
@@ -74,6 +78,7 @@ class SafetensorsFile {
   std::vector<SafetensorsTensor> tensors_;
   std::vector<std::vector<std::byte>> copies_;
   std::vector<std::string> notes_;
+  std::string network_;
 };
 
 /// One tensor to write. `bytes` is called once, when its turn comes, and its result is used before

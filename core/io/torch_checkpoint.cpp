@@ -96,6 +96,7 @@ class Checkpoint {
       weights.views.insert_or_assign(std::move(name), view);
     });
     if (weights.views.empty()) refuse(chosen, prefix);
+    weights.network = network();
     std::string note = what_was_left(chosen, weights.views.size());
     if (!note.empty()) weights.notes.push_back(std::move(note));
     return weights;
@@ -295,6 +296,27 @@ class Checkpoint {
          "{}: expected a state_dict of named tensors, alone or under one of the keys {}, got {}. "
          "Save it with torch.save(model.state_dict(), FILE).",
          file_, fmt::join(weights_keys, ", "), got);
+  }
+
+  // As the trainers of torchvision, timm and PyTorch's examples store it.
+  std::string network() const {
+    constexpr size_t most_bytes = 256;
+    const auto text = [&](std::optional<uint32_t> dict, std::string_view key) -> std::string_view {
+      const auto found = dict ? item(*dict, key) : std::nullopt;
+      if (!found || pickle_.values[*found].kind != Kind::text) return {};
+      return pickle_.values[*found].text;
+    };
+    std::string_view name = text(pickle_.root, "arch");
+    if (name.empty()) {
+      std::optional<uint32_t> arguments = item(pickle_.root, "args");
+      if (arguments && pickle_.values[*arguments].kind == Kind::object) {
+        const int64_t state = pickle_.values[*arguments].integer;  // a Namespace's attributes
+        arguments = state == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(state));
+      }
+      name = text(arguments, "model");
+    }
+    const bool plain = name.size() <= most_bytes && find_invalid_utf8(name) == name.npos;
+    return plain ? std::string(name) : std::string();
   }
 
   // One line; nothing where all of the file is read.

@@ -12,12 +12,12 @@
 namespace whisker {
 
 /// The option that says which entry of a checkpoint holds the weights, for messages.
-inline constexpr const char* weights_key_option =
-    "--weights-key KEY (init.key in a configuration)";
+inline constexpr const char* weights_key_option = "--weights-key KEY (init.key in a configuration)";
 
 struct TorchWeights {
   std::map<std::string, size_t> views;  ///< by the tensors' names; of equal names the last
   std::vector<std::string> notes;       ///< messages for the user: what was chosen, what left out
+  std::string network;  ///< what the trainer calls it: the text `arch`, or args.model; else ""
 };
 
 /// The state_dict of a file, or of a module that was saved whole: what the file holds itself, else

@@ -99,7 +99,8 @@ bool is_formula(std::string_view field) {
 }  // namespace
 
 std::string csv_field(std::string_view field) {
-  const std::string plain = (is_formula(field) ? "'" : "") + std::string(field);
+  std::string plain(field);
+  if (is_formula(field)) plain.insert(plain.begin(), '\'');
   if (plain.find_first_of(",\"\r\n") == std::string::npos) return plain;
   std::string text = "\"";
   for (const char c : plain) text += c == '"' ? "\"\"" : std::string(1, c);

@@ -176,6 +176,10 @@ class Exchange(ProgramTest):
         (self.folder / "s.pth").rename(self.folder / "resnet18-f37072fd.pth")
         self.refused(4, "its file name says resnet18, but its tensors are those of another network",
                      "classify", "resnet18-f37072fd.pth", *images)
+        for said in ({"arch": "resnet18"}, {"args": argparse.Namespace(model="resnet18")}):
+            torch_files.save({"state_dict": as_torch(best, "module."), **said}, self.folder / "said.pth")
+            self.refused(4, "its checkpoint says resnet18, but its tensors are those of another network",
+                         "classify", "said.pth", *images)
         (self.folder / "resnet18-f37072fd.pth").rename(self.folder / "s.pth")
         self.whisker("evaluate", "s.pth", "val", *options)
         self.whisker("import", "s.pth", "-o", "s.safetensors", *options)

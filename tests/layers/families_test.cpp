@@ -226,8 +226,6 @@ TEST(FamilyTable, HasLookAlikesThatComputeSomethingElse) {
   EXPECT_GT(differ("tf_efficientnet_b0", "timm/efficientnet_b0"), 0.01);
   EXPECT_GT(differ("tf_mobilenetv3_large_100", "mobilenetv3_large_100"), 0.01);
   EXPECT_GT(differ("tf_efficientnetv2_s", "efficientnetv2_s"), 0.01);
-  // Torchvision's network under timm's names.
-  EXPECT_GT(differ("mobilenet_v3_large", "tf_mobilenetv3_large_100"), 0.01);
 }
 
 TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
@@ -278,6 +276,11 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(found("w.pth", {.model = vit, .metadata = own}), vit);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = "my own network"}), own);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.file = false}), vit);
+  SafetensorsFile checkpoint = library_file(deit, "checkpoint.pth");
+  checkpoint.set_network(own);
+  EXPECT_EQ(preset_of_file(checkpoint)->name, own);
+  EXPECT_EQ(preset_of_file(checkpoint)->by, "its checkpoint");
+  EXPECT_EQ(preset_of_file(checkpoint, {.metadata = vit})->name, vit);
   // A preset without ImageNet weights is no network of a file from elsewhere.
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
 }

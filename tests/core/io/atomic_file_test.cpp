@@ -3,6 +3,7 @@
 #include "core/io/atomic_file.h"
 
 #include "core/io/hash.h"
+#include "core/work_progress.h"
 #include "faulty_calls.h"
 #include "scratch.h"
 #include "tests/support/error_of.h"
@@ -186,6 +187,34 @@ TEST(AtomicFile, StaleTemporariesAreRemoved) {
   put_file(folder / "weights", "kept");
   EXPECT_EQ(remove_stale_temporaries(folder.path()), 1);
   EXPECT_EQ(entries_in(folder.path()), 1u);
+}
+
+/// A disk that keeps nothing and counts what it is asked for.
+class CountedCalls final : public FileCalls {
+ public:
+  ssize_t write(int, const void*, size_t count) const override {
+    most = std::max(most, count);
+    return static_cast<ssize_t>(count);
+  }
+  int fsync(int) const override {
+    ++syncs;
+    return 0;
+  }
+  mutable size_t most = 0;
+  mutable int syncs = 0;
+};
+
+// The watch of several ranks takes silence for a hang, and a disk may take seconds for 64 MiB.
+TEST(AtomicFile, ALargeFileReachesTheDiskInPartsThatShowProgress) {
+  const TemporaryFolder folder;
+  const std::string piece(20 << 20, 'x');
+  const uint64_t before = work_progress().count;
+  const CountedCalls calls;
+  AtomicFile file(folder / "large", calls);
+  for (int i = 0; i < 8; ++i) file.write(piece);  // 160 MiB
+  EXPECT_EQ(calls.most, size_t{1} << 20);
+  EXPECT_EQ(calls.syncs, 2);
+  EXPECT_GE(work_progress().count - before, 160u);
 }
 
 }  // namespace

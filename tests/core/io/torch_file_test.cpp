@@ -133,6 +133,35 @@ TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
               HasSubstr("storage '0' belongs to no"));
 }
 
+// Tensors with attributes, those of types without a storage of their own, and Python 2's dicts.
+TEST(TorchFile, KnowsEveryMakerOfTensors) {
+  const std::string storage =
+      "(" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + "K\x04tQ";
+  const std::string arguments = storage + "K\x01" + tuple({2}) + tuple({1}) + "\x89}";
+  const std::string v2 = "ctorch._utils\n_rebuild_tensor_v2\n",
+                    tensor = v2 + "(" + arguments + "tR";
+  const std::string subclass = "ctorch._tensor\n_rebuild_from_type_v2\n(" + v2 +
+                               "ctorch.nn.parameter\nBuffer\n(" + arguments + "t}tR";
+  const std::string pairs = "ccollections\nOrderedDict\n](](" + text("w") + tensor + "ee\x85R";
+  const std::string parameter = "ctorch._utils\n_rebuild_parameter\n(" + tensor + "\x88}tR";
+  for (const std::string& opcodes :
+       {"}" + text("w") + tensor + "s", "}" + text("w") + subclass + "s",
+        "}" + text("w") + parameter + "s", pairs}) {
+    const std::string content = old_file(opcodes);
+    EXPECT_EQ(torch_refusal(content), "no error");
+    EXPECT_EQ(values_of<float>(read_torch(content), "w").size(), 2u);
+  }
+  const std::string v3 = "ctorch._utils\n_rebuild_tensor_v3\n(" + arguments + "ctorch\nuint16\n}tR";
+  EXPECT_THAT(torch_refusal(old_file("}" + text("w") + v3 + "s")),
+              HasSubstr("tensor 'w': expected f64, f32, f16, bf16, i64, i32, u8 or bool, got a "
+                        "torch.uint16. Convert it in Python."));
+  const std::string negated = v2 + "(" + arguments + "}" + text("neg") + "\x88stR";
+  EXPECT_THAT(read_torch(old_file("}" + text("w") + negated + "s")).notes(), testing::SizeIs(1));
+  EXPECT_THAT(torch_refusal(old_file("}" + text("w") + subclass.substr(0, subclass.size() - 3) +
+                                     "00tR" + "s")),
+              HasSubstr("a damaged pickle"));
+}
+
 TEST(TorchFile, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(torch_refusal(old_file("]", true)),
               HasSubstr("expected a state_dict of named tensors"));
