@@ -342,6 +342,20 @@ TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
   EXPECT_TRUE(fs::exists(folder / "kept"));
 }
 
+TEST(Outputs, AfterManyFoldersAnUnfinishedOneCanStillBeRemoved) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  outputs.open_folder("--cam", folder / "maps");
+  for (int i = 0; i < 40; ++i) {
+    outputs.write("--cam", folder / "maps", fmt::format("{}/a", i), "notes", note_format);
+  }
+  const size_t written = entries_below(folder.path());
+  const auto file = outputs.open("-o", folder / "a", note_format);
+  EXPECT_EQ(entries_below(folder.path()), written + 1);
+  remove_temporaries();
+  EXPECT_EQ(entries_below(folder.path()), written);
+}
+
 // Else what was written long ago would keep later files from being remembered.
 TEST(Outputs, ThreadsThatWriteAtOnceForgetTheirTemporaries) {
   const TemporaryFolder folder;
