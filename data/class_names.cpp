@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
+#include "core/io/utf8.h"
 
 #include <algorithm>
 #include <map>
@@ -13,9 +14,11 @@ namespace {
 std::string without_blanks(std::string_view name) {
   std::string text;
   while (!name.empty()) {
-    const size_t end = std::min(name.find_first_of(" \t\u00a0"), name.size());
-    text += name.substr(0, end);
-    name.remove_prefix(std::min(end + 1, name.size()));
+    const size_t length = utf8_sequence_length(name);
+    const std::string_view one = name.substr(0, std::max<size_t>(length, 1));
+    const bool blank = length > 0 && character_class(code_point(one)) == CharacterClass::space;
+    if (!blank) text += one;
+    name.remove_prefix(one.size());
   }
   return text;
 }

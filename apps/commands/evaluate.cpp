@@ -344,7 +344,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                              .text_column = arguments.text_column,
                              .header = header_of(arguments)},
                             arguments.batch_size, part);
-  if (!data.use.empty() && ranks.leads()) tell(data.use + "\n");
+  if (!data.use.empty() && ranks.leads() && verbosity >= 0) tell(data.use + "\n");
   for (const std::string& note : data.notes) {
     if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
   }

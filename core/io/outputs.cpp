@@ -205,6 +205,13 @@ void Outputs::write(const std::string& option, const fs::path& folder, const fs:
   outputs_.pop_back();  // its names are distinct, and may be very many
   file->write(content);
   commit(*file, option, format);
+  // A folder with a file in it stays: its place is free for what is written next.
+  std::erase_if(made_, [](const fs::path& made) {
+    std::error_code error;
+    if (fs::is_empty(made, error) || error) return false;
+    forget_temporary(made);
+    return true;
+  });
 }
 
 }  // namespace whisker

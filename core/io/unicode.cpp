@@ -1,6 +1,7 @@
 #include "core/io/unicode.h"
 
 #include "core/io/utf8.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -48,20 +49,33 @@ CharacterClass character_class(char32_t c) {
 
 std::string to_nfc(std::string_view text) {
   if (is_ascii(text)) return std::string(text);
-  utf8proc_uint8_t* result = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &result,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
-  if (size < 0) return std::string(text);
-  return {reinterpret_cast<const char*>(result), static_cast<size_t>(size)};
+  // utf8proc takes several times the memory of what it is given. Nothing composes over a line's
+  // end.
+  constexpr size_t piece_bytes = 1 << 20;
+  std::string normal;
+  normal.reserve(text.size());
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t line_end = rest.find('\n', std::min(piece_bytes, rest.size()));
+    const std::string_view piece = rest.substr(0, std::min(line_end, rest.size() - 1) + 1);
+    rest.remove_prefix(piece.size());
+    utf8proc_uint8_t* result = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(piece.data()),
+                     static_cast<utf8proc_ssize_t>(piece.size()), &result,
+                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
+    if (size < 0) return std::string(text);
+    normal.append(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
+    count_progress();
+  }
+  return normal;
 }
 
 std::string to_small_letters(std::string_view text) {
   std::string small;
   small.reserve(text.size());
-  while (!text.empty()) {
+  for (size_t i = 1; !text.empty(); ++i) {
+    if (i % 65536 == 0) count_progress();
     const size_t length = utf8_sequence_length(text);
     if (length == 0) {
       small += text.front();

@@ -7,6 +7,7 @@
 #include "core/work_progress.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -53,15 +54,19 @@ size_t word_length(std::string_view text, TokenRules rules) {
 }
 
 // With ' for the apostrophe of typographers between two letters.
-std::string plain_apostrophes(std::string_view text) {
+std::string plain_apostrophes(std::string given) {
+  constexpr std::string_view quote = "\u2019", wide = "\uff07";
+  std::string_view text = given;
+  if (text.find(quote) == text.npos && text.find(wide) == text.npos) return given;
   std::string plain;
   plain.reserve(text.size());
   bool after_word = false;
-  while (!text.empty()) {
+  for (size_t i = 1; !text.empty(); ++i) {
+    if (i % 65536 == 0) count_progress();
     const Character one = first_character(text, TokenRules::unicode);
     const std::string_view bytes = text.substr(0, one.length);
     text.remove_prefix(one.length);
-    const bool apostrophe = bytes == "\u2019" || bytes == "\uff07";
+    const bool apostrophe = bytes == quote || bytes == wide;
     const bool before_word =
         !text.empty() && first_character(text, TokenRules::unicode).kind == CharacterClass::word;
     if (apostrophe && after_word && before_word) {
@@ -122,7 +127,7 @@ std::string prepare_text(std::string_view text, bool lowercase, TokenRules rules
   if (rules == TokenRules::ascii) return lowercase ? to_lowercase(text) : std::string(text);
   std::string normal = to_nfc(text);
   if (lowercase) normal = to_nfc(to_small_letters(normal));
-  return plain_apostrophes(normal);
+  return plain_apostrophes(std::move(normal));
 }
 
 std::vector<std::string_view> split_tokens(std::string_view text, TokenLevel level,

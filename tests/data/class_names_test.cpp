@@ -37,6 +37,10 @@ TEST(ClassNames, OfOtherBytesAreCounted) {
 
 TEST(ClassNames, ThatDifferLittleAreReported) {
   EXPECT_THAT(similar_classes(std::vector<std::string>{"cat", "dog", "cats"}), IsEmpty());
+  // A no-break space is a blank; its second byte within other characters is none.
+  EXPECT_THAT(similar_classes(std::vector<std::string>{"\u5834", "\u5d20"}), IsEmpty());
+  EXPECT_THAT(similar_classes(std::vector<std::string>{"red\u00a0fox", "redfox"}),
+              ElementsAre(HasSubstr("differ in blanks alone")));
   EXPECT_THAT(similar_classes(std::vector<std::string>{"Cat", "cat", " dog", "dog", "e\u0301",
                                                        "\u00e9", "Red Fox", "redfox"}),
               ElementsAre("classes 'e\u0301' and '\u00e9' differ in Unicode's normal form alone: "

@@ -27,7 +27,8 @@ void collect(const Module& module, std::vector<Statistic>& found) {
 
 }  // namespace
 
-bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch) {
+bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch,
+                        const std::atomic<int>& stop) {
   std::vector<Statistic> all;
   collect(*experiment.network->model().net, all);
   if (all.empty()) return false;
@@ -35,6 +36,7 @@ bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch) 
   for (const Statistic& one : all) one.buffer->master().fill_(0);
   BatchSource& source = *experiment.train;
   source.start_epoch(epoch);
+  const bool collective = experiment.config.train.sync_batch_norm && experiment.ranks->world() > 1;
   int64_t examples = 0, batches = 0;
   while (examples < examples_to_measure) {
     const std::optional<Batch> batch = source.next();
@@ -48,6 +50,7 @@ bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch) 
       one.sum = batches == 0 ? one.buffer->pending().clone() : add(one.sum, one.buffer->pending());
     }
     ++batches;
+    if (!collective && stop.load() != 0) break;
   }
   if (batches == 0) return true;
   for (const Statistic& one : all) {

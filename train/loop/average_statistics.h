@@ -10,13 +10,16 @@
 #include "train/experiment.h"
 #include "train/loop/train_step.h"
 
+#include <atomic>
 #include <cstdint>
 
 namespace whisker {
 
 /// Overwrites the statistics of the batch norms that training trains, for the weights that are live
 /// now, with the means over the first full batches of `epoch`, examples_to_measure in all. Ends the
-/// training loader's epoch. False, doing nothing, without such norms.
-bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch);
+/// training loader's epoch. False, doing nothing, without such norms. Once *stop is not 0 it breaks
+/// off, unless its batches are collective (train.sync_batch_norm).
+bool measure_statistics(Experiment& experiment, TrainStep& step, int64_t epoch,
+                        const std::atomic<int>& stop);
 
 }  // namespace whisker

@@ -52,7 +52,7 @@ std::shared_ptr<const Metrics> Trainer::validate() {
 
 // Of the epoch that follows, whose batches are made again after this.
 void Trainer::measure_average() {
-  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1);
+  const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1, stop_);
   if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
 }
 
@@ -70,7 +70,8 @@ void Trainer::check_best() {
   if (folder_.writes() && state_.best_epoch >= 0) problem = problem_of_best(folder_.best());
   problem = experiment_.ranks->group().from_leader(problem);
   if (problem.empty()) return;
-  validate_first_ = state_.epoch >= experiment_.config.train.epochs;
+  validate_first_ =
+      state_.epoch >= experiment_.config.train.epochs || (state_.batch == 0 && stalled());
   observer_.on_message(
       fmt::format("{}: {} (it held epoch {}); {} writes it again. Restore the file and resume "
                   "again to keep it.",
@@ -123,10 +124,13 @@ bool Trainer::stalled() const {
   return patience > 0 && state_.stalled >= patience;
 }
 
-// Of a run that has no epoch left.
+// Of a run that has no epoch left, or stopped early.
 void Trainer::validate_last_epoch() {
   const std::shared_ptr<const Metrics> metrics = validate();
-  if (signal_ != 0) return;
+  if (signal_ != 0) {
+    stop_reason_ = StopReason::signal;
+    return;
+  }
   --state_.epoch;  // the one that ended
   take_best(metrics);
   log_.validation(*metrics, true, state_.epoch, state_.step);

@@ -342,5 +342,38 @@ TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
   EXPECT_TRUE(fs::exists(folder / "kept"));
 }
 
+TEST(Outputs, AfterManyFoldersAnUnfinishedOneCanStillBeRemoved) {
+  const TemporaryFolder folder;
+  Outputs outputs("test");
+  outputs.open_folder("--cam", folder / "maps");
+  for (int i = 0; i < 40; ++i) {
+    outputs.write("--cam", folder / "maps", fmt::format("{}/a", i), "notes", note_format);
+  }
+  const size_t written = entries_below(folder.path());
+  const auto file = outputs.open("-o", folder / "a", note_format);
+  EXPECT_EQ(entries_below(folder.path()), written + 1);
+  remove_temporaries();
+  EXPECT_EQ(entries_below(folder.path()), written);
+}
+
+// Else what was written long ago would keep later files from being remembered.
+TEST(Outputs, ThreadsThatWriteAtOnceForgetTheirTemporaries) {
+  const TemporaryFolder folder;
+  const auto write_many = [&](const char* name) {
+    for (int i = 0; i < 20000; ++i) {
+      remember_temporary(folder / name);
+      forget_temporary(folder / name);
+    }
+  };
+  const auto other = std::async(std::launch::async, write_many, "a");
+  write_many("b");
+  other.wait();
+  folder.write("late", "x");
+  remember_temporary(folder / "late");
+  remove_temporaries();
+  forget_temporary(folder / "late");
+  EXPECT_FALSE(fs::exists(folder / "late"));
+}
+
 }  // namespace
 }  // namespace whisker

@@ -35,6 +35,17 @@ TEST(Unicode, NormalFormC) {
   EXPECT_EQ(to_nfc(std::string("e\u0301\0b", 5)), std::string("\u00e9\0b", 4));
 }
 
+TEST(Unicode, NormalFormCOfLongTexts) {
+  std::string given, want;
+  for (int i = 0; i < 400'000; ++i) {  // some MiB
+    given += i % 1000 == 0 ? "\n\u0301" : "e\u0301";
+    want += i % 1000 == 0 ? "\n\u0301" : "\u00e9";
+  }
+  EXPECT_TRUE(to_nfc(given) == want);
+  given += "\xff";
+  EXPECT_TRUE(to_nfc(given) == given);
+}
+
 TEST(Unicode, SmallLettersOfEveryAlphabet) {
   EXPECT_EQ(to_small_letters("ÀŽŁ ΆΩ ЖЁ Ấ ԱԲ 漢ß"), "àžł άω жё ấ աբ 漢ß");
   EXPECT_EQ(to_small_letters("A\xff"), "a\xff");

@@ -8,6 +8,7 @@
 #include "train/planning/dry_run.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -167,6 +168,33 @@ TEST(Trainer, AnEarlyStoppedRunTrainsNoMoreUntilItIsAskedTo) {
   TestRun endless(
       data.config(joined(stalling, {"train.early_stopping.patience=0", "train.epochs=8"})), folder);
   EXPECT_EQ(endless.train().epochs, 8);
+}
+
+TEST(Trainer, AnEarlyStoppedRunWritesItsMissingBestWeightsAgain) {
+  const StripeFolder data;
+  const Config config = data.config({"train.epochs=50", "train.early_stopping.patience=3",
+                                     "train.early_stopping.min_delta=10", "train.metric=loss"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.train();
+    folder = run.folder.path();
+  }
+  fs::remove(folder / "best.safetensors");
+  {
+    TestRun stopped(config, folder);
+    EXPECT_THAT(stopped.recorder.messages,
+                testing::Contains(HasSubstr("a validation of the last weights writes it again")));
+    stopped.stop = SIGTERM;
+    EXPECT_EQ(stopped.train().reason, StopReason::signal);
+    EXPECT_FALSE(fs::exists(folder / "best.safetensors"));
+  }
+  TestRun again(config, folder);
+  const TrainResult result = again.train();
+  EXPECT_EQ(result.reason, StopReason::early_stopping);
+  EXPECT_EQ(result.best_epoch, 3);
+  EXPECT_TRUE(again.recorder.steps.empty());
+  EXPECT_TRUE(fs::exists(folder / "best.safetensors"));
 }
 
 TEST(Trainer, BestIsTheHighestAccuracyOrTheLowestLoss) {
