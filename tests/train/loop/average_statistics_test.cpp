@@ -115,5 +115,22 @@ TEST(AverageStatistics, FrozenNormsKeepTheirs) {
   for (const double value : stored(best, "batch_norm.running_var")) EXPECT_EQ(value, 1);
 }
 
+// Those of the weights that the run began with, which a resume reads after the average is made.
+TEST(AverageStatistics, FrozenNormsKeepTheirsThroughAResume) {
+  const StripeFolder data;
+  TestRun first(data.config({"train.epochs=1", "name=first"}));
+  first.train();
+  const auto want =
+      stored(Network::load(first.folder.best(), cpu_device), "batch_norm.running_mean");
+  const Config config =
+      data.config({"init.from=" + first.folder.best().string(), "freeze_norm=true", "ema.decay=0.9",
+                   "train.epochs=3", "train.validate_every=3", "name=second"});
+  TestRun resumed(config, stopped_at(config, 7));
+  resumed.train();
+  EXPECT_EQ(stored(Network::load(resumed.folder.best(), cpu_device), "batch_norm.running_mean"),
+            want);
+  EXPECT_THAT(want, testing::Contains(testing::Ne(0)));
+}
+
 }  // namespace
 }  // namespace whisker::test
