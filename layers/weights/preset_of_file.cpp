@@ -216,7 +216,6 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   const std::pair<std::optional<PresetName>, const char*> said[] = {
       {find_preset_name(names.metadata), "its metadata"},
       {find_preset_name(file.network()), "its checkpoint"},
-      {find_preset_name(names.beside), "the description beside it"},
       {preset_name_of_file(own), by_file_name}};
   for (const auto& [name, by] : said) {
     if (!name) continue;

@@ -4,8 +4,8 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// what stands beside it, its own name. A name must fit the tensors. Of presets that nothing tells
-// apart the first is assumed, and the others are said.
+// its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
+// assumed, and the others are said.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -21,7 +21,6 @@ namespace whisker {
 struct NetworkNames {
   std::string model = {};     ///< --model
   std::string metadata = {};  ///< `arch`
-  std::string beside = {};    ///< of a description next to the file, such as config.json
   bool file = true;           ///< whether the file's own name counts
 };
 

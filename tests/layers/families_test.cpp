@@ -271,8 +271,7 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   const std::string vit = "vit_tiny_patch16_224", own = "deit_tiny_patch16_224";
   EXPECT_EQ(found("w.pth", {}), vit);  // the first; see the others
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {}), own);
-  EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.beside = vit}), vit);
-  EXPECT_EQ(found("w.pth", {.metadata = own, .beside = vit}), own);
+  EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = vit}), vit);
   EXPECT_EQ(found("w.pth", {.model = vit, .metadata = own}), vit);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = "my own network"}), own);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.file = false}), vit);
