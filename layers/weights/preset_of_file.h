@@ -34,8 +34,9 @@ struct PresetOfFile {
 /// The preset whose names and shapes the file has, but for the number of classes, and that the
 /// first name says which is one of a network; see Note [Look-alikes]. The file's names may be
 /// torchvision's or timm's. Presets that say how ImageNet's images become their input (a `data`
-/// section) are compared. Nothing when none fits. Throws usage for a `model` that is no preset's
-/// name, and checkpoint for a name whose preset has other tensors, naming the first that differs.
+/// section) are compared. Nothing when none fits, whatever a checkpoint calls its network. Throws
+/// usage for a `model` that is no preset's name, and checkpoint for a name whose preset has other
+/// tensors, naming the first that differs.
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file,
                                            const NetworkNames& names = {});
 

@@ -284,6 +284,12 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
 }
 
+TEST(PresetOfFile, ACheckpointOfAnotherNetworkMayBearAPresetsName) {
+  SafetensorsFile checkpoint = SafetensorsFile::of("w.pth", {});
+  checkpoint.set_network("resnet50");
+  EXPECT_FALSE(preset_of_file(checkpoint));
+}
+
 TEST(PresetOfFile, RefusesANameThatTheTensorsContradict) {
   const auto refused = [](const char* file, const NetworkNames& names) {
     return message_of(names.model == "resnet19" ? ErrorKind::usage : ErrorKind::checkpoint,
@@ -298,6 +304,10 @@ TEST(PresetOfFile, RefusesANameThatTheTensorsContradict) {
               HasSubstr("--model says resnet34, but its tensors are those of another network: "
                         "layer1.2.conv1.weight is missing. --model NAME"));
   EXPECT_THAT(refused("w.pth", {.metadata = "resnet34"}), HasSubstr("its metadata says resnet34"));
+  SafetensorsFile checkpoint = library_file(family_row("resnet18"), "w.pth");
+  checkpoint.set_network("resnet34");
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { preset_of_file(checkpoint); }),
+              HasSubstr("its checkpoint says resnet34"));
   EXPECT_THAT(refused("resnetblur18.pth", {}), HasSubstr("says resnetblur18, which is no preset"));
   EXPECT_THAT(refused("w.pth", {.model = "resnet19"}),
               HasSubstr("--model: expected a preset with ImageNet weights, got 'resnet19'; did you "
