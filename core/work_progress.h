@@ -6,8 +6,8 @@
 
 namespace whisker {
 
-/// Called for every operator, replayed graph, image, batch and MiB that is read or written. From
-/// any thread; it costs an atomic addition.
+/// Called for every operator, replayed graph, image, batch, row of a table and MiB that is read or
+/// written. From any thread; it costs an atomic addition.
 void count_progress();
 
 /// What a process waits for. Of several, the last here counts.

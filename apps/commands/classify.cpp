@@ -185,14 +185,13 @@ void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int
   rounds.finish();
 }
 
-// Reports which files of folders are no inputs; fails where there is no image at all.
+// Fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
   if (!any) {
     const std::string unsupported = unsupported_formats(names.skipped(), true);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
          supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
   }
-  if (const std::string use = names.use(); !use.empty()) tell(use + "\n");
 }
 
 // False for standard input, where an answer may be awaited before the next line comes, and on a
@@ -202,7 +201,7 @@ bool reads_ahead(const Network& network, const InputNames& names, const RankGrou
 }
 
 int classify_image_files(const Network& network, InputNames& names, ClassifiedImages& files,
-                         const ClassifyArguments& arguments, RankGroup& ranks) {
+                         const ClassifyArguments& arguments, RankGroup& ranks, int verbosity) {
   Printer printer(arguments, network, "path", ranks.leads());
   bool any = false;
   int64_t dark = 0;
@@ -248,11 +247,12 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
   for (const auto count : ranks.gather(static_cast<uint64_t>(dark))) {
     all_dark += static_cast<int64_t>(count);
   }
-  if (const std::string note = dark_pngs_note(all_dark); !note.empty() && ranks.leads()) {
-    tell(note + "\n");
+  check_found(arguments, names, any);
+  if (ranks.leads() && verbosity >= 0) {
+    for (const std::string& note : {dark_pngs_note(all_dark), names.note(), names.use()}) {
+      if (!note.empty()) tell(note + "\n");
+    }
   }
-  if (const std::string note = names.note(); !note.empty() && ranks.leads()) tell(note + "\n");
-  if (ranks.leads() || !any) check_found(arguments, names, any);
   const int code = printer.finish();  // also where writing failed
   files.finish();
   return code;
@@ -495,7 +495,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments, ranks, invocation.verbosity);
   } else {
-    code = classify_image_files(network, names, files, arguments, ranks);
+    code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");
   if (!brief && ranks.leads()) save_algorithms(device);

@@ -78,8 +78,10 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, cons
     const std::string nearest = nearest_preset(file);
     std::vector<std::string> notes = file.notes();
     notes.push_back(fmt::format(
-        "{}: no preset has its tensors: the result does not say which network it is{}{}",
-        printable(file.name()), nearest.empty() ? "" : "; ", printable(nearest)));
+        "{}: no preset has its tensors{}: the result does not say which network it is{}{}",
+        printable(file.name()),
+        file.network().empty() ? "" : ", though its checkpoint says " + printable(file.network()),
+        nearest.empty() ? "" : "; ", printable(nearest)));
     tell_notes(notes, invocation);
     return metadata;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 
 #include <dlfcn.h>
@@ -113,9 +114,13 @@ MpiGroup::MpiGroup(const RankEnvironment& environment) : RankGroup(environment) 
 
 std::vector<std::string> MpiGroup::all_gather(std::string_view bytes) {
   const WaitScope waits(Waiting::ranks);
-  const auto own = static_cast<int>(bytes.size());
+  constexpr size_t longest = std::numeric_limits<int>::max();
+  const auto own = static_cast<int>(std::min(bytes.size(), longest));
   std::vector<int> sizes(static_cast<size_t>(world())), offsets(sizes.size());
   mpi().all_gather(&own, 1, mpi().int32, sizes.data(), 1, mpi().int32, mpi().world);
+  if (std::accumulate(sizes.begin(), sizes.end(), size_t{0}) >= longest) {
+    fail(ErrorKind::device, "MPI: the ranks exchange 2 GiB or more at a time. Use fewer ranks.");
+  }
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
   std::string together(static_cast<size_t>(offsets.back() + sizes.back()), '\0');
   mpi().all_gather_v(bytes.data(), own, mpi().byte, together.data(), sizes.data(), offsets.data(),

@@ -2,6 +2,7 @@
 #include "data/files/csv.h"
 
 #include "core/error.h"
+#include "core/work_progress.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,6 +21,7 @@ class CsvReader {
     std::vector<CsvRow> rows;
     while (!text_.empty()) {
       CsvRow row = read_row();
+      count_progress();
       if (row.fields.size() == 1 && row.fields.front().empty()) continue;
       if (!rows.empty() && row.fields.size() != rows.front().fields.size()) {
         refuse(row.line, fmt::format("expected {} fields as in the first row, got {}",

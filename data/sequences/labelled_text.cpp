@@ -5,6 +5,7 @@
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "core/work_progress.h"
 #include "data/class_names.h"
 #include "data/files/file_walk.h"
 #include "data/files/split_folders.h"
@@ -189,6 +190,7 @@ class Reader {
   }
 
   void add(Found one, std::string fault = "") {
+    count_progress();
     if (fault.empty()) fault = one.label.empty() ? "the label is empty" : fault_of(one.text);
     if (fault.empty() && find_invalid_utf8(one.label) != std::string_view::npos) {
       fault = "the label is not UTF-8";

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/text.h"
+#include "core/work_progress.h"
 #include "data/files/file_walk.h"
 #include "data/files/text_file.h"
 
@@ -43,6 +44,7 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
+    count_progress();
     CsvRow row{.line = number, .fields = split(line, separator)};
     if (line.empty() || row.fields.empty()) continue;
     if (!file.rows.empty() && row.fields.size() != file.rows.front().fields.size()) {

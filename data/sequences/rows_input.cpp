@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/json.h"
 #include "core/io/unicode.h"
+#include "core/work_progress.h"
 #include "data/sequences/label_reading.h"
 #include "data/sequences/table_header.h"
 
@@ -53,6 +54,7 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   all.notes = std::move(file.notes);
   int64_t padded = 0;
   for (const CsvRow& row : file.rows) {
+    count_progress();
     size_t end = row.fields.size();
     bool nan = false;
     while (end > 0 && (end - 1 == label || is_padding(row.fields[end - 1]))) {

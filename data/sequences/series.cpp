@@ -2,6 +2,7 @@
 #include "data/sequences/series.h"
 
 #include "core/error.h"
+#include "core/work_progress.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
 
@@ -158,6 +159,7 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
     }
   };
   for (const CsvRow& row : file.rows) {
+    count_progress();
     add_misshapen(row.line);
     std::vector<double> values;
     for (const size_t column : columns) {

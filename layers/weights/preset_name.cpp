@@ -73,6 +73,7 @@ std::optional<PresetName> find_preset_name(std::string_view text) {
   const bool only_timm = timm || (!torchvision && is_timm_tag(tag));
   if (plain && !(only_timm && of_timm)) found.presets.emplace_back(plain->name);
   if (of_timm && !torchvision) found.presets.emplace_back(of_timm->name);
+  if (found.presets.empty() && !found.unsupported) return std::nullopt;
   return found;
 }
 

@@ -36,7 +36,8 @@ std::optional<Model> imagenet_model(const Preset& preset) {
   return imagenet_model(preset, preset_sections(preset));
 }
 
-constexpr const char *by_option = "--model", *by_file_name = "its file name";
+constexpr const char *by_option = "--model", *by_checkpoint = "its checkpoint",
+                     *by_file_name = "its file name";
 
 struct Candidate {
   const Preset* preset;
@@ -159,8 +160,21 @@ bool reads_imagenet(const std::string& preset) {
   return !merged_key(preset_sections(*find_preset(preset)), "data").is_null();
 }
 
-// The preset that `name` says, of those of this name that fit.
-PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, std::string by) {
+std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
+  std::vector<Candidate> candidates;
+  FittingPresets fitting(file);
+  for (const std::span<const Preset> list : {presets(), preset_variants()}) {
+    for (const Preset& preset : list) {
+      if (const auto found = fitting.find(preset)) candidates.push_back(*found);
+    }
+  }
+  return choose(std::move(candidates), "its tensors");
+}
+
+// The preset that `name` says, of those of this name that fit. Nothing for a network that its
+// trainer calls as the preset that it was made from (MoCo's and CBAM's `arch: resnet50`).
+std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const PresetName& name,
+                                         std::string by) {
   if (name.unsupported) {
     fail(ErrorKind::checkpoint,
          "{}: {} says {}, which is no preset: it has the tensors of one and computes something "
@@ -174,25 +188,15 @@ PresetOfFile named_preset(const SafetensorsFile& file, const PresetName& name, s
   }
   if (auto found = choose(std::move(candidates), by)) {
     if (by == by_option || name.download) found->others.clear();
-    return *found;
+    return found;
   }
+  if (by == by_checkpoint && !preset_by_tensors(file)) return std::nullopt;
   const Model model = *imagenet_model(*find_preset(name.presets[0]));
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, but its tensors are those of another network: {}. {} NAME says which "
        "network it is{}.",
        file.name(), by, name.presets[0], difference_of_weights(file, model).first, by_option,
        by == by_file_name ? ", or another name of the file" : "");
-}
-
-std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
-  std::vector<Candidate> candidates;
-  FittingPresets fitting(file);
-  for (const std::span<const Preset> list : {presets(), preset_variants()}) {
-    for (const Preset& preset : list) {
-      if (const auto found = fitting.find(preset)) candidates.push_back(*found);
-    }
-  }
-  return choose(std::move(candidates), "its tensors");
 }
 
 // Throws usage for a text that names no preset of images.
@@ -215,8 +219,7 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   const std::string own = names.file ? file.name() : "";
   const std::pair<std::optional<PresetName>, const char*> said[] = {
       {find_preset_name(names.metadata), "its metadata"},
-      {find_preset_name(file.network()), "its checkpoint"},
-      {find_preset_name(names.beside), "the description beside it"},
+      {find_preset_name(file.network()), by_checkpoint},
       {preset_name_of_file(own), by_file_name}};
   for (const auto& [name, by] : said) {
     if (!name) continue;

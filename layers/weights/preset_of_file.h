@@ -4,8 +4,8 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// what stands beside it, its own name. A name must fit the tensors. Of presets that nothing tells
-// apart the first is assumed, and the others are said.
+// its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
+// assumed, and the others are said.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -21,7 +21,6 @@ namespace whisker {
 struct NetworkNames {
   std::string model = {};     ///< --model
   std::string metadata = {};  ///< `arch`
-  std::string beside = {};    ///< of a description next to the file, such as config.json
   bool file = true;           ///< whether the file's own name counts
 };
 
@@ -35,8 +34,9 @@ struct PresetOfFile {
 /// The preset whose names and shapes the file has, but for the number of classes, and that the
 /// first name says which is one of a network; see Note [Look-alikes]. The file's names may be
 /// torchvision's or timm's. Presets that say how ImageNet's images become their input (a `data`
-/// section) are compared. Nothing when none fits. Throws usage for a `model` that is no preset's
-/// name, and checkpoint for a name whose preset has other tensors, naming the first that differs.
+/// section) are compared. Nothing when none fits, whatever a checkpoint calls its network. Throws
+/// usage for a `model` that is no preset's name, and checkpoint for a name whose preset has other
+/// tensors, naming the first that differs.
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file,
                                            const NetworkNames& names = {});
 

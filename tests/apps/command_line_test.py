@@ -69,6 +69,8 @@ class CommandLine(ProgramTest):
         walked = self.whisker("classify", self.weights, "odd", "--jsonl").stdout.splitlines()
         self.assertEqual([json.loads(line)["path"] for line in walked],
                          sorted((f"odd/{n}" for n in names), key=os.fsencode))
+        self.assertIn("7 of 8 files used: 1 hidden", self.whisker("classify", self.weights, "odd").stderr)
+        self.assertEqual(self.whisker("classify", self.weights, "odd", "-q").stderr, "")
         listed = self.whisker("classify", self.weights, "-", "--jsonl",
                               input="".join(f"odd/{n}\n" for n in names)).stdout.splitlines()
         self.assertEqual([json.loads(line)["path"] for line in listed], [f"odd/{n}" for n in names])

@@ -119,6 +119,11 @@ class Exchange(ProgramTest):
                              ("F32", [4, 3], struct.pack("<12f", 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)))
             self.assertEqual(tensors["half"], ("F16", [2], struct.pack("<2e", 0.5, -2)))
         self.refused(2, "is an input of this command", "import", "w.pth", "-o", "./w.pth", "--force")
+        torch_files.save({"state_dict": state, "arch": "resnet50"}, self.folder / "moco.pth")
+        done = self.whisker("import", "moco.pth", "-o", "moco.safetensors", "--names", "file")
+        self.assertIn("no preset has its tensors, though its checkpoint says resnet50: the result does not say",
+                      done.stderr)
+        self.assertEqual(sorted(tensors_of(self.folder / "moco.safetensors")), sorted(state))
 
     def test_dense_layers_of_vgg_are_convolutions_in_timm(self):
         shapes = {"features.0.weight": [2, 3, 3, 3], "classifier.0.weight": [4, 98], "classifier.0.bias": [4],

@@ -3,6 +3,7 @@
 
 #include "apps/ranks/rank_rounds.h"
 #include "core/io/file.h"
+#include "tests/core/communicator/rank_threads.h"
 #include "tests/support/temporary_folder.h"
 
 #include <chrono>
@@ -125,6 +126,31 @@ TEST(RankRounds, AreThoseOfOneRank) {
   }
   rounds.finish();
   EXPECT_THAT(reported, ElementsAre("0-2", "2-4", "4-5"));
+}
+
+// Rank 0 of two that find the same.
+struct Twins : RankGroup {
+  Twins() : RankGroup(test::environment(0, 2, 0)) {}
+  std::vector<std::string> all_gather(std::string_view bytes) override {
+    longest = std::max(longest, bytes.size());
+    return {std::string(bytes), std::string(bytes)};
+  }
+  size_t longest = 0;
+};
+
+TEST(RankRounds, LargeResultsTakeSeveralMessages) {
+  Twins ranks;
+  std::vector<std::string> reported, wanted;
+  RankRounds rounds(
+      ranks, 8, 4, [&](const std::string& result) { reported.push_back(result); }, 400);
+  rounds.next();
+  for (const size_t size : {90u, 80u, 300u, 10u}) {
+    rounds.add(wanted.emplace_back(size, static_cast<char>('a' + wanted.size())));
+  }
+  rounds.finish();
+  for (size_t i = 0; i < 4; ++i) wanted.push_back(wanted[i]);
+  EXPECT_EQ(reported, wanted) << "rank 0's before rank 1's";
+  EXPECT_LE(ranks.longest, 300 + sizeof(uint64_t)) << "the longest result alone";
 }
 
 }  // namespace

@@ -274,8 +274,7 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   const std::string vit = "vit_tiny_patch16_224", own = "deit_tiny_patch16_224";
   EXPECT_EQ(found("w.pth", {}), vit);  // the first; see the others
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {}), own);
-  EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.beside = vit}), vit);
-  EXPECT_EQ(found("w.pth", {.metadata = own, .beside = vit}), own);
+  EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = vit}), vit);
   EXPECT_EQ(found("w.pth", {.model = vit, .metadata = own}), vit);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.metadata = "my own network"}), own);
   EXPECT_EQ(found("deit_tiny_patch16_224.pth", {.file = false}), vit);
@@ -286,6 +285,12 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(preset_of_file(checkpoint, {.metadata = vit})->name, vit);
   // A preset without ImageNet weights is no network of a file from elsewhere.
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
+}
+
+TEST(PresetOfFile, ACheckpointOfAnotherNetworkMayBearAPresetsName) {
+  SafetensorsFile checkpoint = SafetensorsFile::of("w.pth", {});
+  checkpoint.set_network("resnet50");
+  EXPECT_FALSE(preset_of_file(checkpoint));
 }
 
 TEST(PresetOfFile, RefusesANameThatTheTensorsContradict) {
@@ -302,6 +307,10 @@ TEST(PresetOfFile, RefusesANameThatTheTensorsContradict) {
               HasSubstr("--model says resnet34, but its tensors are those of another network: "
                         "layer1.2.conv1.weight is missing. --model NAME"));
   EXPECT_THAT(refused("w.pth", {.metadata = "resnet34"}), HasSubstr("its metadata says resnet34"));
+  SafetensorsFile checkpoint = library_file(family_row("resnet18"), "w.pth");
+  checkpoint.set_network("resnet34");
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { preset_of_file(checkpoint); }),
+              HasSubstr("its checkpoint says resnet34"));
   EXPECT_THAT(refused("resnetblur18.pth", {}), HasSubstr("says resnetblur18, which is no preset"));
   EXPECT_THAT(refused("w.pth", {.model = "resnet19"}),
               HasSubstr("--model: expected a preset with ImageNet weights, got 'resnet19'; did you "

@@ -1,5 +1,6 @@
 // Tables as they come: headers, encodings, separators, labels or none, padding, the order of time.
 #include "core/error.h"
+#include "core/work_progress.h"
 #include "data/files/text_file.h"
 #include "data/sequences/label_reading.h"
 #include "data/sequences/labelled_text.h"
@@ -316,6 +317,27 @@ TEST_F(LabelColumn, NoneMeansValuesOnly) {
   const LabelledRows rows = read_labelled_rows(path, {.label_column = "none", .max_bad = 0});
   EXPECT_THAT(rows.labels, IsEmpty());
   EXPECT_THAT(rows.values, ElementsAre(ElementsAre(1, 2), ElementsAre(3, 4)));
+}
+
+// A rank that reads a large table does not hang.
+TEST(RowTables, EveryRowReadIsProgress) {
+  const TemporaryFolder folder;
+  std::string rows, texts = "label,text\n";
+  for (int i = 0; i < 100; ++i) {
+    rows += fmt::format("{}\t1\n", i % 2);
+    texts += fmt::format("{},some text\n", i % 2);
+  }
+  const auto counted = [](const auto& read) {
+    const uint64_t before = work_progress().count;
+    read();
+    return work_progress().count - before;
+  };
+  const std::string table = folder.write("r.tsv", rows), labelled = folder.write("t.csv", texts);
+  const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
+  // As a row of the file, and as what it holds.
+  EXPECT_GE(counted([&] { read_labelled_rows(table, {.max_bad = 0}); }), 200u);
+  EXPECT_GE(counted([&] { read_series(table, input, 0); }), 200u);
+  EXPECT_GE(counted([&] { read_labelled_text(labelled, by_name); }), 200u);
 }
 
 // --- series --------------------------------------------------------------------------------------

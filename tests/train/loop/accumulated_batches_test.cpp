@@ -31,7 +31,8 @@ void write_colours(const std::filesystem::path& dir) {
   }
 }
 
-// As the script that made the fixture: all parameters in order, k-th value ((7k mod 13) - 6) / 8.
+// As in scripts/make_accumulated_batches.py: all parameters in order, k-th value
+// ((7k mod 13) - 6) / 8.
 void set_weights(const Experiment& experiment) {
   int k = 0;
   for (const auto& parameter : experiment.arena->parameters()) {
