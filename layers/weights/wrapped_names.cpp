@@ -43,7 +43,9 @@ bool is_counter(std::string_view name) {
   return name.ends_with("num_batches_tracked") || is_average_count(name);
 }
 
-bool is_average_count(std::string_view name) { return name == "n_averaged"; }
+bool is_average_count(std::string_view name) {
+  return name == "n_averaged";
+}
 
 UnwrappedNames unwrapped_names(std::span<const std::string> names,
                                const std::function<bool(std::string_view)>& wanted) {
