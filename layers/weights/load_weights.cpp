@@ -49,8 +49,8 @@ Tensors tensors_by_name(const SafetensorsFile& file, const ParameterList& parame
   Tensors tensors;
   for (size_t i = 0; i < names.size(); ++i) {
     const SafetensorsTensor& tensor = file.tensors()[i];
-    if (names[i].empty()) {
-      if (beside && !is_counter(tensor.name)) beside->push_back(tensor.name);
+    if (names[i].empty() || is_average_count(names[i])) {
+      if (beside && !tensor.name.ends_with("num_batches_tracked")) beside->push_back(tensor.name);
       continue;
     }
     if (!tensors.emplace(names[i], &tensor).second) {

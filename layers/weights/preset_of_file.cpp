@@ -274,7 +274,9 @@ std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
       tensors[i].shape.assign(found->second.begin(), found->second.end());
     }
   }
-  std::erase_if(tensors, [](const SafetensorsTensor& tensor) { return tensor.name.empty(); });
+  std::erase_if(tensors, [&](const SafetensorsTensor& tensor) {
+    return tensor.name.empty() || (preset && is_average_count(tensor.name));
+  });
   return tensors;
 }
 

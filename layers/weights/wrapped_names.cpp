@@ -40,7 +40,11 @@ std::vector<std::string> without(std::span<const std::string> names, const std::
 }  // namespace
 
 bool is_counter(std::string_view name) {
-  return name.ends_with("num_batches_tracked") || name == "n_averaged";
+  return name.ends_with("num_batches_tracked") || is_average_count(name);
+}
+
+bool is_average_count(std::string_view name) {
+  return name == "n_averaged";
 }
 
 UnwrappedNames unwrapped_names(std::span<const std::string> names,

@@ -15,6 +15,9 @@ namespace whisker {
 /// norm, `n_averaged` of an AveragedModel.
 bool is_counter(std::string_view name);
 
+/// `n_averaged`, which stands beside the averaged network and is none of its tensors.
+bool is_average_count(std::string_view name);
+
 /// Names as tensor_names.h translates them, without the words that all of the network's begin with.
 struct UnwrappedNames {
   std::vector<std::string> names;  ///< "" of a tensor that stands beside the network

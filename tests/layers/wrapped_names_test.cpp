@@ -91,15 +91,18 @@ TEST(WrappedNames, APrefixIsTakenOffAndWhatStandsBesideIsTold) {
     file.add("criterion.weight", {3});
     file.add("n_averaged", {}, DType::f32);
     EXPECT_THAT(loaded(file, model).notes("w.pth"),
-                ElementsAre("w.pth: 1 tensors beside the network are left out: "
-                            "'criterion.weight'; --weights-key PREFIX reads others"))
+                ElementsAre("w.pth: 2 tensors beside the network are left out: "
+                            "'criterion.weight', 'n_averaged'; --weights-key PREFIX reads others"))
         << prefix;
     EXPECT_EQ(classes_that_fit(file.file(), model), 3) << prefix;
   }
   CountingFile averaged;  // of torch.optim.swa_utils.AveragedModel
   add_small_conv_model(averaged, "module.");
   averaged.add("n_averaged", {});
-  EXPECT_EQ(loaded(averaged, model).loaded, 4);
+  const LoadReport report = loaded(averaged, model);
+  EXPECT_EQ(report.loaded, 4);
+  EXPECT_EQ(report.batches_tracked, 0);
+  EXPECT_THAT(report.beside, ElementsAre("n_averaged"));
   EXPECT_EQ(classes_that_fit(averaged.file(), model), 3);
 }
 

@@ -40,7 +40,9 @@ int64_t confusion_width(std::span<const std::string> names, std::span<const int6
 
 std::string figure_text(double value) {
   if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
-  return std::isnan(value) ? "not a number" : fmt::format("{:.4f}", value);
+  if (std::isnan(value)) return "not a number";
+  constexpr double readable = 1e12;  // a MAE after `log: true` may have 300 digits
+  return std::abs(value) < readable ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
 }
 
 std::string Metrics::table(int) const {

@@ -34,6 +34,12 @@ TEST(MetricsLog, ASkippedStepHasNoGradientNorm) {
   EXPECT_EQ(skipped.at("epoch_loss").as_double(), 0.75);
 }
 
+TEST(Figures, HugeOnesAreShort) {
+  EXPECT_EQ(figure_text(451.746), "451.7460");
+  EXPECT_EQ(figure_text(-123456789012.5), "-123456789012.5000");
+  EXPECT_EQ(figure_text(1.0799428867402102e+157), "1.0799e+157");
+}
+
 TEST(MetricsLog, AMetricThatOverflowedIsNull) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
