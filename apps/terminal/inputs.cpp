@@ -175,8 +175,8 @@ std::vector<std::string> InputNames::expanded(const std::string& name) {
   if (!std::filesystem::is_directory(name, error)) return {name};
   const std::filesystem::path folder(name);
   folders_.push_back(name);
-  const FileWalk walk = walk_files(folder, name, OnUnreadable::list);
-  std::vector<SkippedFile> skipped;
+  FileWalk walk = walk_files(folder, name, OnUnreadable::list);
+  std::vector<SkippedFile> skipped = std::move(walk.skipped);
   std::vector<std::string> paths;
   for (const WalkedFile& image : take_images(folder, walk.files, skipped)) {
     paths.push_back((folder / image.path).string());
