@@ -442,7 +442,13 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   Outputs outputs = make_outputs("classify", arguments.force, invocation);
   outputs.add_input(arguments.weights);
   outputs.add_input(arguments.facts.classes);
-  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  for (const std::string& input : arguments.inputs) {
+    if (input == "-") {
+      outputs.add_input("/dev/stdin");  // may be a file
+    } else {
+      outputs.add_data(input);
+    }
+  }
   ClassifiedImages files(outputs, ranks.leads() ? arguments.cam : "",
                          ranks.leads() ? arguments.embeddings : "",
                          common_folder(arguments.inputs));

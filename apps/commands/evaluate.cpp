@@ -392,7 +392,13 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   for (const std::string& file : {arguments.weights, arguments.csv, arguments.facts.classes}) {
     outputs.add_input(file);
   }
-  for (const std::string& input : arguments.inputs) outputs.add_data(input);
+  for (const std::string& input : arguments.inputs) {
+    if (input == "-") {
+      outputs.add_input("/dev/stdin");  // may be a file
+    } else {
+      outputs.add_data(input);
+    }
+  }
   EvaluatedFiles reports(outputs, ranks.leads() ? arguments.predictions : "",
                          ranks.leads() ? arguments.out : "");
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);

@@ -195,9 +195,20 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
 }
 
 bool is_predictions_csv(std::string_view begin) {
-  if (!begin.starts_with(csv_columns)) return false;
-  begin.remove_prefix(csv_columns.size());
-  return begin.starts_with(",probability ") || begin.starts_with(",\"probability ");
+  if (!begin.starts_with(std::string(csv_columns) + ',')) return false;
+  const size_t end = begin.find('\n');
+  begin = begin.substr(csv_columns.size() + 1, end - csv_columns.size() - 1);
+  if (end == std::string_view::npos) {  // cut within the names of many classes
+    return begin.starts_with("probability ") || begin.starts_with("\"probability ");
+  }
+  try {  // a column more is a person's
+    const std::vector<CsvRow> rows = parse_csv(begin, "header");
+    return rows.size() == 1 && std::ranges::all_of(rows[0].fields, [](const std::string& field) {
+             return field.starts_with("probability ");
+           });
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 bool is_worst_page(std::string_view begin) {

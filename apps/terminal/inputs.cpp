@@ -33,6 +33,12 @@ std::optional<std::string> LineReader::next() {
   begin_ = std::min(stop + 1, buffer_.size());
   if (std::exchange(first_, false) && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
   if (end_ == '\n' && line.ends_with('\r')) line.pop_back();
+  if (line.find('\0') != std::string::npos) {
+    fail(ErrorKind::usage,
+         "{}: expected a name or a text per line, got a line with NUL. Names that end with NUL, as "
+         "of find -print0, need --null.",
+         name_);
+  }
   return line;
 }
 

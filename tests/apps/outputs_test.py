@@ -58,9 +58,9 @@ class Outputs(ProgramTest):
         return {path: path.read_bytes() for path in self.folder.rglob("*")
                 if path.is_file() and ".cache" not in path.parts}
 
-    def refused(self, says, *command):
+    def refused(self, says, *command, **options):
         before = self.content()
-        done = self.whisker(*map(str, command), code=2)
+        done = self.whisker(*map(str, command), code=2, **options)
         self.assertIn(says, done.stderr, command)
         self.assertEqual(done.stdout, "")
         self.assertEqual(self.content(), before, command)
@@ -112,6 +112,26 @@ class Outputs(ProgramTest):
             self.refused("lies in the folder", *self.files[name], f"{folder}/new{self.ending[name]}", "--force")
         self.refused("lies in the folder", "evaluate", self.run_folder / "best.safetensors", "--split", "val",
                      "--predictions", "val/p.csv", "--force")
+
+    def test_standard_input_is_an_input(self):
+        listed = self.folder / "listed.csv"
+        listed.write_text("val/c0/500.png\n")
+        for command in (["classify", "w.safetensors", "-", "--classes", "names.txt", "--embeddings", "listed.csv"],
+                        ["evaluate", "w.safetensors", "-", "--predictions", "listed.csv"]):
+            with listed.open() as names:
+                self.refused("is an input of this command", *command, "--force", stdin=names)
+        self.assertEqual(listed.read_text(), "val/c0/500.png\n")
+
+    def test_columns_that_a_person_added_are_kept(self):
+        out = self.folder / "annotated.csv"
+        command = [*self.files["predictions"], out]
+        self.whisker(*command)
+        self.whisker(*command)  # its own, twice
+        written = out.read_text().replace("\n", ",comment\n")
+        out.write_text(written)
+        self.refused("--force", *command)
+        self.assertEqual(out.read_text(), written)
+        out.unlink()
 
     def test_files_of_runs_are_never_replaced(self):
         for name, file in (("predictions", "split.csv"), ("worst", "log.txt"), ("embeddings", "metrics.jsonl"),

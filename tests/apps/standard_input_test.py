@@ -96,6 +96,8 @@ class StandardInput(ProgramTest):
         (self.folder / "odd").mkdir()
         odd = "odd/two\nlines .png"
         (self.folder / odd).write_bytes((self.folder / "val/c0/500.png").read_bytes())
+        refused = self.whisker("classify", self.weights, "-", input=f"{odd}\0val/c0/500.png\0", code=2)
+        self.assertIn("need --null", refused.stderr)
         done = self.whisker("classify", self.weights, "-", "--null", "--jsonl", input=f"{odd}\0val/c0/500.png\0")
         self.assertEqual([json.loads(line)["path"] for line in done.stdout.splitlines()], [odd, "val/c0/500.png"])
 
