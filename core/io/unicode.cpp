@@ -41,7 +41,7 @@ CharacterClass character_class(char32_t c) {
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
-      return CharacterClass::joined;
+      return CharacterClass::extend;
     default:
       return CharacterClass::other;
   }

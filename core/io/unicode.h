@@ -12,7 +12,7 @@ namespace whisker {
 enum class CharacterClass {
   space,   ///< categories Z and Cc's spaces, zero-width space, byte order mark
   word,    ///< letters and numbers: categories L and N
-  joined,  ///< belongs to what is before it: marks (M), joiners, soft hyphens
+  extend,  ///< as in UAX #29: belongs to what is before it: marks (M), joiners, soft hyphens
   other,   ///< punctuation, symbols and all else
 };
 

@@ -47,7 +47,7 @@ size_t word_length(std::string_view text, TokenRules rules) {
     const bool letter = word && next.kind == CharacterClass::word;
     const bool inner = word && text[end] == '\'' && end + 1 < text.size() &&
                        first_character(text.substr(end + 1), rules).kind == CharacterClass::word;
-    if (!letter && !inner && next.kind != CharacterClass::joined) break;
+    if (!letter && !inner && next.kind != CharacterClass::extend) break;
     end += next.length;
   }
   return end;
@@ -74,7 +74,7 @@ std::string plain_apostrophes(std::string given) {
     } else {
       plain += bytes;
     }
-    if (one.kind != CharacterClass::joined) after_word = one.kind == CharacterClass::word;
+    if (one.kind != CharacterClass::extend) after_word = one.kind == CharacterClass::word;
   }
   return plain;
 }

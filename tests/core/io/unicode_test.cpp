@@ -18,7 +18,7 @@ TEST(Unicode, ClassesOfCharacters) {
     EXPECT_EQ(character_class(c), CharacterClass::word) << static_cast<uint32_t>(c);
   }
   for (const char32_t c : {U'\u0301', U'\u200d', U'\u00ad', U'\ufe0f', U'\u093f'}) {
-    EXPECT_EQ(character_class(c), CharacterClass::joined) << static_cast<uint32_t>(c);
+    EXPECT_EQ(character_class(c), CharacterClass::extend) << static_cast<uint32_t>(c);
   }
   for (const char32_t c : {U'.', U'_', U'“', U'—', U'…', U'。', U'€', U'😀', U'\x01'}) {
     EXPECT_EQ(character_class(c), CharacterClass::other) << static_cast<uint32_t>(c);
