@@ -1,9 +1,10 @@
-// Building a preset makes no tensors, so that all of them are compared.
 #include "layers/weights/preset_of_file.h"
 
 #include "core/io/text.h"
 #include "layers/builder/presets.h"
+#include "layers/weights/fitting_presets.h"
 #include "layers/weights/preset_name.h"
+#include "layers/weights/tensor_match.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 #include "layers/weights/wrapped_names.h"
@@ -18,134 +19,14 @@ namespace whisker {
 
 namespace {
 
-using Sections = std::span<const YamlNode>;
-
-// Of a preset that says how ImageNet's images become its input; nothing for others.
-std::optional<Model> imagenet_model(const Preset& preset, Sections sections) {
-  constexpr int64_t imagenet_classes = 1000, usual_size = 224;
-  const std::string name = fmt::format("preset {}", preset.name);
-  const YamlNode data = merged_key(sections, "data");
-  if (data.is_null()) return std::nullopt;
-  const YamlNode* size = data.find("image_size");
-  const int64_t side = size ? size->as_int({.min = 1, .max = 4096}) : usual_size;
-  return build_model(YamlNode::parse(preset.name, name),
-                     {.input = {1, side, side, 3}, .classes = imagenet_classes});
-}
-
-std::optional<Model> imagenet_model(const Preset& preset) {
-  return imagenet_model(preset, preset_sections(preset));
-}
-
 constexpr const char *by_option = "--model", *by_checkpoint = "its checkpoint",
                      *by_file_name = "its file name";
 
-struct Candidate {
-  const Preset* preset;
-  int64_t classes;
-  bool own_library;  // the file's names are those of the preset's library, or of both
-};
-
-// The presets that a file's tensors fit. Presets of equal layers are built once, and none whose
-// outermost layers have names that the file lacks.
-class FittingPresets {
- public:
-  explicit FittingPresets(const SafetensorsFile& file) : file_(file) {
-    for (const SafetensorsTensor& tensor : file.tensors()) {
-      names_.push_back(bare_tensor_name(tensor.name));
-    }
-  }
-
-  std::optional<Candidate> find(const Preset& preset) {
-    const std::vector<YamlNode> sections = preset_sections(preset);
-    const Fit& fit = fit_of(preset, sections);
-    if (!fit.classes) return std::nullopt;
-    const bool timm = preset_library(sections) == "timm";
-    return Candidate{&preset, *fit.classes, all_named(fit.names, timm)};
-  }
-
- private:
-  struct Fit {
-    std::optional<int64_t> classes = {};
-    std::vector<std::string> names = {};  // of the preset's tensors
-  };
-
-  const Fit& fit_of(const Preset& preset, Sections sections) {
-    // The layers are those of the last section, but for these keys.
-    std::string key = merged_key(sections, "values").emit();
-    for (const char* number : {"width", "depth", "grid"}) {
-      const auto found = std::ranges::find_if(
-          sections, [&](const YamlNode& section) { return section.find(number) != nullptr; });
-      key += fmt::format("{}: {}\n", number,
-                         found == sections.end() ? "" : found->find(number)->text());
-    }
-    key += sections.back().mark().str();
-    const auto [place, added] = fits_.try_emplace(std::move(key));
-    if (!added || !may_be(sections.back())) return place->second;
-    const std::optional<Model> model = imagenet_model(preset, sections);
-    if (!model) return place->second;
-    place->second.classes = classes_that_fit(file_, *model);
-    for (const auto& parameter : model->net->parameters()) {
-      place->second.names.push_back(parameter->name());
-    }
-    return place->second;
-  }
-
-  // Whether the file has the outermost layers that bear a name, under either library's names.
-  bool may_be(const YamlNode& section) {
-    std::vector<std::string> outermost;
-    for (const char* list : {"layers", "head"}) {
-      const YamlNode* const layers = section.find(list);
-      for (size_t i = 0; layers && i < layers->size(); ++i) {
-        const YamlNode& layer = (*layers)[i];
-        if (!layer.is_map()) continue;
-        const std::string& type = layer.keys()[0];
-        const YamlNode* const name = layer[0].find("name");
-        const bool has_weight = type == "conv2d" || type == "dense" || type == "batch_norm";
-        if (name && has_weight) outermost.push_back(name->text() + ".weight");
-      }
-    }
-    for (const Naming naming : {Naming::torchvision, Naming::timm}) {
-      if (has_all(outermost) || has_all(names_of(naming, outermost))) return true;
-    }
-    return false;
-  }
-
-  // At the ends of its names, as a wrapper's name may stand before them.
-  bool has_all(const std::vector<std::string>& wanted) const {
-    return std::ranges::all_of(wanted, [&](const std::string& name) {
-      return std::ranges::any_of(names_, [&](const std::string& own) {
-        return own.ends_with(name) &&
-               (own.size() == name.size() || own[own.size() - name.size() - 1] == '.');
-      });
-    });
-  }
-
-  // Whether the file's names are those that the library gives the tensors.
-  bool all_named(const std::vector<std::string>& preset_names, bool timm) const {
-    const std::set<std::string, std::less<>> parameters(preset_names.begin(), preset_names.end());
-    const std::vector<std::string> names =
-        names_of(timm ? Naming::timm : Naming::torchvision, preset_names);
-    const std::set<std::string> wanted(names.begin(), names.end());
-    const std::string prefix = unwrapped_names(names_, [&](std::string_view name) {
-                                 return parameters.contains(name);
-                               }).prefix;
-    return std::ranges::all_of(names_, [&](const std::string& name) {
-      const bool beside = !name.starts_with(prefix);
-      return beside || is_counter(name) ||
-             wanted.contains(bare_tensor_name(name.substr(prefix.size())));
-    });
-  }
-
-  const SafetensorsFile& file_;
-  std::vector<std::string> names_;
-  std::map<std::string, Fit> fits_;
-};
-
 // Those of the file's library alone, if there are any.
-std::optional<PresetOfFile> choose(std::vector<Candidate> candidates, std::string by) {
+std::optional<PresetOfFile> choose(std::vector<FittingPreset> candidates, std::string by) {
   if (candidates.empty()) return std::nullopt;
-  if (std::ranges::any_of(candidates, &Candidate::own_library)) {
-    std::erase_if(candidates, [](const Candidate& one) { return !one.own_library; });
+  if (std::ranges::any_of(candidates, &FittingPreset::own_library)) {
+    std::erase_if(candidates, [](const FittingPreset& one) { return !one.own_library; });
   }
   PresetOfFile found{.name = std::string(candidates[0].preset->name),
                      .classes = candidates[0].classes,
@@ -161,7 +42,7 @@ bool reads_imagenet(const std::string& preset) {
 }
 
 std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
-  std::vector<Candidate> candidates;
+  std::vector<FittingPreset> candidates;
   FittingPresets fitting(file);
   for (const std::span<const Preset> list : {presets(), preset_variants()}) {
     for (const Preset& preset : list) {
@@ -181,7 +62,7 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
          "else. --model NAME takes them for that preset all the same.",
          file.name(), by, name.network);
   }
-  std::vector<Candidate> candidates;
+  std::vector<FittingPreset> candidates;
   FittingPresets fitting(file);
   for (const std::string& preset : name.presets) {
     if (const auto found = fitting.find(*find_preset(preset))) candidates.push_back(*found);
