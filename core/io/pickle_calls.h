@@ -69,7 +69,6 @@ class PickleCalls : protected PickleStack {
   // metadata.
   void push_tensor(std::span<const uint32_t> arguments, bool v3) {
     if (arguments.size() < (v3 ? 7 : 4)) damaged("a tensor lacks its arguments");
-    if (pickle_.views.size() >= most_tensors) damaged("more than 65536 tensors");
     const TorchValue& storage = value(arguments[0], Kind::storage, "a tensor's storage");
     TorchView view{.storage = static_cast<size_t>(storage.integer),
                    .offset = count_of(arguments[1], "an offset of at least 0"),
@@ -81,6 +80,10 @@ class PickleCalls : protected PickleStack {
     if (v3) view.type = value(arguments[6], Kind::name, "a tensor's type").text;
     const size_t metadata = v3 ? 7 : 6;
     if (arguments.size() > metadata) view.negative = is_negative(arguments[metadata]);
+    push_view(view);
+  }
+  void push_view(const TorchView& view) {
+    if (pickle_.views.size() >= most_tensors) damaged("more than 65536 tensors");
     budget_.grow(pickle_.views);
     pickle_.views.push_back(view);
     push_new({.kind = Kind::tensor, .integer = std::ssize(pickle_.views) - 1});
@@ -127,6 +130,8 @@ class PickleCalls : protected PickleStack {
         return push_list(arguments.empty() ? arguments : pickle_.items_of(arguments[0]));
       case Maker::bytes:
         return arguments.empty() ? push_new({.kind = Kind::text}) : push(arguments[0]);
+      case Maker::other_tensor:
+        return push_view({.other = find_other_tensor(called.text)});
       case Maker::object:
         return push_object(called.text);
     }
@@ -142,11 +147,11 @@ class PickleCalls : protected PickleStack {
     push_new(dict);
   }
 
-  // Attributes: of a dict as the _metadata of a state_dict, which is of no use.
+  // Attributes: of a dict as the _metadata of a state_dict.
   void build() {
     const uint32_t state = pop();
     TorchValue& target = value(top());
-    if (target.kind == Kind::object) target.integer = state;
+    if (target.kind == Kind::object || target.kind == Kind::dict) target.integer = state;
   }
 };
 

@@ -95,7 +95,8 @@ class TorchDicts {
     bool scalars = true;
     each_tensor(value, [&](const std::string&, size_t view) {
       ++count;
-      scalars = scalars && pickle_.items_of(pickle_.views[view].shape).empty();
+      const TorchView& found = pickle_.views[view];
+      scalars = scalars && !found.other && pickle_.items_of(found.shape).empty();
     });
     if (scalars) count = 0;
     if (count > 0 || depth == most_wrappers) return count;

@@ -111,6 +111,10 @@ void negate(DType dtype, std::span<std::byte> values) {
 SafetensorsTensor make_tensor(const std::string& name, const TorchView& torch_view,
                               const TorchContents& contents, Copies& copies,
                               const std::string& file) {
+  if (torch_view.other) {
+    fail(ErrorKind::checkpoint, "{}: tensor {}: expected a dense tensor with values, got {}. {}",
+         file, excerpt(name), torch_view.other->what, torch_view.other->remedy);
+  }
   const TorchStorage& storage = contents.pickle.storages[torch_view.storage];
   const bool other_type = !torch_view.type.empty();
   if (!storage.dtype || other_type || (torch_view.negative && !is_floating(*storage.dtype))) {
