@@ -85,6 +85,7 @@ class Checkpoint : private TorchDicts {
     });
     if (weights.views.empty()) refuse(chosen, prefix);
     weights.network = network();
+    weights.library = library(chosen);
     std::string note = what_was_left(chosen, weights.views.size());
     if (!note.empty()) weights.notes.push_back(std::move(note));
     return weights;
@@ -212,6 +213,26 @@ class Checkpoint : private TorchDicts {
     }
     const bool plain = name.size() <= most_bytes && find_invalid_utf8(name) == name.npos;
     return plain ? std::string(name) : std::string();
+  }
+
+  // Networks of both libraries with equal tensors differ in modules that have none: a state_dict's
+  // `_metadata` lists all of its modules. A module that was saved whole has a class.
+  std::string library(uint32_t chosen) const {
+    const TorchValue& value = pickle_.values[chosen];
+    std::string found;
+    if (value.kind == Kind::object) {
+      for (const char* const package : {"timm", "torchvision"}) {
+        if (value.text.substr(0, value.text.find('.')) == package) found = package;
+      }
+    } else if (value.kind == Kind::dict && value.integer != 0) {
+      const auto modules = item(static_cast<uint32_t>(value.integer), "_metadata");
+      each_item(modules.value_or(0), [&](std::string_view module, uint32_t) {
+        const std::string_view own = module.substr(module.rfind('.') + 1);
+        if (own == "global_pool") found = "timm";
+        if (own == "avgpool" || own == "relu0") found = "torchvision";  // ResNets', DenseNets'
+      });
+    }
+    return found;
   }
 
   // One line; nothing where all of the file is read.

@@ -184,7 +184,7 @@ SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name, const std
   }
   SafetensorsFile file = SafetensorsFile::of(name, std::move(tensors), copies.take());
   file.add_notes(std::move(weights.notes));
-  file.set_network(std::move(weights.network));
+  file.set_network(std::move(weights.network), std::move(weights.library));
   return file;
 }
 

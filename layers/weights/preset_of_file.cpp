@@ -5,13 +5,12 @@
 #include "layers/weights/fitting_presets.h"
 #include "layers/weights/preset_name.h"
 #include "layers/weights/tensor_match.h"
-#include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 #include "layers/weights/wrapped_names.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -19,15 +18,21 @@ namespace whisker {
 
 namespace {
 
-constexpr const char *by_option = "--model", *by_checkpoint = "its checkpoint",
-                     *by_file_name = "its file name";
+constexpr const char *by_option = "--model", *by_metadata = "its metadata",
+                     *by_checkpoint = "its checkpoint", *by_file_name = "its file name";
 
-// Those of the file's library alone, if there are any.
-std::optional<PresetOfFile> choose(std::vector<FittingPreset> candidates, std::string by) {
+// Those of the file's library alone, if there are any: by its tensors' names and by its modules.
+std::optional<PresetOfFile> choose(std::vector<FittingPreset> candidates, std::string by,
+                                   const std::string& library) {
   if (candidates.empty()) return std::nullopt;
-  if (std::ranges::any_of(candidates, &FittingPreset::own_library)) {
-    std::erase_if(candidates, [](const FittingPreset& one) { return !one.own_library; });
-  }
+  const auto prefer = [&](const auto& preferred) {
+    if (!std::ranges::any_of(candidates, preferred)) return;
+    std::erase_if(candidates, std::not_fn(preferred));
+  };
+  prefer([](const FittingPreset& one) { return one.own_library; });
+  prefer([&](const FittingPreset& one) {
+    return preset_library(preset_sections(*one.preset)) == library;
+  });
   PresetOfFile found{.name = std::string(candidates[0].preset->name),
                      .classes = candidates[0].classes,
                      .by = std::move(by)};
@@ -49,7 +54,7 @@ std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
       if (const auto found = fitting.find(preset)) candidates.push_back(*found);
     }
   }
-  return choose(std::move(candidates), "its tensors");
+  return choose(std::move(candidates), "its tensors", file.library());
 }
 
 // The preset that `name` says, of those of this name that fit. Nothing for a network that its
@@ -67,11 +72,14 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
   for (const std::string& preset : name.presets) {
     if (const auto found = fitting.find(*find_preset(preset))) candidates.push_back(*found);
   }
-  if (auto found = choose(std::move(candidates), by)) {
-    if (by == by_option || name.download) found->others.clear();
+  const bool decided = by == by_option || name.download;
+  if (auto found = choose(std::move(candidates), by, decided ? "" : file.library())) {
+    if (decided) found->others.clear();
     return found;
   }
-  if (by == by_checkpoint && !preset_by_tensors(file)) return std::nullopt;
+  const bool of_trainer =
+      by == by_checkpoint || (by == by_metadata && !file.metadata().contains("arch"));
+  if (of_trainer && !preset_by_tensors(file)) return std::nullopt;
   const Model model = *imagenet_model(*find_preset(name.presets[0]));
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, but its tensors are those of another network: {}. {} NAME says which "
@@ -96,17 +104,83 @@ PresetName given_preset(const std::string& text) {
 }  // namespace
 
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const NetworkNames& names) {
-  if (!names.model.empty()) return named_preset(file, given_preset(names.model), by_option);
+  struct Said {
+    std::string text;  // "" of a file's name, which may be any
+    std::optional<PresetName> name;
+    const char* by;
+  };
   const std::string own = names.file ? file.name() : "";
-  const std::pair<std::optional<PresetName>, const char*> said[] = {
-      {find_preset_name(names.metadata), "its metadata"},
-      {find_preset_name(file.network()), by_checkpoint},
-      {preset_name_of_file(own), by_file_name}};
-  for (const auto& [name, by] : said) {
-    if (!name) continue;
-    if (name->unsupported || reads_imagenet(name->presets[0])) return named_preset(file, *name, by);
+  std::vector<Said> said = {{names.metadata, find_preset_name(names.metadata), by_metadata},
+                            {file.network(), find_preset_name(file.network()), by_checkpoint},
+                            {"", preset_name_of_file(own), by_file_name}};
+  if (!names.model.empty()) {
+    said.insert(said.begin(), {names.model, given_preset(names.model), by_option});
   }
-  return preset_by_tensors(file);
+  std::string unknown;
+  for (Said& one : said) {
+    const bool known = one.name && (one.name->unsupported || reads_imagenet(one.name->presets[0]));
+    if (known) continue;
+    one.name.reset();
+    if (unknown.empty() && !one.text.empty() && names.model.empty()) {
+      unknown = fmt::format("{} says {}", one.by, excerpt(one.text));
+    }
+  }
+  std::erase_if(said, [](const Said& one) { return !one.name; });
+  std::optional<PresetOfFile> found =
+      said.empty() ? preset_by_tensors(file) : named_preset(file, *said[0].name, said[0].by);
+  if (!found) return std::nullopt;
+  found->unknown = std::move(unknown);
+  // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
+  for (const Said& one : said) {
+    if (one.name->tag.name.empty() || std::ranges::count(one.name->presets, found->name) == 0) {
+      continue;
+    }
+    found->tag = one.name->tag;
+    break;
+  }
+  return found;
+}
+
+std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& preset) {
+  std::vector<std::string> notes;
+  const std::string name = printable(file);
+  if (!preset.unknown.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {}, which names no preset and is not followed: --model NAME (of a configuration: "
+        "model=NAME) says which network it is",
+        name, preset.unknown));
+  }
+  if (!preset.others.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {} is assumed; its tensors are those of {} too, which compute or prepare images "
+        "otherwise: --model NAME (of a configuration: model=NAME) says which it is",
+        name, preset.name, fmt::join(preset.others, ", ")));
+  }
+  return notes;
+}
+
+std::string unknown_tag_note(const std::string& file, const PresetOfFile& preset) {
+  if (preset.tag.name.empty() || preset.tag.known) return {};
+  return fmt::format(
+      "{}: its tag {} is not known: images as the preset {} expects them; data.mean, data.std, "
+      "--input decide otherwise",
+      printable(file), excerpt(preset.tag.name), preset.name);
+}
+
+std::string name_in_vain(const SafetensorsFile& file) {
+  const std::string metadata = network_in_metadata(file);
+  const std::string& name = metadata.empty() ? file.network() : metadata;
+  if (name.empty()) return {};
+  return fmt::format(", though {} says {}", metadata.empty() ? by_checkpoint : by_metadata,
+                     printable(name));
+}
+
+std::string network_in_metadata(const SafetensorsFile& file) {
+  for (const char* const key : {"arch", "architecture"}) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end() && !found->second.empty()) return found->second;
+  }
+  return {};
 }
 
 std::string nearest_preset(const SafetensorsFile& file) {
@@ -129,36 +203,61 @@ std::string nearest_preset(const SafetensorsFile& file) {
   return text;
 }
 
-std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
-                                                 const SafetensorsFile& file) {
+namespace {
+
+using ShapesByName = std::map<std::string, Shape, std::less<>>;
+
+ShapesByName preset_shapes(const std::string& arch) {
   const Preset* preset = find_preset(arch);
   const std::optional<Model> model = preset ? imagenet_model(*preset) : std::nullopt;
-  std::map<std::string, Shape, std::less<>> shapes;
+  ShapesByName shapes;
   if (model) {
     for (const auto& parameter : model->net->parameters()) {
       shapes.emplace(parameter->name(), file_shape(*parameter));
     }
   }
-  std::vector<std::string> names;
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    names.push_back(bare_tensor_name(tensor.name));
-  }
-  names =
-      unwrapped_names(names, [&](std::string_view name) { return shapes.contains(name); }).names;
+  return shapes;
+}
+
+UnwrappedNames preset_names_in(const SafetensorsFile& file, const ShapesByName& shapes) {
+  return unwrapped_names(bare_names(file),
+                         [&](std::string_view name) { return shapes.contains(name); });
+}
+
+// With these names; those of none stand beside the network.
+std::vector<SafetensorsTensor> renamed(const SafetensorsFile& file, std::vector<std::string> names,
+                                       bool network) {
   std::vector<SafetensorsTensor> tensors = file.tensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i].name = names[i];
-    const auto found = shapes.find(names[i]);
-    if (found == shapes.end()) continue;
-    const auto elements = static_cast<int64_t>(tensors[i].bytes.size() / size_of(tensors[i].dtype));
-    if (found->second.count() == elements) {
-      tensors[i].shape.assign(found->second.begin(), found->second.end());
-    }
-  }
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].name = std::move(names[i]);
   std::erase_if(tensors, [&](const SafetensorsTensor& tensor) {
-    return tensor.name.empty() || (preset && is_average_count(tensor.name));
+    return tensor.name.empty() || (network && is_average_count(tensor.name));
   });
   return tensors;
+}
+
+}  // namespace
+
+std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
+                                                 const SafetensorsFile& file) {
+  const ShapesByName shapes = preset_shapes(arch);
+  std::vector<SafetensorsTensor> tensors =
+      renamed(file, preset_names_in(file, shapes).names, !shapes.empty());
+  for (SafetensorsTensor& tensor : tensors) {
+    const auto found = shapes.find(tensor.name);
+    if (found == shapes.end()) continue;
+    const auto elements = static_cast<int64_t>(tensor.bytes.size() / size_of(tensor.dtype));
+    if (found->second.count() == elements) {
+      tensor.shape.assign(found->second.begin(), found->second.end());
+    }
+  }
+  return tensors;
+}
+
+std::vector<SafetensorsTensor> unwrapped_tensors(const std::string& arch,
+                                                 const SafetensorsFile& file) {
+  const ShapesByName shapes = preset_shapes(arch);
+  return renamed(file, without_prefix(bare_names(file), preset_names_in(file, shapes).prefix),
+                 !shapes.empty());
 }
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 #include "layers/weights/tensor_match.h"
 
 #include "core/io/text.h"
+#include "core/io/torch_checkpoint.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/wrapped_names.h"
 
@@ -22,6 +23,21 @@ bool same_vector(const std::vector<uint64_t>& stored, const Shape& shape) {
   };
   return is_vector(stored) && is_vector(shape) &&
          *std::ranges::max_element(stored) == static_cast<uint64_t>(shape.count());
+}
+
+// Networks beside each other: a student and its teacher, a model and its average.
+[[noreturn]] void refuse_to_choose(const SafetensorsFile& file,
+                                   const std::vector<std::string>& prefixes) {
+  const std::vector<std::string> names = bare_names(file);
+  std::string readings;
+  for (const std::string& prefix : prefixes) {
+    const auto count = std::ranges::count_if(
+        names, [&](const std::string& name) { return name.starts_with(prefix); });
+    readings += fmt::format("{}{} ({} tensors)", readings.empty() ? "" : " or ",
+                            excerpt(prefix.substr(0, prefix.size() - 1)), count);
+  }
+  fail(ErrorKind::checkpoint, "{}: its weights may be {}: {} says which.", file.name(), readings,
+       weights_key_option);
 }
 
 }  // namespace
@@ -47,10 +63,12 @@ TensorsByName tensors_by_name(const SafetensorsFile& file, const ParameterList& 
                               std::vector<std::string>* beside) {
   std::set<std::string_view> known;
   for (const auto& parameter : parameters) known.insert(parameter->name());
-  const std::vector<std::string> names =
-      unwrapped_names(bare_names(file), [&](std::string_view name) {
-        return known.contains(name);
-      }).names;
+  const UnwrappedNames unwrapped = unwrapped_names(
+      bare_names(file), [&](std::string_view name) { return known.contains(name); });
+  if (unwrapped.tied_names == std::ssize(parameters) && !parameters.empty()) {
+    refuse_to_choose(file, unwrapped.tied);
+  }
+  const std::vector<std::string>& names = unwrapped.names;
   TensorsByName tensors;
   for (size_t i = 0; i < names.size(); ++i) {
     const SafetensorsTensor& tensor = file.tensors()[i];

@@ -24,7 +24,7 @@ std::vector<std::string> bare_names(const SafetensorsFile& file);
 /// A file's tensors under the names that the model may know.
 using TensorsByName = std::map<std::string, const SafetensorsTensor*, std::less<>>;
 /// The names of those that stand beside the network are added to `beside`. Throws checkpoint where
-/// two have one name.
+/// two have one name, and where the file has several such networks, each under a prefix.
 TensorsByName tensors_by_name(const SafetensorsFile& file, const ParameterList& parameters,
                               std::vector<std::string>* beside = nullptr);
 

@@ -113,14 +113,15 @@ std::optional<std::string> translate(std::span<const Rows> table, Naming to,
 }  // namespace
 
 std::string bare_tensor_name(std::string name) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
-      if (!name.starts_with(prefix)) continue;
-      name.erase(0, prefix.size());
-      again = true;
+  constexpr std::string_view parallel = "module.", compiled = "_orig_mod.";
+  for (size_t at = 0; (at = name.find(compiled, at)) != name.npos;) {
+    if (at == 0 || name[at - 1] == '.') {
+      name.erase(at, compiled.size());
+    } else {
+      at += compiled.size();
     }
   }
+  while (name.starts_with(parallel)) name.erase(0, parallel.size());
   return name;
 }
 
