@@ -114,7 +114,7 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
                             {file.network(), find_preset_name(file.network()), by_checkpoint},
                             {"", preset_name_of_file(own), by_file_name}};
   if (!names.model.empty()) {
-    said.insert(said.begin(), {names.model, given_preset(names.model), by_option});
+    said.insert(said.begin(), Said{names.model, given_preset(names.model), by_option});
   }
   std::string unknown;
   for (Said& one : said) {
