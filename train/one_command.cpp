@@ -1,6 +1,7 @@
 #include "train/one_command.h"
 
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
 #include "data/files/split_folders.h"
 #include "data/images/image_folder.h"
@@ -57,6 +58,18 @@ bool trains_on_gpu(const std::string& device) {
   return device.starts_with("cuda") || (device == "auto" && cuda_device_count() > 0);
 }
 
+// What the weights of that tag expect of images.
+void add_tag(const WeightsTag& tag, const std::string& model,
+             std::vector<std::string>& assignments) {
+  if (!tag.name.empty() && !tag.known) {
+    fail(ErrorKind::usage,
+         "--model: the tag {} of {} is not known. Leave it out, and set data.mean, data.std and "
+         "data.image_size where its weights expect images otherwise than the network's.",
+         excerpt(tag.name), excerpt(model));
+  }
+  for (const std::string& setting : tag.settings()) assignments.push_back("data." + setting);
+}
+
 int64_t training_images(const std::string& data, const DataConfig& config) {
   std::optional<SplitFolders> splits;
   if (config.csv.empty() && config.label_pattern.find('/') == std::string::npos) {
@@ -79,6 +92,7 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
     const auto name = find_preset_name(command.model);  // "timm/resnet18.a1_in1k" too
     const bool spelled = !find_preset(command.model) && name && !name->presets.empty();
     assignments.push_back(assignment("model", spelled ? name->presets[0] : command.model));
+    if (spelled && !command.weights.empty()) add_tag(name->tag, command.model, assignments);
   }
   const Config before = config_before_the_recipe(command.data, overrides);
   const int64_t images = training_images(command.data, before.data);

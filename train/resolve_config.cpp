@@ -31,35 +31,24 @@ bool names_weights(const YamlNode& model) {
   return model.is_scalar() && model.text() == "from_weights";
 }
 
-std::string stored_arch(const SafetensorsFile& file) {
-  const auto arch = file.metadata().find("arch");
-  return arch == file.metadata().end() ? "" : arch->second;
-}
-
 // The preset that a file made elsewhere names or has the tensors of.
-std::string preset_in(const SafetensorsFile& file, Notes& notes) {
-  const std::string arch = stored_arch(file);
-  if (find_preset(arch) && file.metadata().contains("preprocess")) return arch;
-  if (const auto preset = preset_of_file(file, {.metadata = arch})) {
+PresetOfFile preset_in(const SafetensorsFile& file, Notes& notes) {
+  const std::string arch = network_in_metadata(file);
+  if (find_preset(arch) && file.metadata().contains("preprocess")) return {.name = arch};
+  if (auto preset = preset_of_file(file, {.metadata = arch})) {
     notes.push_back(fmt::format("{}: recognised by {} as {}", printable(file.name()), preset->by,
                                 preset->name));
-    if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
-    return preset->name;
+    for (std::string& note : notes_on(file.name(), *preset)) notes.push_back(std::move(note));
+    return *preset;
   }
-  if (find_preset(arch)) return arch;
+  if (find_preset(arch)) return {.name = arch};
   const std::string nearest = nearest_preset(file);
   fail(
       ErrorKind::checkpoint,
       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
-      "has its tensors' names and shapes{}{}. Name the network: model: one of {}, or its layers.",
-      file.name(), nearest.empty() ? "" : "; ", nearest, fmt::join(preset_names(), ", "));
-}
-
-YamlNode model_in(const SafetensorsFile& file, InitConfig& init, Notes& notes) {
-  if (!file.metadata().contains("config")) {
-    return preset_to_fine_tune(preset_in(file, notes), init);
-  }
-  return WeightsInfo::from_file(file).build(file.name()).section;
+      "has its tensors' names and shapes{}{}{}. Name the network: model: one of {}, or its layers.",
+      file.name(), name_in_vain(file), nearest.empty() ? "" : "; ", nearest,
+      fmt::join(preset_names(), ", "));
 }
 
 std::string preset_of(const YamlNode& model) {
@@ -68,35 +57,46 @@ std::string preset_of(const YamlNode& model) {
   return preset ? preset->text() : "";
 }
 
-// Weights from elsewhere that are said to be another network than the configuration's load into it
-// where the tensors are equal.
-void warn_of_other_network(const SafetensorsFile& file, const YamlNode& model, Notes& notes) {
+// What the file is, of the configuration's network or of another one with equal tensors: weights
+// from elsewhere that are said to be the other one load into it. Nothing where the tensors decide.
+std::optional<PresetOfFile> check_network(const SafetensorsFile& file, const YamlNode& model,
+                                          Notes& notes) {
   const Preset* const preset = find_preset(preset_of(model));
-  if (!preset || file.metadata().contains("config")) return;
+  if (!preset || file.metadata().contains("config")) return std::nullopt;
   std::optional<PresetOfFile> found;
   try {
-    found = preset_of_file(file, {.metadata = stored_arch(file)});
+    found = preset_of_file(file, {.metadata = network_in_metadata(file)});
   } catch (const Error&) {  // other tensors: loading them says what differs
-    return;
+    return std::nullopt;
   }
-  if (!found || found->name == preset->name) return;
-  if (std::ranges::count(found->others, preset->name) > 0) return;
-  notes.push_back(fmt::format(
-      "warning: {} is {} by {}, not the configuration's {}, which computes or prepares images "
-      "otherwise. model={} follows the weights.",
-      printable(file.name()), found->name, found->by, preset->name, found->name));
+  const bool other = found && found->name != preset->name;
+  if (other && std::ranges::count(found->others, preset->name) == 0) {
+    notes.push_back(fmt::format(
+        "warning: {} is {} by {}, not the configuration's {}, which computes or prepares images "
+        "otherwise. model={} follows the weights.",
+        printable(file.name()), found->name, found->by, preset->name, found->name));
+  }
+  return found;
 }
 
 // --- preprocessing -------------------------------------------------------------------------------
 
 // How images became the input of these weights: as the file says or, where it is silent, as the
-// preset's ImageNet weights expect. Nothing for weights of sequences.
-std::optional<Preprocess> preprocess_in(const SafetensorsFile& file, const YamlNode& model) {
+// preset's ImageNet weights expect, or those of the tag that `weights` have. Nothing for weights of
+// sequences.
+std::optional<Preprocess> preprocess_in(const SafetensorsFile& file, const YamlNode& model,
+                                        const std::optional<PresetOfFile>& weights, Notes& notes) {
   const auto& metadata = file.metadata();
   if (metadata.contains("sequence")) return std::nullopt;
   const auto found = metadata.find("preprocess");
   if (found != metadata.end()) return Preprocess::from_json(found->second, file.name());
-  return preset_preprocess(preset_of(model));
+  const Preset* const preset = find_preset(preset_of(model));
+  if (!preset || !weights || weights->name != preset->name) {
+    return preset_preprocess(preset_of(model));
+  }
+  std::string note = unknown_tag_note(file.name(), *weights);
+  if (!note.empty()) notes.push_back(std::move(note));
+  return preset_preprocess(preset->name, weights->tag.data);
 }
 
 std::vector<double> per_channel(const std::array<double, 3>& values, int64_t channels) {
@@ -229,13 +229,17 @@ void follow_weights(Config& config, Notes& notes) {
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
   const SafetensorsFile file = open_weights(config.init.from, config.init.key);
-  if (network) {
-    config.model = model_in(file, config.init, notes);
+  std::optional<PresetOfFile> weights;
+  if (!network) {
+    weights = check_network(file, config.model, notes);
+  } else if (file.metadata().contains("config")) {
+    config.model = WeightsInfo::from_file(file).build(file.name()).section;
   } else {
-    warn_of_other_network(file, config.model, notes);
+    weights = preset_in(file, notes);
+    config.model = preset_to_fine_tune(weights->name, config.init);
   }
   if (config.data.kind != DataKind::images) return;
-  if (const auto stored = preprocess_in(file, config.model)) {
+  if (const auto stored = preprocess_in(file, config.model, weights, notes)) {
     follow_preprocess(config, *stored, file.name(), notes);
   } else if (!config.given.contains("data.mean") && !config.given.contains("data.std")) {
     notes.push_back(

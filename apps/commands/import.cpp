@@ -50,8 +50,9 @@ void shape_as_named(SafetensorsTensor& tensor) {
 // The file's tensors as the result has them.
 std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
                                               const std::string& naming, const std::string& arch) {
-  std::vector<SafetensorsTensor> tensors = tensors_of_preset(naming == "preset" ? arch : "", file);
-  if (naming != "timm" && naming != "torchvision") return tensors;
+  if (naming == "preset") return tensors_of_preset(arch, file);
+  if (naming == "file") return unwrapped_tensors("", file);
+  std::vector<SafetensorsTensor> tensors = unwrapped_tensors(arch, file);
   std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
   names = names_of(naming == "timm" ? Naming::timm : Naming::torchvision, names);
@@ -63,25 +64,21 @@ std::vector<SafetensorsTensor> result_tensors(const SafetensorsFile& file,
   return tensors;
 }
 
-std::string arch_of(const SafetensorsFile& file) {
-  const auto arch = file.metadata().find("arch");
-  return arch == file.metadata().end() ? "" : arch->second;
-}
-
 std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, const GivenFacts& given,
                                                const Invocation& invocation) {
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
-  const bool described = metadata.contains("config") || find_preset(arch_of(file));
+  const auto arch = metadata.find("arch");
+  const bool described =
+      metadata.contains("config") || (arch != metadata.end() && find_preset(arch->second));
   const bool asked = !given.classes.empty() || !given.preprocess.empty() || !given.model.empty();
-  if (!described && !asked && !preset_of_file(file, {.metadata = arch_of(file)})) {
+  if (!described && !asked && !preset_of_file(file, {.metadata = network_in_metadata(file)})) {
     const std::string nearest = nearest_preset(file);
     std::vector<std::string> notes = file.notes();
     notes.push_back(fmt::format(
         "{}: no preset has its tensors{}: the result does not say which network it is{}{}",
-        printable(file.name()),
-        file.network().empty() ? "" : ", though its checkpoint says " + printable(file.network()),
-        nearest.empty() ? "" : "; ", printable(nearest)));
+        printable(file.name()), name_in_vain(file), nearest.empty() ? "" : "; ",
+        printable(nearest)));
     tell_notes(notes, invocation);
     return metadata;
   }

@@ -54,7 +54,8 @@ void tell_notes(const std::vector<std::string>& notes, const Invocation& invocat
 void FactOptions::add_to(CLI::App* command) {
   command->add_option("--model", model,
                       "Which network WEIGHTS from elsewhere are: a preset, or timm's or "
-                      "torchvision's name (tf_efficientnet_b0)");
+                      "torchvision's name, with the tag of its weights if it has one "
+                      "(resnet50.a3_in1k)");
   command->add_option(
       "--classes", classes,
       "Class names for WEIGHTS that lack them: imagenet, or a FILE of one per line");

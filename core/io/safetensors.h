@@ -53,7 +53,10 @@ class SafetensorsFile {
   /// where there are none.
   void select(std::string_view prefix);
   void add_notes(std::vector<std::string> notes);
-  void set_network(std::string name) { network_ = std::move(name); }
+  void set_network(std::string name, std::string library = "") {
+    network_ = std::move(name);
+    library_ = std::move(library);
+  }
   /// Keeps what the tensors' bytes point into.
   void hold(MappedFile mapping) { mapping_.emplace(std::move(mapping)); }
 
@@ -63,6 +66,8 @@ class SafetensorsFile {
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
   /// What a checkpoint of another format calls the network; "" where it does not say it.
   const std::string& network() const { return network_; }
+  /// "timm" or "torchvision", where a checkpoint shows whose network it is; else "".
+  const std::string& library() const { return library_; }
   /// Messages for the user: what of the file was chosen, and what was left out.
   const std::vector<std::string>& notes() const { return notes_; }
   /// nullptr when there is no tensor of that name.
@@ -78,7 +83,7 @@ class SafetensorsFile {
   std::vector<SafetensorsTensor> tensors_;
   std::vector<std::vector<std::byte>> copies_;
   std::vector<std::string> notes_;
-  std::string network_;
+  std::string network_, library_;
 };
 
 /// One tensor to write. `bytes` is called once, when its turn comes, and its result is used before

@@ -1,7 +1,6 @@
 #include "core/io/torch_checkpoint.h"
 
-#include "core/io/text.h"
-#include "core/io/utf8.h"
+#include "core/io/torch_dicts.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +11,6 @@
 
 namespace whisker {
 namespace {
-
-using Kind = TorchValue::Kind;
 
 // Keys of weights, the likeliest first; then those of averaged ones.
 constexpr std::array<std::string_view, 10> weights_keys = {
@@ -29,11 +26,7 @@ constexpr std::array<std::string_view, 9> averages_keys = {"state_dict_ema",
                                                            "params_ema",
                                                            "swa_model"};
 
-constexpr size_t most_name_bytes = 4096;
-constexpr size_t most_named = 8;      // in a message
-constexpr int most_wrappers = 8;      // dicts in dicts
-constexpr int most_depth = 64;        // of modules in modules
-constexpr uint64_t visit_bytes = 64;  // what a visited value is charged: modules may form cycles
+constexpr size_t most_named = 8;  // in a message
 
 size_t rank_of(std::string_view key) {
   const auto* found = std::ranges::find(weights_keys, key);
@@ -42,11 +35,6 @@ size_t rank_of(std::string_view key) {
   return weights_keys.size() + static_cast<size_t>(average - averages_keys.begin());
 }
 constexpr size_t unranked = weights_keys.size() + averages_keys.size();
-
-bool is_of_training(std::string_view key) {
-  return key.find("optim") != key.npos || key.find("sched") != key.npos || key == "callbacks" ||
-         key == "loops" || key == "scaler";
-}
 
 // "'a', 'b' and 3 more": only those that are shown are made, as there may be very many.
 class Some {
@@ -69,10 +57,10 @@ class Some {
   size_t count_ = 0;
 };
 
-class Checkpoint {
+class Checkpoint : private TorchDicts {
  public:
   Checkpoint(const TorchPickle& pickle, const std::string& file, MemoryBudget& budget)
-      : pickle_(pickle), file_(file), budget_(budget) {}
+      : TorchDicts(pickle, file, budget) {}
 
   TorchWeights find(std::string_view key) {
     uint32_t chosen = pickle_.root;
@@ -97,105 +85,13 @@ class Checkpoint {
     });
     if (weights.views.empty()) refuse(chosen, prefix);
     weights.network = network();
+    weights.library = library(chosen);
     std::string note = what_was_left(chosen, weights.views.size());
     if (!note.empty()) weights.notes.push_back(std::move(note));
     return weights;
   }
 
  private:
-  // --- dicts and modules
-
-  template <class Fn>
-  void each_item(uint32_t value, const Fn& fn) const {
-    const TorchValue& dict = pickle_.values[value];
-    if (dict.kind != Kind::dict && dict.kind != Kind::object) return;
-    const auto items = pickle_.items_of(dict);
-    for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      const TorchValue& key = pickle_.values[items[i]];
-      if (key.kind == Kind::text) fn(key.text, items[i + 1]);
-    }
-  }
-  std::optional<uint32_t> item(uint32_t dict, std::string_view key) const {
-    std::optional<uint32_t> found;
-    each_item(dict, [&](std::string_view name, uint32_t value) {
-      if (name == key) found = value;
-    });
-    return found;
-  }
-  // The attributes of an object that is a torch.nn.Module.
-  std::optional<uint32_t> module_state(uint32_t value) const {
-    const TorchValue& object = pickle_.values[value];
-    if (object.kind != Kind::object || object.integer == 0) return std::nullopt;
-    const auto state = static_cast<uint32_t>(object.integer);
-    const bool module = item(state, "_parameters") && item(state, "_modules");
-    return module ? std::optional(state) : std::nullopt;
-  }
-
-  // fn(name, index of the view) for the tensors that a state_dict of `value` holds.
-  template <class Fn>
-  void each_tensor(uint32_t value, const Fn& fn, const std::string& prefix = "",
-                   int depth = 0) const {
-    budget_.charge(visit_bytes);
-    if (const auto state = module_state(value); state && depth < most_depth) {
-      const auto unsaved =
-          pickle_.items_of(item(*state, "_non_persistent_buffers_set").value_or(0));
-      for (const char* kind : {"_parameters", "_buffers"}) {
-        each_item(item(*state, kind).value_or(0), [&](std::string_view name, uint32_t tensor) {
-          const bool saved = std::ranges::none_of(
-              unsaved, [&](uint32_t other) { return pickle_.values[other].text == name; });
-          if (saved) add(prefix, name, tensor, fn);
-        });
-      }
-      each_item(*item(*state, "_modules"), [&](std::string_view name, uint32_t module) {
-        if (prefix.size() > most_name_bytes) return;
-        each_tensor(module, fn, fmt::format("{}{}.", prefix, name), depth + 1);
-      });
-    } else if (depth == 0) {
-      each_item(value, [&](std::string_view name, uint32_t tensor) { add("", name, tensor, fn); });
-    }
-  }
-  template <class Fn>
-  void add(const std::string& prefix, std::string_view name, uint32_t tensor, const Fn& fn) const {
-    constexpr uint64_t tensor_bytes = 256;  // of what is made of it
-    if (pickle_.values[tensor].kind != Kind::tensor) return;
-    const size_t bytes = prefix.size() + name.size();
-    if (bytes > most_name_bytes) {
-      fail(ErrorKind::checkpoint, "{}: expected tensor names of at most {} bytes, got {}.", file_,
-           most_name_bytes, bytes);
-    }
-    if (find_invalid_utf8(name) != std::string_view::npos) {
-      fail(ErrorKind::checkpoint, "{}: expected tensor names in UTF-8, got {}.", file_,
-           excerpt(name));
-    }
-    const auto view = static_cast<size_t>(pickle_.values[tensor].integer);
-    const size_t axes = pickle_.items_of(pickle_.views[view].shape).size();
-    budget_.charge(charged_ ? tensor_bytes + 2 * bytes + axes * sizeof(uint64_t) : 1);
-    fn(fmt::format("{}{}", prefix, name), view);
-  }
-  // Tensors in `value`, or in dicts within; 0 where none has an axis, as the best accuracy so far.
-  size_t count_tensors(uint32_t value, int depth = 0) const {
-    size_t count = 0;
-    bool scalars = true;
-    each_tensor(value, [&](const std::string&, size_t view) {
-      ++count;
-      scalars = scalars && pickle_.items_of(pickle_.views[view].shape).empty();
-    });
-    if (scalars) count = 0;
-    if (count > 0 || depth == most_wrappers) return count;
-    each_item(value, [&](std::string_view key, uint32_t inner) {
-      if (!is_of_training(key)) count += count_tensors(inner, depth + 1);
-    });
-    return count;
-  }
-  bool holds_tensors(uint32_t value) const {
-    bool any = false;
-    each_tensor(value, [&](const std::string&, size_t) { any = true; });
-    return any;
-  }
-  bool is_dict(uint32_t value) const {
-    return pickle_.values[value].kind == Kind::dict || holds_tensors(value);
-  }
-
   // --- the choice
 
   struct Candidate {
@@ -319,6 +215,26 @@ class Checkpoint {
     return plain ? std::string(name) : std::string();
   }
 
+  // Networks of both libraries with equal tensors differ in modules that have none: a state_dict's
+  // `_metadata` lists all of its modules. A module that was saved whole has a class.
+  std::string library(uint32_t chosen) const {
+    const TorchValue& value = pickle_.values[chosen];
+    std::string found;
+    if (value.kind == Kind::object) {
+      for (const char* const package : {"timm", "torchvision"}) {
+        if (value.text.substr(0, value.text.find('.')) == package) found = package;
+      }
+    } else if (value.kind == Kind::dict && value.integer != 0) {
+      const auto modules = item(static_cast<uint32_t>(value.integer), "_metadata");
+      each_item(modules.value_or(0), [&](std::string_view module, uint32_t) {
+        const std::string_view own = module.substr(module.rfind('.') + 1);
+        if (own == "global_pool") found = "timm";
+        if (own == "avgpool" || own == "relu0") found = "torchvision";  // ResNets', DenseNets'
+      });
+    }
+    return found;
+  }
+
   // One line; nothing where all of the file is read.
   std::string what_was_left(uint32_t chosen, size_t count) const {
     Some others;
@@ -362,13 +278,9 @@ class Checkpoint {
     return path + std::string(name);
   }
 
-  const TorchPickle& pickle_;
-  const std::string& file_;
-  MemoryBudget& budget_;
   std::string path_;                                     // of keys to the weights
   std::vector<std::pair<uint32_t, std::string>> steps_;  // a dict and its key
   bool guessed_ = false;
-  bool charged_ = false;  // what each_tensor finds is kept
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ struct TorchWeights {
   std::map<std::string, size_t> views;  ///< by the tensors' names; of equal names the last
   std::vector<std::string> notes;       ///< messages for the user: what was chosen, what left out
   std::string network;  ///< what the trainer calls it: the text `arch`, or args.model; else ""
+  std::string library;  ///< "timm" or "torchvision", where the modules tell; else ""
 };
 
 /// The state_dict of a file, or of a module that was saved whole: what the file holds itself, else

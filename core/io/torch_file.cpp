@@ -1,171 +1,20 @@
-// From an archive or streams to tensors.
+// From the pickle and its storages to tensors.
 #include "core/io/torch_file.h"
 
-#include "core/io/foreign_weights.h"
 #include "core/io/memory_budget.h"
 #include "core/io/text.h"
 #include "core/io/torch_checkpoint.h"
-#include "core/io/torch_pickle.h"
-#include "core/io/zip.h"
+#include "core/io/torch_contents.h"
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
 namespace whisker {
 namespace {
 
-using Kind = TorchValue::Kind;
 using Bytes = std::span<const std::byte>;
-
-constexpr std::string_view pickle_name = "data.pkl";
-
-// Bytes of storages by their keys.
-class Storages {
- public:
-  virtual ~Storages() = default;
-  /// Throws checkpoint where the file lacks or has damaged it.
-  virtual Bytes bytes_of(const TorchStorage& storage) = 0;
-};
-
-struct Contents {
-  TorchPickle pickle;
-  std::unique_ptr<Storages> storages = {};
-};
-
-// --- the two formats
-
-// Entries of an archive, each checked once, when it is needed.
-class ArchiveStorages final : public Storages {
- public:
-  ArchiveStorages(ZipArchive archive, std::string folder, Bytes file_bytes, std::string file)
-      : archive_(std::move(archive)),
-        folder_(std::move(folder)),
-        file_(std::move(file)),
-        left_(file_bytes.size()) {}
-
-  Bytes bytes_of(const TorchStorage& storage) override {
-    const auto known = checked_.find(storage.key);
-    if (known != checked_.end()) return known->second;
-    const auto found = archive_.read(fmt::format("{}data/{}", folder_, storage.key));
-    if (!found) {
-      fail(ErrorKind::checkpoint, "{}: the archive lacks its storage {}.", file_,
-           excerpt(storage.key));
-    }
-    if (found->size() > left_) {
-      fail(ErrorKind::checkpoint, "{}: a damaged zip archive: its entries overlap.", file_);
-    }
-    left_ -= found->size();
-    return checked_.emplace(storage.key, *found).first->second;
-  }
-
- private:
-  ZipArchive archive_;
-  std::string folder_, file_;
-  size_t left_;  // of the file: entries of the same bytes would be checked again and again
-  std::map<std::string_view, Bytes> checked_;
-};
-
-class StreamStorages final : public Storages {
- public:
-  explicit StreamStorages(std::map<std::string_view, Bytes> found) : found_(std::move(found)) {}
-
-  Bytes bytes_of(const TorchStorage& storage) override {
-    const auto found = found_.find(storage.key);
-    return found == found_.end() ? Bytes() : found->second;
-  }
-
- private:
-  std::map<std::string_view, Bytes> found_;
-};
-
-// The name of the archive's one pickle, with its folder.
-std::string_view pickle_in(const ZipArchive& archive, const std::string& file) {
-  std::vector<std::string_view> found;
-  for (const ZipArchive::Entry& entry : archive.entries()) {
-    if (entry.name == pickle_name || entry.name.ends_with("/data.pkl")) found.push_back(entry.name);
-  }
-  if (found.size() > 1) {
-    fail(ErrorKind::checkpoint,
-         "{}: expected a zip archive with one data.pkl as torch.save writes, got {} and {}. Save "
-         "each in a file of its own.",
-         file, excerpt(found[0]), excerpt(found[1]));
-  }
-  refuse_foreign_archive(archive, file);  // such as one without
-  return found.at(0);
-}
-
-Contents read_archive(Bytes bytes, const std::string& file, MemoryBudget& budget) {
-  ZipArchive archive(bytes, file);
-  const std::string_view pickle = pickle_in(archive, file);
-  std::string folder(pickle.substr(0, pickle.size() - pickle_name.size()));
-  const auto order = archive.read(folder + "byteorder");
-  if (order && !order->empty() && (*order)[0] != std::byte{'l'}) {
-    fail(ErrorKind::checkpoint, "{}: expected little-endian numbers, got big-endian ones.", file);
-  }
-  return {.pickle = read_torch_pickle(*archive.read(pickle), file, budget),
-          .storages = std::make_unique<ArchiveStorages>(std::move(archive), std::move(folder),
-                                                        bytes, file)};
-}
-
-// Streams: a magic number, a version, the machine, the values, the storages' keys; then of each
-// storage its number of elements and its bytes.
-Contents read_streams(Bytes bytes, const std::string& file, MemoryBudget& budget) {
-  constexpr std::string_view magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-  size_t at = 0;
-  const auto next = [&] {
-    TorchPickle pickle = read_torch_pickle(bytes.subspan(at), file, budget);
-    at += pickle.bytes;
-    return pickle;
-  };
-  const TorchPickle first = next();
-  if (first.values[first.root].text != magic) {
-    fail(ErrorKind::checkpoint, "{}: expected a file of torch.save, got another pickle.", file);
-  }
-  next();
-  const TorchPickle machine = next();
-  const auto facts = machine.items_of(machine.root);
-  for (size_t i = 0; i + 1 < facts.size(); i += 2) {
-    const TorchValue& fact = machine.values[facts[i + 1]];
-    if (machine.values[facts[i]].text == "little_endian" && fact.kind == Kind::boolean &&
-        fact.integer == 0) {
-      fail(ErrorKind::checkpoint, "{}: expected little-endian numbers, got big-endian ones.", file);
-    }
-  }
-  TorchPickle pickle = next();
-  const TorchPickle keys = next();
-  std::map<std::string_view, uint64_t> element_bytes;
-  for (const TorchStorage& storage : pickle.storages) {
-    element_bytes.emplace(storage.key, storage.element_bytes);
-  }
-  const auto cut_short = [&]() {
-    fail(ErrorKind::checkpoint, "{}: the file is cut short. Download or copy it again.", file);
-  };
-  std::map<std::string_view, Bytes> storages;
-  for (const uint32_t index : keys.items_of(keys.root)) {
-    const std::string_view key = keys.values[index].text;
-    uint64_t count = 0;
-    if (bytes.size() - at < sizeof(count)) cut_short();
-    std::memcpy(&count, bytes.data() + at, sizeof(count));
-    at += sizeof(count);
-    const auto known = element_bytes.find(key);
-    uint64_t size = 0;
-    if (known == element_bytes.end() || __builtin_mul_overflow(count, known->second, &size)) {
-      fail(ErrorKind::checkpoint, "{}: a damaged file: storage {} belongs to no tensor.", file,
-           excerpt(key));
-    }
-    if (size > bytes.size() - at) cut_short();
-    storages.emplace(key, bytes.subspan(at, size));
-    at += size;
-  }
-  return {.pickle = std::move(pickle),
-          .storages = std::make_unique<StreamStorages>(std::move(storages))};
-}
-
-// --- tensors
 
 // A TorchView with its numbers.
 struct View {
@@ -260,7 +109,12 @@ void negate(DType dtype, std::span<std::byte> values) {
 }
 
 SafetensorsTensor make_tensor(const std::string& name, const TorchView& torch_view,
-                              const Contents& contents, Copies& copies, const std::string& file) {
+                              const TorchContents& contents, Copies& copies,
+                              const std::string& file) {
+  if (torch_view.other) {
+    fail(ErrorKind::checkpoint, "{}: tensor {}: expected a dense tensor with values, got {}. {}",
+         file, excerpt(name), torch_view.other->what, torch_view.other->remedy);
+  }
   const TorchStorage& storage = contents.pickle.storages[torch_view.storage];
   const bool other_type = !torch_view.type.empty();
   if (!storage.dtype || other_type || (torch_view.negative && !is_floating(*storage.dtype))) {
@@ -311,9 +165,9 @@ SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name, const std
   constexpr uint64_t least_budget = 4 << 20;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   MemoryBudget budget(bytes.size() + least_budget, name);
-  const Contents contents = weights_format(text) == WeightsFormat::torch_zip
-                                ? read_archive(bytes, name, budget)
-                                : read_streams(bytes, name, budget);
+  const TorchContents contents = weights_format(text) == WeightsFormat::torch_zip
+                                     ? read_torch_archive(bytes, name, budget)
+                                     : read_torch_streams(bytes, name, budget);
   TorchWeights weights = find_torch_weights(contents.pickle, key, name, budget);
   Copies copies(bytes.size(), budget, name);
   std::vector<SafetensorsTensor> tensors;
@@ -330,7 +184,7 @@ SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name, const std
   }
   SafetensorsFile file = SafetensorsFile::of(name, std::move(tensors), copies.take());
   file.add_notes(std::move(weights.notes));
-  file.set_network(std::move(weights.network));
+  file.set_network(std::move(weights.network), std::move(weights.library));
   return file;
 }
 

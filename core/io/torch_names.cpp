@@ -21,6 +21,11 @@ constexpr StorageType storage_types[] = {
     {"CharStorage", std::nullopt, 1},
     {"ComplexFloatStorage", std::nullopt, 8},
     {"ComplexDoubleStorage", std::nullopt, 16},
+    {"QInt8Storage", std::nullopt, 1},
+    {"QUInt8Storage", std::nullopt, 1},
+    {"QInt32Storage", std::nullopt, 4},
+    {"QUInt4x2Storage", std::nullopt, 1},
+    {"QUInt2x4Storage", std::nullopt, 1},
 };
 
 constexpr std::pair<std::string_view, Maker> makers[] = {
@@ -39,6 +44,22 @@ constexpr std::pair<std::string_view, Maker> makers[] = {
     {"_codecs.encode", Maker::bytes},
     {"__builtin__.bytes", Maker::bytes},
     {"builtins.bytes", Maker::bytes},
+};
+
+constexpr std::string_view to_dense = "Save it dense: tensor.to_dense().";
+constexpr std::string_view to_cpu = "Save a copy in the CPU's memory: tensor.cpu().";
+constexpr OtherTensor other_tensors[] = {
+    {"torch._utils._rebuild_sparse_tensor", "a sparse tensor", to_dense},
+    {"torch._utils._rebuild_sparse_csr_tensor", "a sparse tensor", to_dense},
+    {"torch._utils._rebuild_qtensor", "a quantised tensor",
+     "Save the values that it stands for: tensor.dequantize()."},
+    {"torch._utils._rebuild_meta_tensor_no_storage", "a tensor on the device meta, without values",
+     "Load the model's weights on a device such as 'cpu' and save them again."},
+    {"torch._utils._rebuild_nested_tensor", "a nested tensor",
+     "Save its parts, each under a name: tensor.unbind()."},
+    {"torch._utils._rebuild_device_tensor_from_numpy", "a tensor of another device", to_cpu},
+    {"torch._utils._rebuild_device_tensor_from_cpu_tensor", "a tensor of another device", to_cpu},
+    {"torch._utils._rebuild_xla_tensor", "a tensor of another device", to_cpu},
 };
 
 // Packages of Python's library whose functions start programs, run code, or change files.
@@ -70,7 +91,13 @@ const StorageType* find_storage_type(std::string_view name) {
 
 Maker maker_of(std::string_view name) {
   const auto* found = std::ranges::find(makers, name, &std::pair<std::string_view, Maker>::first);
-  return found == std::end(makers) ? Maker::object : found->second;
+  if (found != std::end(makers)) return found->second;
+  return find_other_tensor(name) ? Maker::other_tensor : Maker::object;
+}
+
+const OtherTensor* find_other_tensor(std::string_view maker) {
+  const auto* found = std::ranges::find(other_tensors, maker, &OtherTensor::maker);
+  return found == std::end(other_tensors) ? nullptr : found;
 }
 
 bool runs_code(std::string_view name) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/io/memory_budget.h"
+#include "core/io/torch_names.h"
 #include "core/tensor/dtype.h"
 
 #include <cstddef>
@@ -32,9 +33,10 @@ struct TorchStorage {
 struct TorchView {
   size_t storage = 0;  ///< index
   uint64_t offset = 0;
-  uint32_t shape = 0, strides = 0;  ///< values: tuples of as many integers of at least 0
-  bool negative = false;            ///< the values are those of the storage times -1
-  std::string_view type = {};       ///< torch.uint16, where it is not the storage's
+  uint32_t shape = 0, strides = 0;     ///< values: tuples of as many integers of at least 0
+  bool negative = false;               ///< the values are those of the storage times -1
+  std::string_view type = {};          ///< torch.uint16, where it is not the storage's
+  const OtherTensor* other = nullptr;  ///< then nothing else of it is known
 };
 
 /// A value of a stream. Values name each other by index, so that neither cycles nor depth do harm.
@@ -51,11 +53,13 @@ struct TorchValue {
     name,     ///< of what would be called: "torch.FloatStorage"
     storage,  ///< `integer` is its index
     tensor,   ///< `integer` is the index of its view
-    object,   ///< that Python would build: `text` is its class, `integer` the value of its state
+    object,   ///< that Python would build: `text` is its class
   };
   Kind kind = Kind::none;
-  uint32_t items = 0;          ///< see TorchPickle::items_of
-  int64_t integer = 0;         ///< of an integer that 64 bits hold; else `text` has its bytes
+  uint32_t items = 0;  ///< see TorchPickle::items_of
+  /// Of an integer that 64 bits hold; else `text` has its bytes. Of an object or dict the value of
+  /// its attributes, or 0.
+  int64_t integer = 0;
   std::string_view text = {};  ///< in the stream, or one of TorchPickle::names
 };
 

@@ -31,23 +31,6 @@ std::vector<std::string> all_networks() {
   return names;
 }
 
-// torchvision and timm end a file's name with eight digits of its hash.
-bool is_hash(std::string_view text) {
-  return text.size() == 9 && text[0] == '-' &&
-         std::ranges::all_of(text.substr(1), [](unsigned char c) { return std::isxdigit(c) != 0; });
-}
-
-// Of timm's weights: ".a1_in1k", ".augreg_in21k_ft_in1k", "_ram-a26f946b". Some are torchvision's.
-bool is_timm_tag(std::string_view text) {
-  for (const std::string_view other : {".tv_", ".tv2_", "_rwightman-", "_swag-", "_lc_swag-"}) {
-    if (text.starts_with(other)) return false;
-  }
-  if (text.starts_with('_') && text.size() > 9 && is_hash(text.substr(text.size() - 9)))
-    return true;
-  return std::ranges::any_of(std::vector<std::string_view>{"in1k", "in12k", "in21k", "in22k"},
-                             [&](std::string_view data) { return text.ends_with(data); });
-}
-
 }  // namespace
 
 std::optional<PresetName> find_preset_name(std::string_view text) {
@@ -65,14 +48,16 @@ std::optional<PresetName> find_preset_name(std::string_view text) {
     if (whole && name.size() > found.network.size()) found.network = name;
   }
   if (found.network.empty()) return std::nullopt;
-  const std::string_view tag = rest.substr(found.network.size());
-  found.download = is_hash(tag);
+  const std::string_view suffix = rest.substr(found.network.size());
+  found.download = is_hash_suffix(suffix);
+  found.tag = find_weights_tag(found.network, suffix);
   found.unsupported = std::ranges::count(unsupported_networks(), found.network) > 0;
   const Preset* plain = find_preset(found.network);
   const Preset* of_timm = find_preset(std::string(timm_prefix) + found.network);
-  const bool only_timm = timm || (!torchvision && is_timm_tag(tag));
+  const bool only_timm = timm || (!torchvision && found.tag.library == "timm");
+  const bool only_torchvision = torchvision || (!timm && found.tag.library == "torchvision");
   if (plain && !(only_timm && of_timm)) found.presets.emplace_back(plain->name);
-  if (of_timm && !torchvision) found.presets.emplace_back(of_timm->name);
+  if (of_timm && !only_torchvision) found.presets.emplace_back(of_timm->name);
   if (found.presets.empty() && !found.unsupported) return std::nullopt;
   return found;
 }

@@ -2,7 +2,8 @@
 // weights or the hash of the file behind them.
 #pragma once
 
-#include <cstdint>
+#include "layers/weights/weights_tags.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ struct PresetName {
   std::vector<std::string> presets;  ///< of that name: of torchvision's and of timm's network
   bool download = false;             ///< name and hash, as torchvision's files are called
   bool unsupported = false;          ///< one of unsupported_networks()
+  WeightsTag tag = {};               ///< of the network's weights
 };
 
 /// The longest network's name that `text` begins with: "resnet18-f37072fd",

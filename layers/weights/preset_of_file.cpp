@@ -1,16 +1,16 @@
-// Building a preset makes no tensors, so that all of them are compared.
 #include "layers/weights/preset_of_file.h"
 
 #include "core/io/text.h"
 #include "layers/builder/presets.h"
+#include "layers/weights/fitting_presets.h"
 #include "layers/weights/preset_name.h"
-#include "layers/weights/tensor_names.h"
+#include "layers/weights/tensor_match.h"
 #include "layers/weights/weights.h"
 #include "layers/weights/wrapped_names.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -18,135 +18,21 @@ namespace whisker {
 
 namespace {
 
-using Sections = std::span<const YamlNode>;
+constexpr const char *by_option = "--model", *by_metadata = "its metadata",
+                     *by_checkpoint = "its checkpoint", *by_file_name = "its file name";
 
-// Of a preset that says how ImageNet's images become its input; nothing for others.
-std::optional<Model> imagenet_model(const Preset& preset, Sections sections) {
-  constexpr int64_t imagenet_classes = 1000, usual_size = 224;
-  const std::string name = fmt::format("preset {}", preset.name);
-  const YamlNode data = merged_key(sections, "data");
-  if (data.is_null()) return std::nullopt;
-  const YamlNode* size = data.find("image_size");
-  const int64_t side = size ? size->as_int({.min = 1, .max = 4096}) : usual_size;
-  return build_model(YamlNode::parse(preset.name, name),
-                     {.input = {1, side, side, 3}, .classes = imagenet_classes});
-}
-
-std::optional<Model> imagenet_model(const Preset& preset) {
-  return imagenet_model(preset, preset_sections(preset));
-}
-
-constexpr const char *by_option = "--model", *by_checkpoint = "its checkpoint",
-                     *by_file_name = "its file name";
-
-struct Candidate {
-  const Preset* preset;
-  int64_t classes;
-  bool own_library;  // the file's names are those of the preset's library, or of both
-};
-
-// The presets that a file's tensors fit. Presets of equal layers are built once, and none whose
-// outermost layers have names that the file lacks.
-class FittingPresets {
- public:
-  explicit FittingPresets(const SafetensorsFile& file) : file_(file) {
-    for (const SafetensorsTensor& tensor : file.tensors()) {
-      names_.push_back(bare_tensor_name(tensor.name));
-    }
-  }
-
-  std::optional<Candidate> find(const Preset& preset) {
-    const std::vector<YamlNode> sections = preset_sections(preset);
-    const Fit& fit = fit_of(preset, sections);
-    if (!fit.classes) return std::nullopt;
-    const bool timm = preset_library(sections) == "timm";
-    return Candidate{&preset, *fit.classes, all_named(fit.names, timm)};
-  }
-
- private:
-  struct Fit {
-    std::optional<int64_t> classes = {};
-    std::vector<std::string> names = {};  // of the preset's tensors
-  };
-
-  const Fit& fit_of(const Preset& preset, Sections sections) {
-    // The layers are those of the last section, but for these keys.
-    std::string key = merged_key(sections, "values").emit();
-    for (const char* number : {"width", "depth", "grid"}) {
-      const auto found = std::ranges::find_if(
-          sections, [&](const YamlNode& section) { return section.find(number) != nullptr; });
-      key += fmt::format("{}: {}\n", number,
-                         found == sections.end() ? "" : found->find(number)->text());
-    }
-    key += sections.back().mark().str();
-    const auto [place, added] = fits_.try_emplace(std::move(key));
-    if (!added || !may_be(sections.back())) return place->second;
-    const std::optional<Model> model = imagenet_model(preset, sections);
-    if (!model) return place->second;
-    place->second.classes = classes_that_fit(file_, *model);
-    for (const auto& parameter : model->net->parameters()) {
-      place->second.names.push_back(parameter->name());
-    }
-    return place->second;
-  }
-
-  // Whether the file has the outermost layers that bear a name, under either library's names.
-  bool may_be(const YamlNode& section) {
-    std::vector<std::string> outermost;
-    for (const char* list : {"layers", "head"}) {
-      const YamlNode* const layers = section.find(list);
-      for (size_t i = 0; layers && i < layers->size(); ++i) {
-        const YamlNode& layer = (*layers)[i];
-        if (!layer.is_map()) continue;
-        const std::string& type = layer.keys()[0];
-        const YamlNode* const name = layer[0].find("name");
-        const bool has_weight = type == "conv2d" || type == "dense" || type == "batch_norm";
-        if (name && has_weight) outermost.push_back(name->text() + ".weight");
-      }
-    }
-    for (const Naming naming : {Naming::torchvision, Naming::timm}) {
-      if (has_all(outermost) || has_all(names_of(naming, outermost))) return true;
-    }
-    return false;
-  }
-
-  // At the ends of its names, as a wrapper's name may stand before them.
-  bool has_all(const std::vector<std::string>& wanted) const {
-    return std::ranges::all_of(wanted, [&](const std::string& name) {
-      return std::ranges::any_of(names_, [&](const std::string& own) {
-        return own.ends_with(name) &&
-               (own.size() == name.size() || own[own.size() - name.size() - 1] == '.');
-      });
-    });
-  }
-
-  // Whether the file's names are those that the library gives the tensors.
-  bool all_named(const std::vector<std::string>& preset_names, bool timm) const {
-    const std::set<std::string, std::less<>> parameters(preset_names.begin(), preset_names.end());
-    const std::vector<std::string> names =
-        names_of(timm ? Naming::timm : Naming::torchvision, preset_names);
-    const std::set<std::string> wanted(names.begin(), names.end());
-    const std::string prefix = unwrapped_names(names_, [&](std::string_view name) {
-                                 return parameters.contains(name);
-                               }).prefix;
-    return std::ranges::all_of(names_, [&](const std::string& name) {
-      const bool beside = !name.starts_with(prefix);
-      return beside || is_counter(name) ||
-             wanted.contains(bare_tensor_name(name.substr(prefix.size())));
-    });
-  }
-
-  const SafetensorsFile& file_;
-  std::vector<std::string> names_;
-  std::map<std::string, Fit> fits_;
-};
-
-// Those of the file's library alone, if there are any.
-std::optional<PresetOfFile> choose(std::vector<Candidate> candidates, std::string by) {
+// Those of the file's library alone, if there are any: by its tensors' names and by its modules.
+std::optional<PresetOfFile> choose(std::vector<FittingPreset> candidates, std::string by,
+                                   const std::string& library) {
   if (candidates.empty()) return std::nullopt;
-  if (std::ranges::any_of(candidates, &Candidate::own_library)) {
-    std::erase_if(candidates, [](const Candidate& one) { return !one.own_library; });
-  }
+  const auto prefer = [&](const auto& preferred) {
+    if (!std::ranges::any_of(candidates, preferred)) return;
+    std::erase_if(candidates, std::not_fn(preferred));
+  };
+  prefer([](const FittingPreset& one) { return one.own_library; });
+  prefer([&](const FittingPreset& one) {
+    return preset_library(preset_sections(*one.preset)) == library;
+  });
   PresetOfFile found{.name = std::string(candidates[0].preset->name),
                      .classes = candidates[0].classes,
                      .by = std::move(by)};
@@ -161,14 +47,14 @@ bool reads_imagenet(const std::string& preset) {
 }
 
 std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
-  std::vector<Candidate> candidates;
+  std::vector<FittingPreset> candidates;
   FittingPresets fitting(file);
   for (const std::span<const Preset> list : {presets(), preset_variants()}) {
     for (const Preset& preset : list) {
       if (const auto found = fitting.find(preset)) candidates.push_back(*found);
     }
   }
-  return choose(std::move(candidates), "its tensors");
+  return choose(std::move(candidates), "its tensors", file.library());
 }
 
 // The preset that `name` says, of those of this name that fit. Nothing for a network that its
@@ -181,16 +67,19 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
          "else. --model NAME takes them for that preset all the same.",
          file.name(), by, name.network);
   }
-  std::vector<Candidate> candidates;
+  std::vector<FittingPreset> candidates;
   FittingPresets fitting(file);
   for (const std::string& preset : name.presets) {
     if (const auto found = fitting.find(*find_preset(preset))) candidates.push_back(*found);
   }
-  if (auto found = choose(std::move(candidates), by)) {
-    if (by == by_option || name.download) found->others.clear();
+  const bool decided = by == by_option || name.download;
+  if (auto found = choose(std::move(candidates), by, decided ? "" : file.library())) {
+    if (decided) found->others.clear();
     return found;
   }
-  if (by == by_checkpoint && !preset_by_tensors(file)) return std::nullopt;
+  const bool of_trainer =
+      by == by_checkpoint || (by == by_metadata && !file.metadata().contains("arch"));
+  if (of_trainer && !preset_by_tensors(file)) return std::nullopt;
   const Model model = *imagenet_model(*find_preset(name.presets[0]));
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, but its tensors are those of another network: {}. {} NAME says which "
@@ -215,17 +104,83 @@ PresetName given_preset(const std::string& text) {
 }  // namespace
 
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const NetworkNames& names) {
-  if (!names.model.empty()) return named_preset(file, given_preset(names.model), by_option);
+  struct Said {
+    std::string text;  // "" of a file's name, which may be any
+    std::optional<PresetName> name;
+    const char* by;
+  };
   const std::string own = names.file ? file.name() : "";
-  const std::pair<std::optional<PresetName>, const char*> said[] = {
-      {find_preset_name(names.metadata), "its metadata"},
-      {find_preset_name(file.network()), by_checkpoint},
-      {preset_name_of_file(own), by_file_name}};
-  for (const auto& [name, by] : said) {
-    if (!name) continue;
-    if (name->unsupported || reads_imagenet(name->presets[0])) return named_preset(file, *name, by);
+  std::vector<Said> said = {{names.metadata, find_preset_name(names.metadata), by_metadata},
+                            {file.network(), find_preset_name(file.network()), by_checkpoint},
+                            {"", preset_name_of_file(own), by_file_name}};
+  if (!names.model.empty()) {
+    said.insert(said.begin(), Said{names.model, given_preset(names.model), by_option});
   }
-  return preset_by_tensors(file);
+  std::string unknown;
+  for (Said& one : said) {
+    const bool known = one.name && (one.name->unsupported || reads_imagenet(one.name->presets[0]));
+    if (known) continue;
+    one.name.reset();
+    if (unknown.empty() && !one.text.empty() && names.model.empty()) {
+      unknown = fmt::format("{} says {}", one.by, excerpt(one.text));
+    }
+  }
+  std::erase_if(said, [](const Said& one) { return !one.name; });
+  std::optional<PresetOfFile> found =
+      said.empty() ? preset_by_tensors(file) : named_preset(file, *said[0].name, said[0].by);
+  if (!found) return std::nullopt;
+  found->unknown = std::move(unknown);
+  // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
+  for (const Said& one : said) {
+    if (one.name->tag.name.empty() || std::ranges::count(one.name->presets, found->name) == 0) {
+      continue;
+    }
+    found->tag = one.name->tag;
+    break;
+  }
+  return found;
+}
+
+std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& preset) {
+  std::vector<std::string> notes;
+  const std::string name = printable(file);
+  if (!preset.unknown.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {}, which names no preset and is not followed: --model NAME (of a configuration: "
+        "model=NAME) says which network it is",
+        name, preset.unknown));
+  }
+  if (!preset.others.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {} is assumed; its tensors are those of {} too, which compute or prepare images "
+        "otherwise: --model NAME (of a configuration: model=NAME) says which it is",
+        name, preset.name, fmt::join(preset.others, ", ")));
+  }
+  return notes;
+}
+
+std::string unknown_tag_note(const std::string& file, const PresetOfFile& preset) {
+  if (preset.tag.name.empty() || preset.tag.known) return {};
+  return fmt::format(
+      "{}: its tag {} is not known: images as the preset {} expects them; data.mean, data.std, "
+      "--input decide otherwise",
+      printable(file), excerpt(preset.tag.name), preset.name);
+}
+
+std::string name_in_vain(const SafetensorsFile& file) {
+  const std::string metadata = network_in_metadata(file);
+  const std::string& name = metadata.empty() ? file.network() : metadata;
+  if (name.empty()) return {};
+  return fmt::format(", though {} says {}", metadata.empty() ? by_checkpoint : by_metadata,
+                     printable(name));
+}
+
+std::string network_in_metadata(const SafetensorsFile& file) {
+  for (const char* const key : {"arch", "architecture"}) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end() && !found->second.empty()) return found->second;
+  }
+  return {};
 }
 
 std::string nearest_preset(const SafetensorsFile& file) {
@@ -248,36 +203,61 @@ std::string nearest_preset(const SafetensorsFile& file) {
   return text;
 }
 
-std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
-                                                 const SafetensorsFile& file) {
+namespace {
+
+using ShapesByName = std::map<std::string, Shape, std::less<>>;
+
+ShapesByName preset_shapes(const std::string& arch) {
   const Preset* preset = find_preset(arch);
   const std::optional<Model> model = preset ? imagenet_model(*preset) : std::nullopt;
-  std::map<std::string, Shape, std::less<>> shapes;
+  ShapesByName shapes;
   if (model) {
     for (const auto& parameter : model->net->parameters()) {
       shapes.emplace(parameter->name(), file_shape(*parameter));
     }
   }
-  std::vector<std::string> names;
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    names.push_back(bare_tensor_name(tensor.name));
-  }
-  names =
-      unwrapped_names(names, [&](std::string_view name) { return shapes.contains(name); }).names;
+  return shapes;
+}
+
+UnwrappedNames preset_names_in(const SafetensorsFile& file, const ShapesByName& shapes) {
+  return unwrapped_names(bare_names(file),
+                         [&](std::string_view name) { return shapes.contains(name); });
+}
+
+// With these names; those of none stand beside the network.
+std::vector<SafetensorsTensor> renamed(const SafetensorsFile& file, std::vector<std::string> names,
+                                       bool network) {
   std::vector<SafetensorsTensor> tensors = file.tensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i].name = names[i];
-    const auto found = shapes.find(names[i]);
-    if (found == shapes.end()) continue;
-    const auto elements = static_cast<int64_t>(tensors[i].bytes.size() / size_of(tensors[i].dtype));
-    if (found->second.count() == elements) {
-      tensors[i].shape.assign(found->second.begin(), found->second.end());
-    }
-  }
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].name = std::move(names[i]);
   std::erase_if(tensors, [&](const SafetensorsTensor& tensor) {
-    return tensor.name.empty() || (preset && is_average_count(tensor.name));
+    return tensor.name.empty() || (network && is_average_count(tensor.name));
   });
   return tensors;
+}
+
+}  // namespace
+
+std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
+                                                 const SafetensorsFile& file) {
+  const ShapesByName shapes = preset_shapes(arch);
+  std::vector<SafetensorsTensor> tensors =
+      renamed(file, preset_names_in(file, shapes).names, !shapes.empty());
+  for (SafetensorsTensor& tensor : tensors) {
+    const auto found = shapes.find(tensor.name);
+    if (found == shapes.end()) continue;
+    const auto elements = static_cast<int64_t>(tensor.bytes.size() / size_of(tensor.dtype));
+    if (found->second.count() == elements) {
+      tensor.shape.assign(found->second.begin(), found->second.end());
+    }
+  }
+  return tensors;
+}
+
+std::vector<SafetensorsTensor> unwrapped_tensors(const std::string& arch,
+                                                 const SafetensorsFile& file) {
+  const ShapesByName shapes = preset_shapes(arch);
+  return renamed(file, without_prefix(bare_names(file), preset_names_in(file, shapes).prefix),
+                 !shapes.empty());
 }
 
 }  // namespace whisker

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/io/safetensors.h"
+#include "layers/weights/weights_tags.h"
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +21,7 @@ namespace whisker {
 /// What may name the network of a file, the strongest first; "" for what is silent.
 struct NetworkNames {
   std::string model = {};     ///< --model
-  std::string metadata = {};  ///< `arch`
+  std::string metadata = {};  ///< see network_in_metadata()
   bool file = true;           ///< whether the file's own name counts
 };
 
@@ -29,7 +30,12 @@ struct PresetOfFile {
   int64_t classes = 0;                   ///< of the head
   std::string by = {};                   ///< what decided: "--model", "its file name", ...
   std::vector<std::string> others = {};  ///< presets that it may as well be
+  std::string unknown = {};  ///< "its metadata says 'my_net'": a stronger name that no preset has
+  WeightsTag tag = {};       ///< of its weights, by the strongest name that has one
 };
+
+/// What the file's metadata call the network: `arch`, else `architecture`; "" where neither does.
+std::string network_in_metadata(const SafetensorsFile& file);
 
 /// The preset whose names and shapes the file has, but for the number of classes, and that the
 /// first name says which is one of a network; see Note [Look-alikes]. The file's names may be
@@ -44,9 +50,21 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file,
 /// first differ, as the end of a sentence; "" where none is near.
 std::string nearest_preset(const SafetensorsFile& file);
 
+/// Messages for the user: a name that was not followed, and what else the file may hold.
+std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& preset);
+/// Of a file that no preset fits, the name that it bears all the same: ", though its metadata says
+/// 'my_net'"; "" where it bears none.
+std::string name_in_vain(const SafetensorsFile& file);
+/// The message that the tag of the file's weights is unknown; "" where it is not.
+std::string unknown_tag_note(const std::string& file, const PresetOfFile& preset);
+
 /// The file's tensors under the preset's names, from torchvision's or timm's, and of its shapes
 /// where timm stores a dense weight as a convolution. As they are for a name that is no preset's.
 std::vector<SafetensorsTensor> tensors_of_preset(const std::string& arch,
+                                                 const SafetensorsFile& file);
+/// The file's tensors under the file's own names and of its shapes, without the words with which a
+/// trainer's module wraps the preset's network, and what stands beside it.
+std::vector<SafetensorsTensor> unwrapped_tensors(const std::string& arch,
                                                  const SafetensorsFile& file);
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
-// Tables of layers that are equal but for their names. A pattern's {a} is any number, {a+1} the
-// same one more; the last part of a name, the parameter's own, is equal unless a row has it.
+// Names by the patterns of name_tables.h.
 #include "layers/weights/tensor_names.h"
+
+#include "layers/weights/name_tables.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,170 +15,9 @@ namespace {
 
 constexpr int most_layers = 1'000'000;
 
-struct NamePair {
-  std::string_view timm, torchvision;
-};
-
-/// The names of a layer, or the beginnings of those of `layers`.
-struct Rows {
-  std::string_view timm, torchvision;
-  std::span<const NamePair> layers = {};
-  int count = 0;  ///< {b} is below it; 0: any number
-};
-
-// VGG's dense layers are convolutions in timm.
-constexpr Rows vgg[] = {
-    {"features.{a}", "features.{a}"},
-    {"pre_logits.fc1", "classifier.0"},
-    {"pre_logits.fc2", "classifier.3"},
-    {"head.fc", "classifier.6"},
-};
-
-// Blocks of MobileNets and EfficientNets: with or without an expansion before the depthwise
-// convolution, with or without squeeze-and-excitation behind it.
-constexpr NamePair depthwise[] = {
-    {"conv_dw", "0.0"}, {"bn1", "0.1"}, {"conv_pw", "1.0"}, {"bn2", "1.1"}};
-constexpr NamePair depthwise_se[] = {{"conv_dw", "0.0"},          {"bn1", "0.1"},
-                                     {"se.conv_reduce", "1.fc1"}, {"se.conv_expand", "1.fc2"},
-                                     {"conv_pw", "2.0"},          {"bn2", "2.1"}};
-constexpr NamePair inverted[] = {{"conv_pw", "0.0"}, {"bn1", "0.1"},      {"conv_dw", "1.0"},
-                                 {"bn2", "1.1"},     {"conv_pwl", "2.0"}, {"bn3", "2.1"}};
-constexpr NamePair inverted_se[] = {{"conv_pw", "0.0"},          {"bn1", "0.1"},
-                                    {"conv_dw", "1.0"},          {"bn2", "1.1"},
-                                    {"se.conv_reduce", "2.fc1"}, {"se.conv_expand", "2.fc2"},
-                                    {"conv_pwl", "3.0"},         {"bn3", "3.1"}};
-constexpr NamePair fused_first[] = {{"conv", "0.0"}, {"bn1", "0.1"}};
-constexpr NamePair fused[] = {
-    {"conv_exp", "0.0"}, {"bn1", "0.1"}, {"conv_pwl", "1.0"}, {"bn2", "1.1"}};
-constexpr NamePair v2_first[] = {
-    {"conv_dw", "0.0"}, {"bn1", "0.1"}, {"conv_pw", "1"}, {"bn2", "2"}};
-constexpr NamePair v2_inverted[] = {{"conv_pw", "0.0"}, {"bn1", "0.1"},    {"conv_dw", "1.0"},
-                                    {"bn2", "1.1"},     {"conv_pwl", "2"}, {"bn3", "3"}};
-
-constexpr Rows mobilenet_v2[] = {
-    {"conv_stem", "features.0.0"},
-    {"bn1", "features.0.1"},
-    {"blocks.0.0", "features.1.conv", v2_first},
-    {"blocks.1.{b}", "features.{b+2}.conv", v2_inverted, 2},
-    {"blocks.2.{b}", "features.{b+4}.conv", v2_inverted, 3},
-    {"blocks.3.{b}", "features.{b+7}.conv", v2_inverted, 4},
-    {"blocks.4.{b}", "features.{b+11}.conv", v2_inverted, 3},
-    {"blocks.5.{b}", "features.{b+14}.conv", v2_inverted, 3},
-    {"blocks.6.{b}", "features.{b+17}.conv", v2_inverted, 1},
-    {"conv_head", "features.18.0"},
-    {"bn2", "features.18.1"},
-    {"classifier", "classifier.1"},
-};
-
-constexpr Rows mobilenet_v3_large[] = {
-    {"conv_stem", "features.0.0"},
-    {"bn1", "features.0.1"},
-    {"blocks.0.0", "features.1.block", depthwise},
-    {"blocks.1.{b}", "features.{b+2}.block", inverted, 2},
-    {"blocks.2.{b}", "features.{b+4}.block", inverted_se, 3},
-    {"blocks.3.{b}", "features.{b+7}.block", inverted, 4},
-    {"blocks.4.{b}", "features.{b+11}.block", inverted_se, 2},
-    {"blocks.5.{b}", "features.{b+13}.block", inverted_se, 3},
-    {"blocks.6.0.conv", "features.16.0"},
-    {"blocks.6.0.bn1", "features.16.1"},
-    {"conv_head", "classifier.0"},
-    {"classifier", "classifier.3"},
-};
-
-constexpr Rows mobilenet_v3_small[] = {
-    {"conv_stem", "features.0.0"},
-    {"bn1", "features.0.1"},
-    {"blocks.0.0", "features.1.block", depthwise_se},
-    {"blocks.1.{b}", "features.{b+2}.block", inverted, 2},
-    {"blocks.2.{b}", "features.{b+4}.block", inverted_se, 3},
-    {"blocks.3.{b}", "features.{b+7}.block", inverted_se, 2},
-    {"blocks.4.{b}", "features.{b+9}.block", inverted_se, 3},
-    {"blocks.5.0.conv", "features.12.0"},
-    {"blocks.5.0.bn1", "features.12.1"},
-    {"conv_head", "classifier.0"},
-    {"classifier", "classifier.3"},
-};
-
-constexpr Rows efficientnet_v2[] = {
-    {"conv_stem", "features.0.0"},
-    {"bn1", "features.0.1"},
-    {"blocks.0.{b}", "features.1.{b}.block", fused_first},
-    {"blocks.1.{b}", "features.2.{b}.block", fused},
-    {"blocks.2.{b}", "features.3.{b}.block", fused},
-    {"blocks.3.{b}", "features.4.{b}.block", inverted_se},
-    {"blocks.4.{b}", "features.5.{b}.block", inverted_se},
-    {"blocks.5.{b}", "features.6.{b}.block", inverted_se},
-    {"conv_head", "features.7.0"},
-    {"bn2", "features.7.1"},
-    {"classifier", "classifier.1"},
-};
-
-constexpr Rows efficientnet[] = {
-    {"conv_stem", "features.0.0"},
-    {"bn1", "features.0.1"},
-    {"blocks.0.{b}", "features.1.{b}.block", depthwise_se},
-    {"blocks.{a}.{b}", "features.{a+1}.{b}.block", inverted_se},
-    {"conv_head", "features.8.0"},
-    {"bn2", "features.8.1"},
-    {"classifier", "classifier.1"},
-};
-
-constexpr NamePair regnet_block[] = {{"conv1.conv", "f.a.0"},       {"conv1.bn", "f.a.1"},
-                                     {"conv2.conv", "f.b.0"},       {"conv2.bn", "f.b.1"},
-                                     {"se.fc1", "f.se.fc1"},        {"se.fc2", "f.se.fc2"},
-                                     {"conv3.conv", "f.c.0"},       {"conv3.bn", "f.c.1"},
-                                     {"downsample.conv", "proj.0"}, {"downsample.bn", "proj.1"}};
-constexpr Rows regnet[] = {
-    {"stem.conv", "stem.0"},
-    {"stem.bn", "stem.1"},
-    {"s{a}.b{b+1}", "trunk_output.block{a}.block{a}-{b}", regnet_block},
-    {"head.fc", "fc"},
-};
-
-constexpr NamePair convnext_block[] = {{"conv_dw", "block.0"},
-                                       {"norm", "block.2"},
-                                       {"mlp.fc1", "block.3"},
-                                       {"mlp.fc2", "block.5"},
-                                       {"gamma", "layer_scale"}};
-constexpr Rows convnext[] = {
-    {"stem.{b}", "features.0.{b}"},
-    {"stages.1.downsample.{b}", "features.2.{b}"},
-    {"stages.2.downsample.{b}", "features.4.{b}"},
-    {"stages.3.downsample.{b}", "features.6.{b}"},
-    {"stages.0.blocks.{b}", "features.1.{b}", convnext_block},
-    {"stages.1.blocks.{b}", "features.3.{b}", convnext_block},
-    {"stages.2.blocks.{b}", "features.5.{b}", convnext_block},
-    {"stages.3.blocks.{b}", "features.7.{b}", convnext_block},
-    {"head.norm", "classifier.0"},
-    {"head.fc", "classifier.2"},
-};
-
-constexpr NamePair vit_block[] = {{"norm1", "ln_1"},
-                                  {"attn.qkv.weight", "self_attention.in_proj_weight"},
-                                  {"attn.qkv.bias", "self_attention.in_proj_bias"},
-                                  {"attn.proj", "self_attention.out_proj"},
-                                  {"norm2", "ln_2"},
-                                  {"mlp.fc1", "mlp.0"},
-                                  {"mlp.fc2", "mlp.3"}};
-constexpr Rows vit[] = {
-    {"cls_token", "class_token"},
-    {"pos_embed", "encoder.pos_embedding"},
-    {"patch_embed.proj", "conv_proj"},
-    {"blocks.{a}", "encoder.layers.encoder_layer_{a}", vit_block},
-    {"norm", "encoder.ln"},
-    {"head", "heads.head"},
-};
-
-// A table that covers another one's names comes behind it.
-constexpr std::span<const Rows> tables[] = {vgg,
-                                            mobilenet_v2,
-                                            mobilenet_v3_large,
-                                            mobilenet_v3_small,
-                                            efficientnet_v2,
-                                            efficientnet,
-                                            regnet,
-                                            convnext,
-                                            vit};
+using name_tables::NamePair;
+using name_tables::Rows;
+using name_tables::tables;
 
 // A pattern over a layer's name; the numbers in braces are read into, or written from, `numbers`.
 using Numbers = std::map<char, int>;
@@ -273,14 +113,15 @@ std::optional<std::string> translate(std::span<const Rows> table, Naming to,
 }  // namespace
 
 std::string bare_tensor_name(std::string name) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
-      if (!name.starts_with(prefix)) continue;
-      name.erase(0, prefix.size());
-      again = true;
+  constexpr std::string_view parallel = "module.", compiled = "_orig_mod.";
+  for (size_t at = 0; (at = name.find(compiled, at)) != name.npos;) {
+    if (at == 0 || name[at - 1] == '.') {
+      name.erase(at, compiled.size());
+    } else {
+      at += compiled.size();
     }
   }
+  while (name.starts_with(parallel)) name.erase(0, parallel.size());
   return name;
 }
 

@@ -11,7 +11,8 @@
 
 namespace whisker {
 
-/// `name` without the prefixes `module.` (DataParallel) and `_orig_mod.` (torch.compile).
+/// `name` without the prefixes `module.` (DataParallel), and without `_orig_mod.` (torch.compile)
+/// wherever it stands, as a part of a network may be compiled.
 std::string bare_tensor_name(std::string name);
 
 /// Whose names a file bears.

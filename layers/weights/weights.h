@@ -58,8 +58,8 @@ struct LoadReport {
   std::vector<std::string> notes(const std::string& file) const;
 };
 
-/// Copies a file's tensors into the model's parameters. Names lose the prefixes `module.` and
-/// `_orig_mod.` and those of a trainer's module (wrapped_names.h); timm's become torchvision's or
+/// Copies a file's tensors into the model's parameters. Names lose `module.`, `_orig_mod.` and the
+/// prefixes of a trainer's module (wrapped_names.h); timm's become torchvision's or
 /// the reverse (tensor_names.h); f16, bf16 and f64 are converted. The first convolution of a
 /// network on gray images may be stored for three channels: they are summed, as timm does. Throws
 /// checkpoint, and has changed nothing, for a tensor with NaN or Inf, and with one table of all

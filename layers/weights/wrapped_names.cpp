@@ -29,14 +29,6 @@ std::vector<std::string> prefixes_of(std::span<const std::string> names) {
   return prefixes;
 }
 
-std::vector<std::string> without(std::span<const std::string> names, const std::string& prefix) {
-  std::vector<std::string> result;
-  for (const std::string& name : names) {
-    result.push_back(name.starts_with(prefix) ? bare_tensor_name(name.substr(prefix.size())) : "");
-  }
-  return result;
-}
-
 }  // namespace
 
 bool is_counter(std::string_view name) {
@@ -47,25 +39,38 @@ bool is_average_count(std::string_view name) {
   return name == "n_averaged";
 }
 
+std::vector<std::string> without_prefix(std::span<const std::string> names,
+                                        const std::string& prefix) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    result.push_back(name.starts_with(prefix) ? bare_tensor_name(name.substr(prefix.size())) : "");
+  }
+  return result;
+}
+
 UnwrappedNames unwrapped_names(std::span<const std::string> names,
                                const std::function<bool(std::string_view)>& wanted) {
   const auto known = [&](std::string_view name) { return !name.empty() && wanted(name); };
   UnwrappedNames best{.names = translated_names(names, wanted), .prefix = ""};
   int64_t most = std::ranges::count_if(best.names, known);
   if (most == std::ranges::count_if(names, std::not_fn(is_counter))) return best;
-  bool tied = false;
-  const UnwrappedNames plain = best;
+  UnwrappedNames plain = best;
+  std::vector<std::string> as_good;
   for (const std::string& prefix : prefixes_of(names)) {
-    UnwrappedNames other{.names = translated_names(without(names, prefix), known),
+    UnwrappedNames other{.names = translated_names(without_prefix(names, prefix), known),
                          .prefix = prefix};
     const int64_t count = std::ranges::count_if(other.names, known);
-    if (count < most || count == 0) continue;
-    tied = count == most && !best.prefix.empty();
-    if (count == most) continue;
-    most = count;
-    best = std::move(other);
+    if (count > most) {
+      as_good.clear();
+      most = count;
+      best = std::move(other);
+    }
+    if (count == most && !best.prefix.empty()) as_good.push_back(prefix);
   }
-  return tied ? plain : best;
+  if (as_good.size() < 2) return best;
+  plain.tied = std::move(as_good);
+  plain.tied_names = most;
+  return plain;
 }
 
 bool may_hold(std::span<const std::string> names, int64_t count) {

@@ -22,12 +22,19 @@ bool is_average_count(std::string_view name);
 struct UnwrappedNames {
   std::vector<std::string> names;  ///< "" of a tensor that stands beside the network
   std::string prefix;              ///< "model.", where the words were taken off; else ""
+  /// Prefixes without any of which as many names are accepted, and how many.
+  std::vector<std::string> tied = {};
+  int64_t tied_names = 0;
 };
 
 /// Of the prefixes that a third of the names have, the one without which `wanted` accepts the most
 /// names; none where two are as good, or the names as they are.
 UnwrappedNames unwrapped_names(std::span<const std::string> names,
                                const std::function<bool(std::string_view)>& wanted);
+
+/// `names` without `prefix`, and bare behind it; "" of those that lack it.
+std::vector<std::string> without_prefix(std::span<const std::string> names,
+                                        const std::string& prefix);
 
 /// Whether `count` names, without counters, are all names, or all under one such prefix: a network
 /// of so many tensors may be among them.

@@ -247,9 +247,11 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_THAT(presets_in("resnet50.a1_in1k.safetensors"), ElementsAre("timm/resnet50"));
   EXPECT_THAT(presets_in("resnet50_a1_0-14fe96d1.pth"), ElementsAre("timm/resnet50"));
   EXPECT_THAT(presets_in("resnet50_cats.pth"), ElementsAre("resnet50", "timm/resnet50"));
-  EXPECT_THAT(presets_in("efficientnet_b0_rwightman-7f5810bc.pth"),
-              ElementsAre("efficientnet_b0", "timm/efficientnet_b0"));
-  EXPECT_THAT(presets_in("resnet50.tv_in1k.bin"), ElementsAre("resnet50", "timm/resnet50"));
+  EXPECT_THAT(presets_in("efficientnet_b0_rwightman-7f5810bc.pth"), ElementsAre("efficientnet_b0"));
+  EXPECT_THAT(presets_in("resnet50.tv_in1k.bin"), ElementsAre("timm/resnet50"));  // timm's copy
+  EXPECT_THAT(presets_in("resnet34-43635321.pth"), ElementsAre("timm/resnet34"));
+  EXPECT_THAT(presets_in("resnet50-11ad3fa6.pth"), ElementsAre("resnet50"));
+  EXPECT_THAT(presets_in("resnet50.best.pth"), ElementsAre("resnet50", "timm/resnet50"));
   EXPECT_THAT(presets_in("tv_resnet50.pth.tar"), ElementsAre("resnet50"));
   EXPECT_THAT(presets_in("ResNet34.pt"), ElementsAre("resnet34", "timm/resnet34"));
   EXPECT_THAT(presets_in("vit_small_patch16_384.pth"), ElementsAre("vit_s_16_384"));
@@ -259,6 +261,30 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_THAT(presets_in("best.safetensors"), ElementsAre());
   EXPECT_THAT(presets_in("timm.pth"), ElementsAre());
   EXPECT_TRUE(preset_name_of_file("resnetblur50_bt-84f4748f.pth")->unsupported);
+}
+
+TEST(WeightsTags, AreATagOrAHashBehindTheNetworksName) {
+  const auto tag_in = [](const char* file) { return preset_name_of_file(file)->tag; };
+  using testing::ElementsAre;
+  for (const char* file : {"resnet18.a3_in1k.safetensors", "timm/ResNet18.a3_in1k-40c531c8.pth",
+                           "resnet18_a3_0-40c531c8.pth"}) {
+    EXPECT_EQ(tag_in(file).name, "a3_in1k") << file;
+    EXPECT_TRUE(tag_in(file).known) << file;
+    EXPECT_THAT(tag_in(file).settings(), ElementsAre("image_size=160", "resize_short=168")) << file;
+  }
+  EXPECT_THAT(tag_in("tf_efficientnet_b0_ap-f262efe1.pth").settings(),
+              ElementsAre("mean=[0.5, 0.5, 0.5]", "std=[0.5, 0.5, 0.5]"));
+  EXPECT_THAT(tag_in("resnet50-11ad3fa6.pth").settings(), ElementsAre("resize_short=232"));
+  EXPECT_TRUE(tag_in("resnet50.a1_in1k.pth").known);  // as the preset says
+  EXPECT_TRUE(tag_in("resnet50.a1_in1k.pth").data.is_null());
+  for (const char* file : {"resnet50.zz_in1k.pth", "resnet50.best.pth"}) {
+    EXPECT_NE(tag_in(file).name, "") << file;
+    EXPECT_FALSE(tag_in(file).known) << file;
+  }
+  for (const char* file : {"resnet50.pth", "resnet50_best.pth", "resnet50-0676ba61.pth",
+                           "resnet50-epoch=3-loss=0.1.ckpt", "resnet50-cats-0676ba61.pth"}) {
+    EXPECT_EQ(tag_in(file).name, "") << file;
+  }
 }
 
 const JsonValue& family_row(const char* name) {
@@ -285,6 +311,63 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(preset_of_file(checkpoint, {.metadata = vit})->name, vit);
   // A preset without ImageNet weights is no network of a file from elsewhere.
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
+}
+
+TEST(PresetOfFile, ModulesTellTheLibraryOfEqualTensors) {
+  const auto found = [](const char* file, const std::string& library,
+                        const std::string& model = "") {
+    SafetensorsFile weights = library_file(family_row("resnet18"), file);
+    weights.set_network("", library);
+    return all_of(*preset_of_file(weights, {.model = model}));
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(found("resnet18.pth", ""), ElementsAre("timm/resnet18", "resnet18"));
+  EXPECT_THAT(found("resnet18.pth", "timm"), ElementsAre("timm/resnet18"));
+  EXPECT_THAT(found("w.pth", "timm"), ElementsAre("timm/resnet18"));
+  EXPECT_THAT(found("w.pth", "torchvision"), ElementsAre("resnet18"));
+  EXPECT_THAT(found("w.pth", "timm", "resnet18"), ElementsAre("resnet18"));
+}
+
+TEST(PresetOfFile, TellsANameThatIsNoPresets) {
+  SafetensorsFile checkpoint = library_file(family_row("resnet18"), "resnet18-f37072fd.pth");
+  EXPECT_EQ(preset_of_file(checkpoint)->unknown, "");
+  checkpoint.set_network("my_net");
+  EXPECT_EQ(preset_of_file(checkpoint)->unknown, "its checkpoint says 'my_net'");
+  EXPECT_EQ(preset_of_file(checkpoint, {.metadata = "ours"})->unknown, "its metadata says 'ours'");
+  EXPECT_EQ(preset_of_file(checkpoint, {.model = "resnet18", .metadata = "ours"})->unknown, "");
+  EXPECT_THAT(notes_on("w.pth", {.name = "resnet18", .unknown = "its metadata says 'ours'"}),
+              testing::ElementsAre(
+                  "w.pth: its metadata says 'ours', which names no preset and is not followed: "
+                  "--model NAME (of a configuration: model=NAME) says which network it is"));
+  const auto named = [](const std::string& metadata) {
+    const std::string header = R"({"__metadata__":)" + metadata + "}";
+    std::string content(8, '\0');
+    content[0] = static_cast<char>(header.size());
+    content += header;
+    const SafetensorsFile file =
+        SafetensorsFile::parse(std::as_bytes(std::span(content)), "w.safetensors");
+    return network_in_metadata(file) + name_in_vain(file);
+  };
+  EXPECT_EQ(named(R"({"architecture":"my_net"})"), "my_net, though its metadata says my_net");
+  EXPECT_EQ(named(R"({"architecture":"a","arch":"b"})"), "b, though its metadata says b");
+  EXPECT_EQ(named("{}"), "");
+}
+
+// Lightning's module around timm's network.
+TEST(PresetOfFile, UnwrapsTheNetworkUnderItsOwnNames) {
+  std::vector<SafetensorsTensor> tensors = library_tensors(family_row("mobilenetv3_small_100"));
+  for (SafetensorsTensor& tensor : tensors) tensor.name.insert(0, "model._orig_mod.");
+  tensors.push_back({.name = "criterion.weight", .shape = {}, .bytes = {}});
+  const SafetensorsFile file = SafetensorsFile::of("w.ckpt", tensors);
+  std::set<std::string> names, wanted;
+  for (const SafetensorsTensor& tensor : unwrapped_tensors("mobilenetv3_small_100", file)) {
+    names.insert(tensor.name);
+  }
+  for (const SafetensorsTensor& tensor : library_tensors(family_row("mobilenetv3_small_100"))) {
+    wanted.insert(tensor.name);
+  }
+  EXPECT_EQ(names, wanted);
+  EXPECT_EQ(unwrapped_tensors("", file).size(), tensors.size());
 }
 
 TEST(PresetOfFile, ACheckpointOfAnotherNetworkMayBearAPresetsName) {

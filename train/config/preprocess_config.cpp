@@ -12,12 +12,13 @@
 
 namespace whisker {
 
-std::optional<Preprocess> preset_preprocess(std::string_view preset) {
+std::optional<Preprocess> preset_preprocess(std::string_view preset, const YamlNode& own) {
   const Preset* found = find_preset(preset);
   if (!found) return std::nullopt;
   const std::string name = fmt::format("preset {}", preset);
-  const YamlNode data = merged_key(preset_sections(*found), "data");
+  YamlNode data = merged_key(preset_sections(*found), "data");
   if (data.is_null()) return std::nullopt;
+  if (!own.is_null()) data.merge(own);
   YamlNode root;
   root.set("model", YamlNode::parse(preset, name));
   root.set("data", data);

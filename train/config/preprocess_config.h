@@ -1,6 +1,7 @@
 // How images become a network's input: from the data section, and as presets' weights expect.
 #pragma once
 
+#include "core/io/yaml.h"
 #include "data/transforms/preprocess.h"
 #include "train/config/config.h"
 
@@ -12,8 +13,9 @@
 
 namespace whisker {
 
-/// The preprocessing that a preset's ImageNet weights expect; nothing for other names.
-std::optional<Preprocess> preset_preprocess(std::string_view preset);
+/// The preprocessing that a preset's ImageNet weights expect; nothing for other names. `own` is
+/// what some of its weights have of the data section: WeightsTag::data.
+std::optional<Preprocess> preset_preprocess(std::string_view preset, const YamlNode& own = {});
 /// The preprocessing that the data section describes.
 Preprocess preprocess_of(const DataConfig& data);
 /// The same for training images, before augmentation: data.train_image_size high and wide.

@@ -88,7 +88,7 @@ std::optional<PresetOfFile> recognised(const SafetensorsFile& file, const std::s
   }
   const bool described = find_preset(stored) && has(metadata, "classes");
   if (model.empty() && described) return std::nullopt;
-  auto preset = preset_of_file(file, {.model = model, .metadata = stored});
+  auto preset = preset_of_file(file, {.model = model, .metadata = network_in_metadata(file)});
   // What the file says follows from another network.
   if (preset && described && preset->name != stored) metadata.erase("preprocess");
   return preset;
@@ -103,9 +103,9 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
     const std::string nearest = nearest_preset(file);
     fail(ErrorKind::checkpoint,
          "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no "
-         "preset has its tensors{}{}. Describe the network in a configuration, and use the file as "
-         "--init of a training run.",
-         file.name(), nearest.empty() ? "" : "; ", nearest);
+         "preset has its tensors{}{}{}. Describe the network in a configuration, and use the file "
+         "as --init of a training run.",
+         file.name(), name_in_vain(file), nearest.empty() ? "" : "; ", nearest);
   }
   const bool one_logit = preset->classes == 1;
   const int64_t classes = one_logit ? 2 : preset->classes;
@@ -130,11 +130,23 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
     }
     metadata["classes"] = json_list(names);
   }
-  if (!has(metadata, "preprocess") && given.preprocess.empty()) {
-    note += fmt::format("; images as the preset {} expects them", preset->name);
+  std::string unknown_tag;
+  if (!has(metadata, "preprocess")) {
+    unknown_tag = unknown_tag_note(file.name(), *preset);
+    const WeightsTag& tag = preset->tag;
+    if (!tag.data.is_null()) {
+      metadata["preprocess"] = preset_preprocess(preset->name, tag.data)->json();
+    }
+    if (given.preprocess.empty()) {
+      note += tag.data.is_null()
+                  ? fmt::format("; images as the preset {} expects them", preset->name)
+                  : fmt::format("; images as its weights {} expect them: {}", excerpt(tag.name),
+                                fmt::join(tag.settings(), ", "));
+    }
   }
   notes.push_back(note);
-  if (!preset->others.empty()) notes.push_back(other_presets_note(file.name(), *preset));
+  for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
+  if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));
   if (!given.classes.empty() && classes != std::ssize(given.classes)) {
     fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", classes, file.name(),
          given.classes.size());
@@ -162,13 +174,6 @@ std::string without_paths(const std::string& config) {
 }
 
 }  // namespace
-
-std::string other_presets_note(const std::string& file, const PresetOfFile& preset) {
-  return fmt::format(
-      "{}: {} is assumed; its tensors are those of {} too, which compute or prepare images "
-      "otherwise: --model NAME (of a configuration: model=NAME) says which it is",
-      printable(file), preset.name, fmt::join(preset.others, ", "));
-}
 
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   std::map<std::string, std::string> metadata = {

@@ -91,9 +91,6 @@ class Network {
   std::shared_ptr<OutputGraphs> graphs_;  // null: outputs() runs eagerly
 };
 
-/// Says that `preset` was assumed and what else `file` may hold.
-std::string other_presets_note(const std::string& file, const PresetOfFile& preset);
-
 /// A weights file's description, in the keys of its safetensors metadata.
 struct WeightsInfo {
   Signature signature;

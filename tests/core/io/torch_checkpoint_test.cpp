@@ -75,6 +75,29 @@ TEST(TorchCheckpoint, ReadsTheStateOfAWholeModule) {
                                         "torch.nn.modules.module.Module"));
 }
 
+// Of networks whose tensors are equal.
+TEST(TorchCheckpoint, TheModulesOfAStateDictTellItsLibrary) {
+  const auto short_text = [](const std::string& value) {
+    return std::string("\x8c") + static_cast<char>(value.size()) + value;
+  };
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n((" + short_text("storage") +
+                             "ctorch\nFloatStorage\n" + short_text("0") + short_text("cpu") +
+                             "K\x04tQK\x01K\x02\x85K\x01\x85\x89}tR";
+  const auto library = [&](const std::string& module) {
+    const std::string state = "ccollections\nOrderedDict\n)R" + short_text("w") + tensor + "s}" +
+                              short_text("_metadata") + "ccollections\nOrderedDict\n)R" +
+                              short_text(module) + "}ssb";
+    const std::string wrapped = "}" + short_text("model") + state + "s";
+    EXPECT_EQ(read_torch(old_file(wrapped)).library(), read_torch(old_file(state)).library());
+    return read_torch(old_file(state)).library();
+  };
+  EXPECT_EQ(library("global_pool"), "timm");
+  EXPECT_EQ(library("module.global_pool"), "timm");
+  EXPECT_EQ(library("avgpool"), "torchvision");
+  EXPECT_EQ(library("features.relu0"), "torchvision");
+  EXPECT_EQ(library("conv1"), "");
+}
+
 TEST(TorchCheckpoint, HonoursTheNegativeBit) {
   const std::string content = torch_sample("negative.pth");
   const SafetensorsFile file = read_torch(content);
@@ -127,8 +150,8 @@ TEST(ZipArchive, RefusesTwoEntriesOfOneNameAndTwoPickles) {
       HasSubstr("with one data.pkl as torch.save writes, got 'a/data.pkl' and 'b/data.pkl'"));
 }
 
-// Reading takes at most the file's size and 4 MiB beside the file itself; the heap's own overhead and
-// the program's pages come on top.
+// Reading takes at most the file's size and 4 MiB beside the file itself; the heap's own overhead
+// and the program's pages come on top.
 TEST(TorchCheckpoint, NoPickleTakesMoreMemoryThanPromised) {
   if (is_instrumented) GTEST_SKIP() << "memory is not what it is";
   constexpr size_t file_bytes = 4'700'000;

@@ -162,6 +162,35 @@ TEST(TorchFile, KnowsEveryMakerOfTensors) {
               HasSubstr("a damaged pickle"));
 }
 
+TEST(TorchFile, NamesTheTensorThatHasNoValuesInAStorage) {
+  const auto made_by = [](const std::string& maker) {
+    return text("w") + "ctorch._utils\n" + maker + "\n)R";
+  };
+  const auto refusal = [&](const std::string& maker) {
+    return torch_refusal(old_file("}" + made_by(maker) + "s", true));
+  };
+  EXPECT_EQ(refusal("_rebuild_sparse_tensor"),
+            "w.pth: tensor 'w': expected a dense tensor with values, got a sparse tensor. Save it "
+            "dense: tensor.to_dense().");
+  EXPECT_THAT(refusal("_rebuild_meta_tensor_no_storage"),
+              HasSubstr("got a tensor on the device meta, without values. Load"));
+  EXPECT_THAT(refusal("_rebuild_nested_tensor"), HasSubstr("got a nested tensor. Save its parts"));
+  const std::string wrapped = "}" + text("state_dict") + "}" + made_by("_rebuild_sparse_tensor");
+  EXPECT_THAT(torch_refusal(old_file(wrapped + "ss", true)), HasSubstr("got a sparse tensor"));
+
+  const std::string quantised = "}" + text("w") + "ctorch._utils\n_rebuild_qtensor\n((" +
+                                text("storage") + "ctorch\nQInt8Storage\n" + text("0") +
+                                text("cpu") + "K\x04tQ" + integer(0) + tuple({2}) + tuple({1}) +
+                                "tRs";
+  EXPECT_THAT(torch_refusal(old_file(quantised)),
+              HasSubstr("tensor 'w': expected a dense tensor with values, got a quantised tensor. "
+                        "Save the values that it stands for: tensor.dequantize()."));
+  // What is not read need not be readable.
+  const std::string beside = "}(" + text("state_dict") + one_tensor(0, {2}, {1}) + text("masks") +
+                             "}" + made_by("_rebuild_sparse_tensor") + "su";
+  EXPECT_EQ(torch_refusal(old_file(beside)), "no error");
+}
+
 TEST(TorchFile, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(torch_refusal(old_file("]", true)),
               HasSubstr("expected a state_dict of named tensors"));

@@ -1,6 +1,7 @@
 // What a configuration takes from the weights it starts from, and what it says of that.
 #include "train/resolve_config.h"
 
+#include "layers/weights/weights.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_training.h"
@@ -69,6 +70,22 @@ TEST(ResolveConfig, OneCommandsPresetGetsANewHead) {
   const Config resnet = with("resnet18");
   EXPECT_EQ(resnet.model.text(), "resnet18");
   EXPECT_THAT(resnet.init.skip, IsEmpty());
+}
+
+// What the tag says of images is the configuration's, too.
+TEST(ResolveConfig, OneCommandsPresetMayBearATag) {
+  const StripeFolder data;
+  const auto with = [&](const std::string& model, const std::string& weights = "w.pth") {
+    return one_command_config(
+        {.data = (data / "train").string(), .weights = weights, .model = model}, {});
+  };
+  const Config tagged = with("timm/resnet18.a3_in1k");
+  EXPECT_EQ(tagged.model.text(), "timm/resnet18");
+  EXPECT_EQ(tagged.data.image_size, 160);
+  EXPECT_EQ(tagged.data.resize_short, 168);
+  EXPECT_THAT(message_of(ErrorKind::usage, [&] { with("resnet18.zz_in1k"); }),
+              HasSubstr("--model: the tag 'zz_in1k' of 'resnet18.zz_in1k' is not known. Leave it"));
+  EXPECT_EQ(with("resnet18.zz_in1k", "").model.text(), "timm/resnet18");
 }
 
 Config on_folder(const std::filesystem::path& folder, std::vector<std::string> overrides = {}) {
@@ -273,6 +290,36 @@ TEST(ResolveConfig, SizesKeepTheMiddleAndNumbersTheirUnits) {
   EXPECT_THAT(message_of(ErrorKind::usage, [&] { resolve_config(wide.config({})); }),
               AllOf(HasSubstr("128x64"), HasSubstr("Add data.image_size=128.")));
   EXPECT_EQ(resolved(wide.config({"data.image_size=32"})).config.data.image_size, 32);
+}
+
+TEST(ResolveConfig, PreprocessingFollowsTheTagOfTheWeights) {
+  const Model model =
+      build_model(YamlNode::parse("regnety_004", "t"), {.input = {1, 224, 224, 3}, .classes = 10});
+  const TemporaryFolder folder;
+  const auto found = [&](const std::string& file, const std::string& network) {
+    const std::vector<std::byte> zeros(size_t{4} << 20);
+    std::vector<SafetensorsEntry> entries;
+    for (const auto& parameter : model.net->parameters()) {
+      const Shape shape = file_shape(*parameter);
+      entries.push_back({.name = parameter->name(),
+                         .dtype = DType::f16,
+                         .shape = {shape.begin(), shape.end()},
+                         .bytes = [&zeros, bytes = static_cast<size_t>(2 * shape.count())] {
+                           return std::span(zeros).first(bytes);
+                         }});
+    }
+    write_safetensors(folder / file, {}, std::move(entries));
+    return resolved(read_config_text("model: " + network + "\ndata: {train: a, val: b}\n", "t",
+                                     {"init.from=" + (folder / file).string()}));
+  };
+  for (const char* network : {"from_weights", "regnety_004"}) {
+    EXPECT_EQ(found("regnety_004.pth", network).config.data.resize_short, 232);
+    EXPECT_EQ(found("regnety_004.pycls_in1k.pth", network).config.data.resize_short, 256);
+    const Resolved unknown = found("regnety_004.zz_in1k.pth", network);
+    EXPECT_EQ(unknown.config.data.resize_short, 232);
+    EXPECT_THAT(unknown.notes, Contains(HasSubstr("its tag 'zz_in1k' is not known: images as the "
+                                                  "preset regnety_004 expects them")));
+  }
 }
 
 TEST(ResolveConfig, PresetsStandInForWeightsThatSayNothing) {

@@ -1,5 +1,6 @@
 // What is said of weights from elsewhere: which network they are, what else, and what follows of
 // it.
+#include "layers/weights/preset_name.h"
 #include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 #include "tests/support/error_of.h"
@@ -77,6 +78,58 @@ TEST(RecognisedNetwork, FollowsTheNameOfItsFile) {
                           HasSubstr("its tensors are those of timm/resnet18 too")));
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { info("resnet34-b627a593.pth"); }),
               HasSubstr("its file name says resnet34, but its tensors are those of another"));
+}
+
+TEST(RecognisedNetwork, FollowsTheTagOfItsWeights) {
+  const auto info = [](const char* file, const GivenFacts& given = {}) {
+    return WeightsInfo::from_file(named_file("resnet18", Naming::torchvision, file), given);
+  };
+  const auto short_side = [](const WeightsInfo& weights) {
+    return std::get<Preprocess>(weights.signature.input).resize_short;
+  };
+  const WeightsInfo small = info("resnet18.a3_in1k.pth");
+  EXPECT_EQ(small.arch, "timm/resnet18");
+  EXPECT_EQ(short_side(small), 168);
+  EXPECT_THAT(small.notes, ElementsAre(HasSubstr(
+                               "; images as its weights 'a3_in1k' expect them: image_size=160, "
+                               "resize_short=168")));
+  EXPECT_EQ(short_side(info("resnet18.a3_in1k.pth", {.model = "timm/resnet18"})), 168);
+  EXPECT_EQ(short_side(info("w.pth", {.model = "timm/resnet18.a3_in1k"})), 168);
+  EXPECT_EQ(short_side(info("resnet18.a3_in1k.pth", {.preprocess = {"image_size=320"}})), 336);
+  const WeightsInfo unknown = info("resnet18.zz_in1k.pth");
+  EXPECT_EQ(short_side(unknown), 235);
+  EXPECT_THAT(unknown.notes,
+              ElementsAre(HasSubstr("images as the preset timm/resnet18 expects them"),
+                          "resnet18.zz_in1k.pth: its tag 'zz_in1k' is not known: images as the "
+                          "preset timm/resnet18 expects them; data.mean, data.std, --input decide "
+                          "otherwise"));
+}
+
+// As scripts/make_weights_tags.py read it from timm and torchvision.
+TEST(RecognisedNetwork, WeightsOfEveryTagPrepareImagesAsTheirLibraryDoes) {
+  const JsonValue file = json_fixture(WHISKER_SOURCE_DIR "/tests/layers/weights_tags.json");
+  for (const JsonValue& group : file.items()) {
+    const JsonValue& want = group.at("data");
+    for (const JsonValue& weights : group.at("weights").items()) {
+      SCOPED_TRACE(weights.as_string());
+      const auto found = find_preset_name(weights.as_string());
+      ASSERT_TRUE(found && found->tag.known);
+      ASSERT_EQ(found->presets.size(), 1u);
+      const auto own = preset_preprocess(found->presets[0], found->tag.data);
+      ASSERT_TRUE(own);
+      EXPECT_EQ(own->output().height, want.at("image_size").as_int());
+      const int short_side = own->resize_short > 0 ? own->resize_short : own->size.height;
+      EXPECT_EQ(short_side, want.at("resize_short").as_int());
+      EXPECT_EQ(own->interpolation == Interpolation::bicubic,
+                want.at("interpolation").as_string() == "bicubic");
+      EXPECT_EQ(own->resize_mode == ResizeMode::squash,
+                want.at("resize_mode").as_string() == "squash");
+      for (size_t c = 0; c < 3; ++c) {
+        EXPECT_EQ(own->normalisation.mean[c], want.at("mean").items()[c].as_double());
+        EXPECT_EQ(own->normalisation.std[c], want.at("std").items()[c].as_double());
+      }
+    }
+  }
 }
 
 // Size, short side, filter, mean and std, as scripts/make_family_logits.py read them.
