@@ -1,6 +1,8 @@
 #include "apps/commands/evaluated_images.h"
 
+#include "apps/commands/number_columns.h"
 #include "core/error.h"
+#include "core/io/checksum_mark.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "data/codec/decode.h"
@@ -126,11 +128,14 @@ class Page {
   std::map<std::string, std::string> made_;
 };
 
-constexpr std::string_view page_head = R"html(<!DOCTYPE html>
+constexpr std::string_view page_begin = R"html(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="generator" content="whisker evaluate --worst">
+<meta name="generator" content=")html";
+constexpr std::string_view page_mark = "whisker evaluate --worst";
+
+constexpr std::string_view page_head = R"html(">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <title>What the network gets wrong</title>
@@ -194,25 +199,16 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
           .probabilities = std::move(probabilities)};
 }
 
-bool is_predictions_csv(std::string_view begin) {
-  if (!begin.starts_with(std::string(csv_columns) + ',')) return false;
-  const size_t end = begin.find('\n');
-  begin = begin.substr(csv_columns.size() + 1, end - csv_columns.size() - 1);
-  if (end == std::string_view::npos) {  // cut within the names of many classes
-    return begin.starts_with("probability ") || begin.starts_with("\"probability ");
-  }
-  try {  // a column more is a person's
-    const std::vector<CsvRow> rows = parse_csv(begin, "header");
-    return rows.size() == 1 && std::ranges::all_of(rows[0].fields, [](const std::string& field) {
-             return field.starts_with("probability ");
-           });
-  } catch (const Error&) {
-    return false;
-  }
+bool is_predictions_csv(std::string_view content) {
+  constexpr size_t texts = 3;  // path, label, predicted
+  const std::vector<std::string> columns = number_columns(content, texts);
+  return content.starts_with(csv_columns) && columns.size() > texts + 1 &&
+         std::all_of(columns.begin() + texts + 1, columns.end(),
+                     [](const std::string& column) { return column.starts_with("probability "); });
 }
 
-bool is_worst_page(std::string_view begin) {
-  return begin.starts_with(page_head.substr(0, page_head.find("<meta name=\"viewport\"")));
+bool is_worst_page(std::string_view content) {
+  return content.starts_with(page_begin) && checksum_matches(content, page_mark);
 }
 
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
@@ -238,7 +234,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedImage> image
   const auto wrong = std::ranges::count_if(
       images, [](const EvaluatedImage& one) { return one.label != one.predicted; });
   Page page(network);
-  std::string text(page_head);
+  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
   text += fmt::format(
       "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} images are "
       "classified wrong. Beside each image, as the network sees it, is where it sees the predicted "
@@ -271,7 +267,9 @@ std::string worst_page(const Network& network, std::vector<EvaluatedImage> image
     }
     text += "</section>\n";
   }
-  return text + "</main>\n</body>\n</html>\n";
+  text += "</main>\n</body>\n</html>\n";
+  set_checksum(text, page_mark);
+  return text;
 }
 
 EvaluatedFiles::EvaluatedFiles(Outputs& outputs, const std::string& predictions,

@@ -28,9 +28,9 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
                             const std::vector<std::string>& classes);
 
-/// Whether a file that begins so is such a CSV file, or such a page.
-bool is_predictions_csv(std::string_view begin);
-bool is_worst_page(std::string_view begin);
+/// Whether a file's content is such a CSV, by its columns, or such a page, unchanged.
+bool is_predictions_csv(std::string_view content);
+bool is_worst_page(std::string_view content);
 
 /// One HTML file without scripts and without references to others: the `count` images of the
 /// largest loss and the pairs of classes most often mistaken for each other, as the network sees

@@ -29,20 +29,9 @@ int descriptor_of(const fs::path& path) {
   return failed == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-std::string first_bytes(const fs::path& path) {
-  constexpr size_t most = 4096;
-  // O_NONBLOCK: what was a regular file a moment ago may be a pipe by now.
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  std::string bytes(most, '\0');
-  size_t size = 0;
-  while (fd && size < most) {
-    const ssize_t got = ::read(fd.get(), bytes.data() + size, most - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    size += static_cast<size_t>(got);
-  }
-  bytes.resize(size);
-  return bytes;
+bool is_own(const OutputFormat& format, const fs::path& path) {
+  const MappedFile file(path, ErrorKind::usage);
+  return format.is_own({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
 }
 
 }  // namespace
@@ -140,10 +129,11 @@ Replaced OutputFile::check_replaceable() const {
          "{} exists, and {} never replaces a file unasked. Name another file, or add --force.",
          name_, format_.name);
   }
-  if (!format_.is_own(first_bytes(now.path))) {
+  if (!is_own(format_, now.path)) {
     fail(ErrorKind::usage,
-         "{} exists and is not {}. Name another file, or add --force to replace it.", name_,
-         format_.name);
+         "{} exists and is not {}, or was edited since. Name another file, or add --force to "
+         "replace it.",
+         name_, format_.name);
   }
   if (::faccessat(AT_FDCWD, now.path.c_str(), W_OK, AT_EACCESS) != 0) {
     fail(ErrorKind::usage,

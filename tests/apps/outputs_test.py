@@ -133,6 +133,23 @@ class Outputs(ProgramTest):
         self.assertEqual(out.read_text(), written)
         out.unlink()
 
+    def test_edited_outputs_are_kept(self):
+        """What a person changed in a page, drawing or network, or what an earlier version wrote without a checksum."""
+        for name in ("worst", "svg", "dot", "export"):
+            with self.subTest(name):
+                out = self.folder / f"edited_{name}{self.ending[name]}"
+                self.whisker(*self.files[name], out)
+                written = out.read_bytes()
+                at = len(written) - 3  # its values' or its text's
+                for edited in (written[:at] + b"?" + written[at + 1:], written + b"\n",
+                               written.replace(b", crc32 ", b", crc-32 ")):
+                    self.assertNotEqual(edited, written)
+                    out.write_bytes(edited)
+                    self.refused("or was edited since", *self.files[name], out)
+                out.write_bytes(written)
+                self.whisker(*self.files[name], out)
+                out.unlink()
+
     def test_files_of_runs_are_never_replaced(self):
         for name, file in (("predictions", "split.csv"), ("worst", "log.txt"), ("embeddings", "metrics.jsonl"),
                            ("import", "best.safetensors"), ("import", "config.yaml"), ("embeddings", "lock"),
@@ -234,7 +251,7 @@ class Outputs(ProgramTest):
             content = (self.folder / f"maps/{name}_{kind}_{probability}.jpg").read_bytes()
             width, height, comments = jpeg_size(content)
             self.assertEqual((width, height), sizes[name])
-            self.assertEqual(comments, [b"heat map by whisker classify --cam"])
+            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}$")
         self.assertEqual(len([p for p in (self.folder / "maps").rglob("*.jpg")]), 3)
         again = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps")
         self.assertRegex(again.stderr, "replaced a heat map of classify --cam of an earlier command: '.*' and 2 more")

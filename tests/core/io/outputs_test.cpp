@@ -66,7 +66,8 @@ TEST(Outputs, OnlyItsOwnKindIsReplacedWithoutForce) {
     put_file(folder / "a", other);
     Outputs outputs("test");
     EXPECT_THAT(refused_output(folder, outputs, folder / "a"),
-                HasSubstr("exists and is not a file of notes. Name another file, or add --force"));
+                HasSubstr("exists and is not a file of notes, or was edited since. Name another "
+                          "file, or add --force"));
     EXPECT_EQ(content_of(folder / "a"), other);
   }
   put_file(folder / "a", "notes 1");
