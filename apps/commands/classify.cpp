@@ -226,6 +226,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
     files.add_inputs(some, names.folders());
     return some;
   };
+  files.add_inputs(names.known(), names.folders());  // all that can be refused now is
   if (ranks.world() > 1) {
     const std::vector<std::string> paths = next_names(std::numeric_limits<size_t>::max());
     require_same_paths(ranks, paths, prefixes_of(arguments.inputs));

@@ -232,14 +232,15 @@ std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup
 int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                     const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
                     int verbosity) {
-  const ImageFolder files =
-      arguments.split.empty()
-          ? label_files(inputs_of(arguments, ranks), {.classes = network.classes(),
-                                                      .label_pattern = arguments.label_pattern,
-                                                      .csv = arguments.csv})
-          : images_of_split(network, *run, part_of(arguments));
+  std::vector<std::string> inputs = inputs_of(arguments, ranks);
+  const ImageFolder files = arguments.split.empty()
+                                ? label_files(inputs, {.classes = network.classes(),
+                                                       .label_pattern = arguments.label_pattern,
+                                                       .csv = arguments.csv})
+                                : images_of_split(network, *run, part_of(arguments));
+  if (!arguments.split.empty()) inputs.push_back(files.root.string());
   require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
-  reports.add_inputs(files, !arguments.split.empty());
+  reports.add_inputs(files, inputs);
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
   Unreadable unreadable;

@@ -281,9 +281,9 @@ EvaluatedFiles::EvaluatedFiles(Outputs& outputs, const std::string& predictions,
   if (!out.empty()) page_ = outputs_.open("--out", out, page_format);
 }
 
-void EvaluatedFiles::add_inputs(const ImageFolder& images, bool whole_folder) {
+void EvaluatedFiles::add_inputs(const ImageFolder& images, std::span<const std::string> given) {
   if (!predictions_ && !page_) return;
-  if (whole_folder) outputs_.add_data(images.root);
+  for (const std::string& input : given) outputs_.add_data(input);
   for (int64_t i = 0; i < images.size(); ++i) outputs_.add_data(images.file(i));
 }
 

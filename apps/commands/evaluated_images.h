@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,9 @@ class EvaluatedFiles {
   /// Opens them: throws as Outputs.
   EvaluatedFiles(Outputs& outputs, const std::string& predictions, const std::string& out);
 
-  /// Throws usage where an output is one of the images or, with `whole_folder`, lies in theirs.
-  void add_inputs(const ImageFolder& images, bool whole_folder);
+  /// Throws usage where an output is one of the images, or lies in a folder among `given`, the
+  /// files and folders that the images come from.
+  void add_inputs(const ImageFolder& images, std::span<const std::string> given);
   /// Writes both, the second one also where the first one fails; throws what failed first.
   void write(const Network& network, std::vector<EvaluatedImage> images, size_t worst,
              const std::string& weights);

@@ -158,6 +158,14 @@ std::optional<size_t> InputNames::count() const {
   return std::ranges::all_of(pending_, given) ? std::optional(pending_.size()) : std::nullopt;
 }
 
+std::vector<std::string> InputNames::known() const {
+  std::vector<std::string> names;
+  for (const std::optional<std::string>& name : pending_) {
+    if (name) names.push_back(*name);
+  }
+  return names;
+}
+
 // An image file is read by its path, and a decoder may read it twice: standard input gets one.
 std::string InputNames::copied_image() {
   const std::string bytes = lines_.rest();

@@ -69,6 +69,8 @@ class InputNames {
   std::vector<std::string> next(size_t most);
   /// Number of names; unset when standard input decides.
   std::optional<size_t> count() const;
+  /// The names that next() is to return, but for those of standard input.
+  std::vector<std::string> known() const;
   /// The folders walked so far, as given.
   const std::vector<std::string>& folders() const { return folders_; }
   /// Paths of files in folders that are not images, so far.

@@ -121,6 +121,25 @@ class Outputs(ProgramTest):
             with listed.open() as names:
                 self.refused("is an input of this command", *command, "--force", stdin=names)
         self.assertEqual(listed.read_text(), "val/c0/500.png\n")
+        for command in (["classify", "w.safetensors", "-", "--classes", "names.txt", "--embeddings", "val/new.csv"],
+                        ["evaluate", "w.safetensors", "-", "--predictions", "val/c0/new.csv"]):
+            self.refused("lies in the folder", *command, input="val\n")  # a folder that is named there
+
+    def test_folders_behind_links_are_inputs_and_those_of_single_files_are_not(self):
+        linked, other = self.folder / "linked", self.folder / "other"
+        shutil.copytree(self.folder / "val", linked)
+        shutil.copytree(self.folder / "val/c0", other)
+        (linked / "c1/more").symlink_to(other)  # behind more images than a batch has
+        for i in range(20):
+            shutil.copy(self.folder / "val/c0/500.png", linked / f"c0/a{i}.png")
+        for command in (["classify", "w.safetensors", "linked", "--embeddings"],
+                        ["evaluate", "w.safetensors", "linked", "--predictions"]):
+            self.refused("lies in the folder 'linked/c1/more', which this command reads", *command, "other/new.csv")
+        self.whisker("classify", "w.safetensors", "other/500.png", "--embeddings", "other/new.csv")
+        self.whisker("evaluate", "w.safetensors", "val/c0/500.png", "val/c1/500.png", "--predictions", "val/c0/new.csv")
+        (self.folder / "val/c0/new.csv").unlink()
+        for folder in (linked, other):
+            shutil.rmtree(folder)
 
     def test_columns_that_a_person_added_are_kept(self):
         out = self.folder / "annotated.csv"

@@ -150,6 +150,27 @@ TEST(Outputs, NoOutputLiesAmongTheData) {
   write_out(beside, folder / "a", "notes");
 }
 
+TEST(Outputs, AFolderThatALinkLeadsToIsReadAsWell) {
+  const TemporaryFolder folder;
+  folder.write("photos/cat/0.jpg");
+  folder.write("other/deep/1.jpg");
+  fs::create_directory_symlink(folder / "other", folder / "photos/more");
+  for (const char* name : {"other/a", "other/deep/a"}) {
+    Outputs outputs("test", true);
+    for (const char* data : {"photos", "photos/cat/0.jpg", "photos/more/deep/1.jpg"}) {
+      outputs.add_data(folder / data);
+    }
+    EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("lies in the folder"));
+    EXPECT_TRUE(
+        test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / name); }));
+  }
+  Outputs beside("test");  // files that were given by themselves
+  beside.add_data(folder / "photos/cat/0.jpg");
+  beside.add_data(folder / "other/deep/1.jpg");
+  write_out(beside, folder / "photos/cat/a", "notes");
+  write_out(beside, folder / "other/deep/a", "notes");
+}
+
 TEST(Outputs, AnOutputFolderKeepsApartFromTheData) {
   const TemporaryFolder folder;
   folder.write("photos/cat/0.jpg");
