@@ -18,11 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number N of a path /proc/self/fd/N; -1 for other paths.
+// The number N of a path /proc/self/fd/N, or .../task/T/fd/N of a thread; -1 for other paths.
 int descriptor_of(const fs::path& path) {
   std::error_code error;
   const fs::path folder = fs::canonical(path.parent_path(), error);
-  if (error || folder != fs::canonical("/proc/self/fd", error) || error) return -1;
+  if (error || folder.filename() != "fd") return -1;
+  const fs::path process = fs::canonical("/proc/self", error);
+  const fs::path of = folder.parent_path();
+  if (error || (of != process && of.parent_path() != process / "task")) return -1;
   const std::string name = path.filename().string();
   int number = -1;
   const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -47,7 +50,10 @@ OutputTarget output_target(const fs::path& path, const std::string& name) {
     std::error_code error;
     const fs::path to = fs::read_symlink(target.path, error);
     if (error) fail_disk("read the link", target.path, error.value());
-    target.path = target.path.parent_path() / to;  // `to` itself where it is absolute
+    const fs::path next = target.path.parent_path() / to;  // `to` itself where it is absolute
+    // Another process's pipe, /proc/PID/fd/N, has no name: the kernel alone follows the link.
+    if (::lstat(next.c_str(), &info) != 0 && ::stat(target.path.c_str(), &info) == 0) break;
+    target.path = next;
   }
   target.exists = target.descriptor >= 0 ? ::fstat(target.descriptor, &info) == 0
                                          : ::stat(target.path.c_str(), &info) == 0;
