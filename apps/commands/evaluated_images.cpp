@@ -1,6 +1,7 @@
 #include "apps/commands/evaluated_images.h"
 
 #include "apps/commands/number_columns.h"
+#include "apps/terminal/inputs.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "core/io/file.h"
@@ -72,9 +73,21 @@ std::string short_name(const std::string& path) {
   return folder == std::string::npos ? path : path.substr(folder + 1);
 }
 
+// The size of the folder that all images lie in, with its slash. A page is for others to see: what
+// is before says where its maker has them.
+size_t common_folder_size(const std::vector<EvaluatedImage>& images) {
+  std::string_view common = images.empty() ? "" : std::string_view(images[0].path);
+  for (const EvaluatedImage& one : images) {
+    const auto differs = std::ranges::mismatch(common, one.path).in1;
+    common = common.substr(0, static_cast<size_t>(differs - common.begin()));
+  }
+  return common.rfind('/') + 1;  // 0 for npos
+}
+
 class Page {
  public:
-  Page(const Network& network) : network_(network), classes_(network.classes()) {}
+  Page(const Network& network, size_t folder_size)
+      : network_(network), classes_(network.classes()), folder_size_(folder_size) {}
 
   std::string card(const EvaluatedImage& one) {
     const std::string& label = classes_[static_cast<size_t>(one.label)];
@@ -88,8 +101,8 @@ class Page {
         "<p class=\"path\" title=\"{}\">{}</p>\n</li>\n",
         right ? "right:" : "wrong:", html(predicted),
         100 * one.probabilities[static_cast<size_t>(one.predicted)], html(label),
-        100 * one.probabilities[static_cast<size_t>(one.label)], one.loss, html(one.path),
-        html(short_name(one.path)));
+        100 * one.probabilities[static_cast<size_t>(one.label)], one.loss,
+        html(below_folder(one.path)), html(short_name(one.path)));
     return text;
   }
 
@@ -118,13 +131,19 @@ class Page {
           data_uri(seen), seen.width, seen.height, html(short_name(one.path)),
           data_uri(with_heat(seen, map)), seen.width, seen.height, html(predicted));
     } catch (const Error& error) {
-      text = fmt::format("<p>{}</p>\n", html(error.what()));
+      text = fmt::format("<p>{}</p>\n", html(bare_reason(one.path, error.what())));
     }
     return made_[one.path] = text;
   }
 
+  std::string below_folder(const std::string& path) const {
+    const std::string below = path.substr(folder_size_);
+    return below.starts_with('/') ? short_name(path) : below;  // some are absolute, some not
+  }
+
   const Network& network_;
   const std::vector<std::string>& classes_;
+  size_t folder_size_;  // what the paths of all images begin with
   std::map<std::string, std::string> made_;
 };
 
@@ -233,13 +252,13 @@ std::string worst_page(const Network& network, std::vector<EvaluatedImage> image
   const Pairs pairs = confused_pairs(images);
   const auto wrong = std::ranges::count_if(
       images, [](const EvaluatedImage& one) { return one.label != one.predicted; });
-  Page page(network);
+  Page page(network, common_folder_size(images));
   std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
   text += fmt::format(
       "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} images are "
       "classified wrong. Beside each image, as the network sees it, is where it sees the predicted "
       "class: the brighter, the more.</p>\n</header>\n<main>\n",
-      html(weights), wrong, images.size());
+      html(short_name(weights)), wrong, images.size());
   count = std::min(count, images.size());
   text += fmt::format(
       "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} images of the largest "

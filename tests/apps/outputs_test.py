@@ -316,6 +316,15 @@ class Outputs(ProgramTest):
         self.whisker("import", "old.safetensors", "-o", "new.safetensors")
         self.assertNotIn(str(self.folder).encode(), (self.folder / "new.safetensors").read_bytes())
 
+    def test_pages_hold_no_paths(self):
+        out = self.folder / "shown.html"
+        for data in ([self.folder / "val"], [self.folder / "val/c0", "val/c1"]):  # in one folder; not, as they are named
+            self.whisker("evaluate", self.folder / "w.safetensors", *data, "--worst", "10", "--out", out)
+            text = out.read_text()
+            self.assertNotIn(str(self.folder), text)
+            self.assertIn('title="c1/500.png"' if len(data) == 1 else 'title="val/c1/500.png"', text)
+            self.assertIn(">c0/500.png</p>", text)
+
     def test_missing_best_weights_are_written_again(self):
         for spoil, says in ((pathlib.Path.unlink, "are missing"), (lambda p: p.write_bytes(b""), "are an empty file"),
                             (lambda p: p.write_bytes(p.read_bytes()[:-4]), "are damaged")):
