@@ -344,6 +344,42 @@ class Outputs(ProgramTest):
             self.assertEqual(self.metadata(best)["epoch"], "3")
             self.assertNotIn("the best weights", self.whisker("train", "--resume", str(run)).stderr)
 
+    def test_foreign_best_weights_stay(self):
+        run = self.train("own_best", "train.epochs=2")
+        best = run / "best.safetensors"
+        whole = best.read_bytes()
+        length = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:8 + length])
+        metadata = header["__metadata__"]
+        epoch, metrics = metadata["epoch"], json.loads(metadata["metrics"])
+
+        def with_metadata(**changes):
+            text = json.dumps(dict(header, __metadata__=dict(metadata, **changes))).encode()
+            return struct.pack("<Q", len(text)) + text + whole[8 + length:]
+
+        (self.folder / "other.yaml").write_text(CONFIG.replace("filters: 8", "filters: 4"))
+        self.whisker("train", "other.yaml", *self.data, "name=other_best", "train.epochs=1")
+        other = (self.folder / "runs/other_best/best.safetensors").read_bytes()
+        worse, better = (json.dumps(dict(metrics, accuracy=accuracy)) for accuracy in (-1, 2))
+        for content, says in ((other, "got those of another network: "), (with_metadata(classes='["c0","c9"]'), "other classes"),
+                              (with_metadata(epoch=str(int(epoch) - 1) if epoch != "1" else epoch, metrics=worse),
+                               f"expected this run's best weights, of epoch {epoch} with accuracy")):
+            best.write_bytes(content)
+            done = self.whisker("train", "--resume", str(run), "train.epochs=3", code=4)
+            self.assertIn(says, done.stderr)
+            self.assertEqual(best.read_bytes(), content)
+        best.unlink()
+        best.mkdir()
+        self.assertIn("got a folder", self.whisker("train", "--resume", str(run), "train.epochs=3", code=4).stderr)
+        best.rmdir()
+        for content in (with_metadata(epoch="9"), with_metadata(metrics=better)):  # later than the checkpoint
+            best.write_bytes(content)
+            done = self.whisker("train", "--resume", str(run))
+            self.assertIn("later than the checkpoint: kept until a validation is better", done.stderr)
+            self.assertEqual(best.read_bytes(), content)
+        best.write_bytes(whole)
+        self.assertNotIn("best weights", self.whisker("train", "--resume", str(run), "train.epochs=3").stderr)
+
     def test_a_run_inside_its_data_resumes(self):
         photos = self.folder / "inside"
         shutil.copytree(self.folder / "train", photos)
