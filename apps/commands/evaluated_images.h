@@ -29,15 +29,8 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
                             const std::vector<std::string>& classes);
 
-/// Whether a file's content is such a CSV, by its columns, or such a page, unchanged.
+/// Whether a file's content is such a CSV, by its columns.
 bool is_predictions_csv(std::string_view content);
-bool is_worst_page(std::string_view content);
-
-/// One HTML file without scripts and without references to others: the `count` images of the
-/// largest loss and the pairs of classes most often mistaken for each other, as the network sees
-/// them and with the class-activation maps of the predicted class.
-std::string worst_page(const Network& network, std::vector<EvaluatedImage> images, size_t count,
-                       const std::string& weights);
 
 /// The CSV file of `predictions` and the page `out`; of an empty path, nothing.
 class EvaluatedFiles {

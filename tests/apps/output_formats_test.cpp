@@ -1,6 +1,7 @@
 // Which files `classify` and `evaluate` take for their own, and how heat maps are named.
 #include "apps/commands/classified_images.h"
 #include "apps/commands/evaluated_images.h"
+#include "apps/commands/worst_page.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "data/codec/encode_jpeg.h"
