@@ -8,7 +8,7 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_before = 256, digits = 8;
+constexpr size_t most_before = 256, checksum_digits = 8;
 
 std::string before_digits(std::string_view mark) {
   return fmt::format("{}, crc32 ", mark);
@@ -18,7 +18,8 @@ std::string before_digits(std::string_view mark) {
 size_t checksum_at(std::string_view content, std::string_view mark) {
   const std::string before = before_digits(mark);
   const size_t at = content.substr(0, most_before).find(before);
-  const bool whole = at != std::string_view::npos && content.size() >= at + before.size() + digits;
+  const bool whole =
+      at != std::string_view::npos && content.size() >= at + before.size() + checksum_digits;
   return whole ? at + before.size() : std::string_view::npos;
 }
 
@@ -29,19 +30,20 @@ std::string checksum_of(std::string_view text) {
 }  // namespace
 
 std::string checksum_mark(std::string_view mark) {
-  return before_digits(mark) + std::string(digits, '0');
+  return before_digits(mark) + std::string(checksum_digits, '0');
 }
 
 void set_checksum(std::string& content, std::string_view mark) {
   const size_t at = checksum_at(content, mark);
   if (at == std::string::npos) fail(ErrorKind::internal, "set_checksum: no mark '{}'.", mark);
-  content.replace(at, digits, checksum_of(std::string_view(content).substr(at + digits)));
+  content.replace(at, checksum_digits,
+                  checksum_of(std::string_view(content).substr(at + checksum_digits)));
 }
 
 bool checksum_matches(std::string_view content, std::string_view mark) {
   const size_t at = checksum_at(content, mark);
   return at != std::string_view::npos &&
-         content.substr(at, digits) == checksum_of(content.substr(at + digits));
+         content.substr(at, checksum_digits) == checksum_of(content.substr(at + checksum_digits));
 }
 
 }  // namespace whisker

@@ -11,9 +11,9 @@ namespace {
 
 using formats::Bytes;
 
-uint32_t big_endian_u32(Bytes bytes, size_t at) {
+uint32_t png_u32(Bytes bytes, size_t at) {
   return uint32_t{bytes[at]} << 24 | uint32_t{bytes[at + 1]} << 16 | uint32_t{bytes[at + 2]} << 8 |
-         bytes[at + 3];
+         uint32_t{bytes[at + 3]};
 }
 
 // Behind the EOI marker. Segments are skipped whole: a thumbnail in one has an EOI of its own.
@@ -27,7 +27,7 @@ size_t jpeg_end(Bytes bytes) {
     } else if (marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd7)) {
       at += 2;  // an FF of coded data, or a restart marker
     } else if (at + 3 < bytes.size()) {
-      at += 2u + (unsigned{bytes[at + 2]} << 8 | bytes[at + 3]);
+      at += 2u + (unsigned{bytes[at + 2]} << 8 | unsigned{bytes[at + 3]});
     } else {
       break;
     }
@@ -40,8 +40,8 @@ size_t png_end(Bytes bytes) {
   constexpr size_t around = 12;  // a chunk's length, name and CRC
   size_t at = 8;
   while (at + around <= bytes.size()) {
-    const bool last = big_endian_u32(bytes, at + 4) == 0x49454e44;  // "IEND"
-    at += around + big_endian_u32(bytes, at);
+    const bool last = png_u32(bytes, at + 4) == 0x49454e44;  // "IEND"
+    at += around + png_u32(bytes, at);
     if (last) return at;
   }
   return bytes.size() + 1;

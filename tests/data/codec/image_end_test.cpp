@@ -4,6 +4,7 @@
 #include "tests/support/webp_files.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
