@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace whisker::formats {
@@ -30,6 +31,8 @@ StoredHeader png_header(Bytes bytes, int rules);
 StoredHeader webp_header(Bytes bytes, int rules);
 StoredHeader bmp_header(Bytes bytes);
 StoredHeader pnm_header(Bytes bytes);
+/// Where the first image of a P4, P5 or P6 file ends; nothing for samples in digits.
+std::optional<size_t> pnm_end(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
 /// Returns the largest sample of 16 bits; 0 for other PNGs.

@@ -36,6 +36,8 @@ struct TrainResult {
   int64_t validation_epoch = -1;                   ///< its epoch
 };
 
+struct BestWeights;
+
 class Trainer {
  public:
   /// `stop` is polled after every step (of several ranks on GPUs, after every train.log_every
@@ -68,6 +70,7 @@ class Trainer {
   void validate_at_stop();
   void validate_last_epoch();
   void check_best();
+  std::string check_origin(const BestWeights& found) const;
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }

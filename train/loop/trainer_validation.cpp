@@ -1,34 +1,16 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
-#include "core/io/safetensors.h"
 #include "core/io/text.h"
 #include "train/loop/average_statistics.h"
+#include "train/loop/best_weights.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 
 namespace whisker {
-namespace {
-
-// Why the best weights cannot be read; "" when they can.
-std::string problem_of_best(const std::filesystem::path& best) {
-  std::error_code error;
-  if (!std::filesystem::exists(best, error)) return "the best weights are missing";
-  if (std::filesystem::file_size(best, error) == 0) return "the best weights are an empty file";
-  try {
-    SafetensorsFile::open(best);
-  } catch (const Error&) {
-    return "the best weights are damaged";
-  }
-  return "";
-}
-
-}  // namespace
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
@@ -64,10 +46,17 @@ bool Trainer::better(double metric, double than, double margin) const {
 }
 
 // Collective. A checkpoint does not hold the best weights: where their file is gone, the next
-// validation writes it, whatever its result. A run without another epoch validates at once.
+// validation writes it, whatever its result. A run without another epoch validates at once. A file
+// that is not the run's is refused, as a validation would replace it.
 void Trainer::check_best() {
-  std::string problem;
-  if (folder_.writes() && state_.best_epoch >= 0) problem = problem_of_best(folder_.best());
+  std::string problem, later;
+  if (folder_.writes()) {
+    const BestWeights found =
+        read_best_weights(folder_.best(), *experiment_.network, best_figure_.name);
+    if (state_.best_epoch >= 0) problem = found.problem;
+    if (problem.empty() && state_.best_epoch >= 0) later = check_origin(found);
+  }
+  if (!later.empty()) observer_.on_message(later);
   problem = experiment_.ranks->group().from_leader(problem);
   if (problem.empty()) return;
   validate_first_ =
@@ -78,6 +67,33 @@ void Trainer::check_best() {
                   printable(folder_.best().string()), problem, state_.best_epoch + 1,
                   validate_first_ ? "a validation of the last weights" : "the next validation"));
   state_.best_epoch = -1;
+}
+
+// Refuses older or worse weights than the checkpoint knows of. Returns a message about later ones,
+// as a run that was killed between a validation and its checkpoint leaves them.
+std::string Trainer::check_origin(const BestWeights& found) const {
+  const int64_t epoch = state_.best_epoch + 1;
+  const bool same_epoch = found.epoch == epoch || found.epoch == 0;
+  const bool same = same_epoch && (!found.metric || *found.metric == state_.best_metric);
+  if (same) return "";
+  const bool later =
+      same_epoch ? better(*found.metric, state_.best_metric, 0) : found.epoch > epoch;
+  const std::string name = printable(folder_.best().string());
+  const std::string of = fmt::format(
+      "of epoch {}{}", found.epoch,
+      found.metric ? fmt::format(" with {} {}", best_figure_.name, figure_text(*found.metric))
+                   : "");
+  if (later) {
+    return fmt::format(
+        "{}: these weights are {}, later than the checkpoint: kept until a validation is better "
+        "than epoch {}'s ({} {}). Remove the file for the next validation to write it.",
+        name, of, epoch, best_figure_.name, figure_text(state_.best_metric));
+  }
+  fail(ErrorKind::checkpoint,
+       "{}: expected this run's best weights, of epoch {} with {} {}, got some {}. Restore the "
+       "file, "
+       "or move it elsewhere: the next validation then writes it again.",
+       name, epoch, best_figure_.name, figure_text(state_.best_metric), of);
 }
 
 // Whether these are the best weights so far; they are saved then.
