@@ -37,9 +37,12 @@ LabelledRows rows_of(const std::string& path, const Network& network,
   const std::string column = arguments.label_column.empty()
                                  ? find_label_column(file, input, network.classes())
                                  : arguments.label_column;
-  return labelled_rows(
-      std::move(file),
-      {.label_column = column, .features = input.features, .max_bad = 1, .header = input.header});
+  return labelled_rows(std::move(file), {.label_column = column,
+                                         .features = input.features,
+                                         .max_bad = 1,
+                                         .header = input.header,
+                                         .classes = network.classes(),
+                                         .names = input.names});
 }
 
 // A line per step ahead: its number, and the value of each target. What was assumed and left out in

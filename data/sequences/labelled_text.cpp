@@ -48,15 +48,16 @@ bool is_text(const WalkedFile& file) {
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
-    RowFile file = read_rows(path);
-    const size_t label = find_column(file.rows.front(), options.label_column, file.name);
-    const size_t text = find_column(file.rows.front(), options.text_column, file.name);
-    const bool named =
-        !is_column_number(options.label_column) || !is_column_number(options.text_column);
-    drop_text_header(file, options.header, named, label, text, options.classes);
+    RowFile file = read_rows(path, options.rules);
+    const TextColumns columns{.label = find_column(file, options.label_column),
+                              .text = find_column(file, options.text_column),
+                              .label_named = !is_column_number(options.label_column),
+                              .text_named = !is_column_number(options.text_column)};
+    drop_text_header(file, options.header, columns, options.classes);
     notes_ = std::move(file.notes);
     for (CsvRow& row : file.rows) {
-      add({std::move(row.fields[label]), std::move(row.fields[text]), file.place(row)});
+      add({std::move(row.fields[columns.label]), std::move(row.fields[columns.text]),
+           file.place(row)});
     }
     bad_.insert(bad_.end(), file.bad.begin(), file.bad.end());
   }

@@ -155,8 +155,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("max_pixels", c.max_pixels,
           {.about = "largest image accepted, pixels", .low = 1, .high = 4'294'836'225.0});
   v.field("rules", c.rules,
-          {.about = "rules by which files are listed and decoded; runs of versions without this "
-                    "key keep 1",
+          {.about = "rules by which files are listed, read and decoded; runs of versions without "
+                    "this key keep 1",
            .low = 1,
            .high = newest_data_rules});
   v.field("png_bits", c.png_bits,

@@ -6,6 +6,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
+#include "train/data/run_data.h"
 #include "train/data/run_split.h"
 #include "train/inference/sequence_classifier.h"
 
@@ -68,6 +69,18 @@ TEST(GoldenSequences, RunsGoOnAsThen) {
   EXPECT_THAT(message_of(ErrorKind::checkpoint,
                          [] { resumed("text", "data.tsv", {"data.text.rules=unicode"}); }),
               testing::HasSubstr("changed since this run stopped"));
+}
+
+// What is a header now was an example then.
+TEST(GoldenSequences, NumbersAsNamesOfColumnsAreReadAsThen) {
+  const TemporaryFolder folder;
+  const std::string rows = read_file(golden("rows") / "rows.csv", 1 << 20, ErrorKind::data);
+  const auto data = folder.write("rows.csv", "label,0,1,2,3,4,5,6,7\n" + rows);
+  Config config =
+      read_run_config((golden("rows") / "config.yaml").string(), {"data.train=" + data.string()});
+  EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2", "label"));
+  config.data.rules = newest_data_rules;
+  EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2"));
 }
 
 TEST(GoldenSequences, SplitsAreThoseOfThen) {
