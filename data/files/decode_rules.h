@@ -9,11 +9,11 @@ namespace whisker {
 inline constexpr int newest_data_rules = 2;
 
 // Note [Data rules]
-// 1. Of links and hard links to one file the first is listed; folders that systems make for
-//    themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a text;
-//    EXIF orientation only as a SHORT, in a block with one prefix.
-// 2. Every path is a file of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM and PPM
-//    are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
+// 1. Of links and hard links to one file or folder the first is listed; folders that systems make
+//    for themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a
+//    text; EXIF orientation only as a SHORT, in a block with one prefix.
+// 2. Every path is a file or folder of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM
+//    and PPM are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
 
 struct DecodeRules {
   int version = newest_data_rules;
