@@ -58,7 +58,8 @@ struct FolderArguments {
   // stands for it.
   void settle_splits() {
     if (!val.empty() || label_pattern.find('/') != std::string::npos) return;
-    const auto found = find_splits(train, "data", holds_images);
+    const auto found = find_splits(
+        train, {.holds_examples = holds_images, .labels_in_names = !label_pattern.empty()});
     if (!found) return;
     train = found->train.string();
     val = (found->val.empty() ? found->test : found->val).string();
@@ -277,6 +278,9 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     JsonWriter json;
     if (arguments->json) write_stats(json, result);
     std::string text = arguments->splits;
+    for (const std::string& note : folder.notes) {
+      text += fmt::format("note       {}\n", printable(note));
+    }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
     if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace whisker {
@@ -82,6 +83,28 @@ class ListedFiles {
   NormalisedNames normalised_;
 };
 
+using LabelledPaths = std::map<std::string, std::pair<WalkedFile, std::string>>;
+
+/// Counts the files below `root` that the CSV does not list as skipped, but for itself.
+void skip_unlisted(const std::filesystem::path& root, const LabelledPaths& listed,
+                   const ImageFolderOptions& options, NamedImages& named) {
+  const auto whole = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path).lexically_normal().string();
+  };
+  std::set<std::string> known = {whole(options.csv)};
+  for (const auto& [path, rest] : listed) known.insert(whole(root / path));
+  const auto skip = [&](SkippedFile file) {
+    if (!known.contains(whole(root / file.path))) named.skipped.push_back(std::move(file));
+  };
+  FileWalk walk = walk_files(root, options.name, OnUnreadable::list, options.rules);
+  const std::string reason =
+      fmt::format("not listed in {}", printable(options.csv.filename().string()));
+  for (WalkedFile& file : walk.files) skip({std::move(file.path), reason});
+  for (auto* files : {&walk.skipped, &walk.unreadable}) {
+    for (SkippedFile& file : *files) skip(std::move(file));
+  }
+}
+
 }  // namespace
 
 void add_file(NamedImages& named, WalkedFile file, std::string label) {
@@ -109,7 +132,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   ListedFiles listed_files(root);
   const std::filesystem::path whole_root = std::filesystem::absolute(root);
   std::map<std::string, const CsvRow*> listed_in;  // by the path, normalised
-  std::map<std::string, std::pair<WalkedFile, std::string>> sorted;
+  LabelledPaths sorted;
   for (size_t i = 1; i < rows.size(); ++i) {
     const CsvRow& row = rows[i];
     const std::string& written = row.fields[path];
@@ -140,6 +163,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   listed_files.add_notes(name, named.notes);
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
+  skip_unlisted(root, sorted, options, named);
   for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
     std::string own = std::move(sorted[file.path].second);
     add_file(named, std::move(file), std::move(own));

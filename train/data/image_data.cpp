@@ -42,8 +42,6 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     known.classes = folders.train.classes;
     folders.val = open_image_folder(data.val, known);
     note_use(folders.val, "data.val", notes);
-    std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images");
-    if (!missing.empty()) notes.push_back(std::move(missing));
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
@@ -52,6 +50,9 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     }
     folders = {std::move(split.train), std::move(split.val)};
   }
+  std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images",
+                                        data.val.empty() ? "data.val_split" : "data.val");
+  if (!missing.empty()) notes.push_back(std::move(missing));
   if (!data.test.empty()) {  // measured at the end: what is wrong with it is said first
     other.name = "data.test";
     other.classes = folders.train.classes;

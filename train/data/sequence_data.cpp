@@ -52,10 +52,10 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.steps = split.train.longest();
   data.class_counts.assign(data.signature.classes.size(), 0);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
-  if (!config.data.val.empty() && config.train.overfit_batches == 0) {
+  if (config.train.overfit_batches == 0) {
     const auto& signature = data.signature;
-    std::string missing =
-        missing_classes(split.val.labels, signature.classes, signature.examples());
+    std::string missing = missing_classes(split.val.labels, signature.classes, signature.examples(),
+                                          config.data.val.empty() ? "data.val_split" : "data.val");
     if (!missing.empty()) data.notes.push_back(std::move(missing));
   }
   std::vector<int64_t> labels = split.train.labels;

@@ -97,6 +97,16 @@ TEST_F(LabelCsv, NamesOfColumnsInAnotherCase) {
   }
 }
 
+TEST_F(LabelCsv, FilesThatAreNotListedAreCounted) {
+  EXPECT_EQ(opened("path,label\na/1.jpg,x\nb/2.jpg,y\n").use(), "");
+  for (const char* name : {"b/3.jpg", "c/4.jpg", ".hidden"}) folder_.write(name);
+  EXPECT_EQ(opened("path,label\n./a/1.jpg,x\nb/2.jpg,y\n").use(),
+            "2 of 5 files used: 2 not listed in l.csv, 1 hidden");
+  const std::string whole = (folder_ / "a/1.jpg").string();
+  EXPECT_EQ(opened("path,label\n" + whole + ",x\nb/2.jpg,y\nb/3.jpg,y\nc/4.jpg,x\n").use(),
+            "4 of 5 files used: 1 hidden");
+}
+
 TEST_F(LabelCsv, PathsInAnotherNormalForm) {
   folder_.write("fu\u0308r/u\u0308.jpg");
   const ImageFolder found = opened("path,label\nf\u00fcr/\u00fc.jpg,x\nb/2.jpg,y\n");
