@@ -83,14 +83,15 @@ class ListedFiles {
   NormalisedNames normalised_;
 };
 
+std::string whole(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 using LabelledPaths = std::map<std::string, std::pair<WalkedFile, std::string>>;
 
 /// Counts the files below `root` that the CSV does not list as skipped, but for itself.
 void skip_unlisted(const std::filesystem::path& root, const LabelledPaths& listed,
                    const ImageFolderOptions& options, NamedImages& named) {
-  const auto whole = [](const std::filesystem::path& path) {
-    return std::filesystem::absolute(path).lexically_normal().string();
-  };
   std::set<std::string> known = {whole(options.csv)};
   for (const auto& [path, rest] : listed) known.insert(whole(root / path));
   const auto skip = [&](SkippedFile file) {
@@ -130,7 +131,6 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
                                       separator == ';' ? "semicolons" : "tabs"));
   }
   ListedFiles listed_files(root);
-  const std::filesystem::path whole_root = std::filesystem::absolute(root);
   std::map<std::string, const CsvRow*> listed_in;  // by the path, normalised
   LabelledPaths sorted;
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -146,8 +146,8 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
       fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(written));
     }
     const std::string& file = found ? found->path : written;
-    const auto [first, is_new] = listed_in.emplace(
-        options.rules == 1 ? file : (whole_root / file).lexically_normal().string(), &row);
+    const auto [first, is_new] =
+        listed_in.emplace(options.rules == 1 ? file : whole(root / file), &row);
     if (!is_new) {
       const CsvRow& before = *first->second;
       fail(ErrorKind::data, "{}:{}: {} is listed in line {} already{}{}. Keep one of these rows.",
