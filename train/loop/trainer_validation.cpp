@@ -91,8 +91,7 @@ std::string Trainer::check_origin(const BestWeights& found) const {
   }
   fail(ErrorKind::checkpoint,
        "{}: expected this run's best weights, of epoch {} with {} {}, got some {}. Restore the "
-       "file, "
-       "or move it elsewhere: the next validation then writes it again.",
+       "file, or move it elsewhere: the next validation then writes it again.",
        name, epoch, best_figure_.name, figure_text(state_.best_metric), of);
 }
 
