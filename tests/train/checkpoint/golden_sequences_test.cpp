@@ -77,7 +77,7 @@ TEST(GoldenSequences, NumbersAsNamesOfColumnsAreReadAsThen) {
   const std::string rows = read_file(golden("rows") / "rows.csv", 1 << 20, ErrorKind::data);
   const std::string data = folder.write("rows.csv", "label,0,1,2,3,4,5,6,7\n" + rows).string();
   Config config = read_run_config((golden("rows") / "config.yaml").string(),
-                                  {"data.train=" + data, "data.val=" + data});
+                                  {"data.train=" + data, "data.val=" + data, "data.val_split=0"});
   EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2", "label"));
   config.data.rules = newest_data_rules;
   EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2"));
