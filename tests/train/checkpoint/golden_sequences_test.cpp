@@ -83,6 +83,17 @@ TEST(GoldenSequences, NumbersAsNamesOfColumnsAreReadAsThen) {
   EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2"));
 }
 
+TEST(GoldenSequences, RunsWithoutNamesOfColumnsHaveTheSameInput) {
+  RowsInput rows{.most_steps = 2, .scaling = {Scaling{}}, .names = {"a", "b"}, .class_like = 0.5};
+  const Signature named{.input = rows, .classes = {"1", "2"}};
+  rows.names.clear();
+  EXPECT_TRUE(named.has_input(rows.json()));
+  rows.class_like.reset();
+  EXPECT_TRUE(named.has_input(rows.json()));
+  rows.names = {"b", "a"};
+  EXPECT_FALSE(named.has_input(rows.json()));
+}
+
 TEST(GoldenSequences, SplitsAreThoseOfThen) {
   for (const auto& [kind, data] : {std::pair{"text", "data.tsv"}, {"rows", "rows.csv"}}) {
     const fs::path weights = golden(kind) / "best.safetensors";
