@@ -75,7 +75,7 @@ TEST_F(LabelledFiles, OfSingleFilesByTheirFolderOnce) {
   const std::string both = write("val/cat/dog/3.jpg");  // by its folders, and by its own
   EXPECT_THAT(error_of({at("val"), both}),
               HasSubstr("3.jpg' is given twice, of the classes 'cat' and 'dog'"));
-  std::filesystem::remove(both);
+  std::filesystem::remove_all(at("val/cat/dog"));
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(at("val/cat"));
   const ImageFolder here = label_files(Names{"2.jpg", "."}, {.classes = classes});

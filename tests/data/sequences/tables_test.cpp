@@ -130,7 +130,7 @@ TEST(TextTables, LinesThatEndInTwoWaysAreRefused) {
   EXPECT_THAT(reason("pos,one\rneg,two\r\n" + rows),
               AllOf(HasSubstr("t.csv:1"), HasSubstr("a CR (carriage return) stands")));
   EXPECT_THAT(reason("pos,\"one\"\rneg,two\r\n" + rows), HasSubstr("carriage return"));
-  EXPECT_THAT(reason("pos\tgood\nneg\tb\rad\n", "t.tsv"),
+  EXPECT_THAT(reason("pos\tgood\nneg\tb\rad\npos\ta\nneg\tb\n", "t.tsv"),
               AllOf(HasSubstr("t.tsv:2"), HasSubstr("carriage return")));
   EXPECT_EQ(text_of(folder, rows + "pos,\"a \r quoted one\"\r\n").examples.size(), 5u);
   // A text of an older run keeps its CR.
