@@ -68,10 +68,10 @@ TEST(ForeignWeights, OnnxBeginsWithItsVersion) {
     return foreign_refusal(std::string("\x08") + version + "\x12\x07pytorch\x1a\x05" + "1.9.0" +
                            std::string(600, '\0'));
   };
-  for (const char version : {1, 64}) {
+  for (const char version : {'\x01', '\x40'}) {
     EXPECT_THAT(with_version(version), HasSubstr("an ONNX network")) << int{version};
   }
-  for (const char version : {0, 65}) {
+  for (const char version : {'\x00', '\x41'}) {
     EXPECT_THAT(with_version(version), testing::Not(HasSubstr("ONNX"))) << int{version};
   }
 }
