@@ -1,4 +1,5 @@
-# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY and its variants.yaml as string literals.
+# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY, its variants.yaml and its pretrained.yaml as string
+# literals.
 # Usage: cmake -DDIRECTORY=configs/presets -DNAMES=chollet,vgg16 -DOUTPUT=x.cpp -P EmbedPresets.cmake
 string(REPLACE "," ";" names "${NAMES}")
 set(entries "")
@@ -7,6 +8,7 @@ foreach(name IN LISTS names)
   string(APPEND entries "    {\"${name}\", R\"preset(${text})preset\"},\n")
 endforeach()
 file(READ "${DIRECTORY}/variants.yaml" variants)
+file(READ "${DIRECTORY}/pretrained.yaml" pretrained)
 file(WRITE "${OUTPUT}.new" "// Made from configs/presets by cmake/EmbedPresets.cmake.
 #include \"layers/builder/presets.h\"
 
@@ -21,6 +23,8 @@ ${entries}};
 std::span<const Preset> presets() { return embedded; }
 
 std::string_view preset_variants_text() { return R\"preset(${variants})preset\"; }
+
+std::string_view pretrained_weights_text() { return R\"preset(${pretrained})preset\"; }
 
 }  // namespace whisker
 ")
