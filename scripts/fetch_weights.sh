@@ -29,6 +29,12 @@ stated_sum() {
     awk 'tolower($1) == "x-linked-etag:" && $2 ~ /^[0-9a-f]+$/ && length($2) == 64 { print $2; exit }' || true
 }
 
+# Removes the file $1.
+restart() {
+  echo "$1 is no part of the server's file: the download starts again." >&2
+  rm -f "$1"
+}
+
 # Appends to the file $2 until the whole of $1 is there, or no byte comes any more.
 download() {
   local url=$1 part=$2 before result status meter=--no-progress-meter
@@ -41,8 +47,7 @@ download() {
     [ "$result" -eq 0 ] && return
     if [ "$result" -eq 33 ] || [ "$status" = 416 ]; then  # no part of it can be had, or there is more than all of it
       [ "$before" -gt 0 ] || fail 3 "$url cannot be downloaded (curl ended with $result)."
-      echo "$part does not fit the server's file: the download starts again." >&2
-      rm -f "$part"
+      restart "$part"
     elif [ "$(stat -c %s "$part" 2>/dev/null || echo 0)" -le "$before" ]; then
       fail 3 "$url cannot be downloaded (curl ended with $result, HTTP status $status). The same command goes on behind the $before bytes that are here."
     fi
@@ -53,7 +58,7 @@ download() {
 is_right() { [[ -n $2 && $(sha256sum "$1") == "$2"* ]]; }
 
 fetch() {
-  local name=$1 url file sum how part
+  local name=$1 url file sum how part actual
   url=$(fact "$name" url)
   [ -n "$url" ] || fail 2 "no weights file of '$name' is known. 'whisker models' lists the names."
   file=$folder/$(fact "$name" file)
@@ -77,9 +82,11 @@ fetch() {
   fi
   [ -n "$sum" ] || fail 3 "$url: its server states no SHA-256 (or cannot be reached), so that the download could not be checked. Nothing was downloaded."
   mkdir -p "$folder"
-  if ! { [ -e "$part" ] && is_right "$part" "$sum"; }; then
+  if [ -e "$part" ] && ! is_right "$part" "$sum"; then
     download "$url" "$part"
+    is_right "$part" "$sum" || restart "$part"
   fi
+  [ -e "$part" ] || download "$url" "$part"
   if ! is_right "$part" "$sum"; then
     actual=$(sha256sum "$part" | cut -d' ' -f1)
     rm -f "$part"

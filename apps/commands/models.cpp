@@ -73,8 +73,11 @@ std::vector<ModelRow> model_rows(const std::string& wanted) {
 
 // "ImageNet-21k, ImageNet-1k" as "21k, 1k".
 std::string short_data(std::string text) {
-  constexpr std::string_view prefix = "ImageNet-";
-  for (size_t at = 0; (at = text.find(prefix)) != std::string::npos;) text.erase(at, prefix.size());
+  for (const std::string_view left_out : {"ImageNet-", "-300M"}) {
+    for (size_t at; (at = text.find(left_out)) != std::string::npos;) {
+      text.erase(at, left_out.size());
+    }
+  }
   return text;
 }
 
@@ -85,8 +88,7 @@ std::string millions(int64_t count) {
 }
 
 std::string table_of(const std::vector<ModelRow>& rows) {
-  TextTable table(
-      {"model", ">params", ">px", "ImageNet", ">top-1", "licence", ">MiB", "here"});
+  TextTable table({"model", ">params", ">px", "ImageNet", ">top-1", "licence", ">MiB", "here"});
   for (const ModelRow& row : rows) {
     const PretrainedWeights* weights = row.weights;
     table.add({row.name, row.parameters ? millions(*row.parameters) : "",
@@ -101,12 +103,11 @@ std::string table_of(const std::vector<ModelRow>& rows) {
 }
 
 std::string images_text(const Preprocess& images) {
-  return fmt::format("{} pixels of a short side of {}, {}; mean {:.3f}, std {:.3f}",
-                     images.output().height,
-                     images.resize_short > 0 ? images.resize_short : images.size.height,
-                     images.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
-                     fmt::join(images.normalisation.mean, " "),
-                     fmt::join(images.normalisation.std, " "));
+  return fmt::format(
+      "{} pixels of a short side of {}, {}; mean {:.3f}, std {:.3f}", images.output().height,
+      images.resize_short > 0 ? images.resize_short : images.size.height,
+      images.interpolation == Interpolation::bicubic ? "bicubic" : "bilinear",
+      fmt::join(images.normalisation.mean, " "), fmt::join(images.normalisation.std, " "));
 }
 
 std::string check_of(const PretrainedWeights& weights) {
@@ -122,8 +123,8 @@ std::string details_of(const ModelRow& row) {
     if (!value.empty()) text += fmt::format("  {:<10}  {}\n", what, value);
   };
   if (row.parameters) {
-    say("parameters", fmt::format("{} at {} classes and {} pixels", *row.parameters, row.classes,
-                                  row.side));
+    say("parameters",
+        fmt::format("{} at {} classes and {} pixels", *row.parameters, row.classes, row.side));
   }
   if (row.images) say("images", images_text(*row.images));
   const PretrainedWeights* weights = row.weights;
@@ -195,8 +196,8 @@ void add_models_command(CLI::App& app, Invocation& invocation) {
       print_result(table_of(rows));
       if (invocation.verbosity >= 0) {
         tell(fmt::format(
-            "Parameters: of 1000 classes, or of 2 where ImageNet is empty. 'whisker models NAME' "
-            "says more, and how to get the weights. They lie in {}\n",
+            "Parameters are of 1000 classes, at 128 px of 2. 'whisker models NAME' says more, and "
+            "how to get the weights. They lie in {}\n",
             printable(weights_folder().string())));
       }
     }

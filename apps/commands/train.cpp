@@ -358,6 +358,9 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
                           ? ""
                           : "With --data, the number of images there decides some of its keys.");
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
+  const std::string weights_note = pretrained_note(arguments);
+  const bool trains = !arguments.dry_run && !arguments.find_lr;
+  if (!trains && !weights_note.empty() && invocation.verbosity >= 0) tell(weights_note + "\n");
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
@@ -367,7 +370,6 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
-  const std::string weights_note = pretrained_note(arguments);
   if (!weights_note.empty()) experiment.notes.push_back(weights_note);
   RunFolder folder = new_folder(*ranks, experiment.config);
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
@@ -375,8 +377,8 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
 
 void check_one_command(const TrainArguments& arguments) {
   const OneCommand& one = arguments.one_command;
-  const bool any = !one.data.empty() || !one.weights.empty() || !one.model.empty() ||
-                   arguments.pretrained;
+  const bool any =
+      !one.data.empty() || !one.weights.empty() || !one.model.empty() || arguments.pretrained;
   if (!any) return;
   if (one.data.empty() || !arguments.resume.empty() || !arguments.init.empty()) {
     fail(ErrorKind::usage,

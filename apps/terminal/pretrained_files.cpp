@@ -62,8 +62,9 @@ void fail_unknown_model(std::string_view what, const std::string& name) {
   std::vector<std::string> known = preset_names();
   for (const auto& [alias, preset] : preset_aliases()) known.push_back(alias);
   const std::string nearest = nearest_name(name, known);
-  fail(ErrorKind::usage, "{}: expected the name of a network, got {}.{} 'whisker models' lists them.",
-       what, excerpt(name),
+  fail(ErrorKind::usage,
+       "{}: expected the name of a network, got {}.{} 'whisker models' lists them.", what,
+       excerpt(name),
        nearest.empty() ? std::string() : fmt::format(" Did you mean '{}'?", nearest));
 }
 
@@ -81,8 +82,8 @@ fs::path pretrained_file(const PretrainedWeights& weights) {
   const fs::path file = downloaded(weights);
   if (!file.empty()) return file;
   fail(ErrorKind::checkpoint,
-       "train --pretrained: no weights of {} at {}. This command downloads them: {}", weights.preset,
-       (weights_folder() / weights.file).string(), fetch_command(weights));
+       "train --pretrained: no weights of {} at {}. This command downloads them: {}",
+       weights.preset, (weights_folder() / weights.file).string(), fetch_command(weights));
 }
 
 std::string unused_pretrained_note(const std::string& model) {

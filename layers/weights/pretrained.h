@@ -1,5 +1,5 @@
-// The weights files that torchvision and timm hand out for presets: configs/presets/pretrained.yaml,
-// embedded in the program. Nothing here reads a file or a network.
+// The weights files that torchvision and timm hand out for presets:
+// configs/presets/pretrained.yaml, embedded in the program. Nothing here reads a file or a network.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@ namespace whisker {
 /// Of one preset. "" and nullopt: not known.
 struct PretrainedWeights {
   std::string preset;
-  std::string source;      ///< torchvision or timm
-  std::string tag;         ///< which of its sets of weights: IMAGENET1K_V1, a1_in1k
-  std::string trained_on;  ///< "ImageNet-21k, ImageNet-1k"
+  std::string source;               ///< torchvision or timm
+  std::string tag;                  ///< which of its sets of weights: IMAGENET1K_V1, a1_in1k
+  std::string trained_on;           ///< "ImageNet-21k, ImageNet-1k"
   std::optional<double> top1 = {};  ///< percent of ImageNet's validation images
   std::string licence;              ///< SPDX
   std::optional<double> mib = {};   ///< size of the file

@@ -135,13 +135,17 @@ class Pretrained(ProgramTest):
 
     def test_a_part_that_does_not_fit_starts_again(self):
         self.put("norange.pth.part", CONTENT[:1000])
-        self.assertIn("does not fit the server's file: the download starts again", self.fetch("norange"))
+        self.assertIn("is no part of the server's file: the download starts again", self.fetch("norange"))
         self.assert_fetched("norange.pth", [1000, 0])
         shutil.rmtree(self.weights)
         Server.requests.clear()
         self.put("net.pth.part", CONTENT + b"more")
         self.fetch("net")
         self.assert_fetched("net.pth", [len(CONTENT) + 4, 0])
+        shutil.rmtree(self.weights)
+        self.put("net.pth.part", b"of another file")
+        self.fetch("net")
+        self.assertEqual((self.weights / "net.pth").read_bytes(), CONTENT)
 
     def test_a_redirect_is_followed(self):
         self.fetch("moved")
@@ -240,6 +244,8 @@ class Pretrained(ProgramTest):
             self.assertIn(f"tensors loaded from {data}/whisker/weights/mobilenet_v2-b0353104.pth", log)
             self.assertEqual("--pretrained without --model: mobilenet_v2 is assumed; --model NAME takes another" in log,
                              not arguments)
+        dry = self.whisker("train", "--data", "train", "--pretrained", "--dry-run", *small, env=environment)
+        self.assertIn("mobilenet_v2 is assumed", dry.stderr)
         self.whisker("train", "--data", "train", "name=unused", *small, env=environment)
         self.assertIn("a new network is trained, although pretrained weights of mobilenet_v2 are here: --pretrained "
                       "starts from them", (self.folder / "runs/unused/log.txt").read_text())
