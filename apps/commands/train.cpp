@@ -3,6 +3,7 @@
 #include "apps/ranks/run_ranks.h"
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/pretrained_files.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/start_report.h"
@@ -41,6 +42,7 @@ struct TrainArguments {
   std::string gpus;
   int max_restarts = 0;
   OneCommand one_command;  // where there is no CONFIG
+  bool pretrained = false;
   bool dry_run = false;
   bool find_lr = false;
 };
@@ -316,9 +318,26 @@ int find_rate(Config config) {
 
 Config new_config(const TrainArguments& arguments) {
   if (!arguments.one_command.data.empty()) {
-    return one_command_config(arguments.one_command, arguments.words);
+    OneCommand command = arguments.one_command;
+    if (arguments.pretrained) {
+      const PretrainedWeights& weights = pretrained_of(command.model);
+      command.model = weights.preset;
+      command.weights = pretrained_file(weights).string();
+    }
+    return one_command_config(command, arguments.words);
   }
   return read_config(arguments.words[0], {arguments.words.begin() + 1, arguments.words.end()});
+}
+
+// Which weights were chosen, or not; "" where the command says it.
+std::string pretrained_note(const TrainArguments& arguments) {
+  const OneCommand& one = arguments.one_command;
+  if (arguments.pretrained && one.model.empty()) {
+    return fmt::format("--pretrained without --model: {} is assumed; --model NAME takes another",
+                       default_pretrained);
+  }
+  const bool new_network = !one.data.empty() && one.weights.empty() && !arguments.pretrained;
+  return new_network ? unused_pretrained_note(one.model) : "";
 }
 
 int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
@@ -339,6 +358,9 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
                           ? ""
                           : "With --data, the number of images there decides some of its keys.");
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
+  const std::string weights_note = pretrained_note(arguments);
+  const bool trains = !arguments.dry_run && !arguments.find_lr;
+  if (!trains && !weights_note.empty() && invocation.verbosity >= 0) tell(weights_note + "\n");
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
@@ -348,18 +370,25 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
+  if (!weights_note.empty()) experiment.notes.push_back(weights_note);
   RunFolder folder = new_folder(*ranks, experiment.config);
   return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
 }
 
 void check_one_command(const TrainArguments& arguments) {
   const OneCommand& one = arguments.one_command;
-  const bool any = !one.data.empty() || !one.weights.empty() || !one.model.empty();
+  const bool any =
+      !one.data.empty() || !one.weights.empty() || !one.model.empty() || arguments.pretrained;
   if (!any) return;
   if (one.data.empty() || !arguments.resume.empty() || !arguments.init.empty()) {
     fail(ErrorKind::usage,
-         "train: --weights and --model go with --data DIR, which goes neither with --resume nor "
-         "with --init. Beside a configuration file use --init, model= and data.train=.");
+         "train: --weights, --pretrained and --model go with --data DIR, which goes neither with "
+         "--resume nor with --init. Beside a configuration file use --init, model= and "
+         "data.train=.");
+  }
+  if (arguments.pretrained && !one.weights.empty()) {
+    fail(ErrorKind::usage,
+         "train: --pretrained and --weights both say where the training starts: leave one out.");
   }
   for (const std::string& word : arguments.words) {
     if (word.find('=') != std::string::npos) continue;
@@ -398,6 +427,10 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option(
       "--model", arguments->one_command.model,
       "With --data: a preset, where --weights does not say or a new network is wanted");
+  train->add_flag("--pretrained", arguments->pretrained,
+                  fmt::format("With --data: fine-tune downloaded weights of --model ({}); 'whisker "
+                              "models' lists them",
+                              default_pretrained));
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--weights-key", arguments->weights_key,

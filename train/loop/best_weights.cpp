@@ -46,7 +46,7 @@ BestWeights read_best_weights(const std::filesystem::path& best, const Network& 
   }
   std::optional<SafetensorsFile> file;
   try {
-    file = SafetensorsFile::open(best);
+    file.emplace(SafetensorsFile::open(best));
   } catch (const Error&) {
     return {.problem = "the best weights are damaged"};
   }

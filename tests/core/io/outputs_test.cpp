@@ -280,7 +280,8 @@ TEST(Outputs, ADescriptorIsWrittenAtItsOwnPosition) {
   ASSERT_EQ(::write(file.get(), " after", 6), 6);
   EXPECT_EQ(content_of(folder / "a"), "before notes after");
   for (const char* process : {"/proc/thread-self", "/proc/self"}) {
-    write_out(outputs, fmt::format("{}/fd/{}", process, file.get()), "notes");
+    Outputs others("test");
+    write_out(others, fmt::format("{}/fd/{}", process, file.get()), "notes");
   }
   EXPECT_EQ(content_of(folder / "a"), "before notes afternotesnotes");
   const FileDescriptor read_only(::open((folder / "a").c_str(), O_RDONLY));

@@ -163,7 +163,8 @@ TEST(TorchFile, KnowsEveryMakerOfTensors) {
   const std::string nested =
       "ctorch._tensor\n_rebuild_from_type_v2\n(" + subclass.substr(0, subclass.find('(')) +
       "ctorch.nn.parameter\nBuffer\n(" + arguments + "t}tR";
-  EXPECT_THAT(torch_refusal(old_file("}" + text("w") + nested + "s")), HasSubstr("no tensor"));
+  EXPECT_THAT(torch_refusal(old_file("}" + text("w") + nested + "s")),
+              HasSubstr("a damaged pickle: a call of torch._tensor._rebuild_from_type_v2"));
 }
 
 TEST(TorchFile, NamesTheTensorThatHasNoValuesInAStorage) {
