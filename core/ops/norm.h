@@ -32,7 +32,7 @@ class SavedNorm {
 
  private:
   BatchNormGeometry geometry_;
-  Saved x_, gamma_, beta_, residual_, mean_, inv_std_, folded_;
+  Saved x_, gamma_, beta_, residual_, mean_, inv_std_;
 };
 /// Targets for the inputs x, gamma and beta, the first of which is input `first`.
 NormGrads wanted_gradients(Gradients& g, size_t first);

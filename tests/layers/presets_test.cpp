@@ -5,6 +5,7 @@
 #include "core/backend/registry.h"
 #include "core/ops/ops.h"
 #include "layers/builder/model_builder.h"
+#include "layers/memory_plan.h"
 #include "tests/support/error_of.h"
 #include "tests/support/recording_backend.h"
 
@@ -140,7 +141,7 @@ TEST(Presets, CarryTorchvisionsNamesInItsOrder) {
 
 TEST(Presets, TheResidualAddOfEveryResnetBlockRunsInItsBatchNorm) {
   const Model model = build_preset("resnet18", 224, 10);
-  const std::vector<std::string> notes = fusion_notes(*model.net, {});
+  const std::vector<std::string> notes = MemoryPlan::of(*model.net, model.input).notes();
   EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
                           [](const std::string& note) { return note.starts_with("add of layer"); }),
             8);

@@ -29,8 +29,8 @@
 
 namespace whisker::cuda {
 
-/// Name of the unfused choice in the autotune table (stored tables have it).
-inline constexpr std::string_view unfused_name = "separate";
+/// Name of the unfused choice in the autotune table.
+inline constexpr std::string_view unfused_name = "unfused";
 
 class ConvAlgorithms : Autotuned {
  public:
@@ -45,14 +45,8 @@ class ConvAlgorithms : Autotuned {
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Unfused& unfused);
 
-  /// Computes `request`, which has sums, where that is known to be faster than unfused(); else
-  /// returns false, having done nothing.
-  bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                     const Unfused& unfused);
   /// True where an own kernel computes `request`, which is of both gradients.
   bool fuses(const ConvolutionRequest& request) const;
-  /// True when cuDNN has an engine for `request`.
-  bool has_engine(const ConvolutionRequest& request) { return first_engine(request) != nullptr; }
 
   /// Forgets the compiled choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
@@ -83,8 +77,6 @@ class ConvAlgorithms : Autotuned {
   /// change, when memory does not suffice to time anything, or for the fastest.
   void time_candidates(ConvolutionAlgorithmPointer& choice, const ConvolutionRequest& request,
                        const ConvolutionOperands& operands, const Unfused* unfused);
-  /// The algorithm that was chosen for `request`; null when there is none yet.
-  const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;
 
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;

@@ -20,12 +20,10 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  const float* sums = nullptr;  // (2, channels) of x and of its squares, or null
+  const float* sums = nullptr;  // (3, channels) as SummedOutput's, or null
   float* mean = nullptr;        // (channels)
   float* inv_std = nullptr;     // (channels); written in training
   float* variance = nullptr;    // (channels), biased; read in inference, written from sums
-  // (channels): the sums are of x - shift; null: of x.
-  const float* shift = nullptr;
 };
 /// whisker::RunningStatistics with pointers, (channels) each or all null.
 struct Running {

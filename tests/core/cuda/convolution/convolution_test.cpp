@@ -346,7 +346,7 @@ TEST_F(CudaConvolution, AddsResiduals) {
   EXPECT_TRUE(std::regex_search(table, std::regex("bias relu [0-9.]+ residual"))) << table;
   forget_choices(exact_options());
   backend_of(gpu).import_algorithms(
-      std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "separate"));
+      std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "unfused"));
   expect_residuals_agree("unfused");
   options = exact_options();
   options.short_lived = true;

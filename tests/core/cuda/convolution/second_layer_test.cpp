@@ -125,7 +125,7 @@ TEST_F(CudaSecondLayer, BothGradientsAreTimedAsOne) {
     EXPECT_EQ(whole_number_results(small, {}, DType::bf16, gpu), untimed) << run;
   }
   EXPECT_THAT(backend_of(gpu).export_algorithms(),
-              AnyOf(HasSubstr(R"( both":"few_channels")"), HasSubstr(R"( both":"separate")")));
+              AnyOf(HasSubstr(R"( both":"few_channels")"), HasSubstr(R"( both":"unfused")")));
 }
 
 // The kernel leaves sums of as many blocks as there are multiprocessors; its parts need less.
