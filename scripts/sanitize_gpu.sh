@@ -28,7 +28,7 @@ limits=(
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in kernels of cuDNN and
   # cuBLASLt, also when told to look at no kernel: so in most trainings. Tests named WithoutLibraries run own ones only.
   "racecheck|*WithoutLibraries*|none"
-  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaSecondLayer.* OpTable.OnCuda/conv2d*|"
+  "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.OnCuda/conv2d*|"
   "racecheck|LargeShapes.OnCuda/conv2d* LargeShapes.OnCuda/matmul LargeShapes.OnCuda/linear LargeShapes.OnCuda/recurrent*|"
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"

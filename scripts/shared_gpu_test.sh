@@ -16,7 +16,7 @@ usage() { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 wrong() { echo "shared_gpu_test.sh: $*" >&2; exit 2; }
 
 folder="" repeats=100 trainings=10 busy="" out=""
-filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaSecondLayer.*:CudaPooledConvolution.*'
+filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaPooledConvolution.*'
 filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*:CudaDepthwise.*'
 # Not what times each algorithm of many convolutions, which takes half a minute.
 filter+='-CudaPooledConvolution.AgreesWhenTimedAndInTf32'

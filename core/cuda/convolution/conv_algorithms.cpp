@@ -52,8 +52,7 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
   const auto known = table_.find(AutotuneTable::Kind::convolution, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
-  const bool parts = request.has_epilogue() || request.both;
-  if (*known == unfused_name && parts) return choice;
+  if (*known == unfused_name && request.has_epilogue()) return choice;
   if (*known == few_channels_name) {
     choice.algorithm = few_channels_conv(request, site());
   } else if (*known == depthwise_name) {
@@ -233,10 +232,6 @@ void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOpe
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                          const Unfused& unfused) {
   run_or(request, operands, &unfused);
-}
-
-bool ConvAlgorithms::fuses(const ConvolutionRequest& request) const {
-  return has_few_channels_kernel(request, site());
 }
 
 }  // namespace whisker::cuda

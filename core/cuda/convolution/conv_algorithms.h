@@ -13,10 +13,10 @@
 // the engines that cuDNN's heuristics propose. Where memory is short of timing, this run uses the
 // best so far and the table gets no row. A choice whose workspace does not fit in memory is
 // dropped, except in a deterministic run, whose choices must not depend on free memory. A request
-// with an epilogue, or of both gradients, may also run unfused: as plain requests and further
-// kernels, which the caller provides. That is chosen where nothing fuses it, or where it is faster
-// and rounds no more often, or to add a residual (an addition of its own rounds as often). Deciding
-// compiles, allocates and waits, which a capture does not allow: warm up first.
+// with an epilogue may also run unfused: as plain requests and further kernels, which the caller
+// provides. That is chosen where nothing fuses it, or where it is faster and rounds no more often,
+// or to add a residual (an addition of its own rounds as often). Deciding compiles, allocates and
+// waits, which a capture does not allow: warm up first.
 #pragma once
 
 #include "core/cuda/autotune/autotuned.h"
@@ -36,7 +36,7 @@ class ConvAlgorithms : Autotuned {
  public:
   using Autotuned::Autotuned;
 
-  /// Computes a request with an epilogue, or of both gradients, by plain requests and kernels.
+  /// Computes a request with an epilogue by plain requests and kernels.
   using Unfused = std::function<void()>;
 
   /// Computes `request`, which has no epilogue.
@@ -44,9 +44,6 @@ class ConvAlgorithms : Autotuned {
   /// Computes `request`, or calls unfused() where that is the choice.
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Unfused& unfused);
-
-  /// True where an own kernel computes `request`, which is of both gradients.
-  bool fuses(const ConvolutionRequest& request) const;
 
   /// Forgets the compiled choices: after a change of options or of the table.
   void clear() { choices_.clear(); }

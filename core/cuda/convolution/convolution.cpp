@@ -23,7 +23,6 @@ ConvolutionRequest ConvolutionRequest::plain() const {
   request.geometry.activation = {};
   request.pooled = false;
   request.residual = false;
-  request.both = false;
   return request;
 }
 
@@ -44,7 +43,6 @@ std::string ConvolutionRequest::describe() const {
   }
   if (pooled) text += " pooled";
   if (residual) text += " residual";
-  if (both) text += " both";
   if (normalised) text += " normalised";
   if (sums) text += " sums";
   if (tf32) text += " tf32";
@@ -75,7 +73,6 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(g.bias),
                               static_cast<int64_t>(r.pooled),
                               static_cast<int64_t>(r.residual),
-                              static_cast<int64_t>(r.both),
                               static_cast<int64_t>(r.sums),
                               static_cast<int64_t>(r.normalised),
                               static_cast<int64_t>(g.activation.kind)}) {

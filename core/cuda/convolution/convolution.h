@@ -39,14 +39,12 @@ std::string_view name_of(ConvolutionPass pass);
 /// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
 /// backward_weights request with a bias also computes db; with an activation it reads dy and the
 /// activation's result, when pooled those of the pooled image and argmax
-/// (core/cuda/kernels/pooling.h). With `both` it also computes dx from the same operands; a plain
-/// backward_input request has no epilogue.
+/// (core/cuda/kernels/pooling.h). A backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
   bool pooled = false;
   bool residual = false;
-  bool both = false;  ///< backward_weights: dx as well
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
   bool sums = false;  ///< see Note [Fused conv + norm], as is the next
   bool normalised = false;
@@ -88,8 +86,6 @@ struct ConvolutionOperands {
   void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
   NormOperands norm = {};          ///< where it is normalised
   void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
-  void* filter = nullptr;          ///< for both gradients: read, shaped as w
-  void* dx = nullptr;              ///< for both gradients: written, shaped as x
 };
 
 /// Stream and GPU of a pass.
@@ -116,8 +112,8 @@ using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 /// Name of the direct kernel in the autotune table.
 inline constexpr std::string_view direct_name = "direct";
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
-/// order, slow. Null where unsupported: pooling, residuals, fused norms, both gradients, a gradient
-/// with an epilogue.
+/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an
+/// epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 /// Name of the depthwise kernels in the autotune table.

@@ -34,7 +34,7 @@ cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
 }
 
 bool in_graph(const ConvolutionRequest& r) {
-  if (r.pooled || r.both || r.sums || r.normalised) return false;
+  if (r.pooled || r.sums || r.normalised) return false;
   if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
   if (r.residual && !r.geometry.bias) return false;  // cuDNN 9.19 has no engine
   const Activation kind = r.geometry.activation.kind;
