@@ -4,13 +4,11 @@
 // floor (layers/analysis/step_work.h) is that of ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
-//                   [--conv-norm-fusion never|faster|always]
 // Started as several ranks (bench/compare_pytorch.py --gpus 2, mpirun on a CPU), every rank takes
 // --batch examples and gradients are summed as in training; rank 0 prints, examples/s of all ranks,
 // and sum_share, the share of its own step that waits for those sums.
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
-// first proposals. --plans 1 prints the choices on stderr. --conv-norm-fusion: whether f16
-// convolutions do parts of the batch norms around them (docs/internals/kernels.md).
+// first proposals. --plans 1 prints the choices on stderr.
 #include "bench/sequential_floor.h"
 #include "core/backend/backend.h"
 #include "core/backend/training_step.h"
@@ -118,7 +116,6 @@ class Step {
     if (device.kind == DeviceKind::cuda) {
       CudaOptions cuda = cuda_options(device);
       cuda.search_seconds = static_cast<double>(options.number("--search", 120));
-      cuda.conv_norm_fusion = fusion_of(options.text("--conv-norm-fusion", "faster"));
       set_cuda_options(device, cuda);
     }
     for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
@@ -159,14 +156,6 @@ class Step {
         {.input = input, .batch_axis = workload.steps > 0 ? 1 : 0, .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
     return model;
-  }
-
-  static ConvNormFusion fusion_of(const std::string& word) {
-    if (word == "never") return ConvNormFusion::never;
-    if (word == "always") return ConvNormFusion::always;
-    if (word == "faster") return ConvNormFusion::faster;
-    fail(ErrorKind::usage,
-         "bench_step: --conv-norm-fusion: expected never, faster or always, got '{}'", word);
   }
 
   static ArenaTypes types(const std::string& precision) {
@@ -295,7 +284,6 @@ int main(int argc, char** argv) {
       "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
       "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] "
       "[--plans 1]\n"
-      "                      [--conv-norm-fusion never|faster|always]\n"
       "rows:",
       stderr);
   for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);

@@ -5,6 +5,7 @@
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
+#include "layers/memory_plan.h"
 #include "train/config/memory_limit.h"
 #include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
@@ -244,7 +245,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
+  std::vector<std::string> fused =
+      MemoryPlan::of(*model.net, model.input, device.kind, precision).notes();
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
   LibraryStart libraries(device, libraries_of(*model.net));
