@@ -1,10 +1,5 @@
-<<<<<<< HEAD
-# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY, its variants.yaml and weights_tags.yaml as
-# string literals.
-=======
-# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY, its variants.yaml and its pretrained.yaml as string
-# literals.
->>>>>>> w-models
+# Writes OUTPUT, a C++ file that holds the presets NAMES of DIRECTORY, its variants.yaml, weights_tags.yaml and
+# pretrained.yaml as string literals.
 # Usage: cmake -DDIRECTORY=configs/presets -DNAMES=chollet,vgg16 -DOUTPUT=x.cpp -P EmbedPresets.cmake
 string(REPLACE "," ";" names "${NAMES}")
 set(entries "")
@@ -13,11 +8,8 @@ foreach(name IN LISTS names)
   string(APPEND entries "    {\"${name}\", R\"preset(${text})preset\"},\n")
 endforeach()
 file(READ "${DIRECTORY}/variants.yaml" variants)
-<<<<<<< HEAD
 file(READ "${DIRECTORY}/weights_tags.yaml" weights_tags)
-=======
 file(READ "${DIRECTORY}/pretrained.yaml" pretrained)
->>>>>>> w-models
 file(WRITE "${OUTPUT}.new" "// Made from configs/presets by cmake/EmbedPresets.cmake.
 #include \"layers/builder/presets.h\"
 
@@ -33,7 +25,6 @@ std::span<const Preset> presets() { return embedded; }
 
 std::string_view preset_variants_text() { return R\"preset(${variants})preset\"; }
 std::string_view weights_tags_text() { return R\"preset(${weights_tags})preset\"; }
-
 std::string_view pretrained_weights_text() { return R\"preset(${pretrained})preset\"; }
 
 }  // namespace whisker
