@@ -260,7 +260,10 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_THAT(presets_in("resnet180.pth"), ElementsAre());
   EXPECT_THAT(presets_in("best.safetensors"), ElementsAre());
   EXPECT_THAT(presets_in("timm.pth"), ElementsAre());
-  EXPECT_TRUE(preset_name_of_file("resnetblur50_bt-84f4748f.pth")->unsupported);
+  for (const char* file : {"resnetblur50_bt-84f4748f.pth", "resnetaa50.a1h_in1k.safetensors",
+                           "efficientnet_blur_b0.pth"}) {
+    EXPECT_TRUE(preset_name_of_file(file)->unsupported) << file;
+  }
 }
 
 TEST(WeightsTags, AreATagOrAHashBehindTheNetworksName) {

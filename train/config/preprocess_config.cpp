@@ -132,6 +132,7 @@ Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::s
     other_short = other_short || key == "data.resize_short";
     if (!is_channels(setting)) overrides.push_back("data." + setting);
   }
+  if (other_size && !other_short) overrides.emplace_back("data.resize_short=0");  // see below
   const DataConfig before = read_config_text(data_text(preprocess), "--input").data;
   DataConfig data = read_config_text(data_text(preprocess), "--input", overrides).data;
   if (other_size && !other_short) {
