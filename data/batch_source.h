@@ -46,7 +46,7 @@ class BatchSource {
   /// sources that make inputs on its device. Undefined: each batch has its own memory.
   virtual void write_into(const Tensor& /*inputs*/) {}
   /// The fraction of a batch's JPEG files that a device decodes; a resumed run sets the one that
-  /// was fastest. Below 0: not yet measured, or no device can decode.
+  /// it began with. Below 0: no device can decode.
   virtual double jpeg_share() const { return -1; }
   virtual void set_jpeg_share(double /*share*/) {}
   /// Since construction. One thread uses a source; these are for the same one.

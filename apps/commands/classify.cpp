@@ -16,7 +16,6 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
-#include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/images/png_bits.h"
 #include "train/config/device_name.h"
@@ -33,8 +32,6 @@ namespace {
 
 /// With --device auto, up to this many are left to the CPU.
 constexpr size_t few_images = 32;
-/// Up to this many, a GPU's libraries take longer to load than they save.
-constexpr size_t one_handful = 4;
 
 // Fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
@@ -117,13 +114,6 @@ std::string why_not_started(bool images) {
       images ? fmt::format("up to {} images", few_images) : "texts, rows and series");
 }
 
-// No plans are read or written either: they are the libraries'.
-void compute_briefly(Device device) {
-  CudaOptions options = cuda_options(device);
-  options.short_lived = true;
-  set_cuda_options(device, options);
-}
-
 int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   StartReport start;
   start.mark("arguments read");
@@ -156,9 +146,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
                    arguments.precision != PrecisionKind::f16;  // which a CPU does not compute in
   if (few && invocation.verbosity > 0) tell(why_not_started(images));
   const Device device = few ? cpu_device : chosen_device(device_name, invocation);
-  const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
-  brief ? compute_briefly(device) : load_algorithms(device);
+  load_algorithms(device);
   Network network =
       Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
   require_same_weights(ranks, arguments.weights, network.signature());
@@ -192,7 +181,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
     code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");
-  if (!brief && ranks.leads()) save_algorithms(device);
+  if (ranks.leads()) save_algorithms(device);
   if (invocation.verbosity > 0) tell(start.text(device));
   return code;
 }

@@ -26,9 +26,8 @@ struct CudaOptions {
   int64_t search_uses = 0;
   /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.h).
   int64_t workspace_limit = int64_t{1} << 28;
-  /// The process computes little: convolutions and gemms of a few milliseconds use own kernels, and
-  /// attention runs unfused, because loading cuDNN and cuBLASLt and compiling would take longer.
-  bool short_lived = false;
+  /// Convolutions and gemms by own kernels only, for compute-sanitizer's racecheck.
+  bool without_libraries = false;
   bool operator==(const CudaOptions&) const = default;
 };
 

@@ -133,8 +133,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           {.about = "fast: training crops of JPEG files may be decoded at reduced scale"});
   v.field("gpu_decode", c.gpu_decode,
           {.about = "percent of the JPEG files of a training batch that nvJPEG decodes on the GPU; "
-                    "auto: the fastest measured, with decode: fast and neither a cache, "
-                    "rand_augment nor trivial_augment",
+                    "auto: 75 with up to 4 CPU cores, 50 with up to 8, else 0, with decode: fast "
+                    "and neither a cache, rand_augment nor trivial_augment",
            .low = 0,
            .high = 100});
   v.field("cache", EnumField(c.cache, Names(cache_names)),

@@ -60,6 +60,10 @@ RunData open_data(const Config& config, Partition part = {});
 /// Makes batches of data.images for `device`, whose layers compute in `compute`.
 void open_image_loaders(const Config& config, Device device, DType compute, RunData& data);
 
+/// `data.gpu_decode: auto` in percent: as measured for ResNet-18 in bf16 on an H200, where the CPU
+/// alone keeps up with 16 cores (docs/performance.md, From JPEG files).
+int64_t auto_gpu_decode(int64_t cores);
+
 /// open_data() for images.
 RunData open_images(const Config& config, Partition part = {});
 /// open_data() for all other kinds.

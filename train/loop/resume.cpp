@@ -134,8 +134,8 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
   const TrainState& state = checkpoint.state;
   check_same_run(checkpoint, experiment, folder);
   if (!state.plans.empty()) backend_of(experiment.device).import_algorithms(state.plans);
-  const bool searches = !experiment.config.data.gpu_decode.value;  // a percentage stands as it is
-  if (searches && state.jpeg_share >= 0 && state.jpeg_share <= 1) {
+  const bool chosen = !experiment.config.data.gpu_decode.value;  // a percentage stands as it is
+  if (chosen && state.jpeg_share >= 0 && state.jpeg_share <= 1) {
     experiment.train->set_jpeg_share(state.jpeg_share);
   }
   restore(checkpoint, *experiment.arena, *experiment.optimizer, experiment.average.get());

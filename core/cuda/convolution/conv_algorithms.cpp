@@ -26,17 +26,6 @@ ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
 
-int64_t multiply_adds(const Conv2dGeometry& g) {
-  return g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
-}
-
-// True where the direct kernel takes milliseconds at most (gradients of few filters may take
-// longer, but short-lived processes do not train).
-bool is_quick(const ConvolutionRequest& request) {
-  constexpr int64_t most = int64_t{1} << 29;
-  return multiply_adds(request.geometry) <= most;
-}
-
 }  // namespace
 
 ConvolutionSite ConvAlgorithms::site() const {
@@ -73,7 +62,7 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
 ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
   if (auto own = few_channels_conv(request, site())) return own;
   if (auto own = depthwise_convolution(request, site())) return own;
-  if (options_.short_lived && is_quick(request)) return direct_convolution(request);
+  if (options_.without_libraries) return direct_convolution(request);
   return first_engine(request);
 }
 

@@ -5,9 +5,8 @@
 //  1. the autotune table's choice;
 //  2. the few-channel kernel (libraries take six times the memory floor on first layers), the
 //     depthwise kernels;
-//  3. in a short-lived process, the direct kernel where it takes milliseconds;
-//  4. the first engine of heuristic A that works;
-//  5. the direct kernel.
+//  3. the first engine of heuristic A that works;
+//  4. the direct kernel.
 // A request that comes again, while searching is allowed and the table had no choice, is decided
 // once more by timing the present choice, the own kernels and, as long as that can pay in this run,
 // the engines that cuDNN's heuristics propose. Where memory is short of timing, this run uses the

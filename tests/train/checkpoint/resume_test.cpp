@@ -293,7 +293,7 @@ TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
   fmt::print("edits refused: {}\n", edits.size());
 }
 
-/// Who decodes after a resume of a run that had found `share`; below 0: had found nothing.
+/// Who decodes after a resume of a run that had chosen `share`; below 0: had chosen nothing.
 double jpeg_share_resumed(const Config& config, double share) {
   fs::path folder;
   {
@@ -308,11 +308,11 @@ double jpeg_share_resumed(const Config& config, double share) {
   return TestRun(config, folder).experiment.train->jpeg_share();
 }
 
-// What data.gpu_decode: auto found stays the run's. Where nobody searched, as on a CPU, a resume
+// What data.gpu_decode: auto chose stays the run's. Where nobody chose, as on a CPU, a resume
 // elsewhere still may; and a percentage is the configuration's.
 TEST(CheckpointResume, KeepsWhoDecodes) {
   const StripeFolder data;
-  EXPECT_EQ(jpeg_share_resumed(data.config({"name=found"}), 0.75), 0.75);
+  EXPECT_EQ(jpeg_share_resumed(data.config({"name=chosen"}), 0.75), 0.75);
   EXPECT_EQ(jpeg_share_resumed(data.config({"name=nothing"}), -1), -1);
   EXPECT_EQ(jpeg_share_resumed(data.config({"name=told", "data.gpu_decode=30"}), 0.75), -1);
   const TestRun fresh(data.config({"name=fresh"}));

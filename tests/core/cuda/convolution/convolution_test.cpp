@@ -97,22 +97,22 @@ TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
 }
 
 // That no library's kernel runs shows under racecheck, which they break.
-TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
+TEST_F(CudaConvolution, AgreesWithoutLibraries) {
   CudaOptions options = exact_options();
-  options.short_lived = true;
+  options.without_libraries = true;
   set_cuda_options(gpu, options);
-  expect_convolutions_agree("short-lived");
+  expect_convolutions_agree("without libraries");
 }
 
 // Own tensor-core kernels, which compute f32 as tf32.
-TEST_F(CudaConvolution, AgreesInTf32WithoutLibrariesWhenShortLived) {
+TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
   CudaOptions options;
-  options.short_lived = true;
+  options.without_libraries = true;
   options.tf32 = true;
   set_cuda_options(gpu, options);
   std::vector<ConvolutionCase> few_channels = convolution_cases();
   std::erase_if(few_channels, [](const ConvolutionCase& c) { return c.x[3] != 1 && c.x[3] != 3; });
-  expect_agree("short-lived, tf32", few_channels, 8 * 0x1p-11);
+  expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
 }
 
 // Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
@@ -350,10 +350,6 @@ TEST_F(CudaConvolution, AddsResiduals) {
   backend_of(gpu).import_algorithms(
       std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "unfused"));
   expect_residuals_agree("unfused");
-  options = exact_options();
-  options.short_lived = true;
-  forget_choices(options);
-  expect_residuals_agree("short-lived");
 }
 
 TEST_F(CudaConvolution, AcceptsUnalignedViews) {

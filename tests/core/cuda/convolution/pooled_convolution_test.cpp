@@ -55,11 +55,11 @@ TEST_F(CudaPooledConvolution, AgreesWithTheReference) {
   expect_pooled_convolutions_agree("first choice");
 }
 
-TEST_F(CudaPooledConvolution, AgreesWithoutLibrariesWhenShortLived) {
+TEST_F(CudaPooledConvolution, AgreesWithoutLibraries) {
   CudaOptions options = exact_options();
-  options.short_lived = true;
+  options.without_libraries = true;
   set_cuda_options(gpu, options);
-  expect_pooled_convolutions_agree("short-lived");
+  expect_pooled_convolutions_agree("without libraries");
 }
 
 TEST_F(CudaPooledConvolution, AgreesWhenTimedAndInTf32) {
