@@ -14,6 +14,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
 #include "data/images/png_bits.h"
@@ -58,7 +59,7 @@ struct EvaluateArguments {
   int64_t batch_size = 32;
   int workers = auto_workers;
   FactOptions facts;
-  PrecisionKind precision = PrecisionKind::f32;
+  std::optional<PrecisionKind> precision;  // that of the file's validation
 };
 
 // Ranks take turns with whole batches: each is computed as one process would.
@@ -128,6 +129,7 @@ int print_metrics(const Network& network, const Metrics& metrics, const Unreadab
     JsonWriter json(NonFinite::null);
     json.begin_object().field("schema_version", 3);
     metrics.write(json);
+    json.field("precision", name_of(network.arena().compute_dtype()));
     if (trained) json.field("trained_on", *trained);
     unreadable.write(json);
     print_result(json.end_object().str() + "\n");
@@ -405,11 +407,18 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   GivenFacts facts = arguments.facts.read();
   facts.positive_class = arguments.positive_class;
-  Network network = Network::load(weights_file(arguments.weights), device, facts,
-                                  compute_dtype(arguments.precision, device));
+  StoredPrecision computes;
+  if (arguments.precision) {
+    computes.dtype = compute_dtype(*arguments.precision, device);
+  } else {
+    computes =
+        stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
+  }
+  Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
   require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
   tell_notes(network.notes(), invocation);
+  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

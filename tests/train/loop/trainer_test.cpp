@@ -4,14 +4,18 @@
 #include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
+#include "train/loop/repeat.h"
 #include "train/metrics/evaluate.h"
 #include "train/planning/dry_run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -246,6 +250,166 @@ TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
   EXPECT_TRUE(result.validation);
   EXPECT_EQ(load_last(run.folder.last()).state.step, result.steps);
   EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up")));
+}
+
+// The schedule is laid over what fits, whose last rate is the schedule's. Given the plan, the run
+// is the same whatever the clock says.
+TEST(Trainer, ATimeBudgetSizesTheScheduleAndThePlanRepeats) {
+  const StripeFolder data;
+  const Config config =
+      data.config({"train.epochs=100000", "train.time_budget_minutes=0.05", "seed=3",
+                   "schedule.kind=one_cycle", "train.validate_every=10"});
+  TestRun run(config);
+  const TrainResult result = run.train();
+  const bool in_time = result.reason == StopReason::planned;
+  ASSERT_TRUE(in_time || result.reason == StopReason::time_budget);  // on a machine that paused
+  EXPECT_THAT(run.recorder.messages,
+              testing::Contains(testing::AllOf(HasSubstr("train.time_budget_minutes=0.05: "),
+                                               HasSubstr(" of 1e+05 epochs fit, at "),
+                                               HasSubstr(" s a step; the schedule"))));
+  if (in_time) {
+    EXPECT_NEAR(run.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-9);
+  }
+  EXPECT_LT(run.recorder.steps.back().epochs, 100000);
+  ASSERT_TRUE(run.recorder.steps.back().run_seconds_left.has_value());
+  EXPECT_TRUE(result.validation);
+  const TrainState state = load_last(run.folder.last()).state;
+  ASSERT_FALSE(state.schedule.planned.empty());
+  EXPECT_EQ(std::llround(state.schedule.planned.back().epochs * 5) == result.steps, in_time);
+  EXPECT_EQ(state.unrepeatable, "");
+
+  TestRun again(config);
+  again.trainer.repeat(state);
+  again.recorder.each_step = [](const StepEvent&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const TrainResult repeated = again.train();
+  EXPECT_EQ(repeated.reason, in_time ? StopReason::planned : StopReason::repeated);
+  EXPECT_EQ(repeated.steps, result.steps);
+  EXPECT_EQ(hash_of(again.experiment), hash_of(run.experiment));
+  EXPECT_TRUE(same_weights(run.folder.path(), again.folder.path()));
+
+  TestRun control(data.config({"train.epochs=100000", "seed=3", "schedule.kind=one_cycle"}));
+  TrainState unplanned = state;
+  unplanned.schedule.planned.clear();
+  control.trainer.repeat(unplanned);
+  EXPECT_EQ(control.train().reason, StopReason::repeated);
+  EXPECT_NE(hash_of(control.experiment), hash_of(run.experiment));
+}
+
+TEST(Trainer, AResumeFollowsTheRecordedPlan) {
+  const StripeFolder data;
+  const std::vector<std::string> lines = {"train.epochs=100000", "train.time_budget_minutes=0.05",
+                                          "schedule.kind=one_cycle"};
+  fs::path folder;
+  {
+    TestRun run(data.config(lines));
+    run.recorder.each_step = [&](const StepEvent& event) {
+      if (event.epochs < 100000) run.stop = SIGTERM;  // planned
+    };
+    ASSERT_EQ(run.train().reason, StopReason::signal);
+    folder = run.folder.path();
+  }
+  const TrainState stopped = load_last(folder / "last").state;
+  ASSERT_EQ(stopped.schedule.planned.size(), 1U);
+  {
+    TestRun resumed(data.config(lines), folder);
+    const Schedule& schedule = *resumed.experiment.schedule;
+    EXPECT_LT(schedule.end(), 500000);
+    const double next = schedule.at(stopped.step);
+    const StopReason reason = resumed.train().reason;
+    EXPECT_EQ(resumed.recorder.steps[0].learning_rate, next);
+    EXPECT_EQ(load_last(folder / "last").state.unrepeatable, "");
+    if (reason == StopReason::time_budget) return;  // the machine paused
+    EXPECT_EQ(reason, StopReason::planned);
+  }
+  {
+    TestRun done(data.config(lines), folder);
+    EXPECT_THAT(done.recorder.messages,
+                testing::ElementsAre(testing::AllOf(
+                    HasSubstr("nothing to do: the "),
+                    HasSubstr(" epochs that fit into train.time_budget_minutes=0.05 are done. Ask "
+                              "for more with train.time_budget_minutes=N"))));
+    EXPECT_EQ(done.train().reason, StopReason::planned);
+    EXPECT_TRUE(done.recorder.steps.empty());
+  }
+  // More time: the schedule is laid over all epochs again, and said to be.
+  std::vector<std::string> more = lines;
+  more[1] = "train.time_budget_minutes=0.1";
+  TestRun longer(data.config(more), folder);
+  EXPECT_THAT(longer.recorder.messages,
+              testing::Contains(HasSubstr("train.time_budget_minutes was 0.05 and is 0.1 now: the "
+                                          "learning rate was ")));
+  longer.train();
+  EXPECT_THAT(load_last(folder / "last").state.unrepeatable,
+              HasSubstr("its schedule changed when it was resumed at step "));
+}
+
+// A run that a version without plans began goes on as it began: the clock only stops it.
+TEST(Trainer, AnOldRunKeepsItsSchedule) {
+  const StripeFolder data;
+  const Config config = data.config(
+      {"train.epochs=100000", "train.time_budget_minutes=0.02", "schedule.kind=one_cycle"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.recorder.each_step = [&](const StepEvent&) { run.stop = SIGTERM; };
+    run.train();
+    folder = run.folder.path();
+  }
+  std::string state = read_file(folder / "last/state.json", 1 << 20, ErrorKind::data);
+  const std::string added = "\"time_budget\":0.02,";
+  ASSERT_NE(state.find(added), std::string::npos);
+  state.erase(state.find(added), added.size());
+  std::ofstream(folder / "last/state.json") << state;
+  TestRun old(config, folder);
+  EXPECT_EQ(old.train().reason, StopReason::time_budget);
+  EXPECT_TRUE(load_last(folder / "last").state.schedule.planned.empty());
+  EXPECT_LT(load_last(folder / "last").state.time_budget, 0);
+}
+
+// Advice is about epochs whose times are those of later ones.
+TEST(Trainer, SteadyEpochsAndTheTimeLeft) {
+  const StripeFolder data;
+  const auto steady = [](const TestRun& run) {
+    std::vector<bool> epochs;
+    for (const EpochEvent& event : run.recorder.epochs) epochs.push_back(event.steady);
+    return epochs;
+  };
+  TestRun run(data.config({"train.epochs=4"}));
+  run.train();
+  EXPECT_THAT(steady(run), testing::ElementsAre(false, true, true, true));
+  EXPECT_FALSE(run.recorder.steps[0].epoch_seconds_left) << "the first batch times algorithms";
+  const StepEvent& last = run.recorder.steps.back();
+  EXPECT_EQ(last.epochs, 4);
+  EXPECT_EQ(last.epoch_seconds_left, 0);
+  EXPECT_EQ(run.recorder.epochs[0].best_by, "accuracy");
+}
+
+TEST(Trainer, CachedFeaturesAreToldWhileTheyAreComputed) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=4", "freeze=[backbone]", "unfreeze_at=2",
+                           "features=cached", "schedule.restart=2"}));
+  run.train();
+  std::vector<std::string> told;
+  for (const Preparing& one : run.recorder.prepared) {
+    told.push_back(fmt::format("{} {}/{}", one.what, one.done, one.all));
+  }
+  EXPECT_THAT(told, testing::ElementsAre("computing features 0/40", "computing features 8/40",
+                                         "computing features 16/40", "computing features 24/40",
+                                         "computing features 32/40", "computing features 40/40",
+                                         "computing features 0/10", "computing features 8/10",
+                                         "computing features 10/10"));
+  std::vector<bool> steady;
+  for (const EpochEvent& event : run.recorder.epochs) steady.push_back(event.steady);
+  EXPECT_THAT(steady, testing::ElementsAre(false, false, false, true));
+  for (const StepEvent& event : run.recorder.steps) {
+    EXPECT_FALSE(event.epoch < 2 && event.run_seconds_left) << "of layers not trained yet";
+  }
+  EXPECT_THAT(run.experiment.notes,
+              testing::Contains(HasSubstr("; trained: dense; from epoch 3 on: conv2d to dense")));
+  EXPECT_THAT(run.recorder.messages,
+              testing::Contains("epoch 3: trained from here on: conv2d to dense"));
 }
 
 TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {
