@@ -135,7 +135,7 @@ class FineTune(ProgramTest):
                             "freeze=[backbone]", "unfreeze_at=2", "features=cached", "train.epochs=4", "--find-lr")
         lines = done.stderr.splitlines()[-2:]
         self.assertRegex(lines[0], "^until unfreeze_at=2: the loss ")
-        self.assertRegex(lines[1], "^from then on: the loss ")
+        self.assertRegex(lines[1], "^  from then on: the loss ")
         if all("fastest" in line for line in lines):
             first, later = (float(re.search(r"fastest at ([\d.e-]+)", line)[1]) for line in lines)
             factor = float(re.search(r"schedule\.restart_factor=(\S+)", lines[1])[1])

@@ -1,16 +1,22 @@
 #include "train/loop/pace.h"
 
 namespace whisker {
+namespace {
+
+constexpr double enough = 20;  // batches
+
+}  // namespace
 
 void Pace::restart() {
   *this = Pace(warm_up_);
 }
 
 void Pace::begin_epoch(double now) {
+  // Of short epochs, a mean over several: an epoch of 20 batches counts alone.
+  const double kept = epoch_.batches >= enough ? 0 : 0.9;
   if (epoch_.batches > 0) {
-    all_before_.batches += epoch_.batches;
-    all_before_.seconds += epoch_.seconds;
-    epoch_before_ = epoch_;
+    before_ = {.batches = kept * before_.batches + epoch_.batches,
+               .seconds = kept * before_.seconds + epoch_.seconds};
   }
   epoch_ = {};
   begin_.reset();
@@ -23,7 +29,9 @@ void Pace::mark(double now) {
     begin_ = now;
     first_ = batches_;
   }
-  epoch_ = {.batches = batches_ - first_, .seconds = now - *begin_};
+  if (!first_begin_) first_begin_ = now;
+  last_mark_ = now;
+  epoch_ = {.batches = static_cast<double>(batches_ - first_), .seconds = now - *begin_};
 }
 
 // The first time, algorithms are timed for the sizes of validation.
@@ -38,17 +46,14 @@ std::optional<double> Pace::between_epochs() const {
 }
 
 std::optional<double> Pace::batch_seconds() const {
-  constexpr int64_t enough = 10;
-  const Measured& found =
-      epoch_.batches >= enough || epoch_before_.batches == 0 ? epoch_ : epoch_before_;
+  const Measured& found = epoch_.batches >= enough / 2 || before_.batches == 0 ? epoch_ : before_;
   if (found.batches == 0) return std::nullopt;
-  return found.seconds / static_cast<double>(found.batches);
+  return found.seconds / found.batches;
 }
 
-bool Pace::known_by(double seconds) const {
-  constexpr int64_t enough = 20;
-  return all_before_.batches + epoch_.batches >= enough &&
-         all_before_.seconds + epoch_.seconds >= seconds;
+bool Pace::known_after(double seconds) const {
+  return first_begin_ && static_cast<double>(batches_) >= enough &&
+         last_mark_ - *first_begin_ >= seconds;
 }
 
 }  // namespace whisker

@@ -24,26 +24,26 @@ class Pace {
   /// What lies between two epochs took so long: validation, if there was one, and checkpoint.
   void add_between_epochs(double seconds);
 
-  /// Mean of this epoch's batches so far, or, of fewer than ten, of the epoch before; unset before
-  /// any is steady.
+  /// Mean of this epoch's batches so far, or, of fewer than ten, of the epochs before, the last
+  /// ones above all; unset before any is steady.
   std::optional<double> batch_seconds() const;
   /// Mean of what lay between epochs, the first time alone until there is another; unset before.
   std::optional<double> between_epochs() const;
-  /// Whether at least 20 batches, and those of `seconds`, were steady.
-  bool known_by(double seconds) const;
+  /// Whether at least 20 batches were steady, and `seconds` passed since the first one.
+  bool known_after(double seconds) const;
 
  private:
   struct Measured {
-    int64_t batches = 0;
-    double seconds = 0;
+    double batches = 0, seconds = 0;
   };
 
   int64_t warm_up_;
-  int64_t unsteady_;     // batches left of the warm-up
-  int64_t batches_ = 0;  // steady ones
-  int64_t first_ = 0;    // of them, at begin_
-  std::optional<double> begin_;
-  Measured epoch_, epoch_before_, all_before_;
+  int64_t unsteady_;                           // batches left of the warm-up
+  int64_t batches_ = 0;                        // steady ones
+  int64_t first_ = 0;                          // of them, at begin_
+  std::optional<double> begin_, first_begin_;  // of the epoch's ones and of all
+  double last_mark_ = 0;
+  Measured epoch_, before_;
   int64_t ends_ = 0;  // of epochs
   double between_ = 0;
 };

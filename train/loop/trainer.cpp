@@ -89,11 +89,7 @@ void Trainer::resume() {
   } else if (reached_plan()) {
     stop_reason_ = StopReason::planned;
     validated_step_ = state_.step;
-    observer_.on_message(fmt::format(
-        "nothing to do: the {:.3g} epochs that fit into train.time_budget_minutes={} are done. "
-        "Ask for more with train.time_budget_minutes=N, or 0 for all {}",
-        experiment_.schedule->epochs(state_.step), config.train.time_budget_minutes,
-        config.train.epochs));
+    observer_.on_message(nothing_to_do());
   } else {
     observer_.on_message(
         fmt::format("continues at epoch {}, step {}", state_.epoch + 1, grouped(state_.step + 1)));

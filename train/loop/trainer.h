@@ -63,6 +63,7 @@ class Trainer {
  private:
   bool run_epoch();
   void unfreeze();
+  std::string nothing_to_do() const;
   std::string follow_changes(const TrainState& saved);
   bool reached_plan() const;
   bool late() const;
@@ -124,6 +125,7 @@ class Trainer {
   int64_t fits_ = 0;             // steps of the run, in the first plan of the schedule's part
   bool plans_ = false;           // the schedule follows the time budget
   bool planned_ = false;         // the schedule's part, since it or a resume began
+  double planned_at_ = 0;        // by now()
   int64_t repeated_steps_ = -1;  // of the run that this one repeats; -1: none
   Pace pace_;
   bool steady_ = false;          // see EpochEvent

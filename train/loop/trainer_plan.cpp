@@ -16,6 +16,22 @@
 #include <cstdlib>
 
 namespace whisker {
+namespace {
+
+std::string epochs_text(double epochs) {
+  return epochs < 1 ? fmt::format("{:.2g}", epochs) : fmt::format("{:.1f}", epochs);
+}
+
+}  // namespace
+
+std::string Trainer::nothing_to_do() const {
+  const TrainSettings& settings = experiment_.config.train;
+  return fmt::format(
+      "nothing to do: the {} epochs that fit into train.time_budget_minutes={} are done. Ask for "
+      "more with train.time_budget_minutes=N, or 0 for all {}",
+      epochs_text(experiment_.schedule->epochs(state_.step)), settings.time_budget_minutes,
+      settings.epochs);
+}
 
 // What has changed since `saved`; what to say of the schedule.
 std::string Trainer::follow_changes(const TrainState& saved) {
@@ -101,7 +117,7 @@ int64_t Trainer::first_plan() const {
   const int64_t epoch = std::max(config.schedule.restart, config.unfreeze_at);
   if (!plans_ || planned_ || state_.epoch < epoch) return 0;
   constexpr double fraction = 0.02;  // of the budget, to measure the speed
-  return pace_.known_by(fraction * config.train.time_budget_minutes * 60) ? steps_that_fit() : 0;
+  return pace_.known_after(fraction * config.train.time_budget_minutes * 60) ? steps_that_fit() : 0;
 }
 
 void Trainer::plan(int64_t end) {
@@ -112,19 +128,25 @@ void Trainer::plan(int64_t end) {
   fits_ = 0;
   if (end != before) {
     observer_.on_message(fmt::format(
-        "train.time_budget_minutes={}: {:.3g} {} {:.3g} epochs fit, at {:.3g} s a step; the "
-        "schedule is laid over them",
-        settings.time_budget_minutes, schedule.epochs(end), planned_ ? "instead of" : "of",
-        planned_ ? schedule.epochs(before) : static_cast<double>(settings.epochs),
+        "train.time_budget_minutes={}: {} {} {} epochs fit, at {:.3g} s a step; the schedule is "
+        "laid over them",
+        settings.time_budget_minutes, epochs_text(schedule.epochs(end)),
+        planned_ ? "instead of" : "of",
+        planned_ ? epochs_text(schedule.epochs(before)) : fmt::to_string(settings.epochs),
         pace_.batch_seconds().value_or(0) * static_cast<double>(settings.accumulate)));
   }
   planned_ = true;
+  planned_at_ = now();
 }
 
-// Collective.
+// Collective. Not at the end of every short epoch.
 void Trainer::correct_plan() {
   if (!plans_ || !planned_) return;
-  const int64_t fits = experiment_.ranks->group().gather(steps_that_fit())[0];
+  constexpr double pause = 0.04;  // of the budget
+  const double budget = experiment_.config.train.time_budget_minutes * 60;
+  const bool due = now() - planned_at_ >= pause * budget;
+  const int64_t fits =
+      experiment_.ranks->group().gather(due ? steps_that_fit() : experiment_.schedule->end())[0];
   const int64_t end = experiment_.schedule->end();
   constexpr double worth = 0.05;  // of the steps that are left
   const auto left = static_cast<double>(end - state_.step);

@@ -137,7 +137,7 @@ std::string suggestion_text(const RangeTests& tests, int64_t unfreeze_at) {
   const std::string key = rate > 0 ? fmt::format(": optimizer.lr={:.2g}", rate) : std::string();
   if (!tests.unfrozen) return fastest(tests.test) + key + "\n";
   const double later = tests.unfrozen->suggestion;
-  return fmt::format("until unfreeze_at={}: {}{}\nfrom then on: {}{}\n", unfreeze_at,
+  return fmt::format("until unfreeze_at={}: {}{}\n  from then on: {}{}\n", unfreeze_at,
                      fastest(tests.test), key, fastest(*tests.unfrozen),
                      rate > 0 && later > 0
                          ? fmt::format(": schedule.restart_factor={:.2g}", later / rate)

@@ -23,13 +23,13 @@ TEST(Pace, LeavesTheWarmUpOut) {
   EXPECT_FALSE(pace.batch_seconds());
   now = run(pace, 19, 0.5, now);
   EXPECT_DOUBLE_EQ(pace.batch_seconds().value(), 0.5);
-  EXPECT_FALSE(pace.known_by(1));
+  EXPECT_FALSE(pace.known_after(1));
   now = run(pace, 1, 0.5, now);
-  EXPECT_TRUE(pace.known_by(1));
-  EXPECT_FALSE(pace.known_by(11));
+  EXPECT_TRUE(pace.known_after(1));
+  EXPECT_FALSE(pace.known_after(11));
   pace.restart();
   EXPECT_FALSE(pace.batch_seconds());
-  EXPECT_FALSE(pace.known_by(0));
+  EXPECT_FALSE(pace.known_after(0));
   pace.begin_epoch(now);
   now = run(pace, 3, 50, now);
   run(pace, 1, 2, now);
@@ -46,6 +46,18 @@ TEST(Pace, FollowsTheEpochInProgressFromItsTenthBatchOn) {
   EXPECT_DOUBLE_EQ(pace.batch_seconds().value(), 1);
   run(pace, 1, 3, now);
   EXPECT_DOUBLE_EQ(pace.batch_seconds().value(), 3);
+}
+
+// An epoch of five batches is too short to tell a change from noise.
+TEST(Pace, AveragesShortEpochs) {
+  Pace pace(0);
+  double now = 0;
+  for (int epoch = 0; epoch < 40; ++epoch) {
+    pace.begin_epoch(now);
+    now = run(pace, 5, epoch % 2 == 0 ? 1 : 3, now) + 100;
+  }
+  pace.begin_epoch(now);
+  EXPECT_NEAR(pace.batch_seconds().value(), 2, 0.1);
 }
 
 // A GPU's batches are finished when its results are read, every few of them.

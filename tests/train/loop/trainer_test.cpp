@@ -265,7 +265,7 @@ TEST(Trainer, ATimeBudgetSizesTheScheduleAndThePlanRepeats) {
   ASSERT_TRUE(in_time || result.reason == StopReason::time_budget);  // on a machine that paused
   EXPECT_THAT(run.recorder.messages,
               testing::Contains(testing::AllOf(HasSubstr("train.time_budget_minutes=0.05: "),
-                                               HasSubstr(" of 1e+05 epochs fit, at "),
+                                               HasSubstr(" of 100000 epochs fit, at "),
                                                HasSubstr(" s a step; the schedule"))));
   if (in_time) {
     EXPECT_NEAR(run.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-9);
