@@ -416,6 +416,7 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
   std::optional<Recorded> recorded;
   if (!arguments.repeat.empty()) {
+    require_same_checkpoint(*ranks, RunFolder::of_rank_0(arguments.repeat));
     recorded = {.run = arguments.repeat,
                 .state = load_last(std::filesystem::path(arguments.repeat) / "last").state};
     check_repeatable(recorded->run, recorded->state, experiment);

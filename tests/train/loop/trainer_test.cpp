@@ -252,97 +252,109 @@ TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
   EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up")));
 }
 
-// The schedule is laid over what fits, whose last rate is the schedule's. Given the plan, the run
-// is the same whatever the clock says.
+// Once the speed is known the schedule is laid over what fits. Given the plan, the run is the same
+// whatever the clock says.
 TEST(Trainer, ATimeBudgetSizesTheScheduleAndThePlanRepeats) {
   const StripeFolder data;
-  const Config config =
-      data.config({"train.epochs=100000", "train.time_budget_minutes=0.05", "seed=3",
-                   "schedule.kind=one_cycle", "train.validate_every=10"});
+  const Config config = data.config(
+      {"train.epochs=1000000", "train.time_budget_minutes=1", "schedule.kind=one_cycle"});
   TestRun run(config);
+  int64_t planned_at = 0;
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.epochs < 1000000 && planned_at == 0) planned_at = event.step;
+    if (planned_at > 0 && event.step >= planned_at + 7) run.stop = SIGTERM;
+  };
   const TrainResult result = run.train();
-  const bool in_time = result.reason == StopReason::planned;
-  ASSERT_TRUE(in_time || result.reason == StopReason::time_budget);  // on a machine that paused
+  ASSERT_EQ(result.reason, StopReason::signal);
+  EXPECT_GE(planned_at, 26);
   EXPECT_THAT(run.recorder.messages,
-              testing::Contains(testing::AllOf(HasSubstr("train.time_budget_minutes=0.05: "),
-                                               HasSubstr(" of 100000 epochs fit, at "),
-                                               HasSubstr(" s a step; the schedule"))));
-  if (in_time) {
-    EXPECT_NEAR(run.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-9);
-  }
-  EXPECT_LT(run.recorder.steps.back().epochs, 100000);
-  ASSERT_TRUE(run.recorder.steps.back().run_seconds_left.has_value());
-  EXPECT_TRUE(result.validation);
+              testing::Contains(testing::AllOf(HasSubstr("train.time_budget_minutes=1: "),
+                                               HasSubstr(" of 1000000 epochs fit, at "),
+                                               HasSubstr(" s a step; the schedule is laid over"))));
+  EXPECT_TRUE(run.recorder.steps.back().run_seconds_left);
   const TrainState state = load_last(run.folder.last()).state;
-  ASSERT_FALSE(state.schedule.planned.empty());
-  EXPECT_EQ(std::llround(state.schedule.planned.back().epochs * 5) == result.steps, in_time);
+  ASSERT_EQ(state.schedule.planned.size(), 1U);
+  EXPECT_EQ(state.schedule.planned[0].step, planned_at - 1);
+  EXPECT_LT(state.schedule.planned[0].epochs, 1000000);
   EXPECT_EQ(state.unrepeatable, "");
 
   TestRun again(config);
   again.trainer.repeat(state);
-  again.recorder.each_step = [](const StepEvent&) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
   const TrainResult repeated = again.train();
-  EXPECT_EQ(repeated.reason, in_time ? StopReason::planned : StopReason::repeated);
+  EXPECT_EQ(repeated.reason, StopReason::repeated);
   EXPECT_EQ(repeated.steps, result.steps);
   EXPECT_EQ(hash_of(again.experiment), hash_of(run.experiment));
   EXPECT_TRUE(same_weights(run.folder.path(), again.folder.path()));
 
-  TestRun control(data.config({"train.epochs=100000", "seed=3", "schedule.kind=one_cycle"}));
+  TestRun control(config);
   TrainState unplanned = state;
   unplanned.schedule.planned.clear();
   control.trainer.repeat(unplanned);
-  EXPECT_EQ(control.train().reason, StopReason::repeated);
-  EXPECT_NE(hash_of(control.experiment), hash_of(run.experiment));
+  control.train();
+  EXPECT_FALSE(same_weights(run.folder.path(), control.folder.path()));
+}
+
+/// A run of up to three epochs, of five steps each, whose plan of step 3 was to take 12 steps.
+TrainState planned_for_12_steps() {
+  TrainState state;
+  state.step = 15;
+  state.schedule.planned = {{.step = 3, .epochs = 2.4}};
+  return state;
+}
+
+TEST(Trainer, APlannedRunEndsWithItsSchedule) {
+  const StripeFolder data;
+  TestRun run(data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"}));
+  run.trainer.repeat(planned_for_12_steps());
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.reason, StopReason::planned);
+  EXPECT_EQ(result.steps, 12);
+  EXPECT_EQ(result.epochs, 2);
+  EXPECT_EQ(result.validation_epoch, 2);
+  EXPECT_NEAR(run.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-12);
+  EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up in epoch 3: val ")));
+  EXPECT_EQ(load_last(run.folder.last()).state.step, 12);
 }
 
 TEST(Trainer, AResumeFollowsTheRecordedPlan) {
   const StripeFolder data;
-  const std::vector<std::string> lines = {"train.epochs=100000", "train.time_budget_minutes=0.05",
-                                          "schedule.kind=one_cycle"};
-  fs::path folder;
+  const Config config = data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"});
+  TestRun run(config);
+  run.trainer.repeat(planned_for_12_steps());
+  run.recorder.each_step = [&](const StepEvent& event) { run.stop = event.step == 7 ? 15 : 0; };
+  ASSERT_EQ(run.train().reason, StopReason::signal);
+  const fs::path folder = run.folder.path();
+  TestRun whole(config);
+  whole.trainer.repeat(planned_for_12_steps());
+  whole.train();
+  run.folder.close();
   {
-    TestRun run(data.config(lines));
-    run.recorder.each_step = [&](const StepEvent& event) {
-      if (event.epochs < 100000) run.stop = SIGTERM;  // planned
-    };
-    ASSERT_EQ(run.train().reason, StopReason::signal);
-    folder = run.folder.path();
+    TestRun resumed(config, folder);
+    EXPECT_THAT(resumed.recorder.messages, testing::ElementsAre("continues at epoch 2, step 8"));
+    EXPECT_EQ(resumed.train().reason, StopReason::planned);
+    EXPECT_EQ(resumed.recorder.epochs.back().epochs, 3);
+    EXPECT_EQ(hash_of(resumed.experiment), hash_of(whole.experiment));
   }
-  const TrainState stopped = load_last(folder / "last").state;
-  ASSERT_EQ(stopped.schedule.planned.size(), 1U);
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable, "");
   {
-    TestRun resumed(data.config(lines), folder);
-    const Schedule& schedule = *resumed.experiment.schedule;
-    EXPECT_LT(schedule.end(), 500000);
-    const double next = schedule.at(stopped.step);
-    const StopReason reason = resumed.train().reason;
-    EXPECT_EQ(resumed.recorder.steps[0].learning_rate, next);
-    EXPECT_EQ(load_last(folder / "last").state.unrepeatable, "");
-    if (reason == StopReason::time_budget) return;  // the machine paused
-    EXPECT_EQ(reason, StopReason::planned);
-  }
-  {
-    TestRun done(data.config(lines), folder);
+    TestRun done(config, folder);
     EXPECT_THAT(done.recorder.messages,
-                testing::ElementsAre(testing::AllOf(
-                    HasSubstr("nothing to do: the "),
-                    HasSubstr(" epochs that fit into train.time_budget_minutes=0.05 are done. Ask "
-                              "for more with train.time_budget_minutes=N"))));
+                testing::ElementsAre("nothing to do: the 2.4 epochs that fit into "
+                                     "train.time_budget_minutes=1000 are done. Ask for more with "
+                                     "train.time_budget_minutes=N, or 0 for all 3"));
     EXPECT_EQ(done.train().reason, StopReason::planned);
     EXPECT_TRUE(done.recorder.steps.empty());
   }
-  // More time: the schedule is laid over all epochs again, and said to be.
-  std::vector<std::string> more = lines;
-  more[1] = "train.time_budget_minutes=0.1";
-  TestRun longer(data.config(more), folder);
+  // More time: the schedule is laid over all epochs again, which is said.
+  Config more = config;
+  more.train.time_budget_minutes = 2000;
+  TestRun longer(more, folder);
   EXPECT_THAT(longer.recorder.messages,
-              testing::Contains(HasSubstr("train.time_budget_minutes was 0.05 and is 0.1 now: the "
-                                          "learning rate was ")));
-  longer.train();
-  EXPECT_THAT(load_last(folder / "last").state.unrepeatable,
-              HasSubstr("its schedule changed when it was resumed at step "));
+              testing::Contains(HasSubstr("train.time_budget_minutes was 1000 and is 2000 now: the "
+                                          "learning rate was 4e-08 in the last step; now ")));
+  EXPECT_EQ(longer.train().steps, 15);
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable,
+            "its schedule changed when it was resumed at step 13");
 }
 
 // A run that a version without plans began goes on as it began: the clock only stops it.
