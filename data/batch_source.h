@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct BadSample {
   std::string reason = {};
 };
 
+/// Work that next() does before its first batch, for long: so many of so many are done.
+struct Preparing {
+  std::string_view what;  ///< "computing features"
+  int64_t done = 0;
+  int64_t all = 0;
+};
+
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -53,6 +61,8 @@ class BatchSource {
   virtual LoaderStats stats() const = 0;
   /// A message for the user about events since the last call; "" for none.
   virtual std::string take_note() { return {}; }
+  /// Receives such work: when it begins (none is done), goes on and ends (all are done).
+  virtual void on_preparing(std::function<void(const Preparing&)> /*receive*/) {}
   /// Every bad example met in the batches delivered so far, once each, in order. None for sources
   /// that read all of their data before, or cannot replace an example.
   virtual const std::vector<BadSample>& bad_samples() const {

@@ -172,11 +172,13 @@ void cache_features(Experiment& experiment) {
   const auto most_of_train =
       static_cast<int64_t>(experiment.data.fraction_of(experiment.data.train_size) * limit);
   options.most_bytes = static_cast<int64_t>(limit) - most_of_train;
+  options.images = experiment.data.val_size;
   const Network& network = *experiment.network;
   experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);
   auto order =
       make_sampler(config, experiment.data.images.train.labels(), std::ssize(network.classes()));
   options.most_bytes = most_of_train;
+  options.images = experiment.data.train_size;
   experiment.train = feature_source(network, std::move(experiment.data.plain_train),
                                     std::move(experiment.train), std::move(order), options);
 }

@@ -12,6 +12,7 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
 #include "train/config/device_name.h"
 #include "train/data/run_split.h"
 #include "train/device/autotune_cache.h"
@@ -62,11 +63,18 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   GivenFacts facts = arguments.facts.read();
   facts.positive_class = arguments.positive_class;
-  Network network = Network::load(weights_file(arguments.weights), device, facts,
-                                  compute_dtype(arguments.precision, device));
+  StoredPrecision computes;
+  if (arguments.precision) {
+    computes.dtype = compute_dtype(*arguments.precision, device);
+  } else {
+    computes =
+        stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
+  }
+  Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
   require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
   tell_notes(network.notes(), invocation);
+  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

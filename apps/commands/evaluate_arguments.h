@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct EvaluateArguments {
   int64_t batch_size = 32;
   int workers = auto_workers;
   FactOptions facts;
-  PrecisionKind precision = PrecisionKind::f32;
+  std::optional<PrecisionKind> precision;  // that of the file's validation
 
   /// What `split` is of the run's data.
   RunPart run_part() const {

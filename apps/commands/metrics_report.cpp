@@ -24,6 +24,7 @@ int print_metrics(const Network& network, const Metrics& metrics, const Unreadab
     JsonWriter json(NonFinite::null);
     json.begin_object().field("schema_version", 3);
     metrics.write(json);
+    json.field("precision", name_of(network.arena().compute_dtype()));
     if (trained) json.field("trained_on", *trained);
     unreadable.write(json);
     print_result(json.end_object().str() + "\n");

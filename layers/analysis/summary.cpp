@@ -10,16 +10,6 @@
 namespace whisker {
 namespace {
 
-// 11689512 -> "11,689,512".
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, 1, ',');
-  }
-  return text;
-}
-
 std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(bytes));
 }

@@ -59,8 +59,8 @@ void Trainer::check_best() {
   if (!later.empty()) observer_.on_message(later);
   problem = experiment_.ranks->group().from_leader(problem);
   if (problem.empty()) return;
-  validate_first_ =
-      state_.epoch >= experiment_.config.train.epochs || (state_.batch == 0 && stalled());
+  validate_first_ = state_.epoch >= experiment_.config.train.epochs ||
+                    (state_.batch == 0 && stalled()) || reached_plan();
   observer_.on_message(
       fmt::format("{}: {} (it held epoch {}); {} writes it again. Restore the file and resume "
                   "again to keep it.",
@@ -109,6 +109,7 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   JsonWriter json(NonFinite::null);
   json.begin_object();
   metrics->write(json);
+  json.field("precision", name_of(experiment_.arena->compute_dtype()));
   json.end_object();
   const AverageScope averaged(experiment_.average.get());
   Snapshot model = state_dict(*experiment_.arena, batches_tracked());
@@ -146,11 +147,13 @@ void Trainer::validate_last_epoch() {
     stop_reason_ = StopReason::signal;
     return;
   }
-  --state_.epoch;  // the one that ended
+  const int64_t ended = state_.batch == 0 ? 1 : 0;  // else the time was up within the epoch
+  state_.epoch -= ended;
   take_best(metrics);
   log_.validation(*metrics, true, state_.epoch, state_.step);
-  ++state_.epoch;
-  observer_.on_message(fmt::format("the last weights: val {} (best)", metrics->line()));
+  state_.epoch += ended;
+  observer_.on_message(
+      fmt::format("the last weights: val {} (best {})", metrics->line(), best_figure_.label()));
   save_last();
 }
 
@@ -161,8 +164,11 @@ void Trainer::validate_at_stop() {
   if (signal_ != 0) return;
   const bool best = take_best(metrics);
   log_.validation(*metrics, best, state_.epoch, state_.step);
-  observer_.on_message(fmt::format("time is up in epoch {}: val {}{}", state_.epoch + 1,
-                                   metrics->line(), best ? " (best)" : ""));
+  observer_.on_message(
+      fmt::format("{} in epoch {}: val {}{}",
+                  stop_reason_ == StopReason::repeated ? "the repeated run ended" : "time is up",
+                  state_.epoch + 1, metrics->line(),
+                  best ? fmt::format(" (best {})", best_figure_.label()) : std::string()));
   save_last();
 }
 
