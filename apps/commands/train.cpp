@@ -130,7 +130,8 @@ void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_
                   Progress& progress) {
   Config own = experiment.config;  // rank 0 measures alone
   own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
-  const auto [test, bad] = measure_test_set(own, folder.best(), experiment.device);
+  const auto [test, bad] =
+      measure_test_set(own, folder.best(), experiment.device, experiment.arena->compute_dtype());
   for (const std::string& line : bad) progress.on_message("data.test: " + line);
   progress.on_message(fmt::format("test: {} {}  {}",
                                   own.data.kind == DataKind::images ? "images" : "examples",

@@ -310,10 +310,12 @@ class Evaluate(ProgramTest):
         self.assertNotAlmostEqual(stored["loss"], best["train_loss"], places=3)
 
     def test_in_the_precision_of_the_validation(self):
-        self.train("narrow", "precision=bf16", "train.epochs=1")
+        run = self.train("narrow", "precision=bf16", "train.epochs=1", "data.test=val")
         best = "runs/narrow/best.safetensors"
         stored = json.loads(self.metadata(best)["metrics"])
         self.assertEqual(stored["precision"], "bf16")
+        test = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+        self.assertEqual((test["kind"], test["loss"]), ("test", stored["loss"]))
         done = self.whisker("evaluate", best, "val", "--json", "--batch-size", "8", "--device", "cpu")
         self.assertIn(best + ": evaluated in bf16, as its validation was: --precision f32 computes in f32", done.stderr)
         found = json.loads(done.stdout)

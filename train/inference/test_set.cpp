@@ -3,15 +3,13 @@
 #include "data/images/image_dataset.h"
 #include "data/loader/device_loader.h"
 #include "train/data/labelled_sequences.h"
-#include "train/experiment.h"
 #include "train/metrics/evaluate.h"
 
 namespace whisker {
 
 TestResult measure_test_set(const Config& config, const std::filesystem::path& weights,
-                            Device device) {
-  const Network network =
-      Network::load(weights, device, {}, compute_dtype(config.precision, device));
+                            Device device, DType compute) {
+  const Network network = Network::load(weights, device, {}, compute);
   const DataConfig& data = config.data;
   const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
   const Objective objective(network.model(), network.signature(), {}, counts, device);
